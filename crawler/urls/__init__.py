@@ -1,0 +1,30 @@
+"""The identity of a URL: what is fetched, what is hashed, and what politeness groups by.
+
+``Canonicaliser`` maps the text of a link to a ``Canonical``: its *href* (what is fetched, by the WHATWG URL
+Standard) and its *key* (what the seen-set hashes). From low to high:
+
+    whatwg         text and base -> href, or why not (the parser)
+    steps          href -> key, one small step after the other
+    rules          key -> key, the opt-in heuristics
+    clean          patterns that recognise text which needs no parser
+    canonicaliser  all of it together, with the path for the links of a whole page
+    host           href -> host key, origin and SURT
+"""
+
+from crawler.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.urls.host import host_key, host_name, surt
+from crawler.urls.rules import RULES, Rule
+from crawler.urls.steps import identity
+from crawler.urls.whatwg import Rejected
+
+__all__ = [
+    "RULES",
+    "Canonical",
+    "Canonicaliser",
+    "Rejected",
+    "Rule",
+    "host_key",
+    "host_name",
+    "identity",
+    "surt",
+]

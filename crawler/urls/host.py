@@ -1,0 +1,58 @@
+"""What of an href names the server: the host key, the host name, the sort-friendly form.
+
+All take an href (http or https, as the WHATWG serialiser writes it) and raise ValueError when the text has no
+``//``; other text that is no href gives an answer without meaning.
+"""
+
+from __future__ import annotations
+
+DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+
+def split_origin(href: str) -> tuple[str, str, str, str]:
+    """(scheme, host, port, rest): port is "" when it is the scheme's own, rest starts at the path.
+
+    An IPv6 address keeps its brackets; credentials are left out.
+    """
+    start = href.index("//") + 2
+    end = href.find("/", start)
+    if end < 0:
+        end = len(href)
+    authority = href[start:end]
+    if "@" in authority:
+        authority = authority.rpartition("@")[2]
+    host, colon, port = authority.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = authority, ""
+    return href[: start - 3], host, port, href[end:]
+
+
+def host_key(href: str) -> str:
+    """``host:port`` with the effective port: what politeness groups by.
+
+    >>> host_key("https://example.com/a"), host_key("http://[::1]:8080/")
+    ('example.com:443', '[::1]:8080')
+    """
+    scheme, host, port, _ = split_origin(href)
+    return f"{host}:{port or DEFAULT_PORTS[scheme]}"
+
+
+def host_name(href: str) -> str:
+    """The host alone, an IPv6 address in its brackets."""
+    return split_origin(href)[1]
+
+
+def is_address(host: str) -> bool:
+    """True for the host of an href that is an IP address: a host that ends in a number is always IPv4."""
+    return host.startswith("[") or host.rpartition(".")[2].isdigit()
+
+
+def surt(href: str) -> str:
+    """The sort-friendly form, the most significant label first: ``http://(com,example,www,)/path``.
+
+    A port that is not the scheme's own follows the labels, ``http://(com,example,:8080)/``; an address is not
+    reversed, ``http://(127.0.0.1)/``. Format: the Internet Archive's Sort-friendly URI Reordering Transform.
+    """
+    scheme, host, port, rest = split_origin(href)
+    name = host if is_address(host) else ",".join(reversed(host.split("."))) + ","
+    return f"{scheme}://({name}{':' + port if port else ''}){rest}"

@@ -1,0 +1,168 @@
+"""The demo's web: the rendered pages on several loopback ports, each a host of its own.
+
+A module has its home on one of the ports, by a stable hash of its name; links lead there, so that a crawl
+crosses hosts. What a real web has besides pages is here too: a start page on every host, renamed pages
+that redirect, pages that are gone (410) or never were (404), and a search that robots.txt asks crawlers
+to leave alone.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import socket
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from aiohttp import web
+
+from crawler.demo.modules import MODULES, MOVED, REMOVED
+from crawler.demo.render import Pages, RenderError
+
+HOST = "127.0.0.1"
+ROBOTS = "User-agent: *\nDisallow: /search\n"
+
+_MODULE_LINK = re.compile(r'<a href="([A-Za-z_][\w.]*)\.html(#[^"]*)?"([^>]*)>(.*?)</a>', re.DOTALL)
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>
+<body><h1>{title}</h1>{body}</body></html>
+"""
+
+
+class DemoSite:
+    """Serves the pages of ``modules``, kept below the folder ``cache``.
+
+    ``on_page(there, of)`` is called as pages appear on disk. A page asked for before it is rendered is
+    awaited.
+    """
+
+    def __init__(
+        self,
+        cache: Path,
+        on_page: Callable[[int, int], None] | None = None,
+        modules: tuple[str, ...] = MODULES,
+    ) -> None:
+        self._modules = modules
+        self._pages = Pages(cache, on_page, modules)
+        self._ports: list[int] = []
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def seeds(self) -> list[str]:
+        """The start page of every host."""
+        return [f"http://{HOST}:{port}/" for port in self._ports]
+
+    async def start(self, ports: Sequence[int] | None = None, count: int = 4) -> list[int]:
+        """Binds exactly ``ports``, or ``count`` free ones; returns the ports, in the order that homes
+        depend on.
+
+        Raises OSError when one of the ports is in use or the pages cannot be kept; nothing is left bound
+        then.
+        """
+        wanted = [0] * count if ports is None else list(ports)
+        sockets: list[socket.socket] = []
+        try:
+            for port in wanted:
+                sockets.append(socket.create_server((HOST, port)))
+            await self._pages.start()
+        except OSError:
+            for listening in sockets:
+                listening.close()
+            raise
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/", self._start_page),
+                web.get("/robots.txt", self._robots),
+                web.get("/search", self._search),
+                web.get("/{name}.html", self._module_page),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+        await self._runner.setup()
+        for listening in sockets:
+            await web.SockSite(self._runner, listening).start()
+        self._ports = [listening.getsockname()[1] for listening in sockets]
+        return list(self._ports)
+
+    async def stop(self) -> None:
+        await self._pages.stop()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def rendered(self) -> None:
+        """Returns when every page is on disk; raises RenderError when rendering failed."""
+        await self._pages.complete()
+
+    def url(self, name: str) -> str:
+        """Where the page of module ``name`` has its home."""
+        port = self._ports[zlib.crc32(name.encode()) % len(self._ports)]
+        return f"http://{HOST}:{port}/{name}.html"
+
+    def _lead_home(self, page: str) -> str:
+        """The page with its links to modules leading to their homes.
+
+        Links to private modules stay as they are: they are the site's own dead links. Those to other modules
+        without a page lose the link and keep the words.
+        """
+
+        def link(match: re.Match[str]) -> str:
+            name, fragment, attributes, words = match[1], match[2] or "", match[3], match[4]
+            if name in self._pages:
+                return f'<a href="{self.url(name)}{fragment}"{attributes}>{words}</a>'
+            return match[0] if name.startswith("_") else words
+
+        return _MODULE_LINK.sub(link, page)
+
+    async def _module_page(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if name in MOVED:
+            return web.Response(status=301, headers={"Location": self.url(MOVED[name])})
+        if name in REMOVED:
+            return _page(f"{name} was removed", f"<p>in Python {REMOVED[name]}.", status=410)
+        if name not in self._pages:
+            return _missing(name)
+        try:
+            page = await self._pages.get(name)
+        except RenderError as error:
+            return _page("No page could be made", f"<p>{html.escape(str(error))}", status=500)
+        if page is None:
+            return _missing(name)
+        return web.Response(text=self._lead_home(page.decode()), content_type="text/html", charset="utf-8")
+
+    async def _start_page(self, request: web.Request) -> web.Response:
+        letters = sorted({name[0].lower() for name in self._modules})
+        hosts = "".join(f'<li><a href="{seed}">{seed}</a>' for seed in self.seeds)
+        modules = "".join(f'<li><a href="{self.url(name)}">{name}</a>' for name in self._modules)
+        moved = "".join(f'<li><a href="/{name}.html">{name}</a>' for name in MOVED)
+        removed = "".join(f'<li><a href="/{name}.html">{name}</a>' for name in REMOVED)
+        search = " ".join(f'<a href="/search?q={letter}">{letter}</a>' for letter in letters)
+        return _page(
+            "The standard library",
+            f"<p>Search: {search}<h2>Hosts</h2><ul>{hosts}</ul><h2>Modules</h2><ul>{modules}</ul>"
+            f"<h2>Renamed</h2><ul>{moved}</ul><h2>Removed</h2><ul>{removed}</ul>",
+        )
+
+    async def _search(self, request: web.Request) -> web.Response:
+        words = request.query.get("q", "")
+        found = "".join(
+            f'<li><a href="{self.url(name)}">{name}</a>'
+            for name in self._modules
+            if words.lower() in name.lower()
+        )
+        return _page(f"Modules with {words} in their name", f"<ul>{found}</ul>")
+
+    async def _robots(self, request: web.Request) -> web.Response:
+        return web.Response(text=ROBOTS)
+
+
+def _page(title: str, body: str, status: int = 200) -> web.Response:
+    """``body`` is HTML, ``title`` is text."""
+    text = _PAGE.format(title=html.escape(title), body=body)
+    return web.Response(status=status, text=text, content_type="text/html", charset="utf-8")
+
+
+def _missing(name: str) -> web.Response:
+    return _page("No such page", f"<p>There is no module {html.escape(name)} here.", status=404)

@@ -1,0 +1,130 @@
+"""One stored piece of a seen-set: a header that says what it is, the bytes, and a checksum over both.
+
+    segment  =  magic  version  header_size  payload_size  header  payload  checksum
+
+    magic         8 bytes   89 53 45 45 4E 0D 0A 1A   ("SEEN", marked as PNG does, so that text mode or a
+                            seven-bit path leave a trace)
+    version       u32       1
+    header_size   u32       bytes of the header, at most 1 MiB
+    payload_size  u64       bytes of the payload
+    header        JSON object, UTF-8
+    payload       the buffer as it lies in memory (words are little-endian)
+    checksum      16 bytes  MurmurHash3 x64 128, seed 0, of everything before it
+
+All numbers are little-endian. The checksum finds damage, not tampering: it is no secret.
+
+The codec opens no file: it is handed binary file objects. Both directions go in pieces of a mebibyte, so that
+a thread that stores a gigabyte does not keep the interpreter from the crawl for longer than one piece takes,
+and the checksum is that of the bytes that were written even though the buffer may change under way.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import mmh3
+
+from crawler.filters.protocol import JSON
+from crawler.filters.storage import zeroed_bytes
+
+MAGIC = b"\x89SEEN\r\n\x1a"
+VERSION = 1
+_PREFIX = struct.Struct("<8sIIQ")
+_CHECKSUM_BYTES = 16
+_PIECE = 2**20
+_MAX_HEADER = 2**20
+
+
+class FormatError(ValueError):
+    """Bytes that are no segment this version can read; the text says what is wrong, and at which offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSum:
+    """What was written: ``size`` in bytes, in all, and the checksum in hexadecimal."""
+
+    size: int
+    checksum: str
+
+
+def write_segment(out: BinaryIO, header: dict[str, JSON], buffer: memoryview) -> SegmentSum:
+    """Write one segment at ``out``'s position.
+
+    Raises ``ValueError`` for a header beyond 1 MiB, and whatever ``out.write`` raises.
+    """
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    if len(text) > _MAX_HEADER:
+        raise ValueError(f"the header of a segment has at most {_MAX_HEADER} bytes, not {len(text)}")
+    payload = buffer.cast("B")
+    checksum = mmh3.mmh3_x64_128()
+    head = _PREFIX.pack(MAGIC, VERSION, len(text), len(payload)) + text
+    checksum.update(head)
+    out.write(head)
+    for start in range(0, len(payload), _PIECE):
+        piece = bytes(payload[start : start + _PIECE])
+        checksum.update(piece)
+        out.write(piece)
+    total = checksum.digest()
+    out.write(total)
+    return SegmentSum(len(head) + len(payload) + len(total), total.hex())
+
+
+def read_segment(inp: BinaryIO, *, limit: int) -> tuple[dict[str, Any], memoryview]:
+    """The header and the payload of the segment at ``inp``'s position, which is left behind it.
+
+    The payload is writable and page-aligned. ``limit`` bounds its size in bytes (the size of the file does
+    well): a damaged length is then an error and not an allocation. Raises ``FormatError``, and whatever
+    ``inp.read`` raises.
+    """
+    prefix = _exactly(inp, _PREFIX.size, 0, "its first bytes")
+    magic, version, header_size, payload_size = _PREFIX.unpack(prefix)
+    if magic != MAGIC:
+        raise FormatError(f"not a segment of a seen-set: it begins with {magic.hex(' ')} at offset 0")
+    if version != VERSION:
+        raise FormatError(f"a segment of version {version} at offset 8; this program reads version {VERSION}")
+    if header_size > _MAX_HEADER:
+        raise FormatError(f"a header of {header_size} bytes at offset 12; at most {_MAX_HEADER} are possible")
+    if payload_size > limit:
+        raise FormatError(
+            f"a payload of {payload_size} bytes at offset 16; at most {limit} are possible here"
+        )
+    text = _exactly(inp, header_size, _PREFIX.size, "its header")
+    checksum = mmh3.mmh3_x64_128()
+    checksum.update(prefix)
+    checksum.update(text)
+    offset = _PREFIX.size + header_size
+    payload = zeroed_bytes(payload_size)
+    for start in range(0, payload_size, _PIECE):
+        size = min(_PIECE, payload_size - start)
+        piece = _exactly(inp, size, offset + start, f"its payload of {payload_size} bytes")
+        checksum.update(piece)
+        payload[start : start + size] = piece
+    offset += payload_size
+    stored = _exactly(inp, _CHECKSUM_BYTES, offset, "its checksum")
+    if stored != checksum.digest():
+        raise FormatError(
+            f"damaged: the checksum at offset {offset} is {stored.hex()}, the bytes before it give "
+            f"{checksum.digest().hex()}"
+        )
+    try:
+        header = json.loads(text)
+    except ValueError as problem:
+        raise FormatError(f"the header at offset {_PREFIX.size} is not JSON: {problem}") from None
+    if not isinstance(header, dict):
+        raise FormatError(f"the header at offset {_PREFIX.size} is not a JSON object")
+    return header, payload
+
+
+def _exactly(inp: BinaryIO, size: int, offset: int, what: str) -> bytes:
+    pieces: list[bytes] = []
+    left = size
+    while left:
+        piece = inp.read(left)
+        if not piece:
+            raise FormatError(f"cut off at offset {offset + size - left}, within {what}")
+        pieces.append(piece)
+        left -= len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)

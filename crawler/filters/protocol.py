@@ -1,0 +1,153 @@
+"""What every kind of seen-set offers, whatever it keeps inside.
+
+The crawl hashes a key once (``digest_keys``) and speaks digests from then on; the methods on ``str`` keys are
+the same thing one step earlier. "New" always means: not found before, and added now.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypedDict
+
+from crawler.filters.digests import digest_keys
+
+JSON = None | bool | int | float | str | list[Any] | dict[str, Any]
+
+
+class FilterError(ValueError):
+    """Parameters that make no filter, or stored parts that do not fit together; one line for the user."""
+
+
+class SliceStatistics(TypedDict):
+    """One fixed filter of a chain."""
+
+    capacity: int
+    count: int
+    bits: int
+    hashes: int
+    fill: float  # set bits / bits
+    fpp_design: float  # when full
+    fpp_estimated: float  # now, from the bits
+
+
+class MeasuredFpp(TypedDict):
+    """Absent keys that were called present, of those watched exactly; with a 95% interval."""
+
+    value: float
+    low: float
+    high: float
+    sample: int
+
+
+class SeenStatistics(TypedDict):
+    """The ``seen.*`` keys of ``stats --json``."""
+
+    kind: str
+    slices: list[SliceStatistics]
+    count: int  # keys found new
+    count_estimated: float  # the same, guessed from the fill ratio alone
+    fpp_target: float
+    fpp_bound: float
+    fpp_estimated: float  # for the next absent key
+    fpp_measured: MeasuredFpp | None
+    expected_urls_skipped: float  # so far
+    bytes: int
+    bits_per_url: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One piece of stored state. A sealed one never changes again: it is written once."""
+
+    name: str
+    sealed: bool
+    header: dict[str, JSON]
+    buffer: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class SeenSnapshot:
+    """A moment of a seen-set. ``state`` is a copy, the buffers of ``segments`` are live views.
+
+    They may therefore be stored with bits of keys that came after the moment. That does no harm: those keys
+    follow in the journal, and setting a bit twice is setting it once.
+    """
+
+    state: dict[str, JSON]
+    segments: list[Segment]
+
+
+class SeenSet(Protocol):
+    """A set of keys, perhaps a probabilistic one: never forgets a key, may take a new one for known."""
+
+    kind: str
+
+    def add_many(self, keys: Sequence[str]) -> list[int]:
+        """Add ``keys``; the positions, ascending, of the new ones. A repeated key is new the first time."""
+        ...
+
+    def add_digests(self, digests: bytes) -> list[int]:
+        """The same on digests of 16 bytes."""
+        ...
+
+    def contains_many(self, keys: Sequence[str]) -> list[bool]:
+        """For each key: was it added before (or is taken for one that was)?"""
+        ...
+
+    def contains_digests(self, digests: bytes) -> list[bool]:
+        """The same on digests of 16 bytes."""
+        ...
+
+    def add(self, key: str) -> bool:
+        """Add one key; was it new?"""
+        ...
+
+    def __contains__(self, key: object) -> bool: ...
+
+    def __len__(self) -> int:
+        """Keys found new so far; estimated where it must be."""
+        ...
+
+    def restore(self, digests: bytes) -> None:
+        """Add keys that were found new before, in that order, without asking whether they are.
+
+        Counts and growth come out as they did then, also when a stored segment holds bits of some of them
+        already.
+        """
+        ...
+
+    def parameters(self) -> dict[str, JSON]:
+        """What shapes stored state."""
+        ...
+
+    def statistics(self) -> SeenStatistics:
+        """Cheap: meant to be asked once a second."""
+        ...
+
+    def snapshot(self) -> SeenSnapshot:
+        """Cheap, and to be taken between two additions; ``load_seen`` is the inverse."""
+        ...
+
+
+class DigestSet(ABC):
+    """The methods on ``str`` keys, in terms of those on digests."""
+
+    @abstractmethod
+    def add_digests(self, digests: bytes) -> list[int]: ...
+
+    @abstractmethod
+    def contains_digests(self, digests: bytes) -> list[bool]: ...
+
+    def add_many(self, keys: Sequence[str]) -> list[int]:
+        return self.add_digests(digest_keys(keys))
+
+    def contains_many(self, keys: Sequence[str]) -> list[bool]:
+        return self.contains_digests(digest_keys(keys))
+
+    def add(self, key: str) -> bool:
+        return bool(self.add_digests(digest_keys((key,))))
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self.contains_digests(digest_keys((key,)))[0]

@@ -1,0 +1,54 @@
+"""Where the bits live: page-aligned memory, seen as bytes, as words and as a bit array.
+
+Memory comes zeroed from the system page by page as it is touched, so that a slice of a gigabyte is there in
+microseconds. ``bitarray`` and numpy look at the same bytes: the one counts and combines whole slices, the
+other reads and writes batches of keys. Bit i of the bit array is bit i % 64 of word i // 64 (little-endian
+throughout).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from bitarray import bitarray
+
+Words = npt.NDArray[np.uint64]
+
+_PAGE = 4096
+_LINE = 64
+
+
+def _zeroed(size: int) -> npt.NDArray[np.uint8]:
+    raw = np.zeros(size + _PAGE, np.uint8)
+    start = -raw.ctypes.data % _PAGE
+    return raw[start : start + size]
+
+
+def zeroed_bytes(size: int) -> memoryview:
+    """``size`` zero bytes, writable and aligned to a page."""
+    return _zeroed(size).data
+
+
+def zeroed_words(count: int) -> Words:
+    """``count`` zero words, aligned to a page: no block straddles two cache lines."""
+    return _zeroed(count * 8).view("<u8")
+
+
+def adopt_words(buffer: memoryview) -> Words:
+    """The words of ``buffer``, without a copy where it is writable and aligned to a cache line.
+
+    Raises ``ValueError`` when its size is no multiple of 8 bytes.
+    """
+    raw = np.frombuffer(buffer, np.uint8)
+    if raw.nbytes % 8:
+        raise ValueError(f"{raw.nbytes} bytes are no whole number of 64-bit words")
+    if raw.flags.writeable and raw.ctypes.data % _LINE == 0:
+        return raw.view("<u8")
+    words = zeroed_words(raw.nbytes // 8)
+    words.view(np.uint8)[:] = raw
+    return words
+
+
+def as_bits(words: Words) -> bitarray:
+    """The bit array over the same memory."""
+    return bitarray(buffer=words.data, endian="little")

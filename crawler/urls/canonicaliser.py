@@ -13,9 +13,18 @@ from functools import partial
 from typing import NamedTuple
 
 from crawler.urls import clean
+from crawler.urls.base import Base, Origins
 from crawler.urls.rules import chosen, settle
 from crawler.urls.steps import STEPS, identity
-from crawler.urls.whatwg import Rejected, drop_fragment, foreign_scheme, parse, resolve, scalar_values
+from crawler.urls.whatwg import (
+    NOT_HTTP,
+    Rejected,
+    drop_fragment,
+    foreign_scheme,
+    parse,
+    resolve,
+    scalar_values,
+)
 
 
 class Canonical(NamedTuple):
@@ -29,70 +38,6 @@ class Canonical(NamedTuple):
 _canonical = partial(tuple.__new__, Canonical)
 
 
-class _Base:
-    """A page's own address, split once for all its links."""
-
-    __slots__ = ("directories", "href", "origin", "page", "plain", "scheme")
-
-    def __init__(self, href: str) -> None:
-        self.href = href
-        self.page = href.partition("?")[0]
-        slash = href.index("/", href.index("//") + 2)
-        self.origin = href[:slash]
-        self.scheme = href[: href.index("//")]
-        # The page's directory, its parent, and so on up to the root.
-        self.directories = [self.page[: self.page.rindex("/") + 1]]
-        # A clean link behind a plain base is its own key.
-        self.plain = identity(self.page) == self.page
-
-    def directory(self, up: int) -> str:
-        """The directory ``up`` levels above the page's; above the root is the root."""
-        directories = self.directories
-        while len(directories) <= up:
-            last = directories[-1]
-            parent = last[: last.rindex("/", 0, -1) + 1]
-            directories.append(parent if len(parent) > len(self.origin) else last)
-        return directories[up]
-
-    def join(self, link: str) -> str | None:
-        """The href of a link without fragment, or None if it is not clean."""
-        if "/." in link and not link.startswith("../"):
-            return None
-        first = link[:1]
-        if first == "/":
-            if clean.from_root(link):
-                return self.origin + link
-            if link[:2] == "//":
-                return _absolute(self.scheme + link)
-            return None
-        if clean.from_directory(link):
-            return self.directories[0] + link
-        if first == ".":
-            return self._join_above(link)
-        if first == "?":
-            return self.page + link if clean.from_page(link) else None
-        return _absolute(link) if first else self.href
-
-    def _join_above(self, link: str) -> str | None:
-        up = 0
-        start = 2 if link.startswith("./") else 0
-        while link.startswith("../", start):
-            up += 1
-            start += 3
-        rest = link[start:]
-        if start == 0 or "/." in rest or not (rest == "" or clean.from_directory(rest)):
-            return None
-        return self.directory(up) + rest
-
-
-def _absolute(link: str) -> str | None:
-    """The href of an absolute link without fragment, or None if it is not clean."""
-    found = clean.absolute(link)
-    if found is None or "/." in link:
-        return None
-    return link if found.lastindex else link + "/"
-
-
 class Canonicaliser:
     """Canonicalisation with a fixed choice of opt-in rules, by their names in ``RULES``.
 
@@ -101,15 +46,18 @@ class Canonicaliser:
 
     def __init__(self, rules: Sequence[str] = ()) -> None:
         self._rules = chosen(rules)
+        self._origins = Origins()
 
     def canonicalise(self, text: str, base: str | None = None) -> Canonical | Rejected:
         """The href and key of one text, resolved against ``base`` if that is given."""
-        if base is None and (href := _absolute(text.partition("#")[0])) is not None:
-            return Canonical(href, self._ruled(href))
+        if base is None:
+            link = text.partition("#")[0]
+            if link.startswith(("http://", "https://")) and clean.characters(link):
+                href = self._origins.join(link)
+                if href is not None:
+                    return Canonical(href, settle(href, self._rules))
         resolved = resolve(text, base)
-        if isinstance(resolved, Rejected):
-            return resolved
-        return Canonical(resolved, self._ruled(identity(resolved)))
+        return resolved if isinstance(resolved, Rejected) else Canonical(resolved, self._key(resolved))
 
     def outlinks(self, base: str, hrefs: Iterable[str]) -> tuple[list[Canonical], int]:
         """The URLs a page links to, each key once: (those fetchable in page order, how many texts were
@@ -119,25 +67,18 @@ class Canonicaliser:
         """
         base = scalar_values(base)
         own = parse(base)
-        split = None if isinstance(own, Rejected) else _Base(drop_fragment(own))
+        split = None if isinstance(own, Rejected) else Base(drop_fragment(own), self._origins)
+        same = split is not None and split.plain and not self._rules
         found: dict[str, str] = {}
-        seen: set[str] = set()
         rejected = 0
-        for text in dict.fromkeys(hrefs):
-            link = text.partition("#")[0]
-            if link in seen:
-                continue
-            href = split.join(link) if split is not None else None
+        for link, odd in clean.distinct_links(hrefs):
+            href = split.join(link) if split is not None and (not odd or clean.characters(link)) else None
             if href is not None:
-                seen.add(link)
-                key = href if split is not None and split.plain else identity(href)
+                found.setdefault(href if same else self._key(href), href)
+            elif isinstance(asked := _ask(link, base), Rejected):
+                rejected += 1
             else:
-                resolved = _ask(text, base)
-                if isinstance(resolved, Rejected):
-                    rejected += 1
-                    continue
-                href, key = resolved, identity(resolved)
-            found.setdefault(self._ruled(key), href)
+                found.setdefault(self._key(asked), asked)
         return list(map(_canonical, zip(found.values(), found, strict=True))), rejected
 
     def explain(self, text: str, base: str | None = None) -> list[tuple[str, str]]:
@@ -159,13 +100,16 @@ class Canonicaliser:
             told.append(("rules again", settled))
         return told
 
-    def _ruled(self, key: str) -> str:
+    def _key(self, href: str) -> str:
+        key = identity(href)
         return settle(key, self._rules) if self._rules else key
 
 
-def _ask(text: str, base: str) -> str | Rejected:
-    """As ``resolve``, for a base that is a scalar-value string."""
-    if foreign_scheme(text):
-        return Rejected("not http or https")
-    href = parse(scalar_values(text), base)
+def _ask(link: str, base: str) -> str | Rejected:
+    """The parser's href of a link cut at its fragment, for a base that is a scalar-value string."""
+    if foreign_scheme(link):
+        return NOT_HTTP
+    if link[-1:] in clean.TRIMMED:
+        link += "#"
+    href = parse(scalar_values(link), base)
     return href if isinstance(href, Rejected) else drop_fragment(href)

@@ -1,49 +1,63 @@
-"""Patterns for text that the parser would give back unchanged, so that it need not be asked.
+"""Links that the parser would give back unchanged, so that it need not be asked.
 
-*Clean* text has three properties: the parser's href is the text itself (behind the base, if relative), so
-is the key, and no part of it can be read differently by any base with http or https. The patterns therefore
-leave out whatever needs a second look, valid or not: capitals in the host, labels in punycode, hosts that
-end in a number, default ports, triplets of unreserved characters or in lower case, every segment that
-begins with a dot. What is left out goes to the parser, so a pattern may be too narrow, never too wide.
+A *clean* link has three properties: the parser's href is the link itself (behind its base, if relative), so
+is the key, and this is so for every base with http or https. Whether a link is clean is decided in two
+halves: its characters here, for all links of a page in a few passes of C, and its structure in ``Base``.
 
-All of them are meant for text cut at its first ``#``: that is where the fragment starts whenever the rest
-is clean.
+Both halves leave out whatever needs a second look, valid or not: capitals in the host, labels in punycode,
+hosts that end in a number, default ports, triplets of unreserved characters or in lower case, quotation
+marks, most segments that begin with a dot, empty queries. What is left out goes to the parser: this code may
+be too narrow, never too wide.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+# What path and query both take without encoding (URL Standard, 1.3), less a few rare characters.
+_PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$&()*+,;=:@/?"
+_PLAIN_CLASS = r"[A-Za-z0-9\-._~!$&()*+,;=:@/?]*+"
 # Upper-case triplets of characters that are not unreserved (RFC 3986, 2.3).
 _TRIPLET = "%(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[BCDF])"
-# What the path, and the query of http, take without encoding (URL Standard, 1.3), less a few rare characters.
-_PATH = r"[A-Za-z0-9\-._~!$&'()*+,;=:@/]"
-_FIRST_SEGMENT = r"[A-Za-z0-9\-._~!$&'()*+,;=@]"
-_QUERY = r"[A-Za-z0-9\-._~!$&()*+,;=:@/?]"
-
-
-def _run(character: str) -> str:
-    return f"{character}*(?:{_TRIPLET}{character}*)*"
-
-
-_SEARCH = rf"(?:\?(?!\Z){_run(_QUERY)})?"
 _LABEL = "(?!xn--)[a-z0-9_-]+"
-_HOST = rf"(?:{_LABEL}\.)*(?!xn--)[a-z][a-z0-9_-]*"
-_PORT = r"(?::(?!(?:80|443)(?:/|\Z))(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?"
 
-#: ``https://example.com/a/b?c``; group 1 starts at the path and is None where there is none.
-absolute = re.compile(rf"https?://{_HOST}{_PORT}(/{_run(_PATH)}{_SEARCH})?").fullmatch
+#: Matches a link, cut at its fragment, whose characters are clean.
+characters = re.compile(f"{_PLAIN_CLASS}(?:{_TRIPLET}{_PLAIN_CLASS})*+").fullmatch
 
-#: ``/a/b?c``, not ``//a``.
-from_root = re.compile(rf"/(?!/){_run(_PATH)}{_SEARCH}").fullmatch
+#: Matches scheme, host and port that need no change; a last label that begins with a letter is no number.
+origin = re.compile(
+    rf"https?://(?:{_LABEL}\.)*(?!xn--)[a-z][a-z0-9_-]*"
+    r"(?::(?!(?:80|443)\Z)(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?"
+).fullmatch
 
-#: ``a/b?c``: no leading slash, dot or question mark, and no colon in the first segment.
-from_directory = re.compile(rf"(?![./?]|\Z){_run(_FIRST_SEGMENT)}(?:/{_run(_PATH)})?{_SEARCH}").fullmatch
+#: What the parser trims from both ends: C0 controls and space.
+TRIMMED = "".join(map(chr, range(0x21)))
 
-#: ``?c``.
-from_page = re.compile(rf"(?=\?){_SEARCH}").fullmatch
+_VISIBLE = bytes(range(0x21, 0x100))
+_FRAGMENT = re.compile(r"#[^\n]*")
 
 
-def no_dot_segment(text: str) -> bool:
-    """True if no segment after a slash begins with a dot."""
-    return "/." not in text
+def distinct_links(texts: Iterable[str]) -> Iterable[tuple[str, bytes]]:
+    """The distinct texts in order, without their fragments, each with those of its bytes that are not plain.
+
+    A fragment starts at the first ``#``, wherever the parser stands. Cutting it before the parser trims
+    the text may leave a space or control at the end, where the parser would trim it; the ``#`` has to be put
+    back for that. Only then does a link end in one.
+    """
+    several = dict.fromkeys(texts)
+    if not several:
+        return ()
+    # A line for each; a page's links are looked at as one text, because a pass in C over all of them costs
+    # less than one step of a loop for each.
+    lines = "\n".join(several)
+    if len(_ascii(lines).translate(None, _VISIBLE)) != len(several) - 1:
+        # The parser removes line breaks anywhere.
+        lines = "\n".join(text.strip(TRIMMED).replace("\n", "") for text in several)
+    links = list(dict.fromkeys(_FRAGMENT.sub("", lines).split("\n")))
+    odd = _ascii("\n".join(links)).translate(None, _PLAIN).split(b"\n")
+    return zip(links, odd, strict=True)
+
+
+def _ascii(text: str) -> bytes:
+    return text.encode("ascii", "backslashreplace")

@@ -1,0 +1,163 @@
+"""The statistics as Prometheus metrics.
+
+Names and units follow https://prometheus.io/docs/practices/naming/: base units, ``_total`` for what only
+grows, ``_ratio`` for what lies between 0 and 1. Labels are bounded: a status class, a state, the index of
+a slice (the chain grows with the logarithm of the URLs). Hosts and URLs are never labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+STATES = ("running", "stopping", "ended", "stopped")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric and where its value stands in the statistics.
+
+    With ``label``, ``path`` leads to a mapping (its keys are the label's values), to a list (its indices
+    are, and ``field`` names the value in each element) or to a word (one of ``STATES``: 1 for that one, 0
+    for the others).
+    """
+
+    name: str
+    kind: str  # "counter" or "gauge"
+    help: str
+    path: tuple[str, ...]
+    label: str | None = None
+    field: str | None = None
+
+
+def _counter(name: str, key: str, text: str) -> Metric:
+    return Metric(name, "counter", text, (key,))
+
+
+def _gauge(name: str, path: tuple[str, ...], text: str) -> Metric:
+    return Metric(name, "gauge", text, path)
+
+
+def _slice(name: str, field: str, text: str) -> Metric:
+    return Metric(f"crawler_seen_slice_{name}", "gauge", text, ("seen", "slices"), "slice", field)
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "crawler_state", "gauge", "1 for the state the crawl is in, 0 for the others.", ("state",), "state"
+    ),
+    _gauge("crawler_elapsed_seconds", ("elapsed_seconds",), "How long the crawl has run."),
+    _counter("crawler_urls_admitted_total", "urls_admitted", "URLs found new and put into the frontier."),
+    _counter("crawler_urls_duplicate_total", "urls_duplicate", "Links whose URL had been seen."),
+    _counter("crawler_urls_excluded_total", "urls_excluded", "URLs refused after admission: robots, limits."),
+    _gauge("crawler_urls_pending", ("urls_pending",), "URLs in the frontier that wait to be fetched."),
+    _gauge("crawler_urls_in_flight", ("urls_in_flight",), "URLs handed out and not yet finished."),
+    _counter("crawler_pages_fetched_total", "pages_fetched", "URLs finished with a complete response."),
+    _counter("crawler_pages_failed_total", "pages_failed", "URLs finished without one, after all tries."),
+    _counter("crawler_pages_redirected_total", "pages_redirected", "URLs finished with a redirect."),
+    Metric(
+        "crawler_responses_total", "counter", "Responses by the class of their status.", ("status",), "class"
+    ),
+    _counter("crawler_retries_total", "retries", "Fetches tried again after a transient failure."),
+    _counter("crawler_fetched_bytes_total", "bytes_fetched", "Bytes of response bodies, decoded."),
+    _counter("crawler_links_found_total", "links_found", "Links found on pages."),
+    _counter("crawler_links_off_scope_total", "links_off_scope", "Links that lead out of the scope."),
+    _counter("crawler_links_rejected_total", "links_rejected", "Links that are no URL that can be fetched."),
+    _counter("crawler_seeds_rejected_total", "seeds_rejected", "Lines of the seeds that are no URL."),
+    _gauge("crawler_hosts", ("hosts",), "Hosts of which a URL was admitted."),
+    _gauge("crawler_hosts_pending", ("hosts_pending",), "Hosts with URLs that wait to be fetched."),
+    _gauge("crawler_seen_urls", ("seen", "count_estimated"), "URLs in the seen-set."),
+    _gauge("crawler_seen_bytes", ("seen", "bytes"), "Size of the seen-set in memory."),
+    _gauge("crawler_seen_bits_per_url", ("seen", "bits_per_url"), "Bits of the seen-set for each URL in it."),
+    _gauge("crawler_seen_fpp_target_ratio", ("seen", "fpp_target"), "False-positive probability asked for."),
+    _gauge("crawler_seen_fpp_bound_ratio", ("seen", "fpp_bound"), "What the design never exceeds."),
+    _gauge("crawler_seen_fpp_estimated_ratio", ("seen", "fpp_estimated"), "Estimated now from the bits set."),
+    _gauge(
+        "crawler_seen_fpp_measured_ratio",
+        ("seen", "fpp_measured", "value"),
+        "Share of URLs known to be new that the seen-set called seen.",
+    ),
+    _gauge(
+        "crawler_seen_fpp_measured_low_ratio",
+        ("seen", "fpp_measured", "low"),
+        "Lower end of the interval of the measured value.",
+    ),
+    _gauge(
+        "crawler_seen_fpp_measured_high_ratio",
+        ("seen", "fpp_measured", "high"),
+        "Upper end of the interval of the measured value.",
+    ),
+    _gauge(
+        "crawler_seen_fpp_measured_urls",
+        ("seen", "fpp_measured", "sample"),
+        "URLs that the measurement rests on.",
+    ),
+    _gauge(
+        "crawler_seen_expected_skipped_urls",
+        ("seen", "expected_urls_skipped"),
+        "New URLs expected to have been skipped by mistake so far.",
+    ),
+    _slice("capacity_urls", "capacity", "URLs the slice takes before the next begins."),
+    _slice("urls", "count", "URLs put into the slice."),
+    _slice("bits", "bits", "Bits of the slice."),
+    _slice("hashes", "hashes", "Bits looked at for one URL."),
+    _slice("fill_ratio", "fill", "Set bits by all bits of the slice."),
+    _slice("fpp_design_ratio", "fpp_design", "False-positive probability of the slice when it is full."),
+    _slice("fpp_estimated_ratio", "fpp_estimated", "Estimated now from the bits set."),
+    _gauge("crawler_checkpoint_generation", ("checkpoint", "generation"), "Number of the last checkpoint."),
+    _gauge("crawler_checkpoint_age_seconds", ("checkpoint", "age_seconds"), "Time since it was complete."),
+    _gauge("crawler_checkpoint_duration_seconds", ("checkpoint", "seconds"), "Time it took to write."),
+    _gauge("crawler_checkpoint_bytes", ("checkpoint", "bytes"), "Bytes written for it."),
+)
+
+
+def prometheus_text(stats: Mapping[str, Any]) -> bytes:
+    """The statistics in the Prometheus text format, version 0.0.4 (``CONTENT_TYPE``).
+
+    A metric whose value is null is absent.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Statistics(stats))
+    return generate_latest(registry)
+
+
+class _Statistics(Collector):
+    def __init__(self, stats: Mapping[str, Any]) -> None:
+        self._stats = stats
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        for metric in METRICS:
+            labels = [metric.label] if metric.label else []
+            family: CounterMetricFamily | GaugeMetricFamily
+            if metric.kind == "counter":
+                family = CounterMetricFamily(metric.name, metric.help, labels=labels)
+            else:
+                family = GaugeMetricFamily(metric.name, metric.help, labels=labels)
+            for values, number in _samples(metric, self._stats):
+                family.add_metric(values, number)
+            if family.samples:
+                yield family
+
+
+def _samples(metric: Metric, stats: Mapping[str, Any]) -> Iterator[tuple[list[str], float]]:
+    value: Any = stats
+    for key in metric.path:
+        value = None if value is None else value.get(key)
+    if value is None:
+        return
+    if metric.label is None:
+        yield [], value
+    elif isinstance(value, str):
+        yield from (([state], float(state == value)) for state in STATES)
+    elif isinstance(value, Mapping):
+        yield from (([key], number) for key, number in value.items())
+    else:
+        for index, element in enumerate(value):
+            if element[metric.field] is not None:
+                yield [str(index)], element[metric.field]

@@ -1,0 +1,141 @@
+"""A crawl seen from a terminal: a few lines that change in place, or plain lines in a log, and a summary
+at the end.
+
+Reads the statistics that ``stats --json`` prints, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from crawler.metrics import count, probability, trust
+
+_RATE_OVER = 5.0  # seconds that the shown rate is the mean of
+
+
+class Progress:
+    """Shows a crawl on ``stream`` while it runs. A context manager: the terminal is given back at the end.
+
+    On a terminal every `update` redraws (four a second are plenty); on anything else one line is written
+    every ``every`` seconds of the crawl's time.
+    """
+
+    def __init__(self, stream: TextIO, every: float = 10.0) -> None:
+        self._stream = stream
+        self._every = every
+        self._next_line = 0.0
+        self._course: deque[tuple[float, int]] = deque()
+        self._live: Live | None = None
+        # Asked of the stream itself: rich also believes environment variables, and would fill a log.
+        console = Console(file=stream, force_terminal=stream.isatty())
+        if console.is_terminal and not console.is_dumb_terminal:
+            self._live = Live(console=console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Progress:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def update(self, stats: Mapping[str, Any]) -> None:
+        elapsed = stats["elapsed_seconds"]
+        rate = self._rate(elapsed, stats["pages_fetched"])
+        if self._live is not None:
+            self._live.update(_view(stats, rate), refresh=True)
+        elif elapsed >= self._next_line:
+            self._next_line = elapsed + self._every
+            self._stream.write(_line(stats, rate) + "\n")
+            self._stream.flush()
+
+    def _rate(self, elapsed: float, pages: int) -> float | None:
+        """Pages a second over the last seconds; None at the first update."""
+        self._course.append((elapsed, pages))
+        while len(self._course) > 2 and self._course[1][0] <= elapsed - _RATE_OVER:
+            self._course.popleft()
+        since, before = self._course[0]
+        return (pages - before) / (elapsed - since) if elapsed > since else None
+
+
+def _line(stats: Mapping[str, Any], rate: float | None) -> str:
+    seen = stats.get("seen") or {}
+    per_second = "" if rate is None else f" ({rate:.1f}/s)"
+    return (
+        f"{stats['elapsed_seconds']:.0f} s: {count(stats['pages_fetched'])} pages{per_second},"
+        f" {count(stats['pages_failed'])} failed, {count(stats['urls_pending'])} pending,"
+        f" {count(stats['urls_in_flight'])} in flight, {count(stats['hosts'])} hosts,"
+        f" fpp {probability(seen.get('fpp_estimated'))} of {probability(seen.get('fpp_target'))}"
+    )
+
+
+def _view(stats: Mapping[str, Any], rate: float | None) -> Group:
+    seen = stats.get("seen") or {}
+    admitted = stats["urls_admitted"] or 0
+    finished = admitted - (stats["urls_pending"] or 0) - (stats["urls_in_flight"] or 0)
+    figures = Table.grid(padding=(0, 3))
+    figures.add_row(
+        Text.assemble((count(stats["pages_fetched"]), "bold"), " pages"),
+        f"{rate or 0:.1f}/s",
+        f"{count(stats['urls_pending'])} pending",
+        f"{count(stats['urls_in_flight'])} in flight",
+        f"{count(stats['hosts'])} hosts",
+        f"{count(stats['pages_failed'])} failed",
+    )
+    known = Table.grid(padding=(0, 1))
+    known.add_row(
+        ProgressBar(total=max(admitted, 1), completed=finished, width=30),
+        f"{count(finished)} of {count(admitted)} known URLs, {stats['state']}",
+    )
+    estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
+    too_high = estimated is not None and target is not None and estimated > target
+    filter_line = Text.assemble(
+        "fpp ",
+        (probability(estimated), "bold red" if too_high else "green"),
+        f" (target {probability(target)}, bound {probability(seen.get('fpp_bound'))})",
+    )
+    return Group(figures, known, filter_line)
+
+
+def summary(stats: Mapping[str, Any]) -> str:
+    """A few lines on how the crawl went, without a line break at the end."""
+    elapsed = stats["elapsed_seconds"]
+    per_second = f", {stats['pages_fetched'] / elapsed:.1f} pages/s" if elapsed else ""
+    get = stats.get
+    lines = [
+        f"{stats['state']} after {_duration(elapsed)}{per_second}",
+        f"pages     {count(stats['pages_fetched'])} fetched, {count(stats['pages_failed'])} failed,"
+        f" {count(get('pages_redirected'))} redirects, {count(get('urls_excluded'))} excluded",
+        f"URLs      {count(stats['urls_admitted'])} admitted, {count(get('urls_duplicate'))} duplicate links,"
+        f" {count(stats['urls_pending'])} left, {count(stats['hosts'])} hosts",
+    ]
+    seen = stats.get("seen")
+    if seen:
+        slices = len(seen.get("slices") or ())
+        bits = seen.get("bits_per_url")
+        shape = [f"{slices} slice{'' if slices == 1 else 's'}"] if slices else []
+        shape += [f"{bits:.1f} bits/URL"] if bits is not None else []
+        shape += [
+            f"estimated fpp {probability(seen.get('fpp_estimated'))}"
+            f" (target {probability(seen.get('fpp_target'))})"
+        ]
+        lines.append(f"seen-set  {', '.join(shape)}")
+        lines.append(f"          {trust(stats)}")
+    return "\n".join(lines)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min {rest} s" if hours else f"{minutes} min {rest} s"

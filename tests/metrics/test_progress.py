@@ -1,0 +1,76 @@
+"""What the terminal shows, and what a log gets."""
+
+from __future__ import annotations
+
+import io
+
+from crawler.progress import Progress, summary
+from tests.metrics.samples import statistics
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_log_gets_a_line_now_and_then() -> None:
+    log = io.StringIO()
+    with Progress(log, every=10.0) as progress:
+        for quarter in range(101):
+            progress.update(statistics(elapsed_seconds=quarter / 4, pages_fetched=5 * quarter))
+    assert log.getvalue().splitlines() == [
+        "0 s: 0 pages, 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 0.00019 of 0.001",
+        "10 s: 200 pages (20.0/s), 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 0.00019 of 0.001",
+        "20 s: 400 pages (20.0/s), 81 failed, 2,000 pending, 64 in flight, 7 hosts, fpp 0.00019 of 0.001",
+    ]
+
+
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    log = io.StringIO()
+    with Progress(log, every=100.0) as progress:
+        for second in range(101):
+            progress.update(statistics(elapsed_seconds=float(second), pages_fetched=10 * min(second, 90)))
+    assert "(0.0/s)" in log.getvalue().splitlines()[-1]
+
+
+def test_a_terminal_shows_figures_and_is_left_clean(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    terminal = Terminal()
+    with Progress(terminal) as progress:
+        progress.update(statistics())
+        shown = terminal.getvalue()
+        before = len(shown)
+    for text in (
+        "10,000",
+        "2,000 pending",
+        "64 in flight",
+        "7 hosts",
+        "10,281 of 12,345 known URLs",
+        "0.00019",
+    ):
+        assert text in shown
+    # The cursor comes back.
+    assert "\x1b[?25h" in terminal.getvalue()[before:]
+
+
+def test_statistics_without_a_seen_set_can_be_shown() -> None:
+    log = io.StringIO()
+    with Progress(log) as progress:
+        progress.update(statistics(seen=None))
+    assert "fpp - of -" in log.getvalue()
+    assert "seen-set" not in summary(statistics(seen=None))
+
+
+def test_the_summary_says_how_it_went() -> None:
+    assert summary(statistics(state="ended")).splitlines() == [
+        "ended after 12.5 s, 800.0 pages/s",
+        "pages     10,000 fetched, 81 failed, 150 redirects, 50 excluded",
+        "URLs      12,345 admitted, 357,643 duplicate links, 2,000 left, 7 hosts",
+        "seen-set  2 slices, 33.2 bits/URL, estimated fpp 0.00019 (target 0.001)",
+        "          Of 12,347 new URLs about 2 were taken for seen and skipped by mistake.",
+    ]
+
+
+def test_long_crawls_are_told_in_hours() -> None:
+    assert summary(statistics(elapsed_seconds=7_385.0)).startswith("running after 2 h 3 min 5 s, 1.4 pages/s")

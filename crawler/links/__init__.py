@@ -1,0 +1,12 @@
+"""From the bytes of an HTML page to its outlinks.
+
+``extract_links`` decodes as browsers do (``sniff_encoding``), reads ``a[href]`` and ``area[href]`` in
+document order, the first ``base[href]`` and the robots meta element. Hrefs stay as they were written:
+resolving them is the work of ``crawler.urls``. Time and memory grow at most in proportion to the page,
+whatever it holds (see ``tags``).
+"""
+
+from crawler.links.encoding import python_codec, sniff_encoding
+from crawler.links.extract import PageLinks, extract_links
+
+__all__ = ["PageLinks", "extract_links", "python_codec", "sniff_encoding"]

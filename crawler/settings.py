@@ -156,3 +156,144 @@ class Settings:
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)
     output: OutputSettings = field(default_factory=OutputSettings)
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)
+
+
+# Settings that stored state depends on: they are fixed when a job begins.
+SHAPING = (
+    ("seen", "kind"),
+    ("seen", "fpp"),
+    ("seen", "capacity"),
+    ("seen", "growth"),
+    ("seen", "tightening"),
+    ("canonical", "rules"),
+)
+
+Tables = Mapping[str, Mapping[str, Any]]
+
+_POSITIVE = frozenset(
+    {
+        ("crawl", "concurrency"),
+        ("crawl", "max_pages"),
+        ("crawl", "max_time"),
+        ("politeness", "per_host"),
+        ("politeness", "rate"),
+        ("fetch", "connect_timeout"),
+        ("fetch", "headers_timeout"),
+        ("fetch", "body_timeout"),
+        ("fetch", "idle_timeout"),
+        ("fetch", "max_body"),
+        ("retry", "tries"),
+        ("retry", "throttled_tries"),
+        ("robots", "max_bytes"),
+        ("robots", "ttl"),
+        ("robots", "unreachable_ttl"),
+        ("seen", "capacity"),
+        ("links", "max_url_length"),
+        ("links", "max_links"),
+        ("durability", "sync_interval"),
+        ("durability", "checkpoint_interval"),
+        ("dashboard", "interval"),
+    }
+)
+_CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("crawl", "scope"): SCOPES,
+    ("seen", "kind"): SEEN_KINDS,
+    ("output", "formats"): OUTPUTS,
+}
+_LEAST: dict[tuple[str, str], float] = {("durability", "generations"): 2, ("retry", "growth"): 1.0}
+_TEXT_LINES = frozenset({("fetch", "user_agent"), ("fetch", "contact")})
+
+
+def nearest(word: str, known: typing.Iterable[str]) -> str:
+    """A hint in brackets for a misspelt word; empty when nothing is near."""
+    close = difflib.get_close_matches(word, list(known), 1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def settings_from(tables: Tables, source: str = "configuration") -> Settings:
+    """The settings with the given tables laid over the defaults. ``source`` names their origin in a message.
+
+    Raises SettingsError: an unknown table or key, a value of the wrong type or outside its range."""
+    parts = {part.name: part for part in dataclasses.fields(Settings)}
+    built: dict[str, Any] = {}
+    for table, values in tables.items():
+        if table not in parts:
+            raise SettingsError(f"{source}: unknown table [{table}]{nearest(table, parts)}")
+        if not isinstance(values, Mapping):
+            raise SettingsError(f"{source}: [{table}] must be a table of keys")
+        kind = typing.cast("type[Any]", parts[table].default_factory)
+        hints = typing.get_type_hints(kind)
+        checked: dict[str, Any] = {}
+        for key, value in values.items():
+            if key not in hints:
+                raise SettingsError(f"{source}: unknown key {table}.{key}{nearest(key, hints)}")
+            checked[key] = _checked(table, key, value, hints[key], source)
+        built[table] = kind(**checked)
+    settings = Settings(**built)
+    _check_together(settings, source)
+    return settings
+
+
+def _checked(table: str, key: str, value: Any, hint: Any, source: str) -> Any:
+    name = f"{source}: {table}.{key}"
+    kinds = [kind for kind in typing.get_args(hint) or (hint,) if kind is not types.NoneType]
+    if hint == tuple[str, ...]:
+        if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
+            raise SettingsError(f"{name} must be a list of strings, not {value!r}")
+        value = tuple(value)
+        kinds = [tuple]
+    elif value is None and types.NoneType in typing.get_args(hint):
+        return None
+    kind = kinds[0]
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        words = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
+        raise SettingsError(f"{name} must be {words[kind]}, not {value!r}")
+    place = (table, key)
+    if place in _CHOICES:
+        for item in value if isinstance(value, tuple) else (value,):
+            if item not in _CHOICES[place]:
+                known = ", ".join(_CHOICES[place])
+                raise SettingsError(f"{name}: unknown {item!r}{nearest(item, _CHOICES[place])}; known: {known}")
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        _check_number(place, name, value)
+    if place in _TEXT_LINES and not str(value).isprintable():
+        raise SettingsError(f"{name} must be one line of printable text, not {value!r}")
+    return value
+
+
+def _check_number(place: tuple[str, str], name: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise SettingsError(f"{name} must be finite, not {value}")
+    if value <= 0 and place in _POSITIVE:
+        raise SettingsError(f"{name} must be above 0, not {value}")
+    if value < _LEAST.get(place, 0):
+        raise SettingsError(f"{name} must be at least {_LEAST.get(place, 0)}, not {value}")
+    if place in (("seen", "fpp"), ("seen", "tightening")) and not 0 < value < 1:
+        raise SettingsError(f"{name} must lie between 0 and 1, both excluded, not {value}")
+    if place == ("seen", "growth") and not 1 <= value <= 16:
+        raise SettingsError(f"{name} must lie between 1 and 16, not {value}")
+    if place == ("seen", "capacity") and value > 2**40:
+        raise SettingsError(f"{name} must be at most 2^40, not {value}")
+
+
+def _check_together(settings: Settings, source: str) -> None:
+    if "jsonl" not in settings.output.formats:
+        raise SettingsError(f"{source}: output.formats must hold 'jsonl': the job is resumed from it")
+    if not settings.fetch.user_agent.strip():
+        raise SettingsError(f"{source}: fetch.user_agent must not be empty")
+    if settings.politeness.per_host > settings.crawl.concurrency:
+        raise SettingsError(
+            f"{source}: politeness.per_host ({settings.politeness.per_host}) is larger than crawl.concurrency "
+            f"({settings.crawl.concurrency}): the rest could never be used"
+        )
+
+
+def as_tables(settings: Settings) -> dict[str, dict[str, Any]]:
+    """The settings as nested dictionaries, tuples as lists; the inverse of ``settings_from``."""
+    tables = dataclasses.asdict(settings)
+    return {
+        table: {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+        for table, values in tables.items()
+    }

@@ -1,0 +1,23 @@
+"""The seen-set on disk, generation by generation."""
+
+from crawler.checkpoint.envelope import (
+    EnvelopeError,
+    UnknownVersionError,
+    decode_envelope,
+    encode_envelope,
+    replace_file,
+    sync_directory,
+)
+from crawler.checkpoint.generations import Generations, Loaded, Manifest
+
+__all__ = [
+    "EnvelopeError",
+    "Generations",
+    "Loaded",
+    "Manifest",
+    "UnknownVersionError",
+    "decode_envelope",
+    "encode_envelope",
+    "replace_file",
+    "sync_directory",
+]

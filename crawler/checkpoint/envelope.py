@@ -1,0 +1,74 @@
+"""Small files that a person may read and a program must trust: one head line, then JSON.
+
+    <magic> <version> <checksum>\\n
+    <JSON, UTF-8>\\n
+
+The checksum is the MurmurHash3 x64-128 (seed 0, 32 hexadecimal digits) of all bytes behind the head line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import mmh3
+
+_HEAD_MAX = 200  # bytes; a longer first line is no head
+
+
+class EnvelopeError(ValueError):
+    """The file is not what it should be; the text names it and says what is wrong."""
+
+
+class UnknownVersionError(EnvelopeError):
+    """The file was written by another version of the program."""
+
+
+def encode_envelope(magic: str, version: int, content: dict[str, Any]) -> bytes:
+    """The bytes of the file."""
+    body = json.dumps(content, indent=1, sort_keys=True).encode("ascii") + b"\n"
+    return f"{magic} {version} {mmh3.hash_bytes(body).hex()}\n".encode("ascii") + body
+
+
+def decode_envelope(data: bytes, magic: str, version: int, name: str) -> dict[str, Any]:
+    """The content. Raises UnknownVersionError, and EnvelopeError for anything else that is wrong; ``name`` is the
+    file as the message calls it."""
+    head, found, body = data.partition(b"\n")
+    words = head[:_HEAD_MAX].split(b" ")
+    if not found or len(words) != 3 or words[0] != magic.encode("ascii"):
+        raise EnvelopeError(f"{name}: not a {magic} file (offset 0)")
+    if words[1] != str(version).encode("ascii"):
+        raise UnknownVersionError(
+            f"{name}: {magic} version {words[1].decode('ascii', 'replace')}, this program reads version {version}"
+        )
+    if words[2] != mmh3.hash_bytes(body).hex().encode("ascii"):
+        raise EnvelopeError(f"{name}: checksum does not match (offset {len(head) + 1})")
+    try:
+        content = json.loads(body)
+    except ValueError as error:
+        raise EnvelopeError(f"{name}: not JSON (offset {len(head) + 1}): {error}") from error
+    if not isinstance(content, dict):
+        raise EnvelopeError(f"{name}: not a JSON object (offset {len(head) + 1})")
+    return content
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write the file so that after a crash it is the old one or the new one, whole. Raises OSError."""
+    part = path.with_name(path.name + ".part")
+    with open(part, "wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(part, path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the directory's entries durable. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,244 @@
+"""Generations: the seen-set on disk, each with the place in the journal that it stands for.
+
+    seen/generation-000012        the manifest: journal sequence, the seen-set's state, its segment files and checksums
+    seen/slice-3.g000012          a segment first written in generation 12
+
+A segment that is sealed (a full slice) is written once and named again by every later manifest; the active one is
+written anew each time. While a segment is written the crawl goes on setting bits in it. That is harmless, because of
+the order: segments, then the journal is made durable, then the manifest. So every bit in a generation that exists
+belongs to an admitted URL that is durable, and the journal from the manifest's sequence on brings back the rest: bits
+are a cache of the journal.
+
+A manifest is put in place by a rename after all it names is durable; a generation is complete or does not exist. The
+newest that can be read and verified is used. A damaged one is set aside under another name, never deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crawler.checkpoint.envelope import (
+    EnvelopeError,
+    UnknownVersionError,
+    decode_envelope,
+    encode_envelope,
+    replace_file,
+    sync_directory,
+)
+from crawler.filters import FormatError, SeenSnapshot, read_segment, write_segment
+
+MAGIC = "crawler-generation"
+VERSION = 1
+_PREFIX = "generation-"
+_DAMAGED = "damaged-"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """A segment as a manifest names it; ``size`` is the file's length in bytes."""
+
+    name: str
+    file: str
+    size: int
+    checksum: str
+    sealed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a generation consists of. ``sequence`` is the first journal number it does not hold."""
+
+    generation: int
+    sequence: int
+    written_at: float
+    seconds: float
+    bytes: int
+    state: dict[str, Any]
+    segments: tuple[SegmentFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A generation read back: its manifest and each segment's payload by name."""
+
+    manifest: Manifest
+    payloads: dict[str, memoryview]
+
+
+def manifest_name(generation: int) -> str:
+    return f"{_PREFIX}{generation:06d}"
+
+
+class Generations:
+    """The directory ``seen/`` of a job."""
+
+    def __init__(self, directory: Path, keep: int) -> None:
+        self.directory = directory
+        self._keep = keep
+        self.newest: Manifest | None = None
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def numbers(self) -> list[int]:
+        """The generations that stand in the directory, newest first."""
+        if not self.directory.is_dir():
+            return []
+        names = (entry.name for entry in self.directory.iterdir())
+        found = [name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX)]
+        return sorted((int(number) for number in found if number.isdecimal()), reverse=True)
+
+    def read_manifest(self, generation: int) -> Manifest:
+        """Raises EnvelopeError, OSError."""
+        name = manifest_name(generation)
+        content = decode_envelope((self.directory / name).read_bytes(), MAGIC, VERSION, name)
+        try:
+            return Manifest(
+                generation=int(content["generation"]),
+                sequence=int(content["sequence"]),
+                written_at=float(content["written_at"]),
+                seconds=float(content["seconds"]),
+                bytes=int(content["bytes"]),
+                state=dict(content["state"]),
+                segments=tuple(SegmentFile(**segment) for segment in content["segments"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise EnvelopeError(f"{name}: a manifest without what it must hold: {error!r}") from error
+
+    def read(self, generation: int) -> Loaded:
+        """Manifest and segments, every checksum verified. Raises EnvelopeError, FormatError, OSError."""
+        manifest = self.read_manifest(generation)
+        payloads: dict[str, memoryview] = {}
+        for segment in manifest.segments:
+            payloads[segment.name] = self._read_segment(segment)
+        return Loaded(manifest, payloads)
+
+    def _read_segment(self, segment: SegmentFile) -> memoryview:
+        if os.path.basename(segment.file) != segment.file:
+            raise EnvelopeError(f"{segment.file!r}: a manifest may name files of its own directory only")
+        path = self.directory / segment.file
+        size = path.stat().st_size
+        if size != segment.size:
+            raise FormatError(f"{segment.file}: {size} bytes where the manifest says {segment.size}")
+        with open(path, "rb") as stream:
+            try:
+                _, payload = read_segment(stream, limit=size)
+            except FormatError as error:
+                raise FormatError(f"{segment.file}: {error}") from error
+            stream.seek(-len(bytes.fromhex(segment.checksum)), os.SEEK_END)
+            checksum = stream.read().hex()
+        if checksum != segment.checksum:
+            raise FormatError(f"{segment.file}: not the file that the manifest names (its checksum is {checksum})")
+        return payload
+
+    def load_newest(self) -> tuple[Loaded | None, list[str]]:
+        """The newest whole generation, or None when there is none; and what was wrong with newer ones.
+
+        Raises UnknownVersionError: a newer program's generation is no damage, and must not be overwritten."""
+        faults: list[str] = []
+        for generation in self.numbers():
+            try:
+                loaded = self.read(generation)
+            except UnknownVersionError:
+                raise
+            except (EnvelopeError, FormatError, OSError) as error:
+                faults.append(f"generation {generation} is damaged: {error}")
+                continue
+            self.newest = loaded.manifest
+            return loaded, faults
+        return None, faults
+
+    def set_aside(self, generation: int) -> None:
+        """Rename a damaged generation's manifest, so that it is neither used nor counted nor deleted."""
+        path = self.directory / manifest_name(generation)
+        os.replace(path, path.with_name(_DAMAGED + path.name))
+        sync_directory(self.directory)
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def write(self, snapshot: SeenSnapshot, sequence: int, now: float, sync: Callable[[], None]) -> Manifest:
+        """Write a generation and drop those that are no longer kept. Runs in a thread beside the crawl.
+
+        ``sequence`` is the journal's next number at the moment of the snapshot, ``now`` the time in seconds since
+        1970, ``sync`` makes journal and outputs durable. Raises OSError; the generations before it are untouched.
+        """
+        started = time.perf_counter()
+        self.directory.mkdir(exist_ok=True)
+        before = self.newest
+        known = {} if before is None else {s.name: s for s in before.segments if s.sealed}
+        generation = self._next_number()
+        segments: list[SegmentFile] = []
+        written = 0
+        for segment in snapshot.segments:
+            kept = known.get(segment.name)
+            if segment.sealed and kept is not None:
+                segments.append(kept)
+                continue
+            file = f"{segment.name}.g{generation:06d}"
+            with open(self.directory / file, "wb") as out:
+                total = write_segment(out, {"segment": segment.name, **segment.header}, segment.buffer)
+                out.flush()
+                os.fsync(out.fileno())
+            segments.append(SegmentFile(segment.name, file, total.size, total.checksum, segment.sealed))
+            written += total.size
+        # A manifest must not become durable before the names of the files that it lists.
+        sync_directory(self.directory)
+        sync()
+        seconds = time.perf_counter() - started
+        manifest = Manifest(generation, sequence, now, seconds, written, snapshot.state, tuple(segments))
+        replace_file(self.directory / manifest_name(generation), _encode_manifest(manifest))
+        self.newest = manifest
+        self._prune()
+        return manifest
+
+    def _next_number(self) -> int:
+        """Above every number in the directory, also those of files that were set aside or never finished."""
+        highest = 0
+        for entry in self.directory.iterdir():
+            number = entry.name.removesuffix(".part").rpartition(".g" if ".g" in entry.name else "-")[2]
+            if number.isdecimal():
+                highest = max(highest, int(number))
+        return highest + 1
+
+    def oldest_sequence(self) -> int:
+        """The journal must be kept from here on; 0 when there is no generation."""
+        sequences = []
+        for generation in self.numbers()[: self._keep]:
+            sequences.append(self.read_manifest(generation).sequence)
+        return min(sequences, default=0)
+
+    def _prune(self) -> None:
+        numbers = self.numbers()
+        kept = {manifest_name(number) for number in numbers[: self._keep]}
+        for number in numbers[: self._keep]:
+            kept.update(segment.file for segment in self.read_manifest(number).segments)
+        # Files of a damaged generation are evidence; which of them are good is not known.
+        damaged = {entry.name for entry in self.directory.iterdir() if entry.name.startswith(_DAMAGED)}
+        spared = {name.rpartition("-")[2] for name in damaged}
+        for entry in self.directory.iterdir():
+            if entry.name in kept or entry.name in damaged:
+                continue
+            if entry.name.rpartition(".g")[2] in spared:
+                continue
+            entry.unlink()
+        sync_directory(self.directory)
+
+
+def _encode_manifest(manifest: Manifest) -> bytes:
+    content = {
+        "generation": manifest.generation,
+        "sequence": manifest.sequence,
+        "written_at": manifest.written_at,
+        "seconds": manifest.seconds,
+        "bytes": manifest.bytes,
+        "state": manifest.state,
+        "segments": [
+            {"name": s.name, "file": s.file, "size": s.size, "checksum": s.checksum, "sealed": s.sealed}
+            for s in manifest.segments
+        ],
+    }
+    return encode_envelope(MAGIC, VERSION, content)

@@ -1,0 +1,49 @@
+"""``crawler canon``: URLs on standard input, their href and key on standard output."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from crawler.cli.errors import Exit, UsageError
+from crawler.cli.options import read_toml
+from crawler.settings import SettingsError, settings_from
+from crawler.urls import Canonicaliser, Rejected
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "canon",
+        help="canonicalise the URLs of standard input",
+        description='One JSON object a line: {"input", "href", "key"}, or {"input", "error"} for what is no URL to crawl.',
+    )
+    parser.add_argument("--base", metavar="URL", help="resolve against this URL")
+    parser.add_argument("--config", metavar="FILE", help="take canonical.rules from this TOML file")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    tables = {} if arguments.config is None else read_toml(arguments.config)
+    try:
+        canonicaliser = Canonicaliser(settings_from(tables, str(arguments.config)).canonical.rules)
+    except (SettingsError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    base: str | None = None
+    if arguments.base is not None:
+        url = canonicaliser.canonicalise(arguments.base)
+        if isinstance(url, Rejected):
+            raise UsageError(f"--base {arguments.base!r}: {url.reason}")
+        base = url.href
+    # Bytes in, and only a line feed ends a line: a carriage return is part of what is to be canonicalised.
+    for line in sys.stdin.buffer:
+        text = line.removesuffix(b"\n").decode("utf-8", "replace")
+        url = canonicaliser.canonicalise(text, base)
+        if isinstance(url, Rejected):
+            row = {"input": text, "error": url.reason}
+        else:
+            row = {"input": text, "href": url.href, "key": url.key}
+        sys.stdout.write(json.dumps(row, separators=(",", ":")) + "\n")
+    sys.stdout.flush()
+    return Exit.OK

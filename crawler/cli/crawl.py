@@ -1,0 +1,173 @@
+"""``crawler crawl SEEDS``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import sys
+import traceback
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from crawler.checkpoint import EnvelopeError
+from crawler.cli.errors import Exit, UsageError
+from crawler.cli.options import add_crawl_options, settings_tables
+from crawler.crawl.identity import JobError, holds_job, shaped_by_job
+from crawler.crawl.loop import Stop
+from crawler.crawl.run import Result, View, run_crawl
+from crawler.crawl.seeds import SeedsError, check_seeds_file, file_batches, parse_line, read_lines, stdin_batches
+from crawler.dashboard import parse_listen
+from crawler.progress import Progress, summary
+from crawler.settings import Settings, SettingsError, settings_from
+from crawler.urls import Canonical, Canonicaliser
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "crawl",
+        help="crawl, or carry on with the crawl that the job directory holds",
+        description="Crawl from the seeds. If the job directory holds a crawl, it is carried on.",
+    )
+    parser.add_argument("seeds", metavar="SEEDS", help="a file with one URL a line, # comments; - for standard input")
+    add_crawl_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    seeds: str = arguments.seeds
+    settings = build_settings(arguments)
+    if seeds != "-":
+        _check_seeds(Path(seeds), settings)
+    batches = stdin_batches() if seeds == "-" else file_batches(Path(seeds))
+    return crawl(arguments, settings, batches)
+
+
+def build_settings(arguments: argparse.Namespace) -> Settings:
+    """Defaults, TOML file, flags, and what the job was begun with. Raises UsageError."""
+    tables = settings_tables(arguments)
+    source = "command line" if arguments.config is None else f"{arguments.config} and command line"
+    try:
+        settings = settings_from(tables, source)
+        settings = settings_from(shaped_by_job(arguments.job, _normal(tables, settings)), source)
+        Canonicaliser(settings.canonical.rules)
+        if settings.dashboard.listen is not None:
+            parse_listen(settings.dashboard.listen, token=settings.dashboard.token)
+    except (SettingsError, JobError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    return settings
+
+
+def _normal(tables: dict[str, dict[str, Any]], settings: Settings) -> dict[str, dict[str, Any]]:
+    """The tables with their values as the settings understood them (1 and 1.0 are one number)."""
+    return {table: {key: getattr(getattr(settings, table), key) for key in values} for table, values in tables.items()}
+
+
+def _check_seeds(path: Path, settings: Settings) -> None:
+    """Raises UsageError before anything is changed: no seeds, no crawl."""
+    try:
+        check_seeds_file(path)
+    except SeedsError as error:
+        raise UsageError(str(error)) from error
+    canonicaliser = Canonicaliser(settings.canonical.rules)
+    reason = ""
+    for line in read_lines(path):
+        text = parse_line(line)
+        if text is not None:
+            url = canonicaliser.canonicalise(text)
+            if isinstance(url, Canonical):
+                return
+            reason = reason or f"{text[:80]!r}: {url.reason}"
+    raise UsageError(
+        f"seeds file {path} holds no http or https URL ({reason}): write one a line, as in https://example.com/"
+    )
+
+
+def crawl(
+    arguments: argparse.Namespace,
+    settings: Settings,
+    seeds: AsyncIterator[list[str]],
+    around: contextlib.AbstractAsyncContextManager[object] | None = None,
+) -> int:
+    """Run the crawl with a view on it, inside ``around``; returns the exit code. Raises UsageError."""
+    directory: Path = arguments.job
+    view: Progress | None = None if arguments.quiet else Progress(sys.stderr, force=arguments.progress)
+
+    async def whole() -> Result:
+        async with around or contextlib.nullcontext():
+            return await run_crawl(directory, settings, seeds, view)
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[_Handler(view)])
+    began = holds_job(directory)
+    try:
+        result = asyncio.run(whole())
+    except (JobError, SeedsError, EnvelopeError) as error:
+        raise UsageError(str(error)) from error
+    except OSError as error:
+        if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EPERM):
+            raise UsageError(_os_error(error, settings, directory)) from error
+        return _stopped_by(error, directory, began)
+    except Exception as error:  # a bug must not look like an end  # noqa: BLE001
+        return _stopped_by(error, directory, began)
+    finally:
+        if view is not None:
+            view.close()
+    return _report(result, arguments.quiet)
+
+
+def _report(result: Result, quiet: bool) -> int:
+    if not quiet:
+        print(summary(result.stats), file=sys.stderr)
+    match result.reason:
+        case Stop.INTERRUPTED:
+            return Exit.INTERRUPTED
+        case Stop.MAX_PAGES | Stop.MAX_TIME:
+            return Exit.LIMIT
+        case Stop.FINISHED if result.seeds_fetched == 0:
+            why = f": {result.last_seed_error}" if result.last_seed_error else ""
+            print(f"crawler: not one seed could be fetched{why}", file=sys.stderr)
+            return Exit.FAILED
+        case _:
+            return Exit.OK
+
+
+def _os_error(error: OSError, settings: Settings, directory: Path) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"cannot serve the dashboard at {settings.dashboard.listen}: the port is in use, name another"
+    return f"cannot use job directory {directory}: {error.strerror or error}"
+
+
+def _stopped_by(error: Exception, directory: Path, began: bool) -> int:
+    """One line on standard error; the traceback of a bug goes to a file, for whoever mends it."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    where = ""
+    if not isinstance(error, OSError):
+        text = f"{type(error).__name__}: {text}"
+        path = directory / "crash.txt"
+        if os.access(directory, os.W_OK):
+            path.write_text("".join(traceback.format_exception(error)), "utf-8")
+            where = f"; details in {path}"
+    kept = (
+        "what was done is kept: the same command carries on" if began or holds_job(directory) else "nothing was begun"
+    )
+    print(f"crawler: stopped: {text}{where}; {kept}", file=sys.stderr)
+    return Exit.FAILED
+
+
+class _Handler(logging.Handler):
+    """Log lines go above the live view where there is one."""
+
+    def __init__(self, view: View | None) -> None:
+        super().__init__()
+        self._view = view
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = self.format(record)
+        if self._view is None:
+            print(text, file=sys.stderr)
+        else:
+            self._view.say(text)

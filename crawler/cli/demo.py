@@ -1,0 +1,81 @@
+"""``crawler demo``: an offline crawl of pages that the program serves itself."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, replace_file
+from crawler.cli import crawl
+from crawler.cli.errors import UsageError
+from crawler.cli.options import add_crawl_options
+from crawler.demo import DemoSite
+
+MAGIC = "crawler-demo"
+VERSION = 1
+STATE = "demo.json"
+PAGES = "demo-pages"
+HOSTS = 4
+DELAY = 0.2  # seconds: 200 pages over four hosts take some ten seconds, long enough to be watched
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="an offline crawl of real pages that the program serves itself, with the dashboard",
+        description="Serve the standard library's documentation on loopback ports and crawl it. The ports belong to the "
+        "URLs: they are kept in the job directory, so that the same command carries on.",
+    )
+    add_crawl_options(parser, job=Path("crawl-demo"))
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    given = vars(arguments)
+    given.setdefault("allow_private", True)
+    given.setdefault("delay", DELAY)
+    directory: Path = arguments.job
+    ports = _remembered(directory)
+    given.setdefault("dashboard", "0")
+    settings = crawl.build_settings(arguments)
+    directory.mkdir(parents=True, exist_ok=True)
+    site = DemoSite(directory / PAGES)
+    return crawl.crawl(arguments, settings, _seeds(site), _served(site, directory, ports))
+
+
+def _remembered(directory: Path) -> list[int]:
+    """The site's ports in a job that was begun; empty for a new one. Raises UsageError."""
+    path = directory / STATE
+    try:
+        return [int(port) for port in decode_envelope(path.read_bytes(), MAGIC, VERSION, str(path))["ports"]]
+    except FileNotFoundError:
+        return []
+    except (EnvelopeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{error}: name another directory with --job") from error
+
+
+@contextlib.asynccontextmanager
+async def _served(site: DemoSite, directory: Path, ports: list[int]) -> AsyncIterator[None]:
+    try:
+        bound = await site.start(ports or None, HOSTS)
+    except OSError as error:
+        if ports:
+            raise UsageError(
+                f"the demo of {directory} lives on ports {', '.join(map(str, ports))}: {error.strerror}; stop what uses "
+                "them, or begin another with --job"
+            ) from error
+        raise
+    try:
+        if not ports:
+            replace_file(directory / STATE, encode_envelope(MAGIC, VERSION, {"ports": bound}))
+        yield
+    finally:
+        await site.stop()
+
+
+async def _seeds(site: DemoSite) -> AsyncIterator[list[str]]:
+    # Asked for once the crawl runs: the site then has its ports.
+    yield site.seeds

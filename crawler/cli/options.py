@@ -1,0 +1,99 @@
+"""The options of a crawl, and how flags and the TOML file become settings."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from crawler.cli.errors import UsageError
+from crawler.settings import SCOPES, SEEN_KINDS
+
+DEFAULT_JOB = Path("crawl-job")
+
+# flag -> (table, key, argparse arguments). A flag that was not given leaves the configuration as it is.
+_FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "--max-pages": (
+        "crawl",
+        "max_pages",
+        {"type": int, "metavar": "N", "help": "stop after N fetched URLs in this job"},
+    ),
+    "--max-depth": ("crawl", "max_depth", {"type": int, "metavar": "N", "help": "links from a seed"}),
+    "--max-time": ("crawl", "max_time", {"type": float, "metavar": "SECONDS", "help": "stop this run after that time"}),
+    "--scope": ("crawl", "scope", {"choices": SCOPES, "help": "what belongs to the crawl (host)"}),
+    "--concurrency": ("crawl", "concurrency", {"type": int, "metavar": "N", "help": "URLs in flight (64)"}),
+    "--per-host": (
+        "politeness",
+        "per_host",
+        {"type": int, "metavar": "N", "help": "requests to one host at a time (1)"},
+    ),
+    "--delay": (
+        "politeness",
+        "delay",
+        {"type": float, "metavar": "SECONDS", "help": "between two requests to a host (1.0)"},
+    ),
+    "--rate": ("politeness", "rate", {"type": float, "metavar": "N", "help": "requests a second in all (no limit)"}),
+    "--user-agent": ("fetch", "user_agent", {"metavar": "TEXT", "help": "product token first, as in name/1.0"}),
+    "--contact": (
+        "fetch",
+        "contact",
+        {"metavar": "URL-OR-MAIL", "help": "who answers for the crawl; added to the User-Agent"},
+    ),
+    "--seen": ("seen", "kind", {"choices": SEEN_KINDS, "help": "kind of seen-set (scalable)"}),
+    "--fpp": (
+        "seen",
+        "fpp",
+        {"type": float, "metavar": "P", "help": "bound on the seen-set's false-positive probability (0.001)"},
+    ),
+    "--capacity": ("seen", "capacity", {"type": int, "metavar": "N", "help": "URLs in the first slice (1048576)"}),
+    "--allow-private": (
+        "fetch",
+        "allow_private",
+        {"action": "store_true", "help": "fetch loopback and private addresses"},
+    ),
+    "--ignore-robots": ("robots", "ignore", {"action": "store_true", "help": "do not ask for robots.txt"}),
+    "--dashboard": ("dashboard", "listen", {"metavar": "[HOST:]PORT", "help": "serve the live page there"}),
+}
+
+
+def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEFAULT_JOB) -> None:
+    """Add every option of a crawl."""
+    parser.add_argument("--job", type=Path, default=job, metavar="DIR", help=f"state and output (default: {job})")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags win over it")
+    for flag, (_, _, arguments) in _FLAGS.items():
+        given = {"default": argparse.SUPPRESS, **arguments}
+        parser.add_argument(flag, **given)
+    parser.add_argument("--output", default=argparse.SUPPRESS, metavar="LIST", help="formats of the output (jsonl)")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
+    shown.add_argument("--progress", action="store_true", help="the live view also where there is no terminal")
+
+
+def settings_tables(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """The TOML file's tables with the flags laid over them, as given: unchecked. Raises UsageError."""
+    tables: dict[str, dict[str, Any]] = {}
+    if arguments.config is not None:
+        tables = read_toml(arguments.config)
+    given = vars(arguments)
+    for flag, (table, key, _) in _FLAGS.items():
+        name = flag.removeprefix("--").replace("-", "_")
+        if name in given:
+            tables.setdefault(table, {})[key] = given[name]
+    if "output" in given:
+        formats = [word.strip() for word in given["output"].split(",") if word.strip()]
+        tables.setdefault("output", {})["formats"] = formats
+    return tables
+
+
+def read_toml(path: Path) -> dict[str, dict[str, Any]]:
+    """Raises UsageError."""
+    try:
+        with open(path, "rb") as stream:
+            return tomllib.load(stream)
+    except FileNotFoundError:
+        raise UsageError(f"configuration file {path} does not exist") from None
+    except OSError as error:
+        raise UsageError(f"cannot read configuration file {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"configuration file {path}: {error}") from error

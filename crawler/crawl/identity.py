@@ -1,0 +1,115 @@
+"""Whose job directory this is: the lock, and the settings that its stored state depends on.
+
+DIR/lock       held (flock) by the process that writes the job; its pid stands inside
+DIR/job.json   format version and the shaping settings, fixed when the job began
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Any
+
+from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, replace_file
+from crawler.settings import SHAPING, Settings, as_tables
+
+MAGIC = "crawler-job"
+VERSION = 1
+IDENTITY = "job.json"
+LOCK = "lock"
+STORE = "store"
+SEEN = "seen"
+PAGES = "pages.jsonl"
+LIVE = "live.json"
+
+
+class JobError(Exception):
+    """The job directory cannot be used as asked; the text is one line for the user."""
+
+
+class JobLock:
+    """Held while a process writes to the job. The kernel drops it with the process, however that ends."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises JobError when another process holds it, OSError when the file cannot be written."""
+        fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+            os.close(fd)
+            raise JobError(
+                f"{directory} is in use by process {holder or 'unknown'}: stop that one first, or name another "
+                "directory with --job"
+            ) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0)
+        self._fd = fd
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+
+def lock_holder(directory: Path) -> int | None:
+    """The pid of the process that writes the job, or None when there is none."""
+    try:
+        fd = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.pread(fd, 32, 0).strip()
+        return int(text) if text.isdigit() else 0
+    else:
+        return None
+    finally:
+        os.close(fd)
+
+
+def holds_job(directory: Path) -> bool:
+    """Whether a crawl was begun here."""
+    return (directory / IDENTITY).is_file()
+
+
+def read_identity(directory: Path) -> dict[str, Any]:
+    """The shaping settings of the job as nested tables. Raises JobError."""
+    path = directory / IDENTITY
+    try:
+        content = decode_envelope(path.read_bytes(), MAGIC, VERSION, str(path))
+        return dict(content["shaping"])
+    except FileNotFoundError:
+        raise JobError(f"{directory} holds no crawl: name a job directory") from None
+    except KeyError:
+        raise JobError(f"{path}: the shaping settings are missing") from None
+    except (EnvelopeError, OSError) as error:
+        raise JobError(str(error)) from error
+
+
+def write_identity(directory: Path, settings: Settings) -> None:
+    """Raises OSError."""
+    tables = as_tables(settings)
+    shaping: dict[str, dict[str, Any]] = {}
+    for table, key in SHAPING:
+        shaping.setdefault(table, {})[key] = tables[table][key]
+    replace_file(directory / IDENTITY, encode_envelope(MAGIC, VERSION, {"shaping": shaping}))
+
+
+def shaped_by_job(directory: Path, asked: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The tables that the user gave, completed by what the job in the directory was begun with.
+
+    Raises JobError when the user gave a shaping setting another value: state on disk cannot follow."""
+    if not holds_job(directory):
+        return asked
+    stored = read_identity(directory)
+    merged = {table: dict(values) for table, values in asked.items()}
+    for table, key in SHAPING:
+        kept = stored[table][key]
+        given = merged.setdefault(table, {}).setdefault(key, kept)
+        if (list(given) if isinstance(given, tuple) else given) != kept:
+            raise JobError(
+                f"{directory} was begun with {table}.{key} = {kept!r}, now it is {given!r}: leave it as it was, or "
+                "begin a new job with --job"
+            )
+    return merged

@@ -1,0 +1,127 @@
+"""Looking at a job, running or not, without touching it.
+
+The store is opened a second time as RocksDB's secondary; the seen-set is read from the newest whole generation and the
+journal, as a resumed crawl would. A running crawl also leaves ``live.json`` each second, which knows what is in flight.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crawler.checkpoint import Generations
+from crawler.clock import SteadyClock
+from crawler.crawl.identity import LIVE, PAGES, SEEN, STORE, lock_holder, read_identity
+from crawler.crawl.recovery import RestoredSeen, restore_seen, stored_counters
+from crawler.crawl.stats import assemble
+from crawler.filters import make_seen
+from crawler.frontier import Entry, Family, Host, Reader, decode_entry, decode_host
+from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
+from crawler.records import Counters
+from crawler.settings import Settings, settings_from
+from crawler.store import RocksStore
+
+_SCAN = 2_048
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJob:
+    """A job opened for looking. ``settings`` are the defaults but for what shaped the job."""
+
+    directory: Path
+    settings: Settings
+    store: Reader
+    counters: Counters
+    generations: Generations
+
+    def restore_seen(self) -> RestoredSeen:
+        """The seen-set, in this process's memory."""
+        return restore_seen(self.generations, self.store, lambda: make_seen(self.settings.seen))
+
+
+@contextlib.contextmanager
+def open_job(directory: Path) -> Iterator[OpenJob]:
+    """Raises JobError, OSError, JournalError."""
+    settings = settings_from(read_identity(directory), source=str(directory))
+    with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
+        store = RocksStore(directory / STORE, secondary=Path(scratch))
+        try:
+            generations = Generations(directory / SEEN, settings.durability.generations)
+            yield OpenJob(directory, settings, store, stored_counters(store), generations)
+        finally:
+            store.close()
+
+
+def job_stats(directory: Path) -> dict[str, Any]:
+    """The dictionary of ``stats --json``. Raises what ``open_job`` raises."""
+    read_identity(directory)
+    live = _live_stats(directory)
+    if live is not None:
+        return live
+    with open_job(directory) as job:
+        restored = job.restore_seen()
+        return assemble(
+            job.counters,
+            restored.seen,
+            job.generations.newest,
+            now=SteadyClock()(),
+            state="ended" if job.counters.pending == 0 else "stopped",
+            in_flight=0,
+            hosts_pending=sum(1 for host in hosts(job.store) if host.size),
+            elapsed=None,
+            seeds_rejected=None,
+        )
+
+
+def _live_stats(directory: Path) -> dict[str, Any] | None:
+    holder = lock_holder(directory)
+    if holder is None:
+        return None
+    try:
+        live = json.loads((directory / LIVE).read_text("ascii"))
+    except FileNotFoundError:
+        return None
+    # A file that a killed process left behind says nothing of the one that runs now.
+    return dict(live["stats"]) if live.get("pid") == holder else None
+
+
+def hosts(store: Reader) -> Iterator[Host]:
+    """All hosts of the job, by name."""
+    start = b""
+    while rows := store.scan(Family.HOSTS, start, None, _SCAN):
+        for key, value in rows:
+            yield decode_host(key.decode("ascii"), value)
+        start = rows[-1][0] + b"\0"
+
+
+def queue(store: Reader, host: str) -> Iterator[tuple[bytes, Entry]]:
+    """(slot, entry) of one host in the order in which they are taken, those in flight among them."""
+    start, end = pending_key(host, RETRY_START), pending_key(host, FRESH_END)
+    while rows := store.scan(Family.PENDING, start, end, _SCAN):
+        for key, value in rows:
+            yield split_pending_key(key)[1], decode_entry(value)
+        start = rows[-1][0] + b"\0"
+
+
+def find_record(directory: Path, href: str) -> dict[str, Any] | None:
+    """The URL's line in ``pages.jsonl``, found by reading through the file."""
+    wanted = f'{{"url":{json.dumps(href)},'.encode("ascii")
+    try:
+        stream = open(directory / PAGES, "rb")
+    except FileNotFoundError:
+        return None
+    with stream:
+        if stream.seek(0, 2) == 0:
+            return None
+        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            at = 0 if data[: len(wanted)] == wanted else data.find(b"\n" + wanted)
+            if at < 0:
+                return None
+            data.seek(at + 1 if at else 0)
+            return dict(json.loads(data.readline()))

@@ -1,0 +1,111 @@
+"""Taking up a job as its store left it.
+
+The store is the truth and is never rolled back. Two things follow from it and are made to agree with it here: the
+seen-set (the newest whole generation, and the journal after it) and the outputs (cut where the last finished URL ends; a
+URL whose record did not reach the disk becomes pending again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from crawler.checkpoint import Generations
+from crawler.filters import SeenSet, load_seen
+from crawler.frontier import Family, Frontier, Reader, Store
+from crawler.output import JsonlOutput, OutputError
+from crawler.records import DIGEST_SIZE, Counters, Done, Outcome, decode_done, sequence_key
+
+COUNTERS = b"counters"
+_SCAN = 2_048  # journal events read at a time
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredSeen:
+    """The seen-set, what was wrong with generations that were passed over, and how much was replayed.
+
+    ``sequence`` is where the journal was taken up: the events behind it are newer than the generation."""
+
+    seen: SeenSet
+    sequence: int
+    replayed: int
+    faults: list[str]
+
+
+def stored_counters(store: Reader) -> Counters:
+    """Raises JournalError when they are of an unknown version."""
+    value = store.get(Family.META, COUNTERS)
+    return Counters() if value is None else Counters.decode(value)
+
+
+def restore_seen(generations: Generations, store: Reader, fresh: Callable[[], SeenSet]) -> RestoredSeen:
+    """The seen-set as it was when the last step was written. ``fresh`` makes an empty one of the job's kind."""
+    loaded, faults = generations.load_newest()
+    if loaded is None:
+        seen, sequence = fresh(), 0
+    else:
+        seen, sequence = load_seen(loaded.manifest.state, loaded.payloads), loaded.manifest.sequence
+    replayed = 0
+    start = sequence_key(sequence)
+    while rows := store.scan(Family.ADMITTED, start, None, _SCAN):
+        for _, digests in rows:
+            seen.restore(digests)
+            replayed += len(digests) // DIGEST_SIZE
+        start = rows[-1][0] + b"\0"
+    return RestoredSeen(seen, sequence, replayed, faults)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCut:
+    """``end``: where the output must end. ``lost``: finished URLs whose records are gone, with their sequence keys."""
+
+    end: int
+    lost: list[tuple[bytes, Done]]
+
+
+def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut:
+    """Compare the output with the finished URLs since ``sequence``; what is older was made durable with the
+    generation. Raises OutputError when the file lacks even that."""
+    durable_end, end = 0, 0
+    lost: list[tuple[bytes, Done]] = []
+    border = sequence_key(sequence)
+    start = b""
+    while rows := store.scan(Family.DONE, start, None, _SCAN):
+        for key, value in rows:
+            done = decode_done(value)
+            (position,) = done.positions
+            if not start:
+                durable_end = position.end - position.length  # records before the first one kept
+            if key < border:
+                durable_end = end = position.end
+            elif lost or not output.holds(position):
+                if not lost:
+                    end = position.end - position.length
+                lost.append((key, done))
+            else:
+                end = position.end
+            start = key + b"\0"
+    if output.end < durable_end:
+        raise OutputError(
+            5,
+            f"{output.path} has {output.end} bytes where {durable_end} were written for good: put the file back as "
+            "the crawl left it",
+        )
+    return OutputCut(end, lost)
+
+
+def requeue(store: Store, frontier: Frontier, counters: Counters, lost: list[tuple[bytes, Done]]) -> None:
+    """Finished URLs whose records are gone are pending again: one step."""
+    if not lost:
+        return
+    batch = store.batch()
+    for key, done in lost:
+        batch.delete(Family.DONE, key)
+        counters.count_done(done.outcome, done.status, by=-1)
+        if done.entry.seed and done.outcome is Outcome.FETCHED:
+            counters.seeds_fetched -= 1
+    frontier.admit([done.entry for _, done in lost], batch)
+    counters.next_number = frontier.next_number
+    counters.hosts = frontier.hosts
+    batch.put(Family.META, COUNTERS, counters.encode())
+    store.write(batch)

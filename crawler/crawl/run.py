@@ -1,0 +1,144 @@
+"""One run from opening the job to closing it, whatever ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from crawler.dashboard import Dashboard
+
+from crawler.clock import SteadyClock
+from crawler.crawl.identity import LIVE
+from crawler.crawl.job import Job
+from crawler.crawl.loop import Crawl, State, Stop
+from crawler.fetch import Fetcher
+from crawler.settings import Settings
+
+VIEW_INTERVAL = 0.25  # seconds between updates of the progress view
+LIVE_INTERVAL = 1.0  # seconds between updates of live.json
+
+
+class View(Protocol):
+    """What is shown on the terminal while the crawl runs."""
+
+    def update(self, stats: dict[str, Any]) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How the run ended."""
+
+    reason: Stop
+    stats: dict[str, Any]
+    seeds_fetched: int
+    last_seed_error: str | None
+
+
+async def run_crawl(directory: Path, settings: Settings, seeds: AsyncIterator[list[str]], view: View | None) -> Result:
+    """Crawl in the job directory until it is done or stopped, then write a last generation.
+
+    Raises what ``Job`` raises when the job cannot be opened, OSError when the dashboard's port is taken or the disk
+    fails, and any bug: the state is then checkpointed as far as it is whole, and the job can be run again."""
+    clock = SteadyClock()
+    crawl: Crawl | None = None
+
+    def stats() -> dict[str, Any]:
+        return {} if crawl is None else crawl.stats()
+
+    dashboard = None if settings.dashboard.listen is None else Dashboard(settings.dashboard, stats, clock)
+    address = None if dashboard is None else await dashboard.start()
+    try:
+        job = Job(directory, settings, clock())
+        try:
+            async with Fetcher(
+                settings.fetch,
+                concurrency=settings.crawl.concurrency,
+                per_host=settings.politeness.per_host,
+            ) as fetcher:
+                crawl = Crawl(job, fetcher, settings, clock)
+                if view is not None:
+                    for note in job.notes:
+                        view.say(note)
+                    if address is not None:
+                        view.say(f"dashboard: {address}")
+                return await _guarded(crawl, job, seeds, view, clock)
+        finally:
+            job.close()
+    finally:
+        if dashboard is not None:
+            await dashboard.stop()
+
+
+async def _guarded(
+    crawl: Crawl, job: Job, seeds: AsyncIterator[list[str]], view: View | None, clock: Callable[[], float]
+) -> Result:
+    showing = asyncio.create_task(_show(crawl, job.directory, view))
+    try:
+        with _signals(crawl):
+            try:
+                reason = await crawl.run(seeds)
+            finally:
+                # Also after a bug: what was done is worth keeping, if memory and store still agree.
+                if job.whole:
+                    await job.checkpoint(clock())
+                    await job.sync()
+        stats = crawl.stats()
+        if view is not None:
+            view.update(stats)
+        return Result(reason, stats, job.counters.seeds_fetched, crawl.last_seed_error)
+    finally:
+        showing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await showing
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(job.directory / LIVE)
+
+
+@contextlib.contextmanager
+def _signals(crawl: Crawl) -> Any:
+    """The first SIGINT or SIGTERM stops in order; a second SIGINT leaves at once, the journal stands for the rest."""
+
+    def interrupted() -> None:
+        if crawl.state is State.STOPPING:
+            os.write(2, b"crawler: left at once; the same command replays the journal\n")
+            os._exit(130)
+        crawl.stop(Stop.INTERRUPTED)
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    loop.add_signal_handler(signal.SIGTERM, crawl.stop)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        loop.remove_signal_handler(signal.SIGTERM)
+
+
+async def _show(crawl: Crawl, directory: Path, view: View | None) -> None:
+    """Keep the terminal and ``live.json`` up to date."""
+    loop = asyncio.get_running_loop()
+    next_live = loop.time()
+    while True:
+        if view is not None or loop.time() >= next_live:
+            stats = crawl.stats()
+            if view is not None:
+                view.update(stats)
+            if loop.time() >= next_live:
+                next_live = loop.time() + LIVE_INTERVAL
+                _write_live(directory, stats)
+        await asyncio.sleep(VIEW_INTERVAL)
+
+
+def _write_live(directory: Path, stats: dict[str, Any]) -> None:
+    part = directory / (LIVE + ".part")
+    part.write_text(json.dumps({"pid": os.getpid(), "stats": stats}), "ascii")
+    os.replace(part, directory / LIVE)

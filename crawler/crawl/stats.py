@@ -1,0 +1,65 @@
+"""The one dictionary that ``stats --json``, the dashboard, the metrics and the summary show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crawler.checkpoint import Manifest
+from crawler.filters import SeenSet
+from crawler.records import Counters
+
+
+def assemble(
+    counters: Counters,
+    seen: SeenSet,
+    manifest: Manifest | None,
+    *,
+    now: float,
+    state: str,
+    in_flight: int,
+    hosts_pending: int | None,
+    elapsed: float | None,
+    seeds_rejected: int | None,
+) -> dict[str, Any]:
+    """``now`` in seconds since 1970. ``hosts_pending``, ``elapsed`` (seconds) and ``seeds_rejected`` (lines of the
+    seeds that are no URL) belong to a run: None when none is running."""
+    return {
+        "state": state,
+        "elapsed_seconds": elapsed,
+        "urls_admitted": counters.admitted,
+        "urls_pending": counters.pending - in_flight,
+        "urls_in_flight": in_flight,
+        "urls_excluded": counters.excluded,
+        "urls_duplicate": counters.duplicates,
+        "pages_fetched": counters.fetched,
+        "pages_failed": counters.failed,
+        "pages_redirected": counters.redirected,
+        "hosts": counters.hosts,
+        "hosts_pending": hosts_pending,
+        "links_found": counters.links,
+        "links_off_scope": counters.off_scope,
+        "links_rejected": counters.rejected_links,
+        "links_too_deep": counters.too_deep,
+        "links_too_long": counters.too_long,
+        "bytes_fetched": counters.body_bytes,
+        "retries": counters.retries,
+        "throttled": counters.throttled,
+        "robots_fetched": counters.robots_fetched,
+        "seeds": counters.seeds,
+        "seeds_rejected": seeds_rejected,
+        "status": {
+            "2xx": counters.status_2xx,
+            "3xx": counters.status_3xx,
+            "4xx": counters.status_4xx,
+            "5xx": counters.status_5xx,
+        },
+        "seen": seen.statistics(),
+        "checkpoint": None
+        if manifest is None
+        else {
+            "generation": manifest.generation,
+            "age_seconds": max(0.0, now - manifest.written_at),
+            "seconds": manifest.seconds,
+            "bytes": manifest.bytes,
+        },
+    }

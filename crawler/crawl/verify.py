@@ -1,0 +1,132 @@
+"""Checking a job: every checksum, and that its parts say the same of each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from crawler.checkpoint import EnvelopeError
+from crawler.crawl.identity import PAGES
+from crawler.crawl.look import OpenJob, hosts, open_job
+from crawler.filters import FormatError, SeenSet, digest_keys
+from crawler.frontier import EntryError, Family, decode_entry
+from crawler.frontier.entry import is_retry, split_pending_key
+from crawler.records import DIGEST_SIZE, JournalError, decode_done
+from crawler.urls import Canonical, Canonicaliser
+
+_SCAN = 2_048
+
+
+def verify_job(directory: Path) -> Iterator[str]:
+    """The faults of the job, one line each; none when it is whole. Raises what ``open_job`` raises."""
+    with open_job(directory) as job:
+        yield from _generations(job)
+        restored = job.restore_seen()
+        yield from _admitted(job, restored.seen)
+        yield from _pending(job, restored.seen)
+        yield from _done(job)
+
+
+def _generations(job: OpenJob) -> Iterator[str]:
+    for number in job.generations.numbers():
+        try:
+            manifest = job.generations.read(number).manifest
+        except (EnvelopeError, FormatError, OSError) as error:
+            yield f"seen/: generation {number}: {error}"
+            continue
+        if manifest.sequence > job.counters.sequence:
+            yield (
+                f"seen/: generation {number} stands for journal sequence {manifest.sequence}, the journal ends at "
+                f"{job.counters.sequence}"
+            )
+
+
+def _admitted(job: OpenJob, seen: SeenSet) -> Iterator[str]:
+    count, start = 0, b""
+    while rows := job.store.scan(Family.ADMITTED, start, None, _SCAN):
+        for key, digests in rows:
+            number = int.from_bytes(key, "big")
+            size, rest = divmod(len(digests), DIGEST_SIZE)
+            if rest or not size:
+                yield f"store/: journal {number}: {len(digests)} bytes are no digests"
+                continue
+            count += size
+            missing = seen.contains_digests(digests).count(False)
+            if missing:
+                yield f"seen/: journal {number}: {missing} of {size} admitted URLs are not in the seen-set"
+        start = rows[-1][0] + b"\0"
+    if count != job.counters.admitted:
+        yield f"store/: {job.counters.admitted} URLs counted as admitted, the journal names {count}"
+
+
+def _pending(job: OpenJob, seen: SeenSet) -> Iterator[str]:
+    canonicaliser = Canonicaliser(job.settings.canonical.rules)
+    sizes: dict[str, list[int]] = {}
+    start = b""
+    while rows := job.store.scan(Family.PENDING, start, None, _SCAN):
+        keys: list[str] = []
+        for key, value in rows:
+            try:
+                host, slot = split_pending_key(key)
+                entry = decode_entry(value)
+            except EntryError as error:
+                yield f"store/: pending {key!r}: {error}"
+                continue
+            size = sizes.setdefault(host, [0, 0])
+            size[0] += 1
+            size[1] += is_retry(slot)
+            url = canonicaliser.canonicalise(entry.href)
+            if not isinstance(url, Canonical) or url.href != entry.href:
+                yield f"store/: pending URL is not canonical: {entry.href}"
+                continue
+            keys.append(url.key)
+        unseen = seen.contains_digests(digest_keys(keys)).count(False)
+        if unseen:
+            yield f"seen/: {unseen} pending URLs at or behind {rows[0][0]!r} are not in the seen-set"
+        start = rows[-1][0] + b"\0"
+    for record in hosts(job.store):
+        size = sizes.pop(record.name, [0, 0])
+        if [record.size, record.retry_size] != size:
+            yield (
+                f"store/: host {record.name} counts {record.size} pending ({record.retry_size} for a retry), its queue "
+                f"holds {size[0]} ({size[1]})"
+            )
+        sizes.setdefault("", [0, 0])[0] += size[0]
+    total = sizes.pop("", [0, 0])[0]
+    for host, size in sizes.items():
+        yield f"store/: {size[0]} URLs pending for {host}, which has no host record"
+        total += size[0]
+    if total != job.counters.pending:
+        yield (
+            f"store/: {job.counters.admitted} admitted less {job.counters.done} done are {job.counters.pending}, the "
+            f"queues hold {total}"
+        )
+
+
+def _done(job: OpenJob) -> Iterator[str]:
+    last_end, start = 0, b""
+    while rows := job.store.scan(Family.DONE, start, None, _SCAN):
+        for key, value in rows:
+            try:
+                last_end = decode_done(value).positions[0].end
+            except JournalError as error:
+                yield f"store/: journal {int.from_bytes(key, 'big')}: {error}"
+        start = rows[-1][0] + b"\0"
+    lines, end = 0, 0
+    path = job.directory / PAGES
+    if path.exists():
+        with open(path, "rb") as stream:
+            for line in stream:
+                if end >= last_end:
+                    break  # written, not journalled: cut off when the job is resumed
+                end += len(line)
+                lines += 1
+                try:
+                    json.loads(line)
+                except ValueError as error:
+                    yield f"{PAGES}: offset {end - len(line)}: not JSON: {error}"
+    if end != last_end:
+        yield f"{PAGES}: ends at {end}, the journal's last record ends at {last_end}"
+    elif lines != job.counters.done:
+        yield f"{PAGES}: {lines} records, {job.counters.done} URLs counted as done"

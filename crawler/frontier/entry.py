@@ -1,0 +1,103 @@
+"""A URL in the frontier, and where it stands on disk.
+
+An entry is stored under ``host NUL slot``, so that the entries of one host lie together and in the order in which
+they are to be taken. A slot is one byte for the lane and the position in it:
+
+    retry lane   0x00  not-before time, ms since 1970 (8 bytes, big-endian)  number (8 bytes, big-endian)
+    fresh lane   0x01  number (8 bytes, big-endian)
+
+Numbers grow over the whole job and are never used twice. A retry slot sorts by the time before which the URL must not
+be asked again, so that the head of the retry lane is the next one due.
+
+The value is ``flags redirects tries throttled depth`` (``<BBBBI``), the href, a line feed and the via. An href and
+a via are canonical URLs: ASCII, without white space.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import NamedTuple
+
+RETRY_LANE = 0
+FRESH_LANE = 1
+FRESH_START = bytes([FRESH_LANE])
+FRESH_END = bytes([FRESH_LANE + 1])
+RETRY_START = bytes([RETRY_LANE])
+
+_HEAD = struct.Struct("<BBBBI")
+_FRESH = struct.Struct(">BQ")
+_RETRY = struct.Struct(">BQQ")
+_SEED = 1
+_BYTE_MAX = 255
+
+
+class Entry(NamedTuple):
+    """A URL that was admitted and is not finished."""
+
+    href: str
+    depth: int  # links from a seed; a redirect is none
+    via: str | None = None  # the page or redirect it was found on
+    seed: bool = False  # a seed, or where a seed redirected to
+    redirects: int = 0  # redirects in a row that led here
+    tries: int = 0  # transient failures so far
+    throttled: int = 0  # answers 429 or 503 so far
+
+
+class EntryError(ValueError):
+    """Stored bytes that are no entry."""
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """The stored value of an entry."""
+    head = _HEAD.pack(
+        _SEED if entry.seed else 0,
+        min(entry.redirects, _BYTE_MAX),
+        min(entry.tries, _BYTE_MAX),
+        min(entry.throttled, _BYTE_MAX),
+        entry.depth,
+    )
+    return head + f"{entry.href}\n{entry.via or ''}".encode("ascii")
+
+
+def decode_entry(value: bytes) -> Entry:
+    """The inverse of ``encode_entry``; raises EntryError."""
+    try:
+        flags, redirects, tries, throttled, depth = _HEAD.unpack_from(value)
+        href, via = value[_HEAD.size :].decode("ascii").split("\n")
+    except (struct.error, ValueError) as error:
+        raise EntryError(f"not a frontier entry: {error}") from error
+    return Entry(href, depth, via or None, bool(flags & _SEED), redirects, tries, throttled)
+
+
+def fresh_slot(number: int) -> bytes:
+    """The slot of a URL not asked yet."""
+    return _FRESH.pack(FRESH_LANE, number)
+
+
+def retry_slot(not_before: float, number: int) -> bytes:
+    """The slot of a URL to be asked again, at ``not_before`` seconds since 1970 or later."""
+    return _RETRY.pack(RETRY_LANE, max(0, math.ceil(not_before * 1000)), number)
+
+
+def retry_time(slot: bytes) -> float:
+    """The time, in seconds since 1970, that a retry slot names."""
+    return float(_RETRY.unpack(slot)[1]) / 1000
+
+
+def is_retry(slot: bytes) -> bool:
+    """Whether the slot belongs to the retry lane."""
+    return slot[0] == RETRY_LANE
+
+
+def pending_key(host: str, slot: bytes) -> bytes:
+    """The key of an entry in the store."""
+    return host.encode("ascii") + b"\0" + slot
+
+
+def split_pending_key(key: bytes) -> tuple[str, bytes]:
+    """(host, slot) of a stored key; raises EntryError."""
+    host, found, slot = key.partition(b"\0")
+    if not found or not slot:
+        raise EntryError(f"not a frontier key: {key!r}")
+    return host.decode("ascii"), slot

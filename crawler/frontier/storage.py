@@ -1,0 +1,55 @@
+"""What the frontier asks of a store: an ordered map in families, and batches that are written whole or not at all.
+
+The interface is small on purpose: whatever keeps bytes in key order and writes a batch atomically can stand behind it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Protocol
+
+
+class Family(StrEnum):
+    """The families of keys; each is ordered by itself."""
+
+    PENDING = "pending"  # host NUL slot -> entry
+    HOSTS = "hosts"  # host -> host record
+    ROBOTS = "robots"  # host -> robots record
+    ADMITTED = "admitted"  # journal sequence -> digests of the keys admitted in one step
+    DONE = "done"  # journal sequence -> a finished URL and where its record ends in the output
+    META = "meta"  # name -> counters, scope entries
+
+
+class Batch(Protocol):
+    """Changes that become visible and durable together."""
+
+    def put(self, family: Family, key: bytes, value: bytes) -> None: ...
+
+    def delete(self, family: Family, key: bytes) -> None: ...
+
+    def delete_range(self, family: Family, start: bytes, end: bytes) -> None:
+        """Delete all keys from ``start`` up to and without ``end``."""
+
+
+class Reader(Protocol):
+    """The reading half."""
+
+    def get(self, family: Family, key: bytes) -> bytes | None: ...
+
+    def scan(
+        self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        """(key, value) in key order from ``start`` up to and without ``end``, at most ``limit`` of them."""
+
+
+class Store(Reader, Protocol):
+    """The whole interface. ``write`` hands every change to the operating system before it returns, ``sync`` makes
+    all that was written before it durable. Both raise OSError when the disk fails."""
+
+    def batch(self) -> Batch: ...
+
+    def write(self, batch: Batch) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,205 @@
+"""What is written down of a finished URL: the record that users read, and the journal event that makes it final.
+
+The record is one JSON object a line (``pages.jsonl``). The journal event repeats no field of it; it says where the
+record ends in each output and what its bytes sum to, and carries the entry, so that the URL can be queued again when
+power was lost before the output reached the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from crawler.frontier.entry import Entry, decode_entry, encode_entry
+
+DIGEST_SIZE = 16  # bytes a key in the journal
+
+
+class Outcome(StrEnum):
+    """How a URL ended."""
+
+    FETCHED = "fetched"  # a complete response of any status but a redirect's
+    REDIRECT = "redirect"
+    FAILED = "failed"  # no complete response after all tries
+    EXCLUDED = "excluded"  # refused by robots.txt, a limit or a trap
+
+
+@dataclass(frozen=True, slots=True)
+class PageRecord:
+    """One finished URL. ``fetched_at`` is in seconds since 1970; ``size`` is the body's bytes after content decoding,
+    None where no body was read; ``links`` counts the distinct outlinks of a page."""
+
+    entry: Entry
+    outcome: Outcome
+    fetched_at: float
+    status: int | None = None
+    error: str | None = None
+    content_type: str | None = None
+    size: int | None = None
+    links: int = 0
+    location: str | None = None
+
+
+def encode_page(record: PageRecord) -> bytes:
+    """The record as a line of ``pages.jsonl``, its line feed included."""
+    moment = datetime.fromtimestamp(record.fetched_at, UTC).isoformat(timespec="milliseconds")
+    row: dict[str, object] = {
+        "url": record.entry.href,
+        "status": record.status,
+        "error": record.error,
+        "outcome": record.outcome.value,
+        "depth": record.entry.depth,
+        "via": record.entry.via,
+        "fetched_at": moment.replace("+00:00", "Z"),
+        "content_type": record.content_type,
+        "bytes": record.size,
+        "links": record.links,
+    }
+    if record.location is not None:
+        row["location"] = record.location
+    return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+class JournalError(ValueError):
+    """Stored bytes that are no journal event of a known version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The end of a record in one output: file number, offset behind its last byte, its length, CRC-32 of its bytes."""
+
+    file: int
+    end: int
+    length: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A finished URL in the journal. ``positions`` is in the order of the job's outputs."""
+
+    outcome: Outcome
+    status: int | None
+    entry: Entry
+    positions: tuple[Position, ...]
+
+
+_OUTCOMES = tuple(Outcome)
+_DONE_VERSION = 1
+_DONE = struct.Struct("<BBHB")
+_POSITION = struct.Struct("<IQII")
+
+
+def encode_done(done: Done) -> bytes:
+    """The stored form of a Done event."""
+    head = _DONE.pack(_DONE_VERSION, _OUTCOMES.index(done.outcome), done.status or 0, len(done.positions))
+    ends = b"".join(_POSITION.pack(p.file, p.end, p.length, p.crc) for p in done.positions)
+    return head + ends + encode_entry(done.entry)
+
+
+def decode_done(value: bytes) -> Done:
+    """The inverse of ``encode_done``; raises JournalError."""
+    try:
+        version, outcome, status, count = _DONE.unpack_from(value)
+        if version != _DONE_VERSION:
+            raise JournalError(f"a done event of version {version}, not {_DONE_VERSION}")
+        at = _DONE.size
+        positions = []
+        for _ in range(count):
+            positions.append(Position(*_POSITION.unpack_from(value, at)))
+            at += _POSITION.size
+        return Done(_OUTCOMES[outcome], status or None, decode_entry(value[at:]), tuple(positions))
+    except JournalError:
+        raise
+    except (struct.error, IndexError, ValueError) as error:
+        raise JournalError(f"not a done event: {error}") from error
+
+
+def sequence_key(sequence: int) -> bytes:
+    """A journal sequence number as a key that sorts by it."""
+    return sequence.to_bytes(8, "big")
+
+
+COUNTERS_VERSION = 1
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the job has counted since it began. Stored in every step, so it always agrees with queue and journal.
+
+    The stored form is a version byte and one unsigned 64-bit number a field, in this order. Fields are only ever
+    added at the end: a record that is shorter was written before they were.
+    """
+
+    sequence: int = 0  # the journal's next number
+    next_number: int = 0  # the frontier's next slot number
+    admitted: int = 0
+    fetched: int = 0
+    redirected: int = 0
+    failed: int = 0
+    excluded: int = 0
+    duplicates: int = 0  # outlinks and seeds already seen
+    links: int = 0  # distinct links of pages
+    off_scope: int = 0
+    rejected_links: int = 0
+    too_deep: int = 0
+    too_long: int = 0
+    body_bytes: int = 0
+    retries: int = 0
+    throttled: int = 0
+    robots_fetched: int = 0
+    hosts: int = 0
+    seeds: int = 0  # admitted
+    seeds_fetched: int = 0
+    status_2xx: int = 0
+    status_3xx: int = 0
+    status_4xx: int = 0
+    status_5xx: int = 0
+
+    @property
+    def done(self) -> int:
+        return self.fetched + self.redirected + self.failed + self.excluded
+
+    @property
+    def pending(self) -> int:
+        """Admitted and not done; those in flight among them."""
+        return self.admitted - self.done
+
+    def count_done(self, outcome: Outcome, status: int | None, by: int = 1) -> None:
+        """Count a finished URL, or with ``by`` = -1 take one back."""
+        match outcome:
+            case Outcome.FETCHED:
+                self.fetched += by
+            case Outcome.REDIRECT:
+                self.redirected += by
+            case Outcome.FAILED:
+                self.failed += by
+            case Outcome.EXCLUDED:
+                self.excluded += by
+        match (status or 0) // 100:
+            case 2:
+                self.status_2xx += by
+            case 3:
+                self.status_3xx += by
+            case 4:
+                self.status_4xx += by
+            case 5:
+                self.status_5xx += by
+
+    def encode(self) -> bytes:
+        return _COUNTERS.pack(COUNTERS_VERSION, *(getattr(self, name) for name in _COUNTER_NAMES))
+
+    @classmethod
+    def decode(cls, value: bytes) -> Counters:
+        """Raises JournalError."""
+        size, rest = divmod(len(value) - 1, 8)
+        if rest or size < 0 or size > len(_COUNTER_NAMES) or value[0] != COUNTERS_VERSION:
+            raise JournalError("the job's counters are of an unknown version")
+        return cls(*struct.unpack_from(f"<{size}Q", value, 1))
+
+
+_COUNTER_NAMES = tuple(Counters.__dataclass_fields__)
+_COUNTERS = struct.Struct(f"<B{len(_COUNTER_NAMES)}Q")

@@ -1,0 +1,6 @@
+"""Where the frontier's bytes lie: RocksDB for a job, memory for tests and simulations."""
+
+from crawler.store.memory import MemoryStore
+from crawler.store.rocks import RocksStore, StoreError
+
+__all__ = ["MemoryStore", "RocksStore", "StoreError"]

@@ -1,0 +1,71 @@
+"""The store without a disk: for tests, simulations, and commands that need none."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from crawler.frontier.storage import Batch, Family
+
+
+class MemoryBatch:
+    """Changes in the order in which they were asked for."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[Family, bytes, bytes | None, bytes | None]] = []
+
+    def put(self, family: Family, key: bytes, value: bytes) -> None:
+        self.changes.append((family, key, value, None))
+
+    def delete(self, family: Family, key: bytes) -> None:
+        self.changes.append((family, key, None, None))
+
+    def delete_range(self, family: Family, start: bytes, end: bytes) -> None:
+        self.changes.append((family, start, None, end))
+
+
+class MemoryStore:
+    """Sorted keys beside a dict, a pair for each family."""
+
+    def __init__(self) -> None:
+        self._values: dict[Family, dict[bytes, bytes]] = {family: {} for family in Family}
+        self._keys: dict[Family, list[bytes]] = {family: [] for family in Family}
+
+    def batch(self) -> MemoryBatch:
+        return MemoryBatch()
+
+    def write(self, batch: Batch) -> None:
+        if not isinstance(batch, MemoryBatch):
+            raise TypeError(f"a batch of another store: {type(batch).__name__}")
+        for family, key, value, end in batch.changes:
+            if value is not None:
+                if key not in self._values[family]:
+                    insort(self._keys[family], key)
+                self._values[family][key] = value
+            elif end is None:
+                if self._values[family].pop(key, None) is not None:
+                    del self._keys[family][bisect_left(self._keys[family], key)]
+            else:
+                keys = self._keys[family]
+                first, last = bisect_left(keys, key), bisect_left(keys, end)
+                for gone in keys[first:last]:
+                    del self._values[family][gone]
+                del keys[first:last]
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        return self._values[family].get(key)
+
+    def scan(
+        self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        keys = self._keys[family]
+        first = bisect_left(keys, start)
+        last = len(keys) if end is None else bisect_left(keys, end)
+        if limit is not None:
+            last = min(last, first + limit)
+        return [(key, self._values[family][key]) for key in keys[first:last]]
+
+    def sync(self) -> None:
+        """Nothing here outlives the process."""
+
+    def close(self) -> None:
+        """Nothing is held."""

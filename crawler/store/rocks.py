@@ -1,0 +1,162 @@
+"""The store on RocksDB: one column family for each family of keys, one atomic WriteBatch for each step.
+
+Every write goes to RocksDB's write-ahead log and with it to the operating system before ``write`` returns; ``sync``
+makes the log durable (fsync), so a group of writes costs one. After a crash RocksDB replays the log up to its last
+whole record: of the batches written since the last ``sync`` a prefix is there, never one without those before it.
+
+``write`` holds the GIL: a step of the crawl is one page, some tens of changes. ``sync`` releases it and is called from
+a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    ColumnFamily,
+    DBCompressionType,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+)
+
+from crawler.frontier.storage import Batch, Family
+
+_BLOCK_CACHE = 64 * 2**20  # bytes, for all families together
+_MEMTABLE = 32 * 2**20  # bytes of recent changes kept in memory, for the busy families
+_SMALL_MEMTABLE = 8 * 2**20
+_WAL_MAX = 256 * 2**20  # bytes of log after which the oldest memtables are flushed
+_BUSY = frozenset({Family.PENDING, Family.ADMITTED})
+
+
+class StoreError(OSError):
+    """RocksDB could not do what it was asked; the text is its own, on one line."""
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+@contextlib.contextmanager
+def _as_store_error(what: str) -> Iterator[None]:
+    # rocksdict raises the bare Exception for whatever RocksDB answers; subclasses of it are somebody else's.
+    try:
+        yield
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        raise StoreError(f"{what}: {_first_line(error)}") from error
+
+
+class RocksBatch:
+    """A WriteBatch over the column families."""
+
+    __slots__ = ("_families", "batch")
+
+    def __init__(self, families: dict[Family, ColumnFamily]) -> None:
+        self.batch = WriteBatch(raw_mode=True)
+        self._families = families
+
+    def put(self, family: Family, key: bytes, value: bytes) -> None:
+        self.batch.put(key, value, self._families[family])
+
+    def delete(self, family: Family, key: bytes) -> None:
+        self.batch.delete(key, self._families[family])
+
+    def delete_range(self, family: Family, start: bytes, end: bytes) -> None:
+        self.batch.delete_range(start, end, self._families[family])
+
+
+class RocksStore:
+    """A RocksDB directory, opened for writing by one process, or for looking by any number."""
+
+    def __init__(self, path: Path, *, secondary: Path | None = None) -> None:
+        """Open or create. ``secondary``: look at a store that another process may have open, without writing to it;
+        the directory is for RocksDB's own log. Raises StoreError."""
+        cache = Cache(_BLOCK_CACHE)
+        families = {family.value: _family_options(family, cache) for family in Family}
+        access = AccessType.read_write() if secondary is None else AccessType.secondary(str(secondary))
+        with _as_store_error(f"cannot open the store {path}"):
+            self._db: Rdict = Rdict(str(path), _options(), column_families=families, access_type=access)
+            self._tables = {family: self._db.get_column_family(family.value) for family in Family}
+            self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
+            if secondary is not None:
+                self._db.try_catch_up_with_primary()
+
+    def batch(self) -> RocksBatch:
+        return RocksBatch(self._handles)
+
+    def write(self, batch: Batch) -> None:
+        if not isinstance(batch, RocksBatch):
+            raise TypeError(f"a batch of another store: {type(batch).__name__}")
+        with _as_store_error("cannot write to the store"):
+            self._db.write(batch.batch)
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        with _as_store_error("cannot read the store"):
+            value: bytes | None = self._tables[family].get(key)
+        return value
+
+    def scan(
+        self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        rows: list[tuple[bytes, bytes]] = []
+        with _as_store_error("cannot read the store"):
+            options = ReadOptions()
+            if end is not None:
+                options.set_iterate_upper_bound(end)
+            cursor = self._tables[family].iter(options)
+            cursor.seek(start)
+            while cursor.valid() and (limit is None or len(rows) < limit):
+                rows.append((cursor.key(), cursor.value()))
+                cursor.next()
+            cursor.status()
+        return rows
+
+    def sync(self) -> None:
+        with _as_store_error("cannot sync the store"):
+            self._db.flush_wal(True)
+
+    def close(self) -> None:
+        """Release the directory. The families' objects hold its lock: they go first."""
+        self._handles.clear()
+        self._tables.clear()
+        with _as_store_error("cannot close the store"):
+            self._db.close()
+
+
+def _options() -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_max_background_jobs(2)
+    options.set_max_total_wal_size(_WAL_MAX)
+    options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(4 * 2**20)
+    # Without this every start reads each table file's properties: seconds for a large frontier.
+    options.set_skip_stats_update_on_db_open(True)
+    return options
+
+
+def _family_options(family: Family, cache: Cache) -> Options:
+    options = Options(raw_mode=True)
+    options.set_write_buffer_size(_MEMTABLE if family in _BUSY else _SMALL_MEMTABLE)
+    # Digests are random bytes: compressing them costs time and saves nothing.
+    options.set_compression_type(DBCompressionType.none() if family is Family.ADMITTED else DBCompressionType.lz4())
+    table = BlockBasedOptions()
+    table.set_block_cache(cache)
+    table.set_block_size(16 * 1024)
+    table.set_cache_index_and_filter_blocks(True)
+    if family in (Family.HOSTS, Family.ROBOTS):
+        table.set_bloom_filter(10, False)
+    options.set_block_based_table_factory(table)
+    return options

@@ -103,13 +103,14 @@ class Frontier:
         # A request that was under way when the process died left no trace: it may have been a moment ago.
         pause, rule = gap(host.crawl_delay, self._settings)
         earliest = now + pause
+        latest = now + max(self._settings.max_retry_after, self._settings.backoff_max, pause)
         if host.rule in (Rule.RETRY_AFTER, Rule.BACKOFF, Rule.ROBOTS_RETRY) and host.next_time > earliest:
-            longest = max(self._settings.max_retry_after, self._settings.backoff_max)
-            host.next_time = min(host.next_time, now + max(longest, pause))
+            host.next_time = min(host.next_time, latest)
         else:
             host.next_time, host.rule = earliest, rule
         if host.retry_size:
             self._find_retry(host)
+            host.retry_at = min(host.retry_at, latest)
 
     # -- admit -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,166 @@
+"""robots.txt by RFC 9309, as plain data: bytes in, rules out.
+
+The groups that concern one crawler are picked out here, in time linear in the file: a group belongs to the
+agents named by the lines right above its rules, groups of one agent are merged, and ``*`` counts only where
+nobody named us. Sitemap lines and lines that are unknown neither end a list of agents nor start a group.
+What is left is handed to Protego, which matches paths: ``*`` and a final ``$``, percent-encoding made equal
+on both sides, the longest pattern wins and Allow wins a tie. (Protego alone multiplies rules with agents:
+15,000 lines of each, which fit in the size limit, would make 225 million rules. It also takes an agent line
+as a whole, "crawler 0.1" included.)
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from protego import Protego
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
+_COMPATIBLE = re.compile(r"Mozilla/[^(]*\([^;]*compatible;\s*([A-Za-z0-9_.-]+)")
+# Characters that Protego's own reading of lines would take for the end of one.
+_ODD_LINE_END = re.compile("[\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
+
+_AGENT = frozenset(("user-agent", "useragent", "user agent"))
+_ALLOW = frozenset(("allow",))
+_DISALLOW = frozenset(("disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"))
+_DELAY = frozenset(("crawl-delay", "crawldelay", "crawl delay"))
+_KNOWN = _AGENT | _ALLOW | _DISALLOW | _DELAY
+
+
+class RobotsRules:
+    """What one host asks of one crawler."""
+
+    __slots__ = ("_otherwise", "_patterns", "crawl_delay")
+
+    def __init__(self, patterns: Protego | None, *, otherwise: bool = True, crawl_delay: float | None = None) -> None:
+        self._patterns = patterns
+        self._otherwise = otherwise
+        self.crawl_delay = crawl_delay  # seconds between two requests; None where nothing is said
+
+    def allowed(self, href: str) -> bool:
+        """Whether an absolute http or https URL of this host may be fetched; ``/robots.txt`` always may."""
+        target = _target(href)
+        if target.partition("?")[0] == "/robots.txt":
+            return True
+        if self._patterns is None:
+            return self._otherwise
+        # Rules never see the host: one that needs no care stands in its place.
+        return bool(self._patterns.can_fetch("http://h" + target, "*"))
+
+
+ALLOW_ALL = RobotsRules(None)
+DISALLOW_ALL = RobotsRules(None, otherwise=False)
+
+
+def parse_robots(body: bytes, user_agent: str, max_bytes: int) -> RobotsRules:
+    """The rules of a robots.txt for the crawler that sends ``user_agent``.
+
+    No bytes make it fail. At most ``max_bytes`` are read; a line cut by that limit is dropped, since half a
+    path would be another rule.
+    """
+    head = body[:max_bytes]
+    if len(body) >= max_bytes:
+        head = head[: max(head.rfind(b"\n"), head.rfind(b"\r")) + 1]
+    text = head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    rules, delays = _own_group(text, product_token(user_agent).lower())
+    crawl_delay = max(delays, default=None)
+    if not rules:
+        return ALLOW_ALL if crawl_delay is None else RobotsRules(None, crawl_delay=crawl_delay)
+    return RobotsRules(Protego.parse("\n".join(["User-agent: *", *rules])), crawl_delay=crawl_delay)
+
+
+def robots_for_status(status: int, body: bytes | None, user_agent: str, max_bytes: int) -> RobotsRules:
+    """The rules that follow from the answer to the request for robots.txt (RFC 9309, 2.3.1).
+
+    2xx: what the file says. 4xx: there is none, so everything is allowed; the same for a 3xx that is left
+    after five redirects or leads nowhere. 5xx and anything else: everything is forbidden until it can be
+    read.
+    """
+    if 200 <= status < 300:
+        return parse_robots(body or b"", user_agent, max_bytes)
+    return ALLOW_ALL if 300 <= status < 500 else DISALLOW_ALL
+
+
+def product_token(user_agent: str) -> str:
+    """The name that robots.txt knows a crawler by: ``crawler`` out of ``crawler/0.1 (+https://example.com)``.
+
+    Of a browser-like ``Mozilla/5.0 (compatible; name/1.0)`` it is ``name``. Empty when there is none.
+    """
+    found = _COMPATIBLE.match(user_agent)
+    if found is not None:
+        return found[1]
+    plain = _TOKEN.match(user_agent)
+    return "" if plain is None else plain[0]
+
+
+def robots_url(href: str) -> str:
+    """The address of the robots.txt that rules an absolute http or https URL: same scheme, host and port."""
+    scheme, _, rest = href.partition("://")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    return f"{scheme}://{authority.rpartition('@')[2]}/robots.txt"
+
+
+def _target(href: str) -> str:
+    """Path and query of an absolute URL."""
+    start = href.find("/", href.find("://") + 3)
+    return "/" if start < 0 else href[start:].partition("#")[0]
+
+
+def _own_group(text: str, token: str) -> tuple[list[str], list[float]]:
+    """The rule lines (distinct, in one spelling) and crawl delays (seconds) that hold for ``token``."""
+    rules: dict[bool, dict[str, None]] = {True: {}, False: {}}  # of groups that name us; that name everybody
+    delays: dict[bool, list[float]] = {True: [], False: []}
+    named = False
+    groups: set[bool] = set()
+    in_agents = False
+    for line in _LINE_END.split(text):
+        directive = _directive(line)
+        if directive is None:
+            continue
+        key, value = directive
+        if key in _AGENT:
+            if not in_agents:
+                groups = set()
+                in_agents = True
+            if value == "*":
+                groups.add(False)
+            elif token and _agent_token(value) == token:
+                groups.add(True)
+                named = True
+            continue
+        in_agents = False
+        for group in groups:
+            if key in _DELAY:
+                delays[group] += _seconds(value)
+            elif value:
+                rules[group][f"{'Allow' if key in _ALLOW else 'Disallow'}: {value}"] = None
+    return list(rules[named]), delays[named]
+
+
+def _directive(line: str) -> tuple[str, str] | None:
+    """Key in lower case and value; None for anything but a known key. A missing colon is forgiven."""
+    stated = line.partition("#")[0].strip(" \t\0")
+    key, colon, value = stated.partition(":")
+    key = key.strip(" \t").lower()
+    if not colon or key not in _KNOWN:
+        words = stated.split(None, 1)
+        if len(words) < 2 or words[0].lower() not in _KNOWN:
+            return None
+        key, value = words[0].lower(), words[1]
+    value = _ODD_LINE_END.sub(lambda odd: "".join(f"%{byte:02X}" for byte in odd[0].encode()), value)
+    return key, value.strip(" \t")
+
+
+def _agent_token(value: str) -> str | None:
+    found = _TOKEN.match(value)
+    return None if found is None else found[0].lower()
+
+
+def _seconds(value: str) -> list[float]:
+    try:
+        seconds = float(value)
+    except ValueError:
+        return []
+    return [seconds] if math.isfinite(seconds) and seconds >= 0 else []

@@ -75,7 +75,8 @@ def test_no_gap_is_cut_short_no_slot_is_idle_and_every_url_is_finished_once(
     answers: list[tuple[float, int, Lease]] = []
     while frontier.queued or answers:
         while len(answers) < slots and (lease := frontier.take(now)) is not None:
-            heapq.heappush(answers, (web.ask(lease, now) if lease.entry else now, web.asked, lease))
+            web.asked += 1
+            heapq.heappush(answers, (web.ask(lease, now), web.asked, lease))
         ready = frontier.next_ready()
         if len(answers) < slots and ready is not None:
             assert ready > now, "a host is ready and a slot is free: the frontier must give it"
@@ -94,13 +95,12 @@ def test_no_gap_is_cut_short_no_slot_is_idle_and_every_url_is_finished_once(
 
 def _answer(web, frontier, lease, now, batch, finished, chance) -> None:  # type: ignore[no-untyped-def]
     host = lease.host.name
+    web.answered(lease, now)
     if lease.entry is None:
-        web.answered(lease, now)
         web.gaps[host] = max(web.delay, delay := chance.choice([0.0, 1.0, 4.0]))
         web.hold(host, now + web.gap(host))
         frontier.robots_known(lease, now + 30.0, delay or None, now, batch)
         return
-    web.answered(lease, now)
     fate = chance.random()
     if fate < 0.1:
         wait = chance.choice([None, 0.0, 2.0])

@@ -1,95 +1,102 @@
-"""A page's own address, split once for all its links."""
+"""A page's own address, split once for all its links.
+
+Joining is putting strings together: this module knows the structure of clean links (see ``clean``), and gives
+None for every link that only the parser can judge.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from crawler.urls import clean
 from crawler.urls.steps import identity
 
 # Bounds what a page with links to endless host names can make us remember.
-_ORIGINS_REMEMBERED = 50_000
+_ROOTS_REMEMBERED = 50_000
+
+# Links that begin with more "../" than this are left to the parser.
+_LEVELS = 8
+_NOWHERE = "", b"nowhere"
 
 
-class Origins:
-    """Remembers which origins (scheme, host, port) are clean; a crawl meets the same ones again and again."""
+class Roots:
+    """Remembers which roots (scheme, host, port and slash) are clean: a crawl meets the same ones again."""
 
-    __slots__ = ("_clean",)
+    __slots__ = ("known",)
 
     def __init__(self) -> None:
-        self._clean: set[str] = set()
+        self.known: set[str] = set()
 
     def join(self, link: str) -> str | None:
-        """The href of an absolute link of clean characters, or None if only the parser knows."""
-        if "/." in link or link[-1] == "?":
-            return None
-        end = link.find("/", 8)
-        origin = link[:end] if end > 0 else link
-        if origin not in self._clean:
-            if clean.origin(origin) is None:
+        """The href of an absolute link that is clean if its root is."""
+        slash = link.find("/", 8)
+        root = link[: slash + 1] if slash > 0 else link + "/"
+        if root not in self.known:
+            if clean.root(root) is None:
                 return None
-            if len(self._clean) >= _ORIGINS_REMEMBERED:
-                self._clean.clear()
-            self._clean.add(origin)
-        return link if end > 0 else link + "/"
+            if len(self.known) >= _ROOTS_REMEMBERED:
+                self.known.clear()
+            self.known.add(root)
+        return link if slash > 0 else root
 
 
 class Base:
-    """What relative links are resolved against, made from an href."""
+    """What the links of a page are resolved against, made from an href."""
 
-    __slots__ = ("_directory", "_origin", "_origins", "_page", "_scheme", "_upwards", "href", "plain")
+    __slots__ = ("_directory", "_origin", "_page", "_roots", "_scheme", "href", "plain")
 
-    def __init__(self, href: str, origins: Origins) -> None:
+    def __init__(self, href: str, roots: Roots) -> None:
         slash = href.index("/", href.index("//") + 2)
         self.href = href
-        self._origins = origins
+        self._roots = roots
         self._origin = href[:slash]
         self._scheme = href[: href.index("//")]
         self._page = href.partition("?")[0]
         self._directory = self._page[: self._page.rindex("/") + 1]
-        # The page's directory, its parent, and so on up to the root.
-        self._upwards = [self._directory]
         #: True if a clean link behind this base is its own key.
         self.plain = identity(href) == href
 
-    def join(self, link: str) -> str | None:
-        """The href of a link without fragment and of clean characters, or None if only the parser knows."""
-        if not link:
-            return self.href
-        first = link[0]
-        if first == ".":
-            return self._join_above(link)
-        if "/." in link or link[-1] == "?":
-            return None
-        if first == "/":
-            return self._origin + link if link[:2] != "//" else self._origins.join(self._scheme + link)
-        if first == "?":
-            return self._page + link
-        if ":" not in link:
-            return self._directory + link
-        if link[:4] == "http":
-            return self._origins.join(link)
-        return self._directory + link if _colon_in_path(link) else None
+    def join(self, links: Iterable[tuple[str, bytes]]) -> list[str | None]:
+        """The href of each of a page's links, given as ``clean.distinct_links`` does.
 
-    def _join_above(self, link: str) -> str | None:
-        start = 2 if link[:2] == "./" else 0
-        up = 0
-        while link.startswith("../", start):
-            up += 1
-            start += 3
-        rest = link[start:]
-        if start == 0 or rest.startswith((".", "/")) or rest.endswith("?") or "/." in rest:
-            return None
-        return self._above(up) + rest
+        The one loop that runs for every link of every page, hence one function with its names at hand.
+        """
+        page, origin, directory, known = self._page, self._origin, self._directory, self._roots.known
+        above: dict[str, tuple[str, bytes]] = {}
+        joined: list[str | None] = []
+        add = joined.append
+        for link, odd in links:
+            first = link[:1]
+            if first == ".":
+                above = above or self._above()
+                end = link.rfind("../") + 3
+                start, usual = above.get(link[:end], _NOWHERE)
+                add(start + link[end:] if odd == usual and link[end : end + 1] != "/" else None)
+            elif odd and not clean.although_odd(link):
+                add(None)
+            elif first == "/":
+                add(origin + link if link[:2] != "//" else self._roots.join(self._scheme + link))
+            elif first == "?":
+                add(page + link)
+            elif ":" not in link:
+                add(directory + link if first else self.href)
+            elif link[:4] == "http":
+                add(link if link[: link.find("/", 8) + 1] in known else self._roots.join(link))
+            else:
+                add(directory + link if _colon_in_path(link) else None)
+        return joined
 
-    def _above(self, up: int) -> str:
-        """The directory ``up`` levels above the page's; above the root is the root."""
-        upwards = self._upwards
-        while len(upwards) <= up:
-            last = upwards[-1]
-            parent = last[: last.rindex("/", 0, -1) + 1]
-            if len(parent) <= len(self._origin):
-                return last
-            upwards.append(parent)
-        return upwards[up]
+    def _above(self) -> dict[str, tuple[str, bytes]]:
+        """What a link may begin with -> (the directory that means, how odd that much is in itself).
+
+        Above the root is the root.
+        """
+        directory, root = self._directory, len(self._origin) + 1
+        above = {"./": (directory, b"")}
+        for up in range(_LEVELS):
+            directory = directory[: max(directory.rindex("/", 0, -1) + 1, root)]
+            above["../" * (up + 1)] = directory, clean.DOT_SEGMENT * up
+        return above
 
 
 def _colon_in_path(link: str) -> bool:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from crawler.urls import clean
-from crawler.urls.base import Base, Origins
+from crawler.urls.base import Base, Roots
 from crawler.urls.rules import chosen, settle
 from crawler.urls.steps import STEPS, identity
 from crawler.urls.whatwg import (
@@ -46,14 +46,14 @@ class Canonicaliser:
 
     def __init__(self, rules: Sequence[str] = ()) -> None:
         self._rules = chosen(rules)
-        self._origins = Origins()
+        self._roots = Roots()
 
     def canonicalise(self, text: str, base: str | None = None) -> Canonical | Rejected:
         """The href and key of one text, resolved against ``base`` if that is given."""
         if base is None:
             link = text.partition("#")[0]
-            if link.startswith(("http://", "https://")) and clean.characters(link):
-                href = self._origins.join(link)
+            if link.startswith(("http://", "https://")) and clean.although_odd(link):
+                href = self._roots.join(link)
                 if href is not None:
                     return Canonical(href, settle(href, self._rules))
         resolved = resolve(text, base)
@@ -67,12 +67,17 @@ class Canonicaliser:
         """
         base = scalar_values(base)
         own = parse(base)
-        split = None if isinstance(own, Rejected) else Base(drop_fragment(own), self._origins)
-        same = split is not None and split.plain and not self._rules
+        links = clean.distinct_links(hrefs)
+        if isinstance(own, Rejected):
+            joined: list[str | None] = [None] * len(links)
+            same = False
+        else:
+            split = Base(drop_fragment(own), self._roots)
+            joined = split.join(links)
+            same = split.plain and not self._rules
         found: dict[str, str] = {}
         rejected = 0
-        for link, odd in clean.distinct_links(hrefs):
-            href = split.join(link) if split is not None and (not odd or clean.characters(link)) else None
+        for (link, _), href in zip(links, joined, strict=True):
             if href is not None:
                 found.setdefault(href if same else self._key(href), href)
             elif isinstance(asked := _ask(link, base), Rejected):

@@ -22,41 +22,51 @@ _PLAIN_CLASS = r"[A-Za-z0-9\-._~!$&()*+,;=:@/?]*+"
 _TRIPLET = "%(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[BCDF])"
 _LABEL = "(?!xn--)[a-z0-9_-]+"
 
-#: Matches a link, cut at its fragment, whose characters are clean.
-characters = re.compile(f"{_PLAIN_CLASS}(?:{_TRIPLET}{_PLAIN_CLASS})*+").fullmatch
+#: Matches a clean link, cut at its fragment, that has something odd; its root is for ``root`` to judge.
+although_odd = re.compile(rf"(?!\.|.*/\.){_PLAIN_CLASS}(?:{_TRIPLET}{_PLAIN_CLASS})*+(?<!\?)").fullmatch
 
-#: Matches scheme, host and port that need no change; a last label that begins with a letter is no number.
-origin = re.compile(
+#: Matches the root of a site as it is; a last label that begins with a letter is no number.
+root = re.compile(
     rf"https?://(?:{_LABEL}\.)*(?!xn--)[a-z][a-z0-9_-]*"
-    r"(?::(?!(?:80|443)\Z)(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?"
+    r"(?::(?!(?:80|443)/)(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?/"
 ).fullmatch
+
+#: Stands for a slash and a dot where it is told what is odd about a link.
+DOT_SEGMENT = b"\0"
 
 #: What the parser trims from both ends: C0 controls and space.
 TRIMMED = "".join(map(chr, range(0x21)))
 
 _VISIBLE = bytes(range(0x21, 0x100))
-_FRAGMENT = re.compile(r"#[^\n]*")
 
 
-def distinct_links(texts: Iterable[str]) -> Iterable[tuple[str, bytes]]:
-    """The distinct texts in order, without their fragments, each with those of its bytes that are not plain.
+def distinct_links(texts: Iterable[str]) -> list[tuple[str, bytes]]:
+    """The distinct texts in order, without their fragments, each with what is odd about it.
 
-    A fragment starts at the first ``#``, wherever the parser stands. Cutting it before the parser trims
-    the text may leave a space or control at the end, where the parser would trim it; the ``#`` has to be put
-    back for that. Only then does a link end in one.
+    Odd is every byte that is not plain, a slash with a dot behind it, and a question mark at the end. A page's
+    links are looked at as one text, a line each, because a pass in C over all of them costs less than one
+    step of a loop for each.
+
+    A fragment starts at the first ``#``, wherever the parser stands. Cutting it before the parser trims the
+    text may leave a space or control at the end, where the parser would trim it; the ``#`` has to be put back
+    for that. Only then does a link end in one.
     """
-    several = dict.fromkeys(texts)
-    if not several:
-        return ()
-    # A line for each; a page's links are looked at as one text, because a pass in C over all of them costs
-    # less than one step of a loop for each.
-    lines = "\n".join(several)
-    if len(_ascii(lines).translate(None, _VISIBLE)) != len(several) - 1:
+    several = list(texts)
+    links = list(dict.fromkeys([_cut(text) if "#" in text else text for text in several]))
+    lines = _ascii("\n".join(links))
+    if len(lines.translate(None, _VISIBLE)) > len(links) - 1:
         # The parser removes line breaks anywhere.
-        lines = "\n".join(text.strip(TRIMMED).replace("\n", "") for text in several)
-    links = list(dict.fromkeys(_FRAGMENT.sub("", lines).split("\n")))
-    odd = _ascii("\n".join(links)).translate(None, _PLAIN).split(b"\n")
-    return zip(links, odd, strict=True)
+        links = list(dict.fromkeys([_cut(text.strip(TRIMMED).replace("\n", "")) for text in several]))
+        lines = _ascii("\n".join(links))
+    odd = lines.replace(b"/.", DOT_SEGMENT).replace(b"?\n", b"\0\n").translate(None, _PLAIN).split(b"\n")
+    if lines.endswith(b"?"):
+        odd[-1] += b"\0"
+    # Without any link there is still one, empty, line.
+    return list(zip(links, odd, strict=False))
+
+
+def _cut(text: str) -> str:
+    return text.partition("#")[0]
 
 
 def _ascii(text: str) -> bytes:

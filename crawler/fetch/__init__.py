@@ -1,0 +1,22 @@
+"""One HTTP exchange: an href goes in, a ``Response`` or a ``Failure`` comes out.
+
+Whatever a server or a network does is a value; exceptions are bugs. Nothing here waits, repeats or follows:
+gaps, tries and redirects belong to the frontier and to the crawl, which are told what happened. (Only
+``fetch_robots`` follows redirects, as RFC 9309 asks.)
+"""
+
+from crawler.fetch.addresses import refusal
+from crawler.fetch.fetcher import Fetcher, is_html
+from crawler.fetch.outcome import Failure, FailureKind, Response
+from crawler.fetch.robots import RobotsResult, fetch_robots
+
+__all__ = [
+    "Failure",
+    "FailureKind",
+    "Fetcher",
+    "Response",
+    "RobotsResult",
+    "fetch_robots",
+    "is_html",
+    "refusal",
+]

@@ -1,0 +1,69 @@
+"""Which addresses of the network are nobody's business.
+
+A page on the public web may link to ``http://169.254.169.254/`` or resolve its name to 127.0.0.1, and a
+crawler that follows lends it a foot in the door. So the check is made on the address that is about to be
+dialled, whatever name or literal led there.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+# Only this part of IPv6 is handed out to anybody (https://www.iana.org/assignments/ipv6-address-space/).
+_IPV6_GLOBAL = ip_network("2000::/3")
+# Prefixes that carry an IPv4 address in their last 32 bits (RFC 6052; RFC 8215's local use stays refused).
+_NAT64 = ip_network("64:ff9b::/96")
+# Special-purpose blocks that not every version of `ipaddress` calls private: AS112, 6to4 relays,
+# documentation, SRv6.
+_SPECIAL = tuple(
+    ip_network(block)
+    for block in (
+        "192.0.0.0/24",
+        "192.31.196.0/24",
+        "192.52.193.0/24",
+        "192.88.99.0/24",
+        "192.175.48.0/24",
+        "2001::/23",
+        "2001:db8::/32",
+        "2620:4f:8000::/48",
+        "3fff::/20",
+    )
+)
+
+
+def refusal(address: str) -> str | None:
+    """Why an IPv4 or IPv6 address must not be dialled ("loopback", "private" ...); None if it is public.
+
+    Addresses that carry an IPv4 address inside (mapped, 6to4, NAT64) are judged by that one. Raises
+    ``ValueError`` for text that is no address.
+    """
+    parsed = ip_address(address)
+    if isinstance(parsed, IPv6Address):
+        inner = _carried(parsed)
+        if inner is not None:
+            return refusal(str(inner))
+    if parsed.is_unspecified:
+        return "unspecified"
+    if parsed.is_loopback:
+        return "loopback"
+    if parsed.is_link_local:
+        return "link-local"
+    if parsed.is_multicast:
+        return "multicast"
+    if isinstance(parsed, IPv6Address) and parsed not in _IPV6_GLOBAL:
+        return "private" if parsed.is_private else "reserved"
+    if any(parsed in block for block in _SPECIAL if block.version == parsed.version):
+        return "reserved"
+    if parsed.is_reserved:
+        return "reserved"
+    return None if parsed.is_global else "private"
+
+
+def _carried(address: IPv6Address) -> IPv4Address | None:
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return None

@@ -1,0 +1,102 @@
+"""The connections of a fetcher: what may be dialled, how long that may take, how many stay open unused."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+
+from crawler.fetch.addresses import refusal
+from crawler.settings import FetchSettings
+
+if TYPE_CHECKING:
+    from aiohttp.client_proto import ResponseHandler
+    from aiohttp.client_reqrep import ClientRequest
+
+_DNS_TTL = 60  # seconds that an address is used again
+_DNS_ENTRIES = 10_000
+
+
+class Exchange:
+    """How far one fetch has come. Its clock runs to the end of the phase it is in."""
+
+    __slots__ = ("dialled", "limit", "new_connection", "phase", "refused")
+
+    def __init__(self, limit: asyncio.Timeout) -> None:
+        self.limit = limit
+        self.phase = "headers"  # "connect", "headers", "body", "drop"
+        self.new_connection = False
+        self.dialled = False  # some address was allowed
+        self.refused: str | None = None  # an address that was not, and why
+
+    def enter(self, phase: str, seconds: float) -> None:
+        self.phase = phase
+        self.limit.reschedule(asyncio.get_running_loop().time() + seconds)
+
+
+current_exchange: ContextVar[Exchange] = ContextVar("current_exchange")
+
+
+class Connector(aiohttp.TCPConnector):
+    """aiohttp's, with the address check, the clock of the exchange, and a bound on idle connections.
+
+    Connections in use are bounded by whoever calls ``fetch``; waiting for a connection inside would count
+    against a host that has done nothing.
+    """
+
+    def __init__(self, settings: FetchSettings, *, idle_hosts: int, resolver: AbstractResolver | None = None) -> None:
+        super().__init__(
+            limit=0,
+            limit_per_host=0,
+            ttl_dns_cache=_DNS_TTL,
+            dns_cache_max_size=_DNS_ENTRIES,
+            resolver=resolver,
+            socket_factory=_any_socket if settings.allow_private else _public_socket,
+        )
+        self._idle_hosts = idle_hosts
+        self._settings = settings
+
+    async def _create_connection(
+        self,
+        req: ClientRequest,
+        traces: list[Any],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109, aiohttp's signature
+    ) -> ResponseHandler:
+        exchange = current_exchange.get()
+        if exchange.new_connection:
+            # aiohttp repeats a GET at once when a connection dies without an answer. That is right for one
+            # that had gone stale while idle; for a new one it would be a second request without the host's
+            # gap.
+            raise aiohttp.ServerDisconnectedError()
+        exchange.new_connection = True
+        self._close_idle()
+        exchange.enter("connect", self._settings.connect_timeout)
+        connection = await super()._create_connection(req, traces, timeout)
+        exchange.enter("headers", self._settings.headers_timeout)
+        return connection
+
+    def _close_idle(self) -> None:
+        """Bound the file descriptors that keep-alive holds when a crawl visits many hosts: oldest hosts go first."""
+        while len(self._conns) > self._idle_hosts:
+            for protocol, _ in self._conns.pop(next(iter(self._conns))):
+                protocol.close()
+
+
+def _any_socket(address_info: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, _, _ = address_info
+    return socket.socket(family, kind, protocol)
+
+
+def _public_socket(address_info: aiohttp.AddrInfoType) -> socket.socket:
+    address = str(address_info[4][0])
+    reason = refusal(address)
+    exchange = current_exchange.get()
+    if reason is not None:
+        exchange.refused = f"{address} is {reason}"
+        raise PermissionError(f"{address} is {reason}")
+    exchange.dialled = True
+    return _any_socket(address_info)

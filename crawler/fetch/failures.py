@@ -1,0 +1,89 @@
+"""From what aiohttp and the operating system raise to a kind of failure and one line for people."""
+
+from __future__ import annotations
+
+import errno
+import ssl
+
+import aiohttp
+from aiohttp.http_exceptions import ContentEncodingError
+
+from crawler.fetch.connector import Exchange
+from crawler.fetch.outcome import FailureKind
+from crawler.settings import FetchSettings
+
+# All that a URL, a server or a network can bring about. `OSError` includes `TimeoutError` and `ssl.SSLError`.
+FAILURES = (aiohttp.ClientError, OSError)
+
+_REFUSED = frozenset((errno.ECONNREFUSED,))
+_CLOSED = frozenset((errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED))
+
+
+def classify(
+    error: aiohttp.ClientError | OSError, exchange: Exchange, settings: FetchSettings
+) -> tuple[FailureKind, str]:
+    """Kind and message of a failed exchange."""
+    if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
+        return FailureKind.BAD_URL, "not a URL that can be requested"
+    if exchange.refused is not None and not exchange.dialled:
+        return (
+            FailureKind.PRIVATE_ADDRESS,
+            f"{exchange.refused}; --allow-private permits it",
+        )
+    if isinstance(error, TimeoutError):
+        return _timeout(exchange, settings, idle=isinstance(error, aiohttp.SocketTimeoutError))
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return FailureKind.DNS, _first_line(
+            f"name not found: {error.host}: {error.os_error.strerror or error.os_error}"
+        )
+    if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError, ssl.CertificateError)):
+        return FailureKind.TLS, _first_line(f"TLS: {_tls_reason(error)}")
+    if isinstance(error, aiohttp.ClientResponseError):
+        return FailureKind.PROTOCOL, f"malformed response: {error.message.partition(':')[0]}"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return _payload(error)
+    if isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientConnectionResetError)):
+        return FailureKind.CUT_OFF, "connection closed before the response"
+    if isinstance(error, OSError):
+        return _system(error, exchange)
+    return FailureKind.PROTOCOL, _first_line(str(error) or type(error).__name__)
+
+
+def _timeout(exchange: Exchange, settings: FetchSettings, *, idle: bool) -> tuple[FailureKind, str]:
+    if exchange.phase == "connect":
+        return FailureKind.CONNECT_TIMEOUT, f"no connection within {settings.connect_timeout:g} s"
+    kind, what, seconds = (
+        (FailureKind.HEADERS_TIMEOUT, "headers", settings.headers_timeout)
+        if exchange.phase == "headers"
+        else (FailureKind.BODY_TIMEOUT, "body", settings.body_timeout)
+    )
+    if idle:
+        return kind, f"no byte for {settings.idle_timeout:g} s"
+    return kind, f"{what} not complete within {seconds:g} s"
+
+
+def _payload(error: aiohttp.ClientPayloadError) -> tuple[FailureKind, str]:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ContentEncodingError):
+            return FailureKind.ENCODING, _first_line(f"content encoding: {cause.message}")
+        cause = cause.__cause__
+    return FailureKind.CUT_OFF, "connection closed before the end of the body"
+
+
+def _system(error: OSError, exchange: Exchange) -> tuple[FailureKind, str]:
+    text = _first_line(error.strerror or str(error) or type(error).__name__)
+    if error.errno in _REFUSED:
+        return FailureKind.REFUSED, "connection refused"
+    if error.errno in _CLOSED and exchange.phase != "connect":
+        return FailureKind.CUT_OFF, "connection closed before the end of the response"
+    return FailureKind.UNREACHABLE, text
+
+
+def _tls_reason(error: BaseException) -> str:
+    inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    return getattr(inner, "verify_message", None) or getattr(inner, "reason", None) or str(inner)
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:200]

@@ -1,0 +1,222 @@
+"""Fetching with aiohttp."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+import yarl
+from aiohttp.abc import AbstractResolver
+
+from crawler.fetch.connector import Connector, Exchange, current_exchange
+from crawler.fetch.failures import FAILURES, classify
+from crawler.fetch.outcome import Failure, FailureKind, Response
+from crawler.settings import FetchSettings
+
+HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
+
+_ACCEPT = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
+_HEADER_LINE = 32 * 1024  # bytes; policies and cookies of 10 KB are met in the wild
+_HEADERS = 256
+_DROP_BYTES = 64 * 1024  # reading more than this costs more than a new connection
+_DROP_SECONDS = 2.0
+_IDLE_CONNECTIONS = 4  # kept open for each fetch that may run at once
+_CONTENT_TYPE = re.compile(r"[\t ]*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)[\t ]*(?:[;,]|$)")
+_CHARSET = re.compile(r";[\t ]*charset[\t ]*=[\t ]*(?:\"([^\"]*)\"|([^\t \";,]+))", re.IGNORECASE)
+
+
+def is_html(content_type: str | None) -> bool:
+    """HTML, or nothing said: browsers look into that, and most of it is HTML."""
+    return content_type is None or content_type in HTML_TYPES
+
+
+class Fetcher:
+    """An async context manager that owns connections. Any number of ``fetch`` may run at once.
+
+    ``concurrency`` and ``per_host`` are what the caller keeps to; here they only bound how many idle
+    connections are kept. ``resolver`` stands in for the name service.
+    """
+
+    def __init__(
+        self,
+        settings: FetchSettings,
+        *,
+        concurrency: int,
+        per_host: int,
+        resolver: AbstractResolver | None = None,
+    ) -> None:
+        self._settings = settings
+        self._idle_hosts = max(1, _IDLE_CONNECTIONS * concurrency // max(1, per_host))
+        self._resolver = resolver
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        settings = self._settings
+        user_agent = settings.user_agent
+        if settings.contact:
+            user_agent = f"{user_agent} (+{settings.contact})"
+        self._session = aiohttp.ClientSession(
+            connector=Connector(settings, idle_hosts=self._idle_hosts, resolver=self._resolver),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"User-Agent": user_agent, "Accept": _ACCEPT},
+            timeout=aiohttp.ClientTimeout(total=None, sock_read=settings.idle_timeout),
+            max_line_size=_HEADER_LINE,
+            max_field_size=_HEADER_LINE,
+            max_headers=_HEADERS,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def fetch(
+        self,
+        href: str,
+        *,
+        accept: Callable[[str | None], bool] = is_html,
+        max_body: int | None = None,
+        truncate: bool = False,
+    ) -> Response | Failure:
+        """GET one absolute http or https URL, sent as it stands.
+
+        ``accept`` is asked, with the content type, whether the body is wanted. A body of more than
+        ``max_body`` bytes after decoding (default: the settings') is a failure, or with ``truncate`` is cut
+        there.
+        """
+        started = time.perf_counter()
+        limit = asyncio.timeout(self._settings.headers_timeout)
+        exchange = Exchange(limit)
+        token = current_exchange.set(exchange)
+        try:
+            async with limit:
+                return await self._exchange(
+                    href, exchange, accept=accept, max_body=max_body, truncate=truncate, started=started
+                )
+        except FAILURES as error:
+            kind, message = classify(error, exchange, self._settings)
+            return Failure(kind, message, time.perf_counter() - started)
+        finally:
+            current_exchange.reset(token)
+
+    async def _exchange(
+        self,
+        href: str,
+        exchange: Exchange,
+        *,
+        accept: Callable[[str | None], bool],
+        max_body: int | None,
+        truncate: bool,
+        started: float,
+    ) -> Response | Failure:
+        assert self._session is not None, "a Fetcher is used inside `async with`"
+        try:
+            url = yarl.URL(href, encoded=True)
+            url.raw_host  # noqa: B018, yarl looks at host and port only now
+        except ValueError as error:
+            return Failure(FailureKind.BAD_URL, str(error), time.perf_counter() - started)
+        answer = await self._session.get(url, allow_redirects=False)
+        try:
+            headers = answer.headers
+            status = answer.status
+            content_type, charset = _content_type(headers.get("Content-Type"))
+            location = headers.get("Location") if 300 <= status < 400 else None
+            body: bytes | None = None
+            if location is None and accept(content_type):
+                limit = self._settings.max_body if max_body is None else max_body
+                exchange.enter("body", self._settings.body_timeout)
+                read = await _read(answer, limit, truncate)
+                if read is None:
+                    message = f"body larger than {limit} bytes"
+                    return Failure(FailureKind.TOO_LARGE, message, time.perf_counter() - started)
+                body = read
+                received = len(body)
+            else:
+                received = await _drop(answer, exchange)
+            return Response(
+                status,
+                headers,
+                content_type,
+                charset,
+                body,
+                None if location is None else _browser_text(location),
+                _browser_text(headers.get("Retry-After", "")) or None,
+                time.perf_counter() - started,
+                received,
+            )
+        finally:
+            # A connection whose response was read to its end is back in the pool by now; any other is of no
+            # use.
+            answer.close()
+
+
+async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool) -> bytes | None:
+    """The whole body; None, or its first ``limit`` bytes, when it is longer."""
+    stream = answer.content
+    stated = answer.content_length
+    if stated is not None and stated > limit and not truncate and "Content-Encoding" not in answer.headers:
+        return None
+    chunk = await stream.readany()
+    if len(chunk) <= limit and stream.at_eof():
+        return chunk
+    chunks = [chunk]
+    size = len(chunk)
+    while chunk and size <= limit:
+        chunk = await stream.readany()
+        chunks.append(chunk)
+        size += len(chunk)
+    if size <= limit:
+        return b"".join(chunks)
+    return b"".join(chunks)[:limit] if truncate else None
+
+
+async def _drop(answer: aiohttp.ClientResponse, exchange: Exchange) -> int:
+    """Read a small body that nobody wants, so that its connection can be used again; how many bytes it had.
+
+    How that ends changes nothing: what was asked for is known.
+    """
+    stream = answer.content
+    stated = answer.content_length
+    if stream.at_eof() or (stated is not None and stated > _DROP_BYTES):
+        return 0
+    size = 0
+    exchange.enter("drop", 2 * _DROP_SECONDS)
+    try:
+        async with asyncio.timeout(_DROP_SECONDS):
+            while size <= _DROP_BYTES and (chunk := await stream.readany()):
+                size += len(chunk)
+    except (aiohttp.ClientError, OSError):
+        return size
+    return size
+
+
+@lru_cache(maxsize=512)
+def _content_type(header: str | None) -> tuple[str | None, str | None]:
+    """``type/subtype`` in lower case, and the charset as stated."""
+    if header is None:
+        return None, None
+    found = _CONTENT_TYPE.match(header)
+    charset = _CHARSET.search(header)
+    return (
+        None if found is None else found[1].lower(),
+        None if charset is None else _browser_text(charset[1] or charset[2] or "") or None,
+    )
+
+
+def _browser_text(header: str) -> str:
+    """A header's bytes as UTF-8, or else as Latin-1. (aiohttp keeps a byte that is not UTF-8 as a lone surrogate.)"""
+    if header.isascii():
+        return header
+    raw = header.encode("utf-8", "surrogateescape")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")

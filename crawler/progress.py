@@ -28,15 +28,16 @@ class Progress:
     every ``every`` seconds of the crawl's time.
     """
 
-    def __init__(self, stream: TextIO, every: float = 10.0) -> None:
+    def __init__(self, stream: TextIO, every: float = 10.0, *, force: bool = False) -> None:
+        """``force`` draws the live view also where the stream is no terminal."""
         self._stream = stream
         self._every = every
         self._next_line = 0.0
         self._course: deque[tuple[float, int]] = deque()
         self._live: Live | None = None
         # Asked of the stream itself: rich also believes environment variables, and would fill a log.
-        console = Console(file=stream, force_terminal=stream.isatty())
-        if console.is_terminal and not console.is_dumb_terminal:
+        console = Console(file=stream, force_terminal=force or stream.isatty())
+        if console.is_terminal and (force or not console.is_dumb_terminal):
             self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Progress:
@@ -56,6 +57,14 @@ class Progress:
         elif elapsed >= self._next_line:
             self._next_line = elapsed + self._every
             self._stream.write(_line(stats, rate) + "\n")
+            self._stream.flush()
+
+    def say(self, text: str) -> None:
+        """Write a line of its own, above the live view where there is one."""
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            self._stream.write(text + "\n")
             self._stream.flush()
 
     def _rate(self, elapsed: float, pages: int) -> float | None:

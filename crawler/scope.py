@@ -35,24 +35,22 @@ class Scope:
             raise ValueError(f"unknown scope {mode!r}; known are {', '.join(SCOPES)}")
         self.mode = mode
         self._entries: dict[str, None] = {}  # in the order they came
-        self._prefixes: tuple[str, ...] = ()
-        self._origins: dict[
-            str, bool
-        ] = {}  # scheme, host and port -> in scope, unless it depends on the path
+        self._origins: dict[str, bool] = {}  # scheme, host and port -> in scope, unless it depends on the path
 
-    def widen(self, href: str) -> bool:
-        """Take in a seed, or where a seed redirects to; True if the scope grew."""
+    def widen(self, href: str) -> str | None:
+        """Take in a seed, or where a seed redirects to; the new entry, or None if it belonged already."""
         if self.mode == "any" or self.contains(href):
-            return False
-        self.restore([self._entry(href)])
-        return True
+            return None
+        entry = self._entry(href)
+        self.restore([entry])
+        return entry
 
     def contains(self, href: str) -> bool:
         """Whether an href (http or https, canonical) belongs to the crawl."""
         if self.mode == "any":
             return True
         if self.mode == "prefix":
-            return _http_surt(href).startswith(self._prefixes) if self._prefixes else False
+            return self._prefix_of(_http_surt(href)) is not None
         origin = href[: href.find("/", 8)]
         inside = self._origins.get(origin)
         if inside is None:
@@ -68,8 +66,16 @@ class Scope:
     def restore(self, entries: Iterable[str]) -> None:
         """Take in entries of an earlier run in the same mode."""
         self._entries.update(dict.fromkeys(entries))
-        self._prefixes = tuple(self._entries)
         self._origins.clear()
+
+    def _prefix_of(self, form: str) -> str | None:
+        # Every entry ends with a slash: one look-up for each slash, however many prefixes there are.
+        end = form.find("/", form.find(")"))
+        while end >= 0:
+            if form[: end + 1] in self._entries:
+                return form[: end + 1]
+            end = form.find("/", end + 1)
+        return None
 
     def explain(self, href: str) -> str:
         """One sentence: why the href is in or out."""
@@ -79,8 +85,7 @@ class Scope:
         if self.mode == "prefix":
             mine = _http_surt(href)
             if inside:
-                prefix = next(entry for entry in self._entries if mine.startswith(entry))
-                return f"In scope: {mine} starts with {prefix}."
+                return f"In scope: {mine} starts with {self._prefix_of(mine)}."
             return f"Out of scope: {mine} starts with none of the prefixes {self._listed()}."
         entry = self._entry(href)
         if inside:

@@ -21,7 +21,7 @@ from crawler.crawl.identity import JobError, holds_job, shaped_by_job
 from crawler.crawl.loop import Stop
 from crawler.crawl.run import Result, View, run_crawl
 from crawler.crawl.seeds import SeedsError, check_seeds_file, file_batches, parse_line, read_lines, stdin_batches
-from crawler.dashboard import parse_listen
+from crawler.dashboard import is_loopback, parse_listen
 from crawler.progress import Progress, summary
 from crawler.settings import Settings, SettingsError, settings_from
 from crawler.urls import Canonical, Canonicaliser
@@ -56,7 +56,9 @@ def build_settings(arguments: argparse.Namespace) -> Settings:
         settings = settings_from(shaped_by_job(arguments.job, _normal(tables, settings)), source)
         Canonicaliser(settings.canonical.rules)
         if settings.dashboard.listen is not None:
-            parse_listen(settings.dashboard.listen, token=settings.dashboard.token)
+            host, _ = parse_listen(settings.dashboard.listen)
+            if not is_loopback(host) and not settings.dashboard.token:
+                raise UsageError(f"the dashboard at {host} can be reached by others: set dashboard.token in the configuration")
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(str(error)) from error
     return settings
@@ -98,8 +100,9 @@ def crawl(
     view: Progress | None = None if arguments.quiet else Progress(sys.stderr, force=arguments.progress)
 
     async def whole() -> Result:
-        async with around or contextlib.nullcontext():
-            return await run_crawl(directory, settings, seeds, view)
+        with view or contextlib.nullcontext():
+            async with around or contextlib.nullcontext():
+                return await run_crawl(directory, settings, seeds, view)
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[_Handler(view)])
     began = holds_job(directory)
@@ -113,9 +116,6 @@ def crawl(
         return _stopped_by(error, directory, began)
     except Exception as error:  # a bug must not look like an end  # noqa: BLE001
         return _stopped_by(error, directory, began)
-    finally:
-        if view is not None:
-            view.close()
     return _report(result, arguments.quiet)
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
-from asyncio_throttle import Throttler
+from asyncio_throttle.throttler import Throttler
 
 from crawler.crawl.job import Job
 from crawler.crawl.robots_cache import RobotsCache, encode_robots
@@ -190,7 +190,7 @@ class Crawl:
         """Wait for the global rate; False when the crawl was stopped meanwhile. There is one waiter, this one:
         the throttler polls for each."""
         assert self._throttle is not None
-        turn = asyncio.ensure_future(self._throttle.acquire())
+        turn = asyncio.ensure_future(_acquire(self._throttle))
         stopped = asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({turn, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -369,6 +369,10 @@ def _throttler(rate: float) -> Throttler:
     # whole requests, so a slow rate needs a longer period.
     requests = max(1, round(rate / 10))
     return Throttler(rate_limit=requests, period=requests / rate)
+
+
+async def _acquire(throttler: Throttler) -> None:
+    await throttler.acquire()  # type: ignore[no-untyped-call]  # the library has no types
 
 
 def _shown(text: str) -> str:

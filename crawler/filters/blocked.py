@@ -6,10 +6,9 @@ or 2), and a key has one block in each, so its blocks can never coincide.
 
 From the digest. Let h1, h2 be its two little-endian 64-bit words, and all arithmetic modulo 2**64:
 
-    z  = h1 * 0x9E3779B97F4A7C15  xor  h2 * 0xC2B2AE3D27D4EB4F
-    z  = (z xor z >> 32) * 0xD6E8FEB86659FD93
-    a  = z >> 32,   b = z mod 2**32                       two fractions of 2**32
-    block in region 0:  a * R >> 32                       R = blocks in a region
+    z  = (h1 xor h2) * 0x9E3779B97F4A7C15
+    a  = z >> 32,   b = z mod 2**32        two fractions of 2**32
+    block in region 0:  a * R >> 32        R = blocks in a region
     block in region 1:  R + (b * R >> 32)
 
 Multiplying and shifting maps a fraction to 0 .. R-1 without a division, and R need not be a power of two. The
@@ -29,6 +28,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -40,11 +40,9 @@ from crawler.filters.storage import zeroed_words
 Bools = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.intp]
 Words = npt.NDArray[np.uint64]
+PlainSlice = tuple["memoryview[int]", int, int, list[int]]  # words, blocks a region, where region 1 begins, masks
 
-_C1 = 0x9E3779B97F4A7C15
-_C2 = 0xC2B2AE3D27D4EB4F
-_C3 = 0xD6E8FEB86659FD93
-_MASK64 = 2**64 - 1
+_MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, odd
 _MASK32 = 2**32 - 1
 _SHIFT = np.uint64(32)
 _LANE = np.uint16(0xFFF)
@@ -55,14 +53,12 @@ _first = np.uint64(1) << (_values & np.uint64(63))
 _MASKS = {8: _first, 16: _first | np.uint64(1) << (_values >> np.uint64(6))}
 _MASK_INTS: dict[int, list[int]] = {hashes: table.tolist() for hashes, table in _MASKS.items()}
 
-_lanes_of = struct.Struct("<8H").unpack_from
-_halves_of = struct.Struct("<QQ").unpack_from
+halves_of = struct.Struct("<QQ").unpack_from
 
 LAYOUTS = {1: "blocked", 2: "paired"}
 
 _SAMPLE_BLOCKS = 16_384
-
-KeyBits = tuple[int, int, list[int]]
+_FEW_TO_PUT = 10  # keys; below, plain loops are faster than numpy's calls
 
 
 class Batch:
@@ -79,10 +75,8 @@ class Batch:
     @cached_property
     def fractions(self) -> Words:
         """Shape (n, 2): a and b."""
-        mixed = self.halves[:, 0] * np.uint64(_C1)
-        mixed ^= self.halves[:, 1] * np.uint64(_C2)
-        mixed ^= mixed >> _SHIFT
-        mixed *= np.uint64(_C3)
+        mixed = self.halves[:, 0] ^ self.halves[:, 1]
+        mixed *= np.uint64(_MULTIPLIER)
         parts = mixed.view("<u4").reshape(-1, 2)
         return parts[:, ::-1].astype(np.uint64)
 
@@ -100,15 +94,6 @@ class Batch:
         part.fractions = self.fractions.take(positions, axis=0)
         part._masks = {hashes: masks.take(positions, axis=0) for hashes, masks in self._masks.items()}
         return part
-
-
-def key_bits(digest: bytes, hashes: int, offset: int = 0) -> KeyBits:
-    """a, b and the eight masks of the one digest at ``offset``, in plain integers."""
-    h1, h2 = _halves_of(digest, offset)
-    z = (h1 * _C1 ^ h2 * _C2) & _MASK64
-    z = (z ^ z >> 32) * _C3 & _MASK64
-    table = _MASK_INTS[hashes]
-    return z >> 32, z & _MASK32, [table[lane & 0xFFF] for lane in _lanes_of(digest, offset)]
 
 
 class BlockedSlice:
@@ -141,6 +126,11 @@ class BlockedSlice:
         return cls(shape, max(1, math.ceil(capacity / load_for(shape, fpp))))
 
     @property
+    def plain(self) -> PlainSlice:
+        """What ``lookup`` needs of this slice."""
+        return self._flat, self.blocks_per_region, self._far, _MASK_INTS[self.shape.hashes]
+
+    @property
     def layout(self) -> str:
         return LAYOUTS[self.shape.blocks]
 
@@ -168,6 +158,10 @@ class BlockedSlice:
 
     def put(self, batch: Batch) -> None:
         """Set the bits of every key of the batch."""
+        if len(batch) < _FEW_TO_PUT:
+            for h1, h2 in batch.halves.tolist():
+                self.put_one(h1, h2)
+            return
         addresses = self._addresses(batch).reshape(-1)
         masks = batch.masks(self.hashes).reshape(-1, self.shape.words)
         while True:
@@ -178,39 +172,25 @@ class BlockedSlice:
                 return
             addresses, masks = addresses[wanting], masks[wanting]
 
-    def holds_key(self, key: KeyBits) -> bool:
-        """The same as ``holds`` for one key, without numpy."""
-        a, b, (m0, m1, m2, m3, m4, m5, m6, m7) = key
-        words, blocks = self._flat, self.blocks_per_region
+    def put_one(self, h1: int, h2: int) -> None:
+        """The same for one key, the halves of its digest, without numpy."""
+        z = (h1 ^ h2) * _MULTIPLIER
+        a, b = z >> 32 & _MASK32, z & _MASK32
+        words, blocks, table = self._flat, self.blocks_per_region, _MASK_INTS[self.shape.hashes]
         if self._far:
             i = (a * blocks >> 32) * 4
             j = (b * blocks >> 32) * 4 + self._far
         else:
             i = (a * blocks >> 32) * 8
             j = i + 4
-        return (
-            words[i] & m0 == m0
-            and words[j] & m4 == m4
-            and words[i + 1] & m1 == m1
-            and words[i + 2] & m2 == m2
-            and words[i + 3] & m3 == m3
-            and words[j + 1] & m5 == m5
-            and words[j + 2] & m6 == m6
-            and words[j + 3] & m7 == m7
-        )
-
-    def put_key(self, key: KeyBits) -> None:
-        """The same as ``put`` for one key, without numpy."""
-        a, b, masks = key
-        words, blocks = self._flat, self.blocks_per_region
-        if self._far:
-            i = (a * blocks >> 32) * 4
-            j = (b * blocks >> 32) * 4 + self._far
-        else:
-            i = (a * blocks >> 32) * 8
-            j = i + 4
-        for place, mask in zip((i, i + 1, i + 2, i + 3, j, j + 1, j + 2, j + 3), masks, strict=True):
-            words[place] |= mask
+        words[i] |= table[h1 & 0xFFF]
+        words[i + 1] |= table[h1 >> 16 & 0xFFF]
+        words[i + 2] |= table[h1 >> 32 & 0xFFF]
+        words[i + 3] |= table[h1 >> 48 & 0xFFF]
+        words[j] |= table[h2 & 0xFFF]
+        words[j + 1] |= table[h2 >> 16 & 0xFFF]
+        words[j + 2] |= table[h2 >> 32 & 0xFFF]
+        words[j + 3] |= table[h2 >> 48 & 0xFFF]
 
     def sample(self) -> list[Words]:
         """The first blocks of each region, of shape (blocks, words): at most a mebibyte in all.
@@ -229,9 +209,7 @@ class BlockedSlice:
     def fill(self) -> float:
         """The share of set bits; exact up to a mebibyte, from the sample above."""
         parts = self.sample()
-        return sum(int(np.bitwise_count(part).sum()) for part in parts) / (
-            64 * sum(part.size for part in parts)
-        )
+        return sum(int(np.bitwise_count(part).sum()) for part in parts) / (64 * sum(part.size for part in parts))
 
     def fpp_estimated(self) -> float:
         """The chance that an absent key is found here, from the blocks as they are."""
@@ -243,3 +221,67 @@ class BlockedSlice:
     def count_estimated(self) -> float:
         """How many keys the fill ratio speaks of."""
         return self.shape.load_from_fill(self.fill()) * self.blocks_per_region
+
+
+class Stack:
+    """Slices of one shape, asked together: what a chain holds if any of them holds it."""
+
+    def __init__(self, slices: Sequence[BlockedSlice]) -> None:
+        """``slices``, at least one, in the order in which they are asked one by one."""
+        self.slices = slices
+        self.shape = slices[0].shape
+        self._scales = np.array([part.blocks_per_region for part in slices], np.uint64).reshape(-1, 1, 1)
+        self._regions = np.arange(self.shape.blocks, dtype=np.uint64) * self._scales
+
+    def holds(self, batch: Batch) -> Bools:
+        """For each key of the batch: does any slice hold it? Asks all at once, which suits small batches."""
+        shape, size = self.shape, len(batch)
+        if len(self.slices) == 1:
+            return self.slices[0].holds(batch)
+        scaled = batch.fractions[:, : shape.blocks] * self._scales
+        scaled >>= _SHIFT
+        scaled += self._regions
+        addresses = scaled.view(np.intp).reshape(len(self.slices), -1)
+        masks = batch.masks(shape.hashes).reshape(-1, shape.words)
+        found = np.empty((len(self.slices), size * shape.blocks, shape.words), np.uint64)
+        for part, address, into in zip(self.slices, addresses, found, strict=True):
+            # "clip" writes straight into the output; no address is out of range.
+            part._blocks.take(address, axis=0, out=into, mode="clip")
+        found &= masks
+        held = np.equal(found, masks).reshape(-1).view(np.uint64) == _ALL_EIGHT
+        return np.asarray(np.logical_or.reduce(held.reshape(-1, size)))
+
+
+def lookup(slices: list[PlainSlice], digests: bytes, offset: int) -> bool:
+    """Does any slice hold the one digest at ``offset``? The same as ``holds``, without numpy."""
+    h1, h2 = halves_of(digests, offset)
+    z = (h1 ^ h2) * _MULTIPLIER
+    a, b = z >> 32 & _MASK32, z & _MASK32
+    known: list[int] = []
+    for words, blocks, far, table in slices:
+        if far:
+            i = (a * blocks >> 32) * 4
+            j = (b * blocks >> 32) * 4 + far
+        else:
+            i = (a * blocks >> 32) * 8
+            j = i + 4
+        if table is not known:
+            known = table
+            m0, m4 = table[h1 & 0xFFF], table[h2 & 0xFFF]
+            rest: tuple[int, ...] = ()
+        # Most slices do not hold the key, and most of those say so by one of the first words.
+        if words[i] & m0 != m0 or words[j] & m4 != m4:
+            continue
+        if not rest:
+            rest = tuple([table[h >> shift & 0xFFF] for h in (h1, h2) for shift in (16, 32, 48)])
+        m1, m2, m3, m5, m6, m7 = rest
+        if (
+            words[i + 1] & m1 == m1
+            and words[j + 1] & m5 == m5
+            and words[i + 2] & m2 == m2
+            and words[j + 2] & m6 == m6
+            and words[i + 3] & m3 == m3
+            and words[j + 3] & m7 == m7
+        ):
+            return True
+    return False

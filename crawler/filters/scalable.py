@@ -38,11 +38,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from crawler.filters.blocked import LAYOUTS, Batch, BlockedSlice, Indices, key_bits
+from crawler.filters.blocked import LAYOUTS, Batch, BlockedSlice, Indices, Stack, halves_of, lookup
 from crawler.filters.digests import DIGEST_BYTES, count_digests, digest_words
 from crawler.filters.model import BlockShape, SkipCurve
 from crawler.filters.protocol import (
@@ -173,7 +175,7 @@ class ScalableBloomFilter(DigestSet):
 
     def contains_digests(self, digests: bytes) -> list[bool]:
         if count_digests(digests) < _FEW:
-            return [self._holds_one(digests, offset) for offset in range(0, len(digests), DIGEST_BYTES)]
+            return [lookup(self._plain, digests, offset) for offset in range(0, len(digests), DIGEST_BYTES)]
         halves = digest_words(digests)
         known: list[bool] = []
         for start in range(0, len(halves), _CHUNK):
@@ -193,12 +195,13 @@ class ScalableBloomFilter(DigestSet):
 
     def _unseen(self, batch: Batch) -> Indices:
         """The positions, ascending, of the keys that no slice holds."""
-        newest, *older = reversed(self._chain)
         if len(batch) < _NARROW:
-            found = newest.filter.holds(batch)
-            for link in older:
-                found |= link.filter.holds(batch)
+            first, *others = self._stacks
+            found = first.holds(batch)
+            for stack in others:
+                found |= stack.holds(batch)
             return np.flatnonzero(~found)
+        newest, *older = reversed(self._chain)
         left = np.flatnonzero(~newest.filter.holds(batch))
         if older and len(left):
             rest = batch.at(left)
@@ -218,26 +221,24 @@ class ScalableBloomFilter(DigestSet):
             link.count += part
             start += part
 
-    def _holds_one(self, digests: bytes, offset: int) -> bool:
-        hashes = 0
-        for link in reversed(self._chain):
-            if link.filter.hashes != hashes:
-                hashes = link.filter.hashes
-                key = key_bits(digests, hashes, offset)
-            if link.filter.holds_key(key):
-                return True
-        return False
-
     def _add_few(self, digests: bytes) -> list[int]:
+        if len(digests) == DIGEST_BYTES:
+            if lookup(self._plain, digests, 0):
+                return []
+            self._put_one(digests)
+            return [0]
         fresh: dict[bytes, int] = {}
         for offset in range(0, len(digests), DIGEST_BYTES):
-            if not self._holds_one(digests, offset):
+            if not lookup(self._plain, digests, offset):
                 fresh.setdefault(digests[offset : offset + DIGEST_BYTES], offset // DIGEST_BYTES)
         for digest in fresh:
-            link = self._open()
-            link.filter.put_key(key_bits(digest, link.filter.hashes))
-            link.count += 1
+            self._put_one(digest)
         return list(fresh.values())
+
+    def _put_one(self, digest: bytes) -> None:
+        link = self._open()
+        link.filter.put_one(*halves_of(digest))
+        link.count += 1
 
     # -- growing
 
@@ -253,6 +254,13 @@ class ScalableBloomFilter(DigestSet):
         fpp = self.fpp * (1 - self.tightening) * self.tightening**number
         bits = BlockedSlice.sized(capacity, fpp, blocks=_BLOCKS[self.layout])
         self._chain.append(_Link(bits, capacity, fpp))
+        self._stack()
+
+    def _stack(self) -> None:
+        """Gather the slices of one shape, newest first: the shape changes at most once along a chain."""
+        slices = [link.filter for link in reversed(self._chain)]
+        self._plain = [part.plain for part in slices]
+        self._stacks = [Stack(list(alike)) for _, alike in groupby(slices, attrgetter("shape"))]
 
     # -- what can be told about it
 
@@ -302,20 +310,15 @@ class ScalableBloomFilter(DigestSet):
     def snapshot(self) -> SeenSnapshot:
         state: dict[str, JSON] = {
             "parameters": self.parameters(),
-            "slices": [
-                {"segment": name, "count": link.count, **link.header()} for name, link in self._named()
-            ],
+            "slices": [{"segment": name, "count": link.count, **link.header()} for name, link in self._named()],
         }
         segments = [
-            Segment(name, link.sealed, link.header(), link.filter.words.data.cast("B"))
-            for name, link in self._named()
+            Segment(name, link.sealed, link.header(), link.filter.words.data.cast("B")) for name, link in self._named()
         ]
         return SeenSnapshot(state, segments)
 
     @classmethod
-    def from_snapshot(
-        cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]
-    ) -> ScalableBloomFilter:
+    def from_snapshot(cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> ScalableBloomFilter:
         """The chain of which ``state`` is the state and ``segments`` are the stored buffers by name.
 
         Writable, aligned buffers (as ``read_segment`` returns them) are taken over, not copied. Raises
@@ -327,9 +330,8 @@ class ScalableBloomFilter(DigestSet):
         chain = cls(**made)
         chain._chain = [_stored_link(part, segments) for part in state["slices"]]
         if not chain._chain or any(not link.sealed for link in chain._chain[:-1]):
-            raise FilterError(
-                "the stored seen-set has no slice to add to, or an unfilled one before the last"
-            )
+            raise FilterError("the stored seen-set has no slice to add to, or an unfilled one before the last")
+        chain._stack()
         return chain
 
     def _named(self) -> Iterator[tuple[str, _Link]]:

@@ -68,9 +68,7 @@ def test_a_newer_version_is_named() -> None:
         read_segment(io.BytesIO(newer), limit=LIMIT)
 
 
-@pytest.mark.parametrize(
-    ("offset", "what"), [(12, "header of 4294967295"), (16, "payload of 18446744073709551615")]
-)
+@pytest.mark.parametrize(("offset", "what"), [(12, "header of 4294967295"), (16, "payload of 18446744073709551615")])
 def test_absurd_lengths_are_refused_before_anything_is_allocated(offset: int, what: str) -> None:
     absurd = bytearray(written(b"payload"))
     absurd[offset : offset + (4 if offset == 12 else 8)] = b"\xff" * (4 if offset == 12 else 8)

@@ -75,8 +75,7 @@ def test_the_plain_loop_and_numpy_agree_bit_by_bit(keys: list[str], layout: str)
     for start in range(0, len(keys), 30):
         part = digest_keys(keys[start : start + 30])
         one_by_one = [
-            single.contains_digests(part[at : at + DIGEST_BYTES])[0]
-            for at in range(0, len(part), DIGEST_BYTES)
+            single.contains_digests(part[at : at + DIGEST_BYTES])[0] for at in range(0, len(part), DIGEST_BYTES)
         ]
         assert whole.contains_digests(part) == one_by_one
         fresh = whole.add_digests(part)
@@ -186,9 +185,7 @@ def test_two_million_keys_from_a_first_slice_of_half_a_million_stay_within_the_b
     for start in range(0, 2_000_000, 50_000):
         assert all(seen.contains_many(urls(start, start + 50_000)))
     absent = 1_000_000
-    wrong = sum(
-        sum(seen.contains_many(urls(start, start + 50_000))) for start in range(10**8, 10**8 + absent, 50_000)
-    )
+    wrong = sum(sum(seen.contains_many(urls(start, start + 50_000))) for start in range(10**8, 10**8 + absent, 50_000))
     assert wrong <= bound * absent + 3 * math.sqrt(bound * absent)
     told = seen.statistics()
     estimated = told["fpp_estimated"] * absent

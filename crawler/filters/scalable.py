@@ -56,9 +56,11 @@ from crawler.filters.protocol import (
     Segment,
     SliceStatistics,
 )
+from crawler.filters.sample import WatchedKeys
 from crawler.filters.storage import adopt_words
 
 _CHUNK = 4096  # keys compared with the same state; bounds what a batch takes besides the filter
+_WATCHED = "watched"
 _FEW = 12  # keys; below, plain loops are faster than numpy's calls
 _NARROW = 256  # keys; from here on it pays to ask older slices only of what the newer ones do not hold
 _BLOCKS = {layout: blocks for blocks, layout in LAYOUTS.items()}
@@ -155,12 +157,15 @@ class ScalableBloomFilter(DigestSet):
         self.growth = growth
         self.tightening = tightening
         self.layout = layout
+        self._watched = WatchedKeys()
         self._chain: list[_Link] = []
         self._grow()
 
     # -- adding and asking
 
     def add_digests(self, digests: bytes) -> list[int]:
+        if len(digests) == DIGEST_BYTES:
+            return [0] if self._add_one(digests) else []
         if count_digests(digests) < _FEW:
             return self._add_few(digests)
         halves = digest_words(digests)
@@ -168,6 +173,7 @@ class ScalableBloomFilter(DigestSet):
         for start in range(0, len(halves), _CHUNK):
             batch = Batch(halves[start : start + _CHUNK])
             fresh = _first_occurrences(batch, self._unseen(batch))
+            self._watched.watch(batch.halves, fresh)
             if len(fresh):
                 self._put(batch.at(fresh))
                 new += (fresh + start).tolist()
@@ -188,7 +194,9 @@ class ScalableBloomFilter(DigestSet):
     def restore(self, digests: bytes) -> None:
         halves = digest_words(digests)
         for start in range(0, len(halves), _CHUNK):
-            self._put(Batch(halves[start : start + _CHUNK]))
+            batch = Batch(halves[start : start + _CHUNK])
+            self._watched.watch(batch.halves)
+            self._put(batch)
 
     def __len__(self) -> int:
         return sum(link.count for link in self._chain)
@@ -221,15 +229,19 @@ class ScalableBloomFilter(DigestSet):
             link.count += part
             start += part
 
+    def _add_one(self, digest: bytes) -> bool:
+        new = not lookup(self._plain, digest, 0)
+        self._watched.watch_digest(digest, 0, new)
+        if new:
+            self._put_one(digest)
+        return new
+
     def _add_few(self, digests: bytes) -> list[int]:
-        if len(digests) == DIGEST_BYTES:
-            if lookup(self._plain, digests, 0):
-                return []
-            self._put_one(digests)
-            return [0]
         fresh: dict[bytes, int] = {}
         for offset in range(0, len(digests), DIGEST_BYTES):
-            if not lookup(self._plain, digests, offset):
+            new = not lookup(self._plain, digests, offset)
+            self._watched.watch_digest(digests, offset, new)
+            if new:
                 fresh.setdefault(digests[offset : offset + DIGEST_BYTES], offset // DIGEST_BYTES)
         for digest in fresh:
             self._put_one(digest)
@@ -299,7 +311,7 @@ class ScalableBloomFilter(DigestSet):
             "fpp_target": self.fpp,
             "fpp_bound": self.fpp,
             "fpp_estimated": 1 - right,
-            "fpp_measured": None,
+            "fpp_measured": self._watched.measured(),
             "expected_urls_skipped": self.expected_skipped,
             "bytes": size,
             "bits_per_url": size * 8 / count if count else None,
@@ -315,6 +327,7 @@ class ScalableBloomFilter(DigestSet):
         segments = [
             Segment(name, link.sealed, link.header(), link.filter.words.data.cast("B")) for name, link in self._named()
         ]
+        segments.append(Segment(_WATCHED, False, {"holds": "watched keys"}, self._watched.dump()))
         return SeenSnapshot(state, segments)
 
     @classmethod
@@ -332,6 +345,7 @@ class ScalableBloomFilter(DigestSet):
         if not chain._chain or any(not link.sealed for link in chain._chain[:-1]):
             raise FilterError("the stored seen-set has no slice to add to, or an unfilled one before the last")
         chain._stack()
+        chain._watched = WatchedKeys.load(_segment(segments, _WATCHED))
         return chain
 
     def _named(self) -> Iterator[tuple[str, _Link]]:
@@ -339,15 +353,19 @@ class ScalableBloomFilter(DigestSet):
             yield f"slice-{number:04d}", link
 
 
-def _stored_link(part: Mapping[str, Any], segments: Mapping[str, memoryview]) -> _Link:
-    name, count, capacity = part["segment"], part["count"], part["capacity"]
+def _segment(segments: Mapping[str, memoryview], name: str) -> memoryview:
     if name not in segments:
         raise FilterError(f"segment {name} of the stored seen-set is missing")
+    return segments[name]
+
+
+def _stored_link(part: Mapping[str, Any], segments: Mapping[str, memoryview]) -> _Link:
+    name, count, capacity = part["segment"], part["count"], part["capacity"]
     if part["layout"] not in _BLOCKS or not 0 <= count <= capacity:
         raise FilterError(f"segment {name}: {count} keys of {capacity} in layout {part['layout']} cannot be")
     shape = BlockShape(part["hashes"], _BLOCKS[part["layout"]])
     try:
-        bits = BlockedSlice(shape, part["blocks_per_region"], adopt_words(segments[name]))
+        bits = BlockedSlice(shape, part["blocks_per_region"], adopt_words(_segment(segments, name)))
     except ValueError as problem:
         raise FilterError(f"segment {name}: {problem}") from None
     return _Link(bits, capacity, part["fpp"], count)

@@ -14,6 +14,7 @@ from crawler.filters import (
     FilterError,
     ScalableBloomFilter,
     SeenSet,
+    Segment,
     digest_keys,
     load_seen,
     make_seen,
@@ -42,9 +43,17 @@ def through_format(buffer: memoryview) -> memoryview:
     return read_segment(file, limit=len(buffer))[1]
 
 
+def slices(seen: SeenSet) -> list[Segment]:
+    return [segment for segment in seen.snapshot().segments if segment.name.startswith("slice")]
+
+
 def contents(seen: SeenSet) -> tuple[object, list[bytes]]:
-    shot = seen.snapshot()
-    return shot.state, [bytes(segment.buffer) for segment in shot.segments]
+    return seen.snapshot().state, [bytes(segment.buffer) for segment in slices(seen)]
+
+
+def told(seen: SeenSet) -> dict[str, object]:
+    """All figures that are a function of the new keys: false positives leave no trace in the journal."""
+    return {**seen.statistics(), "fpp_measured": None}
 
 
 batches = st.lists(st.lists(st.integers(0, 400).map(str), max_size=40), max_size=12)
@@ -107,24 +116,24 @@ def test_a_batch_fills_a_slice_to_its_capacity_before_the_next_one_opens() -> No
     seen.add_many(urls(90, 350))
     seen.add_many(urls(350, 353))
     assert [part["count"] for part in seen.statistics()["slices"]] == [100, 200, 53]
-    assert [segment.sealed for segment in seen.snapshot().segments] == [True, True, False]
+    assert [segment.sealed for segment in slices(seen)] == [True, True, False]
     assert all(seen.contains_many(urls(0, 353)))
 
 
 def test_a_full_slice_stays_the_last_until_a_key_needs_the_next() -> None:
     seen = ScalableBloomFilter(ROOMY, 100)
     seen.add_many(urls(0, 100))
-    assert [segment.sealed for segment in seen.snapshot().segments] == [True]
+    assert [segment.sealed for segment in slices(seen)] == [True]
     seen.add("https://one.more/")
-    assert [segment.sealed for segment in seen.snapshot().segments] == [True, False]
+    assert [segment.sealed for segment in slices(seen)] == [True, False]
 
 
 def test_a_sealed_slice_never_changes() -> None:
     seen = ScalableBloomFilter(0.01, 500)
     seen.add_many(urls(0, 500))
-    before = bytes(seen.snapshot().segments[0].buffer)
+    before = bytes(slices(seen)[0].buffer)
     seen.add_many(urls(500, 5000))
-    assert bytes(seen.snapshot().segments[0].buffer) == before
+    assert bytes(slices(seen)[0].buffer) == before
 
 
 @given(st.lists(st.integers(1, 120), min_size=1, max_size=8), st.integers(1, 50))
@@ -141,7 +150,7 @@ def test_restore_rebuilds_the_same_chain_whatever_the_batches(sizes: list[int], 
     for start in range(0, len(journal), step * DIGEST_BYTES):
         again.restore(journal[start : start + step * DIGEST_BYTES])
     assert contents(again) == contents(live)
-    assert again.statistics() == live.statistics()
+    assert told(again) == told(live)
 
 
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 300))
@@ -162,7 +171,7 @@ def test_a_snapshot_written_while_keys_come_in_and_the_journal_give_the_live_fil
     resumed = load_seen(shot.state, segments)
     resumed.restore(journal)
     assert contents(resumed) == contents(live)
-    assert resumed.statistics() == live.statistics()
+    assert told(resumed) == told(live)
 
 
 def test_a_stored_filter_is_the_same_filter() -> None:
@@ -187,12 +196,12 @@ def test_two_million_keys_from_a_first_slice_of_half_a_million_stay_within_the_b
     absent = 1_000_000
     wrong = sum(sum(seen.contains_many(urls(start, start + 50_000))) for start in range(10**8, 10**8 + absent, 50_000))
     assert wrong <= bound * absent + 3 * math.sqrt(bound * absent)
-    told = seen.statistics()
-    estimated = told["fpp_estimated"] * absent
+    figures = seen.statistics()
+    estimated = figures["fpp_estimated"] * absent
     assert abs(wrong - estimated) <= 4 * math.sqrt(estimated) + 0.03 * estimated
-    assert abs(skipped - told["expected_urls_skipped"]) <= 4 * math.sqrt(skipped)
-    assert told["count"] == 2_000_000 - skipped == len(seen)
-    assert abs(told["count_estimated"] / len(seen) - 1) < 0.01
+    assert abs(skipped - figures["expected_urls_skipped"]) <= 4 * math.sqrt(skipped)
+    assert figures["count"] == 2_000_000 - skipped == len(seen)
+    assert abs(figures["count_estimated"] / len(seen) - 1) < 0.01
 
 
 @pytest.mark.parametrize("layout", ["paired", "blocked"])

@@ -1,0 +1,134 @@
+"""The false-positive rate as it really was, measured while the crawl goes on.
+
+A seen-set that forgets nothing but sometimes errs cannot be checked against itself. So a small share of all
+keys is *watched*: of those, an exact set is kept beside the filter. When a watched key is asked for the first
+time, the exact set knows that it is new; if the filter calls it known, that is a false positive seen in the
+act.
+
+Which keys are watched is decided by the digest alone, so a key is watched either always or never. At level L
+those are watched whose first L *marked* bits are all zero, a share of 2**-L. Marked are the sixteen bits of
+the digest's second half that no slice cuts positions out of (the upper four of each lane), lest watched keys
+be judged differently from others. When the exact set is full, L goes up by one and half of the watched keys
+are let go. With 2**16 keys watched at most, the sixteen levels last for 4 * 10**9 keys; what comes after that
+is not watched.
+
+The measured rate is false positives / watched keys. It is the mean over all keys asked so far, so it lags
+behind the rate of the moment, and belongs beside ``expected_urls_skipped / (count + expected_urls_skipped)``.
+Its interval is Wilson's (1927), which stays within 0 and 1 and holds its 95% also when there are few false
+positives or none:
+
+    centre = (w + z**2 / 2) / (n + z**2)
+    half   = z / (n + z**2) * sqrt(w (n - w) / n + z**2 / 4)          z = 1.96
+
+A key found new is in the journal and comes back by ``restore``; one that was skipped is not. After a crash
+the false positives since the last snapshot are therefore missing from the measure until their keys are met
+again.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler.filters.protocol import FilterError, MeasuredFpp
+
+Words = npt.NDArray[np.uint64]
+
+DEFAULT_LIMIT = 2**16  # watched keys; about 7 MB
+_MARKED = [bit for lane in (48, 32, 16, 0) for bit in range(lane + 15, lane + 11, -1)]
+_LEVEL_MASKS = [sum(1 << bit for bit in _MARKED[:level]) for level in range(len(_MARKED) + 1)]
+_halves_of = struct.Struct("<QQ").unpack_from
+_Z = 1.959963984540054  # of the normal distribution, 97.5%
+
+
+def wilson(wrong: int, sample: int) -> tuple[float, float]:
+    """The 95% interval of a rate of which ``wrong`` of ``sample`` (at least 1) were seen."""
+    spread = sample + _Z**2
+    centre = (wrong + _Z**2 / 2) / spread
+    half = _Z / spread * math.sqrt(wrong * (sample - wrong) / sample + _Z**2 / 4)
+    return (0.0 if wrong == 0 else centre - half), (1.0 if wrong == sample else centre + half)
+
+
+class WatchedKeys:
+    """The exact set, of first halves of digests, and which of them the filter got wrong."""
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._limit = limit
+        self._known: dict[int, int] = {}  # first half -> second half
+        self._wrong: set[int] = set()
+        self._set_level(0)
+
+    def watch(self, halves: Words, new: npt.NDArray[np.intp] | None = None) -> None:
+        """Take note of a batch: ``halves`` of shape (n, 2), of which the filter found those at ``new`` new.
+
+        None stands for all of them.
+        """
+        watched = np.flatnonzero((halves[:, 1] & self._wide_mask) == 0)
+        if not len(watched):
+            return
+        found_new = None if new is None else set(new.tolist())
+        for position, (h1, h2) in zip(watched.tolist(), halves[watched].tolist(), strict=True):
+            self._watch(h1, h2, found_new is None or position in found_new)
+
+    def watch_digest(self, digests: bytes, offset: int, new: bool) -> None:
+        """The same for the one digest at ``offset``."""
+        # The last byte alone tells for fifteen of sixteen keys, once the level is at least four.
+        if not digests[offset + 15] & self._last_byte:
+            h1, h2 = _halves_of(digests, offset)
+            self._watch(h1, h2, new)
+
+    def _watch(self, h1: int, h2: int, new: bool) -> None:
+        if h2 & self._mask or h1 in self._known:
+            return
+        if len(self._known) >= self._limit:
+            self._let_half_go()
+            if h2 & self._mask or len(self._known) >= self._limit:
+                return
+        self._known[h1] = h2
+        if not new:
+            self._wrong.add(h1)
+
+    def _set_level(self, level: int) -> None:
+        self._level = level
+        self._mask = _LEVEL_MASKS[level]
+        self._wide_mask = np.uint64(self._mask)
+        self._last_byte = self._mask >> 56
+
+    def _let_half_go(self) -> None:
+        while len(self._known) >= self._limit and self._level + 1 < len(_LEVEL_MASKS):
+            self._set_level(self._level + 1)
+            self._known = {h1: h2 for h1, h2 in self._known.items() if not h2 & self._mask}
+        self._wrong &= self._known.keys()
+
+    def measured(self) -> MeasuredFpp | None:
+        """The rate and its interval; None before the first key."""
+        sample, wrong = len(self._known), len(self._wrong)
+        if not sample:
+            return None
+        low, high = wilson(wrong, sample)
+        return {"value": wrong / sample, "low": low, "high": high, "sample": sample}
+
+    def dump(self) -> memoryview:
+        """All of it as words: limit, level, count; the first halves, the second halves, the wrong ones."""
+        head = np.array([self._limit, self._level, len(self._known)], np.uint64)
+        known = np.fromiter(self._known, np.uint64, len(self._known))
+        partners = np.fromiter(self._known.values(), np.uint64, len(self._known))
+        wrong = np.fromiter(sorted(self._wrong), np.uint64, len(self._wrong))
+        return np.concatenate((head, known, partners, wrong)).data.cast("B")
+
+    @classmethod
+    def load(cls, buffer: memoryview) -> WatchedKeys:
+        """The inverse of ``dump``. Raises ``FilterError`` for bytes that are no such thing."""
+        if buffer.nbytes % 8 or buffer.nbytes < 24:
+            raise FilterError(f"the watched keys of the stored seen-set have {buffer.nbytes} bytes")
+        limit, level, count, *words = np.frombuffer(buffer, "<u8").tolist()
+        if level >= len(_LEVEL_MASKS) or 2 * count > len(words) or count > limit:
+            raise FilterError(f"the watched keys of the stored seen-set claim {count} of {limit} at level {level}")
+        loaded = cls(limit)
+        loaded._set_level(level)
+        loaded._known = dict(zip(words[:count], words[count : 2 * count], strict=True))
+        loaded._wrong = set(words[2 * count :])
+        return loaded

@@ -1,0 +1,38 @@
+"""Where the dashboard listens."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+_LISTEN = re.compile(r"(?:(?P<host>\[[^\]]*\]|[^\[\]:]+):)?(?P<port>[0-9]{1,5})")
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """Host and port of ``[HOST:]PORT``; the host is 127.0.0.1 when none is given, port 0 means a free one.
+
+    An IPv6 address stands in brackets, which the returned host has lost. Raises ValueError with one line.
+    """
+    match = _LISTEN.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"dashboard address {text!r} is not [HOST:]PORT (an IPv6 host in brackets)")
+    host, port = match["host"] or "127.0.0.1", int(match["port"])
+    if port > 65_535:
+        raise ValueError(f"dashboard port {port} is above 65535")
+    if host.startswith("["):
+        host = host[1:-1]
+        try:
+            ipaddress.IPv6Address(host)
+        except ValueError:
+            raise ValueError(f"dashboard host [{host}] is no IPv6 address") from None
+    return host, port
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach ``host``: a loopback address, or ``localhost`` (RFC 6761, 6.3)."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

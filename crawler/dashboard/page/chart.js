@@ -1,0 +1,160 @@
+// A line chart in SVG: time along the bottom, one scale on the left, values read off by pointing.
+
+import { clock, compact } from "./format.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const MARGIN = { left: 3.6, right: 0.6, top: 0.5, bottom: 1.3 }; // in the root's font size
+const DECADES = 8; // shown at most on a logarithmic scale, below the highest
+
+export function element(name, attributes = {}, ...children) {
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+// The smallest of 1, 2, 5 times a power of ten that is not below `value`.
+function nice(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].find((step) => step * power >= value * 0.999) * power;
+}
+
+function linearScale(values) {
+  const step = nice(Math.max(...values, 1) / 4);
+  const top = step * Math.max(1, Math.ceil(Math.max(...values, 0) / step));
+  const ticks = [];
+  for (let index = 0; index * step <= top * 1.001; index += 1) ticks.push(index * step);
+  return { ticks, place: (value) => value / top, label: (value, format) => (Number.isInteger(value) ? compact : format)(value) };
+}
+
+// Values below the lowest decade shown, zero among them, lie on the bottom line, which says so.
+function logScale(values) {
+  const positive = values.filter((value) => value > 0);
+  const high = Math.ceil(Math.log10(Math.max(...positive, 1e-12)) + 1e-9);
+  const lowest = Math.floor(Math.log10(Math.min(...positive, 10 ** (high - 1))));
+  const clipped = lowest < high - DECADES || positive.length < values.length;
+  const low = Math.max(lowest, high - DECADES);
+  const step = Math.ceil((high - low) / 4);
+  const ticks = [];
+  for (let power = high; power > low; power -= step) ticks.unshift(10 ** power);
+  ticks.unshift(10 ** low);
+  const place = (value) => Math.max(0, (Math.log10(Math.max(value, 1e-300)) - low) / (high - low));
+  return { ticks, place, label: (value, format) => (clipped && value === ticks[0] ? "≤ " : "") + format(value) };
+}
+
+const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
+
+function timeTicks(start, end, most) {
+  const wanted = (end - start) / most;
+  const step = TIME_STEPS.find((candidate) => candidate >= wanted) ?? 86400 * Math.ceil(wanted / 86400);
+  const ticks = [];
+  for (let time = Math.ceil(start / step) * step; time <= end; time += step) ticks.push(time);
+  return { ticks, withSeconds: step < 60 };
+}
+
+export class Chart {
+  // lines: [{ key, label, colour }]; keys name series of the data handed to `draw`.
+  constructor(figure, { lines, format, log = false }) {
+    this.lines = lines;
+    this.format = format;
+    this.log = log;
+    this.name = figure.querySelector("figcaption").textContent;
+    this.readings = new Map();
+    const legend = document.createElement("ul");
+    legend.className = "legend";
+    for (const line of lines) {
+      const sample = element("svg", { viewBox: "0 0 28 10", "aria-hidden": "true" });
+      sample.append(element("path", { d: "M0 5H28", class: `line ${line.colour}` }));
+      const reading = document.createElement("b");
+      const entry = document.createElement("li");
+      entry.append(sample, `${line.label} `, reading);
+      legend.append(entry);
+      this.readings.set(line.key, reading);
+    }
+    this.svg = element("svg", { role: "img" });
+    figure.append(legend, this.svg);
+    this.data = null;
+    this.pointed = null;
+    new ResizeObserver(() => this.redraw()).observe(this.svg);
+    this.svg.addEventListener("pointermove", (event) => this.point(event));
+    this.svg.addEventListener("pointerleave", () => this.point(null));
+  }
+
+  draw(data) {
+    this.data = data;
+    this.redraw();
+  }
+
+  redraw() {
+    const { width, height } = this.svg.getBoundingClientRect();
+    const times = this.data?.t ?? [];
+    if (!width || !times.length) return;
+    const values = this.lines.flatMap(({ key }) => this.data[key].filter((value) => value !== null));
+    const scale = this.log ? logScale(values) : linearScale(values);
+    const [start, end] = [times[0], Math.max(times.at(-1), times[0] + 10)];
+    const size = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    const [left, right, top, bottom] = ["left", "right", "top", "bottom"].map((side) => MARGIN[side] * size);
+    const inner = { left, top, width: width - left - right, height: height - top - bottom };
+    const x = (time) => left + ((time - start) / (end - start)) * inner.width;
+    const y = (value) => top + (1 - scale.place(value)) * inner.height;
+    const parts = [];
+    for (const tick of scale.ticks) {
+      const height = y(tick).toFixed(1);
+      parts.push(element("path", { class: "grid", d: `M${left} ${height}H${width - right}` }));
+      const place = { x: left - 6, y: height, "text-anchor": "end", "dominant-baseline": "central" };
+      parts.push(element("text", place, scale.label(tick, this.format)));
+    }
+    const { ticks, withSeconds } = timeTicks(start, end, inner.width / (4.5 * size));
+    for (const time of ticks) {
+      if (x(time) > width - 2 * size) continue;
+      const place = { x: x(time).toFixed(1), y: height - 0.25 * size, "text-anchor": "middle" };
+      parts.push(element("text", place, clock(time, withSeconds)));
+    }
+    for (const { key, colour } of this.lines) {
+      let path = "";
+      let drawing = false;
+      this.data[key].forEach((value, index) => {
+        if (value !== null) path += `${drawing ? "L" : "M"}${x(times[index]).toFixed(1)} ${y(value).toFixed(1)}`;
+        drawing = value !== null;
+      });
+      parts.push(element("path", { class: `line ${colour}`, d: path, "data-line": key }));
+    }
+    this.hair = element("path", { class: "hair" });
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.svg.replaceChildren(...parts, this.hair);
+    this.where = { x, start, end, inner };
+    this.read();
+  }
+
+  point(event) {
+    this.pointed = null;
+    if (event && this.where) {
+      const { start, end, inner } = this.where;
+      const offset = event.clientX - this.svg.getBoundingClientRect().left - inner.left;
+      this.pointed = start + (offset / inner.width) * (end - start);
+    }
+    this.read();
+  }
+
+  // The legend shows the values at the pointer, else the last.
+  read() {
+    const times = this.data?.t ?? [];
+    if (!times.length || !this.where) return;
+    let index = times.length - 1;
+    if (this.pointed !== null) {
+      const distance = (at) => Math.abs(times[at] - this.pointed);
+      for (let at = 0; at < times.length; at += 1) if (distance(at) < distance(index)) index = at;
+      const { x, inner } = this.where;
+      this.hair.setAttribute("d", `M${x(times[index]).toFixed(1)} ${inner.top}v${inner.height}`);
+    }
+    this.hair.style.visibility = this.pointed === null ? "hidden" : "visible";
+    const words = this.lines.map(({ key, label }) => {
+      const value = this.format(this.data[key][index]);
+      const reading = this.readings.get(key);
+      reading.textContent = value;
+      reading.parentElement.hidden = this.data[key].every((other) => other === null);
+      return `${label} ${value}`;
+    });
+    this.svg.setAttribute("aria-label", `${this.name} at ${clock(times[index])}: ${words.join(", ")}`);
+  }
+}

@@ -1,0 +1,49 @@
+// Numbers as people read them. Null stays a dash: what does not exist is not zero.
+
+const DASH = "–";
+const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const one = new Intl.NumberFormat("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+
+const short = new Intl.NumberFormat("en-US", { notation: "compact" });
+
+const given = (write) => (value) => (value === null || value === undefined ? DASH : write(value));
+
+export const count = given((value) => whole.format(value));
+// 20k, 1.5M: for axes.
+export const compact = given((value) => short.format(value).replace("K", "k"));
+export const text = given(String);
+export const decimal = given((value) => one.format(value));
+export const rate = given((value) => (value < 100 ? one : whole).format(value));
+export const percent = given((value) => `${one.format(100 * value)}%`);
+
+// Two significant digits; below 0.0001 as 2.1e-5.
+export const probability = given((value) => {
+  if (value === 0 || value >= 0.0001) return String(Number(value.toPrecision(2)));
+  return value.toExponential(1);
+});
+
+export const bytes = given((value) => {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit ? one.format(value) : whole.format(value)} ${units[unit]}`;
+});
+
+export const seconds = given((value) => (value < 1 ? `${whole.format(1000 * value)} ms` : `${one.format(value)} s`));
+
+export const duration = given((value) => {
+  const total = Math.floor(value);
+  const [h, m, s] = [Math.floor(total / 3600), Math.floor(total / 60) % 60, total % 60];
+  if (h) return `${whole.format(h)} h ${m} min`;
+  return m ? `${m} min ${s} s` : `${s} s`;
+});
+
+export const clock = (time, withSeconds = true) =>
+  new Date(1000 * time).toLocaleTimeString("en-GB", {
+    hour: "2-digit",
+    minute: "2-digit",
+    second: withSeconds ? "2-digit" : undefined,
+  });

@@ -1,0 +1,210 @@
+"""The dashboard's HTTP side.
+
+``/`` the page, ``/page/NAME`` its parts, ``/metrics``, ``/api/stats``, ``/api/events``, ``/healthz``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from importlib import resources
+from typing import Any
+
+from aiohttp import web
+
+from crawler.dashboard import access
+from crawler.dashboard.events import Listeners, message
+from crawler.dashboard.listen import is_loopback, parse_listen
+from crawler.metrics import CONTENT_TYPE, History, prometheus_text, trust
+from crawler.settings import DashboardSettings
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+# What the page drops while it is open (points between thinned ones) it gets back this often, in ticks.
+_HISTORY_EVERY = 60
+# A listener that takes nothing for so many seconds is gone.
+_WRITE_TIMEOUT = 30.0
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Dashboard:
+    """Shows what ``stats()`` returns, once every ``settings.interval`` seconds, to whoever looks.
+
+    ``stats`` is called in the event loop and must be quick; ``clock()`` is in seconds since 1970. Raises ValueError
+    with one line when the settings name no usable address, or one beyond this machine without a token.
+    """
+
+    def __init__(
+        self, settings: DashboardSettings, stats: Callable[[], dict[str, Any]], clock: Callable[[], float]
+    ) -> None:
+        self._host, self._port = parse_listen(settings.listen or "")
+        if not is_loopback(self._host) and not settings.token:
+            raise ValueError(f"a dashboard on {self._host} can be reached by others: it needs a token")
+        self._token = settings.token or None
+        self._interval = settings.interval
+        self._stats = stats
+        self._clock = clock
+        self._history = History()
+        self._listeners = Listeners()
+        self._runner: web.AppRunner | None = None
+        self._ticking: asyncio.Task[None] | None = None
+        self._files: dict[str, tuple[bytes, str]] = {}
+
+    async def start(self) -> str:
+        """Binds, and returns the URL to open (without the token). Raises OSError when it cannot bind."""
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listening = socket.create_server((self._host, self._port), family=family)
+        self._files = _page_files()
+        app = web.Application(middlewares=[self._guard])
+        app.add_routes(
+            [
+                web.get("/", self._page),
+                web.get("/page/{name}", self._page),
+                web.get("/metrics", self._metrics),
+                web.get("/api/stats", self._api_stats),
+                web.get("/api/events", self._api_events),
+                web.get("/healthz", self._healthz),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+        await self._runner.setup()
+        await web.SockSite(self._runner, listening).start()
+        self._history.observe(self._clock(), self._stats())
+        self._ticking = asyncio.create_task(self._tick())
+        host = f"[{self._host}]" if family == socket.AF_INET6 else self._host
+        return f"http://{host}:{listening.getsockname()[1]}/"
+
+    async def stop(self) -> None:
+        """Tells all listeners the final statistics and goes away; raises what ``stats`` raised, if it did."""
+        if self._runner is None or self._ticking is None:
+            return
+        self._ticking.cancel()
+        try:
+            with suppress(asyncio.CancelledError):
+                await self._ticking
+            self._listeners.close(self._news("end"))
+        finally:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        due, ticks = loop.time(), 0
+        while True:
+            # Due times lie on a grid; after a stall they go on from now, without a burst.
+            due = max(due + self._interval, loop.time())
+            await asyncio.sleep(due - loop.time())
+            ticks += 1
+            news = self._news("tick")
+            if len(self._listeners) and ticks % _HISTORY_EVERY == 0:
+                news = message("history", self._history.series()) + news
+            self._listeners.tell(news)
+
+    def _news(self, event: str) -> bytes:
+        stats = self._stats()
+        self._history.observe(self._clock(), stats)
+        if not len(self._listeners):
+            return b""
+        return self._now(event, stats)
+
+    def _now(self, event: str, stats: dict[str, Any]) -> bytes:
+        return message(event, {"stats": stats, "point": self._history.point(), "trust": trust(stats)})
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        response: web.StreamResponse
+        if refusal := self._refusal(request):
+            response = refusal
+        else:
+            try:
+                response = await handler(request)
+            except web.HTTPException as error:
+                error.headers.update(HEADERS)
+                raise
+        if not response.prepared:
+            response.headers.update(HEADERS)
+            if self._token is not None and access.token_matches(self._token, request.query.get("token")):
+                response.set_cookie(access.COOKIE, access.cookie_value(self._token), httponly=True, samesite="Strict")
+        return response
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        if not access.host_allowed(request.host, self._token):
+            return web.Response(status=403, text="This name does not belong to the dashboard.\n")
+        if self._token is None or request.path == "/healthz":
+            return None
+        if (
+            access.token_matches(self._token, access.bearer(request.headers.get("Authorization")))
+            or access.token_matches(self._token, request.query.get("token"))
+            or access.cookie_matches(self._token, request.cookies.get(access.COOKIE))
+        ):
+            return None
+        return web.Response(
+            status=401,
+            text="The dashboard needs its token: open /?token=TOKEN once, or send Authorization: Bearer TOKEN.\n",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+    async def _page(self, request: web.Request) -> web.Response:
+        name = request.match_info.get("name", "index.html")
+        if name not in self._files:
+            raise web.HTTPNotFound
+        body, etag = self._files[name]
+        # Asked for again each time, and answered with 304: a new version of the program is never mixed with an old.
+        headers = {"ETag": etag, "Cache-Control": "no-cache"}
+        if request.headers.get("If-None-Match") == etag:
+            return web.Response(status=304, headers=headers)
+        kind = _TYPES[name.rpartition(".")[2]]
+        return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        return web.Response(body=prometheus_text(self._stats()), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _api_stats(self, request: web.Request) -> web.Response:
+        text = json.dumps(self._stats(), allow_nan=False)
+        return web.Response(text=text, content_type="application/json", headers={"Cache-Control": "no-store"})
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        return web.Response(text="ok\n", headers={"Cache-Control": "no-store"})
+
+    async def _api_events(self, request: web.Request) -> web.StreamResponse:
+        if self._listeners.full:
+            raise web.HTTPServiceUnavailable(text="Too many listeners.\n")
+        response = web.StreamResponse(
+            headers=HEADERS | {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+        )
+        await response.prepare(request)
+        with self._listeners.join() as listener:
+            listener.offer(message("history", self._history.series()) + self._now("tick", self._stats()))
+            last = False
+            while not last:
+                news, last = await listener.take()
+                try:
+                    # Returns when the connection's buffer has room again.
+                    async with asyncio.timeout(_WRITE_TIMEOUT):
+                        await response.write(news)
+                except (ConnectionError, TimeoutError):
+                    break
+        return response
+
+
+def _page_files() -> dict[str, tuple[bytes, str]]:
+    """Name -> content and entity tag of everything the browser may load."""
+    files = {}
+    for file in resources.files("crawler.dashboard").joinpath("page").iterdir():
+        body = file.read_bytes()
+        files[file.name] = body, f'"{hashlib.sha256(body).hexdigest()[:20]}"'
+    return files

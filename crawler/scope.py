@@ -21,10 +21,11 @@ from publicsuffixlist import PublicSuffixList
 
 from crawler.settings import SCOPES
 from crawler.urls.host import is_address, split_origin, surt
-from crawler.urls.steps import identity
+from crawler.urls.steps import tidy_percent
 
 # Bounds what a page with links to endless host names can make us remember.
 _ORIGINS_REMEMBERED = 100_000
+_EVERY_PATH = ("/",)
 
 
 class Scope:
@@ -35,7 +36,7 @@ class Scope:
             raise ValueError(f"unknown scope {mode!r}; known are {', '.join(SCOPES)}")
         self.mode = mode
         self._entries: dict[str, None] = {}  # in the order they came
-        self._origins: dict[str, bool] = {}  # scheme, host and port -> in scope, unless it depends on the path
+        self._origins: dict[str, tuple[str, ...]] = {}  # scheme, host, port -> what paths in scope start with
 
     def widen(self, href: str) -> str | None:
         """Take in a seed, or where a seed redirects to; the new entry, or None if it belonged already."""
@@ -49,15 +50,15 @@ class Scope:
         """Whether an href (http or https, canonical) belongs to the crawl."""
         if self.mode == "any":
             return True
-        if self.mode == "prefix":
-            return self._prefix_of(_http_surt(href)) is not None
-        origin = href[: href.find("/", 8)]
-        inside = self._origins.get(origin)
-        if inside is None:
+        end = href.find("/", 8)
+        paths = self._origins.get(href[:end])
+        if paths is None:
             if len(self._origins) >= _ORIGINS_REMEMBERED:
                 self._origins.clear()
-            inside = self._origins[origin] = self._entry(href) in self._entries
-        return inside
+            paths = self._origins[href[:end]] = self._paths(href[: end + 1])
+        if paths is _EVERY_PATH or not paths:
+            return paths is _EVERY_PATH
+        return tidy_percent(href[end:]).startswith(paths)
 
     def entries(self) -> list[str]:
         """All entries, oldest first."""
@@ -92,6 +93,13 @@ class Scope:
             return f"In scope: its {self.mode} {entry} is one of the seeds'."
         return f"Out of scope: its {self.mode} {entry} is not among {self._listed()}."
 
+    def _paths(self, root: str) -> tuple[str, ...]:
+        """What the paths in scope start with, below a scheme, host and port with a slash behind."""
+        if self.mode != "prefix":
+            return _EVERY_PATH if self._entry(root) in self._entries else ()
+        mine = _http_surt(root)
+        return tuple(entry[len(mine) - 1 :] for entry in self._entries if entry.startswith(mine))
+
     def _entry(self, href: str) -> str:
         if self.mode == "host":
             _, host, port, _ = split_origin(href)
@@ -108,7 +116,7 @@ class Scope:
 
 
 def _http_surt(href: str) -> str:
-    form = surt(identity(href))
+    form = surt(tidy_percent(href))
     return "http" + form[5:] if form.startswith("https:") else form
 
 

@@ -1,12 +1,9 @@
 """What of an href names the server: the host key, the host name, the sort-friendly form.
 
-All take an href (http or https, as the WHATWG serialiser writes it) and raise ValueError when the text has no
-``//``; other text that is no href gives an answer without meaning.
+All take an href, as the WHATWG serialiser writes it for http and https; of other text they make nothing useful.
 """
 
 from __future__ import annotations
-
-DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 def split_origin(href: str) -> tuple[str, str, str, str]:
@@ -15,9 +12,7 @@ def split_origin(href: str) -> tuple[str, str, str, str]:
     An IPv6 address keeps its brackets; credentials are left out.
     """
     start = href.index("//") + 2
-    end = href.find("/", start)
-    if end < 0:
-        end = len(href)
+    end = href.index("/", start)
     authority = href[start:end]
     if "@" in authority:
         authority = authority.rpartition("@")[2]
@@ -33,8 +28,13 @@ def host_key(href: str) -> str:
     >>> host_key("https://example.com/a"), host_key("http://[::1]:8080/")
     ('example.com:443', '[::1]:8080')
     """
-    scheme, host, port, _ = split_origin(href)
-    return f"{host}:{port or DEFAULT_PORTS[scheme]}"
+    https = href.startswith("https")
+    authority = href[8 if https else 7 : href.find("/", 8)]
+    if "@" in authority:
+        authority = authority.rpartition("@")[2]
+    if ":" in authority and not authority.endswith("]"):
+        return authority
+    return authority + (":443" if https else ":80")
 
 
 def host_name(href: str) -> str:

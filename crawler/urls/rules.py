@@ -60,18 +60,24 @@ def drop_www(key: str) -> str:
 
 
 def drop_session_ids(key: str) -> str:
+    if "?" not in key and ";" not in key and "(" not in key:
+        return key
     origin, path, query = _split(key)
     path = _ASP_NET_SESSION.sub("", _PATH_SESSION.sub("", path))
     return _join(origin + path, _without(query, _names_session))
 
 
 def drop_tracking(key: str) -> str:
+    if "?" not in key:
+        return key
     origin, path, query = _split(key)
     return _join(origin + path, _without(query, _names_tracking))
 
 
 def sort_query(key: str) -> str:
     """By name alone and stable: the order of parameters of one name may carry meaning."""
+    if "&" not in key:
+        return key
     origin, path, query = _split(key)
     return _join(origin + path, "&".join(sorted(query.split("&"), key=_name)))
 

@@ -29,7 +29,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 # C0 control or space, what the parser trims from both ends, and what it removes everywhere.
 _TRIMMED = "".join(map(chr, range(0x21)))
 _REMOVED = re.compile(r"[\t\n\r]")
-_HOSTLESS = re.compile(r"https?:[/\\]*(?:[^/\\?#]*@)?(?::[0-9]*)?(?:[/\\?#]|\Z)", re.IGNORECASE)
+_HOSTLESS = re.compile(r"https?:[/\\]*+(?:[^/\\?#]*@)?(?::[0-9]*)?(?:[/\\?#]|\Z)", re.IGNORECASE)
 
 
 def scalar_values(text: str) -> str:

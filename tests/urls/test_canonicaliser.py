@@ -1,0 +1,128 @@
+"""Properties that hold for any text: the fast ways agree with the steps, keys are ASCII and stay what they are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from crawler.urls import Canonical, Canonicaliser, Rejected, identity
+from crawler.urls.base import Roots
+from crawler.urls.steps import STEPS
+from tests.urls.made import absolute, bases, reference, rule_choices, texts
+
+many = settings(max_examples=1_000, deadline=None)
+
+
+@many
+@given(texts | absolute(), st.none() | bases, rule_choices)
+def test_agrees_with_parser_and_steps(text: str, base: str | None, rules: list[str]) -> None:
+    assert Canonicaliser(rules).canonicalise(text, base) == reference(text, base, rules)
+
+
+@many
+@given(bases, st.lists(texts, max_size=8), rule_choices)
+@example("http://h/", ["http://a.com/", "http://a.com", "http://a.comx"], [])
+@example("http://h/a", ["b ", "b #c", "b", "b#c"], [])
+@example("http://h/a/b", ["../c?", "../../c", "..", "../.", "../\0", "?", "c?\n", "?"], [])
+def test_links_of_a_page_agree_with_parser_and_steps(base: str, hrefs: list[str], rules: list[str]) -> None:
+    canonicaliser = Canonicaliser(rules)
+    expected: dict[str, Canonical] = {}
+    rejected: set[str] = set()
+    for text in hrefs:
+        one = reference(text, base, rules)
+        if isinstance(one, Rejected):
+            trimmed = text.strip("".join(map(chr, range(0x21)))).replace("\n", "")
+            rejected.add(trimmed.partition("#")[0])
+        else:
+            expected.setdefault(one.key, one)
+    # The second time, hosts are remembered.
+    for _ in range(2):
+        assert canonicaliser.outlinks(base, hrefs) == (list(expected.values()), len(rejected))
+
+
+@many
+@given(texts, bases)
+def test_one_pass_equals_the_steps(text: str, base: str) -> None:
+    got = Canonicaliser().canonicalise(text, base)
+    if not isinstance(got, Rejected):
+        key = got.href
+        for step in STEPS:
+            key = step(key)
+        assert identity(got.href) == key
+
+
+@many
+@given(texts | absolute(), bases, rule_choices)
+def test_key_is_ascii_and_its_own_key(text: str, base: str, rules: list[str]) -> None:
+    canonicaliser = Canonicaliser(rules)
+    got = canonicaliser.canonicalise(text, base)
+    if not isinstance(got, Rejected):
+        assert got.href.isascii()
+        assert got.key.isascii()
+        assert canonicaliser.canonicalise(got.key) == (got.key, got.key)
+
+
+@many
+@given(texts | absolute(), st.none() | bases, rule_choices)
+def test_explanation_ends_with_the_key_or_the_reason(text: str, base: str | None, rules: list[str]) -> None:
+    canonicaliser = Canonicaliser(rules)
+    got = canonicaliser.canonicalise(text, base)
+    told = canonicaliser.explain(text, base)
+    if isinstance(got, Rejected):
+        assert told[-1] == ("rejected", got.reason)
+    else:
+        assert dict(told)["drop fragment"] == got.href
+        assert told[-1][1] == got.key
+
+
+def test_explanation_names_each_step() -> None:
+    told = Canonicaliser(["sort-query"]).explain("HTTP://u@Example.com/%7e%2f%?b&a#c")
+    assert told == [
+        ("text", "HTTP://u@Example.com/%7e%2f%?b&a#c"),
+        ("parse", "http://u@example.com/%7e%2f%?b&a#c"),
+        ("drop fragment", "http://u@example.com/%7e%2f%?b&a"),
+        ("drop userinfo", "http://example.com/%7e%2f%?b&a"),
+        ("escape lone percent", "http://example.com/%7e%2f%25?b&a"),
+        ("decode unreserved", "http://example.com/~%2f%25?b&a"),
+        ("upper case triplets", "http://example.com/~%2F%25?b&a"),
+        ("drop empty query", "http://example.com/~%2F%25?b&a"),
+        ("sort-query", "http://example.com/~%2F%25?a&b"),
+    ]
+
+
+def test_links_of_a_page_keep_their_order_and_the_first_spelling() -> None:
+    found, rejected = Canonicaliser().outlinks(
+        "http://h/a/b",
+        ["z", "%7Ex", "~x", "#top", "mailto:a@b", "mailto:a@b", "z#again", "/z", "javascript:0"],
+    )
+    assert found == [
+        ("http://h/a/z", "http://h/a/z"),
+        ("http://h/a/%7Ex", "http://h/a/~x"),
+        ("http://h/a/b", "http://h/a/b"),
+        ("http://h/z", "http://h/z"),
+    ]
+    assert rejected == 2
+    assert all(isinstance(link, Canonical) for link in found)
+
+
+def test_no_links() -> None:
+    assert Canonicaliser().outlinks("http://h/", []) == ([], 0)
+    assert Canonicaliser().outlinks("http://h/", iter([""])) == ([("http://h/", "http://h/")], 0)
+
+
+def test_unusable_base_rejects_every_link() -> None:
+    assert Canonicaliser().outlinks("no base", ["a", "http://example.com/", "//h/"]) == ([], 3)
+
+
+def test_unknown_rule_is_named_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"'sort_qery'.*'sort-query'"):
+        Canonicaliser(["drop-www", "sort_qery"])
+
+
+def test_remembered_hosts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawler.urls.base._ROOTS_REMEMBERED", 10)
+    roots = Roots()
+    for number in range(100):
+        assert roots.join(f"http://h{number}.example/") == f"http://h{number}.example/"
+        assert len(roots.known) <= 10

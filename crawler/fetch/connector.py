@@ -81,7 +81,7 @@ class Connector(aiohttp.TCPConnector):
 
     def _close_idle(self) -> None:
         """Bound the file descriptors that keep-alive holds when a crawl visits many hosts: oldest hosts go first."""
-        while len(self._conns) > self._idle_hosts:
+        while len(self._conns) >= self._idle_hosts:
             for protocol, _ in self._conns.pop(next(iter(self._conns))):
                 protocol.close()
 

@@ -25,7 +25,7 @@ _ACCEPT = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
 _HEADER_LINE = 32 * 1024  # bytes; policies and cookies of 10 KB are met in the wild
 _HEADERS = 256
 _DROP_BYTES = 64 * 1024  # reading more than this costs more than a new connection
-_DROP_SECONDS = 2.0
+_DROP_SECONDS = 1.0
 _IDLE_CONNECTIONS = 4  # kept open for each fetch that may run at once
 _CONTENT_TYPE = re.compile(r"[\t ]*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)[\t ]*(?:[;,]|$)")
 _CHARSET = re.compile(r";[\t ]*charset[\t ]*=[\t ]*(?:\"([^\"]*)\"|([^\t \";,]+))", re.IGNORECASE)
@@ -132,7 +132,8 @@ class Fetcher:
             body: bytes | None = None
             if location is None and accept(content_type):
                 limit = self._settings.max_body if max_body is None else max_body
-                exchange.enter("body", self._settings.body_timeout)
+                if not answer.content.is_eof():
+                    exchange.enter("body", self._settings.body_timeout)
                 read = await _read(answer, limit, truncate)
                 if read is None:
                     message = f"body larger than {limit} bytes"
@@ -161,16 +162,17 @@ class Fetcher:
 async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool) -> bytes | None:
     """The whole body; None, or its first ``limit`` bytes, when it is longer."""
     stream = answer.content
+    if stream.is_eof():
+        chunk = await stream.readany()
+        if len(chunk) <= limit:
+            return chunk
+        return chunk[:limit] if truncate else None
     stated = answer.content_length
     if stated is not None and stated > limit and not truncate and "Content-Encoding" not in answer.headers:
         return None
-    chunk = await stream.readany()
-    if len(chunk) <= limit and stream.at_eof():
-        return chunk
-    chunks = [chunk]
-    size = len(chunk)
-    while chunk and size <= limit:
-        chunk = await stream.readany()
+    chunks = []
+    size = 0
+    while size <= limit and (chunk := await stream.readany()):
         chunks.append(chunk)
         size += len(chunk)
     if size <= limit:

@@ -1,0 +1,71 @@
+"""Getting robots.txt."""
+
+from __future__ import annotations
+
+import socket
+
+from crawler.fetch import Fetcher, RobotsResult, fetch_robots
+from crawler.settings import RobotsSettings
+from tests.fetch.sites import LOCAL, Answer, page, site
+
+
+async def robots(*answers: Answer, max_bytes: int = 1000) -> tuple[RobotsResult, list[bytes]]:
+    async with site(*answers, keep_alive=True) as served:
+        async with Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
+            result = await fetch_robots(fetcher, served.url + "some/page?x", RobotsSettings(max_bytes=max_bytes))
+        return result, [request.split(b" ")[1] for request in served.requests]
+
+
+def moved(to: str) -> bytes:
+    return page(b"moved", f"Location: {to}", status="301 Moved")
+
+
+async def test_found() -> None:
+    result, paths = await robots(page(b"User-agent: *", kind="text/plain"))
+    assert result == RobotsResult(200, b"User-agent: *", None)
+    assert paths == [b"/robots.txt"]
+
+
+async def test_absent() -> None:
+    result, _ = await robots(page(b"no", status="404 Not Found"))
+    assert (result.status, result.error) == (404, None)
+
+
+async def test_a_long_file_is_cut() -> None:
+    result, _ = await robots(page(b"x" * 900_000, kind="text/plain"))
+    assert result == RobotsResult(200, b"x" * 1000, None)
+
+
+async def test_five_redirects_are_followed() -> None:
+    hops = [moved(f"/{n}") for n in range(5)]
+    result, paths = await robots(*hops, page(b"found", kind="text/plain"))
+    assert result == RobotsResult(200, b"found", None)
+    assert paths == [b"/robots.txt", b"/0", b"/1", b"/2", b"/3", b"/4"]
+
+
+async def test_a_sixth_is_not() -> None:
+    result, paths = await robots(moved("again"))
+    assert (result.status, result.error) == (301, None)
+    assert len(paths) == 6
+
+
+async def test_a_redirect_to_nowhere() -> None:
+    for location in ("mailto:a@b", "http://[x/"):
+        result, paths = await robots(moved(location))
+        assert (result.status, result.error) == (301, None)
+        assert len(paths) == 1
+
+
+async def test_unreachable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    async with Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
+        result = await fetch_robots(fetcher, f"http://127.0.0.1:{port}/", RobotsSettings())
+    assert result == RobotsResult(None, b"", "connection refused")
+
+
+async def test_cut_off() -> None:
+    async with site(page(b"x" * 100)[:-1]) as served, Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
+        result = await fetch_robots(fetcher, served.url, RobotsSettings())
+    assert result.status is None
+    assert result.error is not None

@@ -118,7 +118,7 @@ function showState(state) {
   const words = { running: "running", stopping: "stopping", ended: "ended", stopped: "stopped" };
   find("state").textContent = words[state] ?? state;
   find("state").dataset.state = state;
-  document.title = `${words[state] ?? state} – crawl`;
+  document.title = `${words[state] ?? state} · crawl`;
 }
 
 function show({ stats, point, trust }) {

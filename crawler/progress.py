@@ -118,10 +118,9 @@ def _view(stats: Mapping[str, Any], rate: float | None) -> Group:
 def summary(stats: Mapping[str, Any]) -> str:
     """A few lines on how the crawl went, without a line break at the end."""
     elapsed = stats["elapsed_seconds"]
-    per_second = f", {stats['pages_fetched'] / elapsed:.1f} pages/s" if elapsed else ""
     get = stats.get
     lines = [
-        f"{stats['state']} after {_duration(elapsed)}{per_second}",
+        stats["state"] if elapsed is None else f"{stats['state']} after {_duration(elapsed)}",
         f"pages     {count(stats['pages_fetched'])} fetched, {count(stats['pages_failed'])} failed,"
         f" {count(get('pages_redirected'))} redirects, {count(get('urls_excluded'))} excluded",
         f"URLs      {count(stats['urls_admitted'])} admitted, {count(get('urls_duplicate'))} duplicate links,"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +21,8 @@ from crawler.crawl.job import Job
 from crawler.crawl.loop import Crawl, State, Stop
 from crawler.fetch import Fetcher
 from crawler.settings import Settings
+
+log = logging.getLogger("crawler")
 
 VIEW_INTERVAL = 0.25  # seconds between updates of the progress view
 LIVE_INTERVAL = 1.0  # seconds between updates of live.json
@@ -111,6 +114,7 @@ def _signals(crawl: Crawl) -> Any:
         if crawl.state is State.STOPPING:
             os.write(2, b"crawler: left at once; the same command replays the journal\n")
             os._exit(130)
+        log.warning("interrupted: finishing what is in flight, once more leaves at once")
         crawl.stop(Stop.INTERRUPTED)
 
     loop = asyncio.get_running_loop()

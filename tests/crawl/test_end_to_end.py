@@ -1,0 +1,190 @@
+"""The main job on small real sites: crawl, stop, carry on, and what stands in the output."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.site import Site, crawler, linked, running, tree, wait_until
+
+FAST = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "8")
+
+
+def rows(job: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (job / "pages.jsonl").read_text().splitlines()]
+
+
+def outcomes(job: Path) -> dict[str, str]:
+    found = rows(job)
+    repeated = [url for url, times in Counter(row["url"] for row in found).items() if times > 1]
+    assert not repeated, "a page stands twice in the output"
+    return {row["url"]: row["outcome"] for row in found}
+
+
+def seeds(directory: Path, *urls: str) -> Path:
+    path = directory / "seeds.txt"
+    path.write_text("".join(f"{url}\n" for url in urls))
+    return path
+
+
+def test_every_page_of_a_site_on_several_hosts_is_fetched_once(tmp_path: Path) -> None:
+    with Site(tree(80), ports=3) as site:
+        everywhere = [site.url("/", host) for host in range(3)]
+        job = tmp_path / "job"
+        ran = crawler(seeds(tmp_path, *everywhere, "# a comment", ""), "--job", job, *FAST)
+        assert ran.code == 0, ran.err
+        wanted = {site.url(path, host) for path in tree(80) for host in range(3)}
+        assert outcomes(job) == dict.fromkeys(wanted, "fetched")
+        assert Counter(site.pages_asked()) == Counter(wanted)
+        row = next(row for row in rows(job) if row["url"] == site.url("/page/1"))
+        assert row["depth"] == 1
+        assert row["via"] == site.url("/")
+        assert row["status"] == 200
+        assert row["links"] == 8
+        assert row["content_type"] == "text/html"
+        assert row["bytes"] == len(tree(80)["/page/1"])
+
+        again = crawler(tmp_path / "seeds.txt", "--job", job, *FAST)
+        assert again.code == 0
+        assert len(site.pages_asked()) == len(wanted), "a crawl that has ended asks nothing more"
+
+
+def test_max_pages_is_exact_and_the_next_run_carries_on(tmp_path: Path) -> None:
+    with Site(tree(60)) as site:
+        job, start = tmp_path / "job", seeds(tmp_path, site.url("/"))
+        ran = crawler(start, "--job", job, *FAST, "--max-pages", "25")
+        assert ran.code == 3, ran.err
+        assert len(rows(job)) == 25
+        assert crawler(start, "--job", job, *FAST).code == 0
+        assert len(outcomes(job)) == 60
+        assert len(site.pages_asked()) == 60
+
+
+def test_max_pages_reached_with_the_last_page_is_an_end(tmp_path: Path) -> None:
+    with Site(tree(10)) as site:
+        ran = crawler(seeds(tmp_path, site.url("/")), "--job", tmp_path / "job", *FAST, "--max-pages", "10")
+        assert ran.code == 0
+
+
+def test_max_depth_and_max_time(tmp_path: Path) -> None:
+    with Site(tree(80), latency=0.02) as site:
+        start = seeds(tmp_path, site.url("/"))
+        assert crawler(start, "--job", tmp_path / "a", *FAST, "--max-depth", "1").code == 0
+        assert {row["depth"] for row in rows(tmp_path / "a")} == {0, 1}
+        assert len(rows(tmp_path / "a")) == 8
+        slow = crawler(start, "--job", tmp_path / "b", "--allow-private", "--delay", "60", "--max-time", "0.5")
+        assert slow.code == 3
+
+
+@pytest.mark.parametrize("round_", range(3))
+def test_sigkill_loses_nothing_and_writes_nothing_twice(tmp_path: Path, round_: int) -> None:
+    chance = random.Random(round_)
+    with Site(tree(150), latency=0.01) as site:
+        job, start = tmp_path / "job", seeds(tmp_path, site.url("/"))
+        kills = 4
+        for kill in range(kills):
+            enough = chance.randrange(5, 30) + len(site.asked)
+            with running(start, "--job", job, *FAST, "--quiet") as process:
+                wait_until(lambda: len(site.asked) >= enough or process.poll() is not None, f"kill {kill}")
+                process.send_signal(signal.SIGKILL)
+        ran = crawler(start, "--job", job, *FAST, "--quiet")
+        assert ran.code == 0, ran.err
+        assert outcomes(job) == dict.fromkeys((site.url(path) for path in tree(150)), "fetched")
+        asked_again = len(site.pages_asked()) - 150
+        assert asked_again <= kills * 8, "only what was in flight may be asked for again"
+        assert crawler("verify", job).out.strip().endswith("whole")
+
+
+def test_sigint_finishes_what_is_in_flight_and_exits_130(tmp_path: Path) -> None:
+    with Site(tree(120), latency=0.03) as site:
+        job, start = tmp_path / "job", seeds(tmp_path, site.url("/"))
+        with running(start, "--job", job, *FAST, "--quiet") as process:
+            wait_until(lambda: len(site.asked) > 20, "the crawl is under way")
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+        assert process.returncode == 130, err
+        before = len(site.pages_asked())
+        assert before == len(rows(job)), "what was in flight was finished"
+        assert crawler(start, "--job", job, *FAST).code == 0
+        assert len(outcomes(job)) == 120
+        assert len(site.pages_asked()) == 120, "nothing was asked for twice"
+
+
+def test_a_second_sigint_leaves_at_once_and_loses_nothing(tmp_path: Path) -> None:
+    with Site(tree(60), latency=0.3) as site:
+        job, start = tmp_path / "job", seeds(tmp_path, site.url("/"))
+        with running(start, "--job", job, *FAST, "--quiet") as process:
+            wait_until(lambda: len(site.asked) > 4, "the crawl is under way")
+            process.send_signal(signal.SIGINT)
+            wait_until(lambda: b"once more" in _peek(process) or process.poll() is not None, "the first is answered")
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=5)
+        assert process.returncode == 130
+        assert not (job / "seen").exists(), "no checkpoint was written"
+        site.latency = 0.0
+        assert crawler(start, "--job", job, *FAST).code == 0
+        assert len(outcomes(job)) == 60
+
+
+def _peek(process: subprocess.Popen[bytes]) -> bytes:
+    assert process.stderr is not None
+    os.set_blocking(process.stderr.fileno(), False)
+    return process.stderr.read() or b""
+
+
+def test_seeds_are_read_from_standard_input_while_the_crawl_runs(tmp_path: Path) -> None:
+    with Site({"/a": linked(["/b"]), "/b": "b", "/c": "c"}) as site:
+        job = tmp_path / "job"
+        with running("-", "--job", job, *FAST, stdin=subprocess.PIPE) as process:
+            assert process.stdin is not None
+            process.stdin.write(f"{site.url('/a')}\n".encode())
+            process.stdin.flush()
+            wait_until(lambda: site.count("/b") == 1, "the first seed is crawled before the input ends")
+            assert process.poll() is None
+            process.stdin.write(f"{site.url('/c')}\n".encode())
+            process.stdin.close()
+            process.stdin = None
+            process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert set(outcomes(job)) == {site.url(path) for path in ("/a", "/b", "/c")}
+        assert crawler("-", "--job", job, *FAST, stdin="").code == 0, "resuming needs no seeds"
+
+
+def test_an_endless_input_does_not_keep_the_program_from_stopping(tmp_path: Path) -> None:
+    with Site({"/": "x"}) as site, running("-", "--job", tmp_path / "job", *FAST, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(f"{site.url('/')}\n".encode())
+        process.stdin.flush()
+        wait_until(lambda: site.count("/") == 1, "the seed is crawled")
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=10)
+        assert process.returncode == 130
+
+
+def test_politeness_one_request_at_a_time_and_the_gap_kept(tmp_path: Path) -> None:
+    with Site(tree(12), ports=2, latency=0.02) as site:
+        start = seeds(tmp_path, site.url("/"), site.url("/", 1))
+        assert crawler(start, "--job", tmp_path / "job", "--allow-private", "--delay", "0.1").code == 0
+        for host in site.hosts:
+            asked = sorted((a for a in site.asked if a.host == host), key=lambda a: a.start)
+            assert len(asked) == 13
+            gaps = [later.start - earlier.end for earlier, later in zip(asked, asked[1:], strict=False)]
+            assert min(gaps) >= 0.095, "the gap runs from the end of a request to the start of the next"
+
+
+def test_the_global_rate_is_kept(tmp_path: Path) -> None:
+    with Site(tree(12), ports=2) as site:
+        start = seeds(tmp_path, site.url("/"), site.url("/", 1))
+        assert crawler(start, "--job", tmp_path / "job", *FAST, "--rate", "20").code == 0
+        times = sorted(a.start for a in site.asked)
+        assert len(times) == 26
+        # Requests may come in pairs, a tenth of a second apart; over the whole the rate is never exceeded.
+        assert times[-1] - times[0] >= (len(times) - 2) / 20 * 0.95

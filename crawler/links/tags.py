@@ -44,6 +44,7 @@ _raw_text_end = {
     for name in _RAW_TEXT.split(b"|")
     if name != b"plaintext"
 }
+_script_mark = re.compile(rb"<!--|-->|</?script(?=[%b/>])" % _SPACE, re.I)
 
 
 def link_tags(html: bytes) -> Iterator[bytes]:
@@ -64,12 +65,32 @@ def link_tags(html: bytes) -> Iterator[bytes]:
         elif name == b"plaintext":
             return
         elif name in _raw_text_end:
-            end = _raw_text_end[name].search(html, position)
+            end = _script_end(html, position) if name == b"script" else _raw_text_end[name].search(html, position)
             if end is None:
                 return
             position = end.start()
         elif not templates and _attributes_bounded(step["tag"]):
             yield step["tag"]
+
+
+def _script_end(html: bytes, position: int) -> re.Match[bytes] | None:
+    """The end tag of a script. In ``<!--`` a script may hold another with its end tag (13.2.5.15 to 13.2.5.31)."""
+    escaped = inner = False
+    while (mark := _script_mark.search(html, position)) is not None:
+        position = mark.end()
+        match mark[0].lower():
+            case b"<!--":
+                escaped = True
+                position -= 2  # "<!-->" is a start and an end
+            case b"-->":
+                escaped = inner = False
+            case b"<script":
+                inner = escaped
+            case _ if inner:
+                inner = False
+            case _:
+                return mark
+    return None
 
 
 def _attributes_bounded(tag: bytes) -> bool:

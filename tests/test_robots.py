@@ -1,0 +1,278 @@
+"""robots.txt: groups, patterns, and files nobody should have written."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.robots import (
+    ALLOW_ALL,
+    DISALLOW_ALL,
+    parse_robots,
+    product_token,
+    robots_for_status,
+    robots_url,
+)
+
+AGENT = "crawler/0.1 (+https://example.com/about)"
+LIMIT = 512_000
+
+
+def allowed(text: str, path: str, agent: str = AGENT) -> bool:
+    return parse_robots(text.encode(), agent, LIMIT).allowed("https://example.com" + path)
+
+
+GROUPS = [
+    # file, may /x be fetched
+    ("", True),
+    ("Disallow: /x", True),  # a rule that belongs to nobody
+    ("User-agent: *\nDisallow: /x", False),
+    ("User-agent: other\nDisallow: /x", True),
+    ("User-agent: crawler\nDisallow: /x", False),
+    ("User-agent: CRAWLER\ndisALLOW: /x", False),
+    ("User-agent: crawler/2.0\nDisallow: /x", False),
+    ("User-agent: crawler 2.0 beta\nDisallow: /x", False),
+    ("User-agent: crawlers\nDisallow: /x", True),
+    ("User-agent: craw\nDisallow: /x", True),
+    ("User-agent: my-crawler\nDisallow: /x", True),
+    ("User-agent: *\nDisallow: /\n\nUser-agent: crawler\nDisallow: /y", True),  # the one that names us rules
+    ("User-agent: crawler\nDisallow: /y\n\nUser-agent: *\nDisallow: /", True),
+    ("User-agent: *\nDisallow: /\n\nUser-agent: crawler", True),  # even when it says nothing
+    ("User-agent: *\nDisallow: /\n\nUser-agent: crawler\nDisallow:", True),
+    ("User-agent: crawler\nDisallow: /y\nUser-agent: other\nUser-agent: crawler\nDisallow: /x", False),  # merged
+    ("User-agent: crawler\nUser-agent: other\nDisallow: /x", False),
+    ("User-agent: crawler\n\n# blank lines end nothing\n\nUser-agent: other\n\nDisallow: /x", False),
+    ("User-agent: crawler\nSitemap: https://example.com/s\nUser-agent: other\nDisallow: /x", False),
+    ("User-agent: crawler\nNoindex: /y\nUser-agent: other\nDisallow: /x", False),
+    ("User-agent: crawler\nCrawl-delay: 5\nUser-agent: other\nDisallow: /x", True),
+    ("User-agent: *\nSitemap: https://example.com/s\nDisallow: /x", False),
+    ("User-agent: *\nDisallow: /y\nSitemap: https://example.com/s\nDisallow: /x", False),
+    ("User-agent: * # all\nDisallow: /x # this", False),
+    ("User-agent: *\nDisallow: /#x", False),
+    ("  User-agent :  *  \n\tDisallow\t:\t/x\t", False),
+    ("User-agent *\nDisallow /x", False),
+    ("Useragent: *\nDissallow: /x", False),
+    ("User-agent: *\rDisallow: /x\r", False),
+    ("User-agent: *\r\nDisallow: /x\r\n", False),
+    ("User-agent: *\n\r\n\rDisallow: /x", False),
+    ("\ufeffUser-agent: *\nDisallow: /x", False),
+    ("User-agent: *\nAllow: /\u2028Disallow: /x", True),  # no line end in a robots.txt
+    ("User-agent: *\nDisallow: /x\0", False),
+    ("<html><body>User-agent: *\nDisallow: /x</body></html>", True),
+]
+
+
+@pytest.mark.parametrize(("text", "may"), GROUPS)
+def test_groups(text: str, may: bool) -> None:
+    assert allowed(text, "/x") is may
+
+
+PATTERNS = [
+    # rules, path, may it be fetched
+    (["Disallow: /a"], "/a", False),
+    (["Disallow: /a"], "/abc?d", False),
+    (["Disallow: /a"], "/A", True),
+    (["Disallow: /a"], "/b/a", True),
+    (["Disallow: /a/"], "/a", True),
+    (["Disallow: /"], "/", False),
+    (["Disallow: /"], "", False),
+    (["Disallow: /", "Allow: /public"], "/public/x", True),
+    (["Allow: /public", "Disallow: /"], "/public/x", True),
+    (["Disallow: /public/x", "Allow: /public"], "/public/xyz", False),
+    (["Disallow: /page", "Allow: /page"], "/page", True),
+    (["Allow: /page", "Disallow: /page"], "/page", True),
+    (["Allow: /p", "Disallow: /*.html"], "/p.html", False),
+    (["Disallow: *.gif"], "/a/b.gif", False),
+    (["Disallow: /*.gif$"], "/b.gif", False),
+    (["Disallow: /*.gif$"], "/b.gif?x", True),
+    (["Disallow: /a$"], "/a", False),
+    (["Disallow: /a$"], "/ab", True),
+    (["Disallow: /a$b"], "/a$b", False),
+    (["Disallow: /a*b*c"], "/aXbXcX", False),
+    (["Disallow: /a*b*c"], "/aXcXb", True),
+    (["Disallow: /a**b"], "/aXb", False),
+    (["Disallow: /?"], "/?q", False),
+    (["Disallow: /*?"], "/x?q", False),
+    (["Disallow: /*?"], "/x", True),
+    (["Disallow: /x?a=1&b"], "/x?a=1&b=2", False),
+    (["Disallow: /a%3cd"], "/a%3Cd", False),
+    (["Disallow: /%61"], "/a", False),
+    (["Disallow: /a"], "/%61", False),
+    (["Disallow: /a%2Fb"], "/a/b", True),
+    (["Disallow: /a/b"], "/a%2Fb", True),
+    (["Disallow: /caf\u00e9"], "/caf%C3%A9", False),
+    (["Disallow: /a b"], "/a%20b", False),
+    (["Disallow: /x"], "//x", True),
+    (["Disallow: //x"], "//x/y", False),
+    (["Disallow: /a;b"], "/a;b", False),
+    (["Disallow: /", "Allow: /$"], "/", True),
+    (["Disallow: /", "Allow: /$"], "/x", False),
+    (["Disallow: /"], "/robots.txt", True),
+    (["Disallow: /"], "/robots.txt?x", True),
+    (["Disallow: /"], "/robots.txt.html", False),
+    (["Disallow:"], "/x", True),
+    (["Allow:", "Disallow: /x"], "/x", False),
+]
+
+
+@pytest.mark.parametrize(("rules", "path", "may"), PATTERNS)
+def test_patterns(rules: list[str], path: str, may: bool) -> None:
+    assert allowed("\n".join(["User-agent: *", *rules]), path) is may
+
+
+@pytest.mark.parametrize("host", ["https://example.com:8443", "http://[::1]:80", "https://user:pw@example.com"])
+def test_the_host_has_no_say_in_patterns(host: str) -> None:
+    rules = parse_robots(b"User-agent: *\nDisallow: /x", AGENT, LIMIT)
+    assert not rules.allowed(host + "/x")
+    assert rules.allowed(host + "/y")
+    assert rules.allowed(host)
+
+
+@pytest.mark.parametrize(
+    ("text", "delay"),
+    [
+        ("User-agent: *\nDisallow: /x", None),
+        ("User-agent: *\nCrawl-delay: 10", 10.0),
+        ("User-agent: *\nCrawl-delay: 0.5", 0.5),
+        ("User-agent: *\ncrawl-delay 3 # slow", 3.0),
+        ("User-agent: *\nCrawl-delay: 10\n\nUser-agent: crawler\nCrawl-delay: 2", 2.0),
+        ("User-agent: *\nCrawl-delay: 10\n\nUser-agent: crawler\nDisallow: /x", None),
+        ("User-agent: *\nCrawl-delay: 1\n\nUser-agent: *\nCrawl-delay: 4\nCrawl-delay: 2", 4.0),
+        ("User-agent: *\nCrawl-delay: soon", None),
+        ("User-agent: *\nCrawl-delay: -1", None),
+        ("User-agent: *\nCrawl-delay: inf", None),
+        ("User-agent: *\nCrawl-delay: nan", None),
+        ("User-agent: *\nCrawl-delay: 1e999", None),
+        ("Crawl-delay: 5", None),
+    ],
+)
+def test_crawl_delay(text: str, delay: float | None) -> None:
+    rules = parse_robots(text.encode(), AGENT, LIMIT)
+    assert rules.crawl_delay == delay
+    assert rules.allowed("http://h/")
+
+
+def test_a_file_above_the_limit_counts_up_to_its_last_whole_line() -> None:
+    text = b"User-agent: *\nDisallow: /aaa\nDisallow: /bbb\n"
+    whole = parse_robots(text, AGENT, len(text))
+    cut = parse_robots(text, AGENT, len(text) - 3)
+    for rules, may in ((whole, False), (cut, True)):
+        assert not rules.allowed("http://h/aaa")
+        assert rules.allowed("http://h/bbb") is may
+        assert rules.allowed("http://h/b")
+
+
+@pytest.mark.parametrize(
+    ("status", "inside", "outside"),
+    [
+        (200, False, True),
+        (206, False, True),
+        (301, True, True),
+        (403, True, True),
+        (404, True, True),
+        (429, True, True),
+        (500, False, False),
+        (503, False, False),
+        (599, False, False),
+        (999, False, False),
+    ],
+)
+def test_statuses(status: int, inside: bool, outside: bool) -> None:
+    rules = robots_for_status(status, b"User-agent: *\nDisallow: /in", AGENT, LIMIT)
+    assert rules.allowed("http://h/in") is inside
+    assert rules.allowed("http://h/out") is outside
+    assert rules.allowed("http://h/robots.txt")
+
+
+def test_no_body_allows() -> None:
+    assert robots_for_status(204, None, AGENT, LIMIT).allowed("http://h/x")
+    assert ALLOW_ALL.allowed("http://h/x")
+    assert not DISALLOW_ALL.allowed("http://h/x")
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "token"),
+    [
+        ("crawler/0.1 (+me@example.com)", "crawler"),
+        ("crawler", "crawler"),
+        ("My-Bot_2/1.0", "My-Bot_2"),
+        ("archive.org_bot", "archive.org_bot"),
+        ("Mozilla/5.0 (compatible; Foobot/2.1; +https://foo.example/)", "Foobot"),
+        ("Mozilla/5.0 (X11; Linux x86_64) Gecko", "Mozilla"),
+        ("", ""),
+        ("(nobody)", ""),
+    ],
+)
+def test_product_token(user_agent: str, token: str) -> None:
+    assert product_token(user_agent) == token
+
+
+def test_an_agent_without_a_name_obeys_what_holds_for_all() -> None:
+    assert not allowed("User-agent: *\nDisallow: /x\n\nUser-agent: crawler\nAllow: /", "/x", agent="(nobody)")
+
+
+@pytest.mark.parametrize(
+    ("href", "address"),
+    [
+        ("https://example.com/a/b?c", "https://example.com/robots.txt"),
+        ("http://example.com:8080/", "http://example.com:8080/robots.txt"),
+        ("http://[::1]:8080/a@b", "http://[::1]:8080/robots.txt"),
+        ("https://user:p%40w@example.com/x", "https://example.com/robots.txt"),
+        ("https://example.com", "https://example.com/robots.txt"),
+        ("https://example.com?x=/y@z", "https://example.com/robots.txt"),
+        ("https://example.com/robots.txt", "https://example.com/robots.txt"),
+    ],
+)
+def test_robots_url(href: str, address: str) -> None:
+    assert robots_url(href) == address
+
+
+HOSTILE = {
+    "agents times rules": b"User-agent: crawler\n" * 12_000 + b"Disallow: /x\n" * 20_000,
+    "agents of many names": b"".join(b"user-agent: b%d\nuser-agent:*\n" % n for n in range(10_000))
+    + b"".join(b"disallow: /%d\n" % n for n in range(10_000)),
+    "many wildcards": b"user-agent: *\n" + b"".join(b"disallow: /*%d*a*b*c\n" % n for n in range(20_000)),
+    "one long pattern": b"user-agent: *\ndisallow: /" + b"*a" * 200_000,
+    "nothing but NUL": bytes(10_000_000),
+    "all bytes": bytes(range(256)) * 40_000,
+    "no line end": b"Disallow: /" * 1_000_000,
+    "only line ends": b"\r" * 10_000_000,
+    "dollars": b"user-agent: *\n" + b"disallow: /$$$\n" * 30_000,
+    "percents": b"user-agent: *\ndisallow: /" + b"%" * 400_000,
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_files_cost_little(body: bytes) -> None:
+    started = time.process_time()
+    rules = parse_robots(body, AGENT, LIMIT)
+    for n in range(10):
+        rules.allowed(f"http://h/{'a' * 2000}{n}")
+    assert time.process_time() - started < 5
+
+
+LINES = st.sampled_from(
+    [b"User-agent: *", b"User-agent: crawler", b"Disallow: /", b"Allow: /a*b$", b"Crawl-delay: 1", b"Sitemap: x"]
+)
+
+
+@given(
+    st.lists(LINES | st.binary(max_size=20)),
+    st.sampled_from([b"\n", b"\r\n", b"\r"]),
+    st.text(max_size=20),
+    st.binary(),
+)
+def test_no_bytes_make_it_fail(lines: list[bytes], end: bytes, path: str, tail: bytes) -> None:
+    rules = parse_robots(end.join(lines) + tail, AGENT, 200)
+    assert rules.allowed(f"http://h/{path}") in (True, False)
+    assert rules.allowed("http://h/robots.txt")
+
+
+@given(st.permutations(["User-agent: *\nDisallow: /x\nAllow: /x/y\n", "User-agent: crawler\nDisallow: /z\n"]))
+def test_the_order_of_groups_means_nothing(groups: list[str]) -> None:
+    rules = parse_robots("\n".join(groups).encode(), AGENT, LIMIT)
+    assert rules.allowed("http://h/x")
+    assert not rules.allowed("http://h/z")

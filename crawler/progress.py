@@ -133,8 +133,7 @@ def summary(stats: Mapping[str, Any]) -> str:
         shape = [f"{slices} slice{'' if slices == 1 else 's'}"] if slices else []
         shape += [f"{bits:.1f} bits/URL"] if bits is not None else []
         shape += [
-            f"estimated fpp {probability(seen.get('fpp_estimated'))}"
-            f" (target {probability(seen.get('fpp_target'))})"
+            f"estimated fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"
         ]
         lines.append(f"seen-set  {', '.join(shape)}")
         lines.append(f"          {trust(stats)}")

@@ -148,9 +148,7 @@ class DemoSite:
     async def _search(self, request: web.Request) -> web.Response:
         words = request.query.get("q", "")
         found = "".join(
-            f'<li><a href="{self.url(name)}">{name}</a>'
-            for name in self._modules
-            if words.lower() in name.lower()
+            f'<li><a href="{self.url(name)}">{name}</a>' for name in self._modules if words.lower() in name.lower()
         )
         return _page(f"Modules with {words} in their name", f"<ul>{found}</ul>")
 

@@ -102,9 +102,7 @@ def _columns(rows: Iterable[Row]) -> Series:
         if before is None:
             rates: tuple[Value, ...] = (None,) * len(counters)
         else:
-            rates = tuple(
-                _rate(last, value, time - before[0]) for last, value in zip(before[1], counters, strict=True)
-            )
+            rates = tuple(_rate(last, value, time - before[0]) for last, value in zip(before[1], counters, strict=True))
         table.append((time, *rates, *levels))
         before = row
     return {name: [line[column] for line in table] for column, name in enumerate(names)}

@@ -49,10 +49,8 @@ def _slice(name: str, field: str, text: str) -> Metric:
 
 
 METRICS: tuple[Metric, ...] = (
-    Metric(
-        "crawler_state", "gauge", "1 for the state the crawl is in, 0 for the others.", ("state",), "state"
-    ),
-    _gauge("crawler_elapsed_seconds", ("elapsed_seconds",), "How long the crawl has run."),
+    Metric("crawler_state", "gauge", "1 for the state the crawl is in, 0 for the others.", ("state",), "state"),
+    _gauge("crawler_elapsed_seconds", ("elapsed_seconds",), "How long this run of the crawl has lasted."),
     _counter("crawler_urls_admitted_total", "urls_admitted", "URLs found new and put into the frontier."),
     _counter("crawler_urls_duplicate_total", "urls_duplicate", "Links whose URL had been seen."),
     _counter("crawler_urls_excluded_total", "urls_excluded", "URLs refused after admission: robots, limits."),
@@ -61,9 +59,7 @@ METRICS: tuple[Metric, ...] = (
     _counter("crawler_pages_fetched_total", "pages_fetched", "URLs finished with a complete response."),
     _counter("crawler_pages_failed_total", "pages_failed", "URLs finished without one, after all tries."),
     _counter("crawler_pages_redirected_total", "pages_redirected", "URLs finished with a redirect."),
-    Metric(
-        "crawler_responses_total", "counter", "Responses by the class of their status.", ("status",), "class"
-    ),
+    Metric("crawler_responses_total", "counter", "Responses by the class of their status.", ("status",), "class"),
     _counter("crawler_retries_total", "retries", "Fetches tried again after a transient failure."),
     _counter("crawler_fetched_bytes_total", "bytes_fetched", "Bytes of response bodies, decoded."),
     _counter("crawler_links_found_total", "links_found", "Links found on pages."),

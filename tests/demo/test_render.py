@@ -17,9 +17,7 @@ def pages_on_disk(cache: Path) -> list[bytes]:
     return [page.read_bytes() for page in cache.rglob("*.html")]
 
 
-async def test_pages_show_nothing_of_the_users_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_pages_show_nothing_of_the_users_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_TOKEN", "hunter2-correct-horse")
     pages = Pages(tmp_path, modules=("os",))
     await pages.start()
@@ -61,9 +59,7 @@ async def test_a_page_asked_for_goes_before_all_others(tmp_path: Path) -> None:
 
 async def test_progress_counts_every_page_up_to_all(tmp_path: Path) -> None:
     progress: list[tuple[int, int]] = []
-    pages = Pages(
-        tmp_path, lambda there, of: progress.append((there, of)), ("abc", "bisect", "no_such_module")
-    )
+    pages = Pages(tmp_path, lambda there, of: progress.append((there, of)), ("abc", "bisect", "no_such_module"))
     await pages.start()
     await pages.complete()
     await pages.stop()

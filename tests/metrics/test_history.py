@@ -67,7 +67,5 @@ def test_long_crawls_stay_bounded_and_keep_their_mean(observations: int, pace: f
     # Both ends of the crawl are seen, and thinning does not change a rate.
     assert everything["t"][-1] == (observations - 1) * pace
     assert everything["t"][0] == pytest.approx(0.0, abs=pace * observations / (MOST // 2))
-    assert everything["pages_per_second"][1:] == pytest.approx(
-        [7 / pace] * (len(everything["t"]) - 1), rel=0.01
-    )
+    assert everything["pages_per_second"][1:] == pytest.approx([7 / pace] * (len(everything["t"]) - 1), rel=0.01)
     json.dumps(series, allow_nan=False)

@@ -64,7 +64,7 @@ def test_statistics_without_a_seen_set_can_be_shown() -> None:
 
 def test_the_summary_says_how_it_went() -> None:
     assert summary(statistics(state="ended")).splitlines() == [
-        "ended after 12.5 s, 800.0 pages/s",
+        "ended after 12.5 s",
         "pages     10,000 fetched, 81 failed, 150 redirects, 50 excluded",
         "URLs      12,345 admitted, 357,643 duplicate links, 2,000 left, 7 hosts",
         "seen-set  2 slices, 33.2 bits/URL, estimated fpp 0.00019 (target 0.001)",
@@ -73,4 +73,8 @@ def test_the_summary_says_how_it_went() -> None:
 
 
 def test_long_crawls_are_told_in_hours() -> None:
-    assert summary(statistics(elapsed_seconds=7_385.0)).startswith("running after 2 h 3 min 5 s, 1.4 pages/s")
+    assert summary(statistics(elapsed_seconds=7_385.0)).startswith("running after 2 h 3 min 5 s\n")
+
+
+def test_a_job_that_is_not_running_has_no_time() -> None:
+    assert summary(statistics(state="stopped", elapsed_seconds=None)).startswith("stopped\n")

@@ -48,8 +48,5 @@ def test_trust_warns_when_the_target_is_missed() -> None:
 
 def test_trust_of_an_exact_an_empty_and_no_seen_set() -> None:
     assert "exact" in trust(statistics(seen=seen(expected_urls_skipped=None)))
-    assert (
-        trust(statistics(urls_admitted=0, seen=seen(expected_urls_skipped=0.0)))
-        == "No URL has been seen yet."
-    )
+    assert trust(statistics(urls_admitted=0, seen=seen(expected_urls_skipped=0.0))) == "No URL has been seen yet."
     assert trust(statistics(seen=None)) == "There is no seen-set yet."

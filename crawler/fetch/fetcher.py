@@ -27,6 +27,7 @@ _HEADERS = 256
 _DROP_BYTES = 64 * 1024  # reading more than this costs more than a new connection
 _DROP_SECONDS = 1.0
 _IDLE_CONNECTIONS = 4  # kept open for each fetch that may run at once
+_REQUESTABLE = re.compile("https?://[!-~]+").fullmatch
 _CONTENT_TYPE = re.compile(r"[\t ]*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)[\t ]*(?:[;,]|$)")
 _CHARSET = re.compile(r";[\t ]*charset[\t ]*=[\t ]*(?:\"([^\"]*)\"|([^\t \";,]+))", re.IGNORECASE)
 
@@ -118,6 +119,8 @@ class Fetcher:
         started: float,
     ) -> Response | Failure:
         assert self._session is not None, "a Fetcher is used inside `async with`"
+        if _REQUESTABLE(href) is None:
+            return Failure(FailureKind.BAD_URL, "not an absolute http or https URL in ASCII", 0.0)
         try:
             url = yarl.URL(href, encoded=True)
             url.raw_host  # noqa: B018, yarl looks at host and port only now

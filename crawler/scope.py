@@ -25,7 +25,6 @@ from crawler.urls.steps import tidy_percent
 
 # Bounds what a page with links to endless host names can make us remember.
 _ORIGINS_REMEMBERED = 100_000
-_EVERY_PATH = ("/",)
 
 
 class Scope:
@@ -36,7 +35,9 @@ class Scope:
             raise ValueError(f"unknown scope {mode!r}; known are {', '.join(SCOPES)}")
         self.mode = mode
         self._entries: dict[str, None] = {}  # in the order they came
-        self._origins: dict[str, tuple[str, ...]] = {}  # scheme, host, port -> what paths in scope start with
+        self._longest = 0  # characters, of an entry
+        # Scheme, host and port -> their entry; with ``prefix``, how it begins.
+        self._names: dict[str, str] = {}
 
     def widen(self, href: str) -> str | None:
         """Take in a seed, or where a seed redirects to; the new entry, or None if it belonged already."""
@@ -51,14 +52,10 @@ class Scope:
         if self.mode == "any":
             return True
         end = href.find("/", 8)
-        paths = self._origins.get(href[:end])
-        if paths is None:
-            if len(self._origins) >= _ORIGINS_REMEMBERED:
-                self._origins.clear()
-            paths = self._origins[href[:end]] = self._paths(href[: end + 1])
-        if paths is _EVERY_PATH or not paths:
-            return paths is _EVERY_PATH
-        return tidy_percent(href[end:]).startswith(paths)
+        name = self._names.get(href[:end]) or self._name(href[: end + 1])
+        if self.mode != "prefix":
+            return name in self._entries
+        return self._prefix_of(name + tidy_percent(href[end:])) is not None
 
     def entries(self) -> list[str]:
         """All entries, oldest first."""
@@ -66,17 +63,9 @@ class Scope:
 
     def restore(self, entries: Iterable[str]) -> None:
         """Take in entries of an earlier run in the same mode."""
-        self._entries.update(dict.fromkeys(entries))
-        self._origins.clear()
-
-    def _prefix_of(self, form: str) -> str | None:
-        # Every entry ends with a slash: one look-up for each slash, however many prefixes there are.
-        end = form.find("/", form.find(")"))
-        while end >= 0:
-            if form[: end + 1] in self._entries:
-                return form[: end + 1]
-            end = form.find("/", end + 1)
-        return None
+        for entry in entries:
+            self._entries[entry] = None
+            self._longest = max(self._longest, len(entry))
 
     def explain(self, href: str) -> str:
         """One sentence: why the href is in or out."""
@@ -93,12 +82,23 @@ class Scope:
             return f"In scope: its {self.mode} {entry} is one of the seeds'."
         return f"Out of scope: its {self.mode} {entry} is not among {self._listed()}."
 
-    def _paths(self, root: str) -> tuple[str, ...]:
-        """What the paths in scope start with, below a scheme, host and port with a slash behind."""
-        if self.mode != "prefix":
-            return _EVERY_PATH if self._entry(root) in self._entries else ()
-        mine = _http_surt(root)
-        return tuple(entry[len(mine) - 1 :] for entry in self._entries if entry.startswith(mine))
+    def _name(self, root: str) -> str:
+        """Look up and remember what ``contains`` needs of a scheme, host and port, given with a slash behind."""
+        if len(self._names) >= _ORIGINS_REMEMBERED:
+            self._names.clear()
+        name = _http_surt(root)[:-1] if self.mode == "prefix" else self._entry(root)
+        self._names[root[:-1]] = name
+        return name
+
+    def _prefix_of(self, form: str) -> str | None:
+        """The shortest entry that a SURT starts with."""
+        # Every entry ends with a slash: one look-up for each slash, however many prefixes there are.
+        end = form.find("/", form.index(")"))
+        while 0 <= end < self._longest:
+            if form[: end + 1] in self._entries:
+                return form[: end + 1]
+            end = form.find("/", end + 1)
+        return None
 
     def _entry(self, href: str) -> str:
         if self.mode == "host":

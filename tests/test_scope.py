@@ -85,16 +85,16 @@ def test_without_seeds_nothing_belongs(mode: str) -> None:
 def test_widen_says_whether_the_scope_grew(mode: str) -> None:
     made = Scope(mode)
     other = "http://other.example/a/"
-    assert made.widen("http://example.com/a/")
-    assert not made.widen("https://example.com/a/b")
+    assert made.widen("http://example.com/a/") == made.entries()[0]
+    assert made.widen("https://example.com/a/b") is None
     assert not made.contains(other)
-    assert made.widen(other)
+    assert made.widen(other) == made.entries()[1]
     assert made.contains(other), "an earlier answer does not outlive the scope it was given in"
 
 
 def test_any_never_grows() -> None:
     made = Scope("any")
-    assert not made.widen("http://example.com/")
+    assert made.widen("http://example.com/") is None
     assert made.entries() == []
 
 
@@ -122,8 +122,15 @@ def test_stored_entries_bring_the_scope_back(mode: str, seeds: list[str], asked:
     assert again.entries() == made.entries()
     for seed in seeds:
         assert again.contains(seed)
-        assert not again.widen(seed)
+        assert again.widen(seed) is None
     assert [again.contains(href) for href in asked] == [made.contains(href) for href in asked]
+
+
+def test_many_prefixes_and_long_paths_cost_little() -> None:
+    made = scope("prefix", *(f"http://h.example/{number}/" for number in range(20_000)))
+    assert made.contains("http://h.example/19999/a")
+    assert not made.contains("http://h.example/20000/a")
+    assert not made.contains("http://h.example" + "/" * 1_000_000)
 
 
 def test_many_entries_are_not_all_listed() -> None:
@@ -136,7 +143,7 @@ def test_remembered_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     made = scope("host", "http://h7.example/")
     inside = [number for number in range(100) if made.contains(f"http://h{number}.example/")]
     assert inside == [7]
-    assert len(made._origins) <= 10
+    assert len(made._names) <= 10
 
 
 def test_unknown_mode_is_refused() -> None:

@@ -17,7 +17,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "canon",
         help="canonicalise the URLs of standard input",
-        description='One JSON object a line: {"input", "href", "key"}, or {"input", "error"} for what is no URL to crawl.',
+        description='One JSON object a line: {"input", "href", "key"}, or {"input", "error"} for what is no URL.',
     )
     parser.add_argument("--base", metavar="URL", help="resolve against this URL")
     parser.add_argument("--config", metavar="FILE", help="take canonical.rules from this TOML file")

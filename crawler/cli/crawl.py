@@ -58,7 +58,9 @@ def build_settings(arguments: argparse.Namespace) -> Settings:
         if settings.dashboard.listen is not None:
             host, _ = parse_listen(settings.dashboard.listen)
             if not is_loopback(host) and not settings.dashboard.token:
-                raise UsageError(f"the dashboard at {host} can be reached by others: set dashboard.token in the configuration")
+                raise UsageError(
+                    f"the dashboard at {host} can be reached by others: set dashboard.token in the configuration"
+                )
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(str(error)) from error
     return settings
@@ -111,8 +113,11 @@ def crawl(
     except (JobError, SeedsError, EnvelopeError) as error:
         raise UsageError(str(error)) from error
     except OSError as error:
-        if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EPERM):
-            raise UsageError(_os_error(error, settings, directory)) from error
+        if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
+            listen = settings.dashboard.listen
+            raise UsageError(
+                f"cannot serve the dashboard at {listen}: {os.strerror(error.errno)}, name another"
+            ) from error
         return _stopped_by(error, directory, began)
     except Exception as error:  # a bug must not look like an end  # noqa: BLE001
         return _stopped_by(error, directory, began)
@@ -133,12 +138,6 @@ def _report(result: Result, quiet: bool) -> int:
             return Exit.FAILED
         case _:
             return Exit.OK
-
-
-def _os_error(error: OSError, settings: Settings, directory: Path) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"cannot serve the dashboard at {settings.dashboard.listen}: the port is in use, name another"
-    return f"cannot use job directory {directory}: {error.strerror or error}"
 
 
 def _stopped_by(error: Exception, directory: Path, began: bool) -> int:

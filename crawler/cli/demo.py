@@ -26,8 +26,8 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "demo",
         help="an offline crawl of real pages that the program serves itself, with the dashboard",
-        description="Serve the standard library's documentation on loopback ports and crawl it. The ports belong to the "
-        "URLs: they are kept in the job directory, so that the same command carries on.",
+        description="Serve the standard library's documentation on loopback ports and crawl it. The ports belong to "
+        "the URLs: they are kept in the job directory, so that the same command carries on.",
     )
     add_crawl_options(parser, job=Path("crawl-demo"))
     parser.set_defaults(run=run)
@@ -64,8 +64,8 @@ async def _served(site: DemoSite, directory: Path, ports: list[int]) -> AsyncIte
     except OSError as error:
         if ports:
             raise UsageError(
-                f"the demo of {directory} lives on ports {', '.join(map(str, ports))}: {error.strerror}; stop what uses "
-                "them, or begin another with --job"
+                f"the demo of {directory} lives on ports {', '.join(map(str, ports))}: {error.strerror}; stop what "
+                "uses them, or begin another with --job"
             ) from error
         raise
     try:

@@ -59,21 +59,24 @@ class Job:
     def __init__(self, directory: Path, settings: Settings, now: float) -> None:
         """Begin the job, or take it up where it was left.
 
-        Raises JobError, OSError (an unwritable directory among them), UnknownVersionError, and the codecs' errors
-        when the store holds what no version of the program wrote."""
+        Raises JobError (an unwritable directory among them), UnknownVersionError, OSError when the disk fails, and the
+        codecs' errors when the store holds what no version of the program wrote."""
         self.directory = directory
         self.resumed = holds_job(directory)
         self.notes: list[str] = []
         self._torn = False
         self._synced_sequence = 0
         with contextlib.ExitStack() as undo:
-            directory.mkdir(parents=True, exist_ok=True)
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+                lock = JobLock(directory)
+            except OSError as error:
+                raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
+            undo.callback(lock.release)
             if not self.resumed and any((directory / name).exists() for name in (PAGES, STORE, SEEN)):
                 raise JobError(
                     f"{directory} holds a part of a crawl but no job.json: name another directory with --job"
                 )
-            lock = JobLock(directory)
-            undo.callback(lock.release)
             if not self.resumed:
                 write_identity(directory, settings)
             self.store: Store = RocksStore(directory / STORE)

@@ -112,11 +112,10 @@ def queue(store: Reader, host: str) -> Iterator[tuple[bytes, Entry]]:
 def find_record(directory: Path, href: str) -> dict[str, Any] | None:
     """The URL's line in ``pages.jsonl``, found by reading through the file."""
     wanted = f'{{"url":{json.dumps(href)},'.encode("ascii")
-    try:
-        stream = open(directory / PAGES, "rb")
-    except FileNotFoundError:
+    path = directory / PAGES
+    if not path.exists():
         return None
-    with stream:
+    with open(path, "rb") as stream:
         if stream.seek(0, 2) == 0:
             return None
         with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:

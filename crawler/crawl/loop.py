@@ -3,8 +3,8 @@
     discover   href and base -> canonical -> in scope? -> admitted if never seen
     visit      taken from the frontier -> robots.txt -> fetched -> its outlinks discovered -> its record written, done
 
-One task hands out leases while slots are free, each to a task of its own. Whatever a server or network can do comes back
-as a value and ends as a record; an exception is a bug or a failing disk, and stops the crawl.
+One task hands out leases while slots are free, each to a task of its own. Whatever a server or network can do comes
+back as a value and ends as a record; an exception is a bug or a failing disk, and stops the crawl.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Taking up a job as its store left it.
 
 The store is the truth and is never rolled back. Two things follow from it and are made to agree with it here: the
-seen-set (the newest whole generation, and the journal after it) and the outputs (cut where the last finished URL ends; a
-URL whose record did not reach the disk becomes pending again).
+seen-set (the newest whole generation, and the journal after it) and the outputs (cut where the last finished URL ends;
+a URL whose record did not reach the disk becomes pending again).
 """
 
 from __future__ import annotations

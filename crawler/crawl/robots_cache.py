@@ -10,10 +10,9 @@ import struct
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from crawler.robots import DISALLOW_ALL, RobotsRules, robots_for_status
-
 from crawler.fetch import RobotsResult
 from crawler.frontier import Family, Reader
+from crawler.robots import DISALLOW_ALL, RobotsRules, robots_for_status
 from crawler.settings import RobotsSettings
 
 PARSED_MAX = 4_096  # hosts whose parsed rules are kept in memory

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from crawler.dashboard import Dashboard
-
 from crawler.clock import SteadyClock
 from crawler.crawl.identity import LIVE
 from crawler.crawl.job import Job
 from crawler.crawl.loop import Crawl, State, Stop
+from crawler.dashboard import Dashboard
 from crawler.fetch import Fetcher
 from crawler.settings import Settings
 

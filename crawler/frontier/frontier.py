@@ -6,12 +6,13 @@
 
 Each host has one back queue on disk and, in memory, a next time. Hosts that may be handed out stand on one heap by the
 time at which they are ready; ``take`` pops the first that is due. A host that is handed out leaves the heap, and comes
-back when its lease ends (with N lease slots it stays on until all N are out), so two requests to one host cannot overlap
-and its gap cannot be cut short: there is nothing to check. robots.txt is fetched under the same leases and the same gap.
+back when its lease ends (with N lease slots it stays on until all N are out), so two requests to one host cannot
+overlap and its gap cannot be cut short: there is nothing to check. robots.txt is fetched under the same leases and the
+same gap.
 
 Nothing here knows a socket, a file or a clock: time is an argument, and what must be stored is put into the batch that
-the caller writes in the same step. Costs: ``take`` is O(log hosts); memory is bounded by hosts with something queued and
-a read-ahead of a few entries, never by the number of pending URLs.
+the caller writes in the same step. Costs: ``take`` is O(log hosts); memory is bounded by hosts with something queued
+and a read-ahead of a few entries, never by the number of pending URLs.
 """
 
 from __future__ import annotations

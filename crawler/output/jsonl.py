@@ -54,7 +54,7 @@ class JsonlOutput:
         if end > self.end:
             raise OutputError(
                 errno.EIO,
-                f"{self.path} has {self.end} bytes where the journal names {end}: put the file back as the crawl left it",
+                f"{self.path} has {self.end} bytes where the journal names {end}: put the file back as it was left",
             )
         if end < self.end:
             os.ftruncate(self._fd, end)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
 import signal
 import subprocess
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +95,7 @@ def test_sigkill_loses_nothing_and_writes_nothing_twice(tmp_path: Path, round_: 
         for kill in range(kills):
             enough = chance.randrange(5, 30) + len(site.asked)
             with running(start, "--job", job, *FAST, "--quiet") as process:
-                wait_until(lambda: len(site.asked) >= enough or process.poll() is not None, f"kill {kill}")
+                wait_until(partial(_far_enough, site, process, enough), f"kill {kill}")
                 process.send_signal(signal.SIGKILL)
         ran = crawler(start, "--job", job, *FAST, "--quiet")
         assert ran.code == 0, ran.err
@@ -101,6 +103,10 @@ def test_sigkill_loses_nothing_and_writes_nothing_twice(tmp_path: Path, round_: 
         asked_again = len(site.pages_asked()) - 150
         assert asked_again <= kills * 8, "only what was in flight may be asked for again"
         assert crawler("verify", job).out.strip().endswith("whole")
+
+
+def _far_enough(site: Site, process: subprocess.Popen[bytes], enough: int) -> bool:
+    return len(site.asked) >= enough or process.poll() is not None
 
 
 def test_sigint_finishes_what_is_in_flight_and_exits_130(tmp_path: Path) -> None:
@@ -176,7 +182,7 @@ def test_politeness_one_request_at_a_time_and_the_gap_kept(tmp_path: Path) -> No
         for host in site.hosts:
             asked = sorted((a for a in site.asked if a.host == host), key=lambda a: a.start)
             assert len(asked) == 13
-            gaps = [later.start - earlier.end for earlier, later in zip(asked, asked[1:], strict=False)]
+            gaps = [later.start - earlier.end for earlier, later in itertools.pairwise(asked)]
             assert min(gaps) >= 0.095, "the gap runs from the end of a request to the start of the next"
 
 

@@ -1,0 +1,192 @@
+"""Bad input: one clear line, exit 2, nothing changed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.site import Ran, Site, crawler, running, tree, wait_until
+
+
+def refused(ran: Ran, *words: str) -> None:
+    assert ran.code == 2, ran.err
+    lines = ran.err.strip().splitlines()
+    assert len(lines) == 1, ran.err
+    assert lines[0].startswith("crawler: error: ")
+    for word in words:
+        assert word in lines[0], lines[0]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Path:
+    path = tmp_path / "seeds.txt"
+    path.write_text("http://127.0.0.1:9/\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (b"", "holds no URL"),
+        (b"# nothing but a comment\n\n", "holds no URL"),
+        (b"\x7fELF\x00\x01\x02", "not a text file"),
+        (b"http://a.test/\n\xff\xfe\xfa", "not a text file"),
+        (b"ftp://a.test/\nnonsense\n", "holds no http or https URL"),
+    ],
+)
+def test_seeds_that_are_none(tmp_path: Path, content: bytes, word: str) -> None:
+    (tmp_path / "seeds.txt").write_bytes(content)
+    refused(crawler(tmp_path / "seeds.txt", "--job", tmp_path / "job"), word)
+    assert not (tmp_path / "job").exists()
+
+
+def test_seeds_that_are_missing_or_a_directory(tmp_path: Path) -> None:
+    refused(crawler(tmp_path / "none.txt", "--job", tmp_path / "job"), "none.txt", "does not exist")
+    refused(crawler(tmp_path, "--job", tmp_path / "job"), "is a directory")
+    assert not (tmp_path / "job").exists()
+
+
+def test_a_line_that_is_no_url_is_skipped_counted_and_shown(tmp_path: Path) -> None:
+    with Site({"/": "page"}) as site:
+        (tmp_path / "seeds.txt").write_text(f"not a url\n{site.url('/')}\nhttp://[::bad/\n")
+        ran = crawler(
+            tmp_path / "seeds.txt", "--job", tmp_path / "job", "--allow-private", "--dashboard", "0", "--delay", "0"
+        )
+        assert ran.code == 0, ran.err
+        assert ran.err.count("seed skipped: ") == 2
+        assert "not a url" in ran.err
+
+
+def test_near_misses_are_answered_with_the_nearest_command() -> None:
+    refused(crawler("stat", "somewhere"), "'stat'", "'stats'")
+    refused(crawler("verfy", "somewhere"), "'verify'")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[fetch]\nuser_agnet = 'x'", ("fetch.user_agnet", "user_agent")),
+        ("[fetsh]\nuser_agent = 'x'", ("[fetsh]", "fetch")),
+        ("[seen]\nfpp = 2", ("seen.fpp", "between 0 and 1")),
+        ("[crawl]\nconcurrency = 'many'", ("crawl.concurrency", "whole number")),
+        ("[crawl]\nconcurrency = true", ("crawl.concurrency", "whole number")),
+        ("[crawl]\nscope = 'hosts'", ("'hosts'", "'host'")),
+        ("[politeness]\ndelay = nan", ("politeness.delay", "finite")),
+        ("[canonical]\nrules = ['sort-quary']", ("sort",)),
+        ("[output]\nformats = []", ("output.formats", "jsonl")),
+        ("not toml", ("quick.toml",)),
+        ("[dashboard]\nlisten = '0.0.0.0:8080'", ("dashboard.token",)),
+    ],
+)
+def test_configuration_that_cannot_be_meant(tmp_path: Path, start: Path, text: str, words: tuple[str, ...]) -> None:
+    (tmp_path / "quick.toml").write_text(text)
+    refused(crawler(start, "--config", tmp_path / "quick.toml", "--job", tmp_path / "job"), *words)
+    assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--max-pages", "-1"),
+        ("--fpp", "0"),
+        ("--capacity", "0"),
+        ("--concurrency", "0"),
+        ("--per-host", "100"),
+        ("--rate", "0"),
+        ("--seen", "blooom"),
+        ("--dashboard", "somewhere"),
+        ("--config", "/does/not/exist.toml"),
+        ("--no-such-flag",),
+        ("--user-agent", "two\nlines"),
+    ],
+)
+def test_flags_that_cannot_be_meant(tmp_path: Path, start: Path, words: tuple[str, ...]) -> None:
+    refused(crawler(start, "--job", tmp_path / "job", *words))
+    assert not (tmp_path / "job").exists()
+
+
+def test_a_port_in_use_changes_nothing(tmp_path: Path, start: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused(crawler(start, "--job", tmp_path / "job", "--dashboard", str(port)), str(port), "in use")
+    assert not (tmp_path / "job").exists()
+
+
+def test_a_job_of_another_format_version(tmp_path: Path, start: Path) -> None:
+    job = tmp_path / "job"
+    assert crawler(start, "--job", job, "--allow-private", "--ignore-robots", "--max-time", "0.1").code in (1, 3)
+    identity = job / "job.json"
+    identity.write_bytes(identity.read_bytes().replace(b"crawler-job 1 ", b"crawler-job 99 ", 1))
+    before = snapshot(job)
+    for command in ((start, "--job", job), ("stats", job), ("verify", job), ("explain", job, "http://a.test/")):
+        refused(crawler(*command), "version 99", "version 1")
+    assert snapshot(job) == before
+
+
+def test_a_damaged_identity(tmp_path: Path, start: Path) -> None:
+    job = tmp_path / "job"
+    crawler(start, "--job", job, "--allow-private", "--ignore-robots", "--max-time", "0.1")
+    identity = job / "job.json"
+    data = bytearray(identity.read_bytes())
+    data[-5] ^= 1
+    identity.write_bytes(data)
+    refused(crawler(start, "--job", job), "job.json", "checksum")
+
+
+def test_a_directory_that_holds_something_else(tmp_path: Path, start: Path) -> None:
+    job = tmp_path / "job"
+    job.mkdir()
+    (job / "pages.jsonl").write_text("{}\n")
+    refused(crawler(start, "--job", job), "job.json")
+    assert (job / "pages.jsonl").read_text() == "{}\n"
+
+
+def test_a_job_that_is_in_use(tmp_path: Path) -> None:
+    with Site(tree(300), latency=0.05) as site:
+        (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
+        job = tmp_path / "job"
+        words = (tmp_path / "seeds.txt", "--job", job, "--allow-private", "--delay", "0")
+        with running(*words, "--quiet") as first:
+            wait_until(lambda: len(site.asked) > 3, "the first is under way")
+            refused(crawler(*words), "in use", str(first.pid))
+            live = json.loads(crawler("stats", job, "--json").out)
+            assert live["state"] in ("running", "stopped")
+            assert live["urls_admitted"] == live["urls_pending"] + live["urls_in_flight"] + live["pages_fetched"]
+            explained = crawler("explain", job, site.url("/page/7")).out
+            assert "pending: number" in explained or "done: fetched" in explained
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+        assert crawler(*words, "--quiet", "--max-pages", "10").code == 3, "a lock that was left behind is no obstacle"
+
+
+def test_a_job_where_a_file_stands(tmp_path: Path, start: Path) -> None:
+    refused(crawler(start, "--job", start), str(start))
+    refused(crawler(start, "--job", Path("/proc/nowhere")), "/proc/nowhere")
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "named"),
+    [("--fpp", "0.01", "seen.fpp"), ("--capacity", "500", "seen.capacity")],
+)
+def test_what_shaped_the_job_cannot_change(tmp_path: Path, start: Path, flag: str, value: str, named: str) -> None:
+    job = tmp_path / "job"
+    crawler(start, "--job", job, "--allow-private", "--ignore-robots", "--max-time", "0.1", "--fpp", "0.002")
+    refused(crawler(start, "--job", job, flag, value), named, value)
+    same = crawler(start, "--job", job, "--fpp", "2e-3", "--allow-private", "--ignore-robots", "--max-time", "0.1")
+    assert same.code in (1, 3)
+    unsaid = crawler(start, "--job", job, "--allow-private", "--ignore-robots", "--max-time", "0.1")
+    assert unsaid.code in (1, 3), "a setting that is not given is the job's"
+
+
+@pytest.mark.parametrize("command", ["stats", "verify"])
+def test_looking_where_there_is_no_job(tmp_path: Path, command: str) -> None:
+    refused(crawler(command, tmp_path), "holds no crawl")
+    refused(crawler(command, tmp_path / "none"), "holds no crawl")
+
+
+def snapshot(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}

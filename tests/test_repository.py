@@ -1,0 +1,113 @@
+"""What holds for the repository as a whole."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from crawler.cli.options import _FLAGS
+from crawler.settings import Settings, as_tables, settings_from
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "crawler"
+
+# Low to high: a module imports only from lower lines, or from its own package.
+LAYERS: list[set[str]] = [
+    {"urls", "settings", "clock"},
+    {"filters", "robots"},
+    {"links", "scope", "frontier"},
+    {"records"},
+    {"store", "checkpoint", "output", "fetch", "metrics"},
+    {"dashboard", "progress"},
+    {"crawl"},
+    {"demo"},
+    {"cli"},
+    {"__main__"},
+]
+PURE = {"urls", "filters", "robots", "settings", "links", "scope", "frontier", "records"}
+# What would let a pure module touch the world.
+WORLD = {"asyncio", "socket", "time", "threading", "subprocess", "aiohttp", "pathlib", "os", "random", "rocksdict"}
+
+
+def layer(part: str) -> int:
+    for number, parts in enumerate(LAYERS):
+        if part in parts:
+            return number
+    raise AssertionError(f"crawler.{part} has no place in the layers: give it one")
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.add(node.module or "")
+    return found
+
+
+def part_of(path: Path) -> str:
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path: Path) -> None:
+    mine = part_of(path)
+    if mine == "__init__":
+        assert not any(name.startswith("crawler") for name in imports(path))
+        return
+    for name in imports(path):
+        words = name.split(".")
+        if words[0] == "crawler" and len(words) > 1 and words[1] != mine:
+            assert layer(words[1]) < layer(mine), f"{path.relative_to(ROOT)} imports {name}, which stands above it"
+
+
+@pytest.mark.parametrize("part", sorted(PURE))
+def test_the_core_knows_no_socket_file_or_clock(part: str) -> None:
+    for path in modules():
+        if part_of(path) == part:
+            touched = {name.split(".")[0] for name in imports(path)} & WORLD
+            assert not touched, f"{path.relative_to(ROOT)} imports {touched}"
+
+
+def test_files_are_short() -> None:
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in modules()}
+    assert not {name: length for name, length in lengths.items() if length > 450}
+
+
+def default_text() -> str:
+    return (ROOT / "config" / "default.toml").read_text("utf-8")
+
+
+def test_the_default_configuration_is_the_defaults() -> None:
+    tables = tomllib.loads(default_text())
+    assert as_tables(settings_from(tables)) == as_tables(Settings())
+
+
+def test_every_setting_stands_in_the_default_configuration_with_its_reason() -> None:
+    with_examples = tomllib.loads(default_text().replace("#: ", ""))
+    known = {(table, key) for table, values in as_tables(Settings()).items() for key in values}
+    listed = {(table, key) for table, values in with_examples.items() for key in values}
+    assert listed == known
+    settings_from(with_examples)
+    lines = default_text().splitlines()
+    for before, line in itertools.pairwise(lines):
+        if re.match(r"(#: )?[a-z_]+ = ", line):
+            assert before.startswith("# "), f"no reason given for: {line}"
+
+
+def test_flags_name_settings() -> None:
+    tables = as_tables(Settings())
+    for flag, (table, key, _) in _FLAGS.items():
+        assert key in tables[table], flag

@@ -271,18 +271,6 @@ async def test_names_are_found() -> None:
         "http://127.0.0.1/ HTTP/1.1\r\nA: b",
         "http://[::1/",
     ],
-        "http://127.0.0.1:99999/",
-        "http:///x",
-        "ftp://127.0.0.1/",
-        "http://1.2.3/",
-        "nonsense",
-        "",
-        "//127.0.0.1/",
-        "http://ß/",
-        "http://�/",
-        "http://127.0.0.1/ HTTP/1.1\r\nA: b",
-        "http://[::1/",
-    ],
 )
 async def test_bad_urls(href: str) -> None:
     failure = await fail(href)

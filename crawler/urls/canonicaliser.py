@@ -60,10 +60,10 @@ class Canonicaliser:
         return resolved if isinstance(resolved, Rejected) else Canonical(resolved, self._key(resolved))
 
     def outlinks(self, base: str, hrefs: Iterable[str]) -> tuple[list[Canonical], int]:
-        """The URLs a page links to, each key once: (those fetchable in page order, how many texts were
-        rejected).
+        """(The URLs a page links to, each key once, first spelling first; how many links were rejected).
 
-        ``base`` is the page's URL, or what its first ``base`` element says. Equal texts count once.
+        ``base`` is the page's URL, or what its first ``base`` element says. Links that differ in nothing but
+        the fragment count once.
         """
         base = scalar_values(base)
         own = parse(base)
@@ -114,7 +114,7 @@ def _ask(link: str, base: str) -> str | Rejected:
     """The parser's href of a link cut at its fragment, for a base that is a scalar-value string."""
     if foreign_scheme(link):
         return NOT_HTTP
-    if link[-1:] in clean.TRIMMED:
+    if link[-1:] in TRIMMED:
         link += "#"
     href = parse(scalar_values(link), base)
     return href if isinstance(href, Rejected) else drop_fragment(href)

@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from crawler.urls.whatwg import TRIMMED
+
 # What path and query both take without encoding (URL Standard, 1.3), less a few rare characters.
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$&()*+,;=:@/?"
 _PLAIN_CLASS = r"[A-Za-z0-9\-._~!$&()*+,;=:@/?]*+"
@@ -33,9 +35,6 @@ root = re.compile(
 
 #: Stands for a slash and a dot where it is told what is odd about a link.
 DOT_SEGMENT = b"\0"
-
-#: What the parser trims from both ends: C0 controls and space.
-TRIMMED = "".join(map(chr, range(0x21)))
 
 _VISIBLE = bytes(range(0x21, 0x100))
 

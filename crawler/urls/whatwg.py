@@ -26,8 +26,9 @@ RELATIVE = Rejected("relative URL without a base")
 BAD_BASE = Rejected("invalid base URL")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
-# C0 control or space, what the parser trims from both ends, and what it removes everywhere.
-_TRIMMED = "".join(map(chr, range(0x21)))
+#: What the parser trims from both ends: C0 controls and space.
+TRIMMED = "".join(map(chr, range(0x21)))
+# What it removes everywhere.
 _REMOVED = re.compile(r"[\t\n\r]")
 _HOSTLESS = re.compile(r"https?:[/\\]*+(?:[^/\\?#]*@)?(?::[0-9]*)?(?:[/\\?#]|\Z)", re.IGNORECASE)
 
@@ -77,7 +78,7 @@ def resolve(text: str, base: str | None = None) -> str | Rejected:
 def _reason(text: str, base: str | None) -> Rejected:
     if base is not None and isinstance(parse(base), Rejected) and not _parses(base):
         return BAD_BASE
-    text = _REMOVED.sub("", text.strip(_TRIMMED))
+    text = _REMOVED.sub("", text.strip(TRIMMED))
     if foreign_scheme(text):
         return NOT_HTTP
     if _SCHEME.match(text) is None and base is None:

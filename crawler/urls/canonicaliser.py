@@ -18,6 +18,7 @@ from crawler.urls.rules import chosen, settle
 from crawler.urls.steps import STEPS, identity
 from crawler.urls.whatwg import (
     NOT_HTTP,
+    TRIMMED,
     Rejected,
     drop_fragment,
     foreign_scheme,

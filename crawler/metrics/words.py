@@ -35,7 +35,8 @@ def trust(stats: Mapping[str, Any]) -> str:
     if expected >= 0.95:
         text = f"Of {count(new)} new URLs about {count(expected)} were taken for seen and skipped by mistake."
     else:
-        text = f"Of {count(new)} new URLs probably none was skipped by mistake ({probability(expected)} are expected)."
+        few = probability(expected) if expected >= 0.001 else "fewer than 0.001"
+        text = f"Of {count(new)} new URLs probably none was skipped by mistake ({few} expected)."
     estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
     if estimated is not None and target is not None and estimated > target:
         text += f" The filter is worse than asked for: {probability(estimated)}, not {probability(target)}."

@@ -180,6 +180,21 @@ async def test_numbers_move_and_the_charts_with_them(browser: Chrome) -> None:
         await until(browser, lambda: browser.execute_script(path).count("L") >= 3)
 
 
+async def test_axes_tell_zero_from_small_and_count_in_whole_urls(browser: Chrome) -> None:
+    seen = statistics()["seen"] | {"fpp_estimated": 0.0, "fpp_measured": None}
+    async with shown(Crawl(seen=seen, urls_in_flight=1)) as (_, url):
+        await open_page(browser, url)
+
+        def labels(chart: str) -> list[str]:
+            script = "return [...document.querySelectorAll(arguments[0])].map(node => node.textContent)"
+            return list(browser.execute_script(script, f"#{chart} > svg text[dominant-baseline]"))
+
+        assert await asyncio.to_thread(labels, "chart-fpp") == ["≤ 1e-10", "1e-8", "1e-6", "0.0001", "0.01"]
+        assert await asyncio.to_thread(labels, "chart-flight") == ["0", "1"]
+        legend = await asyncio.to_thread(lambda: browser.find_element(By.CSS_SELECTOR, "#chart-fpp .legend").text)
+        assert legend.split() == ["estimated", "0", "target", "0.001", "bound", "0.0008"]
+
+
 async def test_what_does_not_exist_is_a_dash(browser: Chrome) -> None:
     async with shown(Crawl(seen=None, checkpoint=None, links_found=None)) as (_, url):
         await open_page(browser, url)
@@ -249,7 +264,8 @@ async def test_the_page_fits_every_screen_in_both_themes(browser: Chrome, width:
                 """const root = document.documentElement;
                 const outside = [...document.querySelectorAll('section, figure, dd, .chart text')].filter(node => {
                     const box = node.getBoundingClientRect();
-                    return !node.closest('.scroll') && (box.left < 0 || box.right > innerWidth + 1);
+                    const frame = node.closest('svg')?.getBoundingClientRect() ?? {left: 0, right: innerWidth};
+                    return !node.closest('.scroll') && (box.left < frame.left - 1 || box.right > frame.right + 1);
                 });
                 const light = color => Math.max(...color.match(/\\d+/g).map(Number).slice(0, 3));
                 const style = getComputedStyle(document.body);
@@ -258,7 +274,9 @@ async def test_the_page_fits_every_screen_in_both_themes(browser: Chrome, width:
             )
         )
 
-    async with shown(Crawl()) as (_, url):
+    # As large as numbers get, and an axis whose label is the longest.
+    seen = statistics()["seen"] | {"fpp_estimated": 0.0, "count_estimated": 10**9}
+    async with shown(Crawl(seen=seen, urls_pending=10**9, links_found=10**11, urls_admitted=10**9)) as (_, url):
         await open_page(browser, url)
         await asyncio.to_thread(look)
         await until(browser, lambda: browser.execute_script("return innerWidth") == width)

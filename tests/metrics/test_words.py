@@ -37,8 +37,10 @@ def test_trust_says_how_many_were_skipped_of_how_many() -> None:
 
 
 def test_trust_says_when_probably_none_was() -> None:
-    stats = statistics(urls_admitted=9_000, seen=seen(expected_urls_skipped=0.0004))
-    assert trust(stats) == "Of 9,000 new URLs probably none was skipped by mistake (0.0004 are expected)."
+    stats = statistics(urls_admitted=9_000, seen=seen(expected_urls_skipped=0.04))
+    assert trust(stats) == "Of 9,000 new URLs probably none was skipped by mistake (0.04 expected)."
+    stats = statistics(urls_admitted=9_000, seen=seen(expected_urls_skipped=3e-23))
+    assert trust(stats) == "Of 9,000 new URLs probably none was skipped by mistake (fewer than 0.001 expected)."
 
 
 def test_trust_warns_when_the_target_is_missed() -> None:

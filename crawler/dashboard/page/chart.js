@@ -19,27 +19,30 @@ function nice(value) {
   return [1, 2, 5, 10].find((step) => step * power >= value * 0.999) * power;
 }
 
-function linearScale(values) {
-  const step = nice(Math.max(...values, 1) / 4);
+function linearScale(values, counted) {
+  const least = counted ? 1 : 0.1; // there is no half URL
+  const step = Math.max(nice(Math.max(...values, least) / 4), least);
   const top = step * Math.max(1, Math.ceil(Math.max(...values, 0) / step));
   const ticks = [];
   for (let index = 0; index * step <= top * 1.001; index += 1) ticks.push(index * step);
   return { ticks, place: (value) => value / top, label: (value, format) => (Number.isInteger(value) ? compact : format)(value) };
 }
 
-// Values below the lowest decade shown, zero among them, lie on the bottom line, which says so.
+// Values below the lowest decade shown, zero among them, lie on the bottom line, which says so; it is kept well
+// below the values that can be told apart.
 function logScale(values) {
   const positive = values.filter((value) => value > 0);
   const high = Math.ceil(Math.log10(Math.max(...positive, 1e-12)) + 1e-9);
   const lowest = Math.floor(Math.log10(Math.min(...positive, 10 ** (high - 1))));
   const clipped = lowest < high - DECADES || positive.length < values.length;
-  const low = Math.max(lowest, high - DECADES);
+  const low = clipped ? high - DECADES : lowest;
   const step = Math.ceil((high - low) / 4);
   const ticks = [];
   for (let power = high; power > low; power -= step) ticks.unshift(10 ** power);
   ticks.unshift(10 ** low);
   const place = (value) => Math.max(0, (Math.log10(Math.max(value, 1e-300)) - low) / (high - low));
-  return { ticks, place, label: (value, format) => (clipped && value === ticks[0] ? "≤ " : "") + format(value) };
+  const write = (value) => (value < 0.0001 ? value.toExponential(0) : String(Number(value.toPrecision(1))));
+  return { ticks, place, label: (value) => (clipped && value === ticks[0] ? "≤ " : "") + write(value) };
 }
 
 const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
@@ -54,10 +57,11 @@ function timeTicks(start, end, most) {
 
 export class Chart {
   // lines: [{ key, label, colour }]; keys name series of the data handed to `draw`.
-  constructor(figure, { lines, format, log = false }) {
+  constructor(figure, { lines, format, log = false, counted = false }) {
     this.lines = lines;
     this.format = format;
     this.log = log;
+    this.counted = counted;
     this.name = figure.querySelector("figcaption").textContent;
     this.readings = new Map();
     const legend = document.createElement("ul");
@@ -90,7 +94,7 @@ export class Chart {
     const times = this.data?.t ?? [];
     if (!width || !times.length) return;
     const values = this.lines.flatMap(({ key }) => this.data[key].filter((value) => value !== null));
-    const scale = this.log ? logScale(values) : linearScale(values);
+    const scale = this.log ? logScale(values) : linearScale(values, this.counted);
     const [start, end] = [times[0], Math.max(times.at(-1), times[0] + 10)];
     const size = parseFloat(getComputedStyle(document.documentElement).fontSize);
     const [left, right, top, bottom] = ["left", "right", "top", "bottom"].map((side) => MARGIN[side] * size);

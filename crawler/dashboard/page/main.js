@@ -32,10 +32,12 @@ const charts = [
     ],
   }),
   new Chart(find("chart-pending"), {
+    counted: true,
     format: format.count,
     lines: [{ key: "pending", label: "pending", colour: "blue" }],
   }),
   new Chart(find("chart-flight"), {
+    counted: true,
     format: format.count,
     lines: [{ key: "in_flight", label: "in flight", colour: "blue" }],
   }),

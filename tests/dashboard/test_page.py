@@ -106,6 +106,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
                             .map(node => [node.dataset.show, node.textContent])),
                         slices: [...document.querySelectorAll('#slices tr')].map(row => row.innerText.split(/\\t+/)),
                         status: [...document.querySelectorAll('#status tr')].map(row => row.innerText.split(/\\s+/)),
+                        beyond: document.querySelector('#beyond').textContent,
                         trust: document.querySelector('#trust').textContent,
                         title: document.title,
                     }"""
@@ -135,13 +136,14 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "hosts": "7",
         "hosts_pending": "5",
         "seen.kind": "scalable",
-        "seen.count_estimated": "12,345",
+        "seen.count": "12,345",
         "seen.bytes": "50.0 KiB",
         "seen.bits_per_url": "33.2",
         "pages_redirected": "150",
         "urls_excluded": "50",
         "pages_failed": "81",
         "retries": "9",
+        "throttled": "5",
         "bytes_fetched": "352.9 MiB",
         "links_found": "400,000",
         "links_off_scope": "30,000",
@@ -153,6 +155,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "checkpoint.seconds": "200 ms",
         "checkpoint.bytes": "50.1 KiB",
     }
+    assert page["beyond"] == "43"
     assert page["slices"] == [
         ["1", "8,000 of 8,000", "48.8%", "12", "0.00019", "0.0002"],
         ["2", "4,345 of 16,000", "17.0%", "13", "1.0e-10", "0.00016"],
@@ -275,7 +278,7 @@ async def test_the_page_fits_every_screen_in_both_themes(browser: Chrome, width:
         )
 
     # As large as numbers get, and an axis whose label is the longest.
-    seen = statistics()["seen"] | {"fpp_estimated": 0.0, "count_estimated": 10**9}
+    seen = statistics()["seen"] | {"fpp_estimated": 0.0, "count": 10**9}
     async with shown(Crawl(seen=seen, urls_pending=10**9, links_found=10**11, urls_admitted=10**9)) as (_, url):
         await open_page(browser, url)
         await asyncio.to_thread(look)

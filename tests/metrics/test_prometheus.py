@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from crawler.checkpoint import Manifest
+from crawler.crawl.stats import assemble
+from crawler.filters import MeasuredFpp, SeenStatistics, SliceStatistics
 from crawler.metrics import METRICS, prometheus_text
+from crawler.records import Counters
 from tests.metrics.samples import statistics
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -72,3 +76,21 @@ def test_every_metric_is_documented_as_it_is() -> None:
     documented = {(name, label or None, kind) for name, label, kind, _ in rows}
     assert documented == {(metric.name, metric.label, metric.kind) for metric in METRICS}
     assert all(meaning.strip() for *_, meaning in rows)
+
+
+def test_no_number_of_a_crawl_is_left_out() -> None:
+    class Seen:
+        def statistics(self) -> dict[str, None]:
+            return dict.fromkeys(SeenStatistics.__annotations__)
+
+    manifest = Manifest(1, 0, 0.0, 0.0, 0, {}, ())
+    seen: Any = Seen()
+    stats = assemble(
+        Counters(), seen, manifest, now=1.0, state="ended", in_flight=0, hosts_pending=0, elapsed=1.0, seeds_rejected=0
+    )
+    nested = {(part, key) for part in ("seen", "checkpoint") for key in stats[part]}
+    nested |= {("seen", "fpp_measured", key) for key in MeasuredFpp.__annotations__}
+    nested -= {("seen", "kind"), ("seen", "fpp_measured")}
+    numbers = {(key,) for key in stats if key not in ("seen", "checkpoint")} | nested
+    assert numbers == {metric.path for metric in METRICS}
+    assert {metric.field for metric in METRICS if metric.field} == SliceStatistics.__annotations__.keys()

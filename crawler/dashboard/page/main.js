@@ -132,6 +132,8 @@ function show({ stats, point, trust }) {
   }
   const met = (stats.urls_duplicate ?? 0) + (stats.urls_admitted ?? 0);
   find("duplicates").textContent = format.percent(met ? stats.urls_duplicate / met : null);
+  const beyond = [stats.links_too_deep, stats.links_too_long].filter((number) => number != null);
+  find("beyond").textContent = format.count(beyond.length ? beyond.reduce((sum, number) => sum + number) : null);
   find("measured").hidden = at(stats, "seen.fpp_measured") === null;
   find("trust").textContent = trust;
   const [estimated, target] = [at(stats, "seen.fpp_estimated"), at(stats, "seen.fpp_target")];

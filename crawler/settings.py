@@ -258,8 +258,8 @@ def _checked(table: str, key: str, value: Any, hint: Any, source: str) -> Any:
                 raise SettingsError(f"{name}: unknown {item!r}{nearest(item, _CHOICES[place])}; known: {known}")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         _check_number(place, name, value)
-    if place in _TEXT_LINES and not str(value).isprintable():
-        raise SettingsError(f"{name} must be one line of printable text, not {value!r}")
+    if place in _TEXT_LINES and not (str(value).isprintable() and str(value).isascii()):
+        raise SettingsError(f"{name} must be one line of printable ASCII, not {value!r}: it is sent as a header")
     return value
 
 

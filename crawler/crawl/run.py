@@ -7,8 +7,9 @@ import contextlib
 import json
 import logging
 import os
+import resource
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -50,6 +51,7 @@ async def run_crawl(directory: Path, settings: Settings, seeds: AsyncIterator[li
 
     Raises what ``Job`` raises when the job cannot be opened, OSError when the dashboard's port is taken or the disk
     fails, and any bug: the state is then checkpointed as far as it is whole, and the job can be run again."""
+    _allow_files(settings.crawl.concurrency)
     clock = SteadyClock()
     crawl: Crawl | None = None
 
@@ -105,8 +107,18 @@ async def _guarded(
             os.unlink(job.directory / LIVE)
 
 
+def _allow_files(concurrency: int) -> None:
+    """Raise the soft limit on open files to what connections and RocksDB may need, as far as the hard one allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 8 * concurrency + 4_096
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+        )
+
+
 @contextlib.contextmanager
-def _signals(crawl: Crawl) -> Any:
+def _signals(crawl: Crawl) -> Iterator[None]:
     """The first SIGINT or SIGTERM stops in order; a second SIGINT leaves at once, the journal stands for the rest."""
 
     def interrupted() -> None:

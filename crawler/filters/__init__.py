@@ -1,33 +1,45 @@
 """Membership filters: which of these URLs were seen before?
 
-A *seen-set* is asked for every outlink of every page, so it is the part that decides how many URLs a crawl
-can know. Kept exactly, a URL costs about a hundred bytes; kept in a Bloom filter, two to four, at the price
-that now and then a new URL is taken for a known one and silently skipped. The filters here say how often:
-before they are built, while they fill, and how many URLs it has cost so far.
+A *seen-set* is asked for every outlink of every page, so it decides how many URLs a crawl can know. Kept
+exactly, a URL costs about a hundred bytes; kept in a Bloom filter, two to four, at the price that now and
+then a new URL is taken for a known one and silently skipped. The filters here say how often: before they are
+built, while they fill, and how many URLs it has cost so far.
 
 From low to high:
 
     digests    key -> the 128 bits that stand for it, hashed once
     storage    the memory of the bits
-    model      how often a filter is wrong, computed
-    blocked    one fixed filter whose keys keep to one or two blocks
-    scalable   a chain of them for a number of keys that nobody knows beforehand
+    model      how often a blocked filter is wrong, computed
     protocol   what every kind of seen-set offers
     format     one stored piece of a seen-set
+    batch      digests prepared for all slices that are asked
+    slices     what a chain asks of one fixed filter
+    blocked, classic, counting, cuckoo, table
+               fixed filters
+    sample     the false-positive rate as it really was
+    link, chain
+               slices that together are a seen-set
+    scalable, bloom, growing
+               the kinds
+    kinds      the kinds by name, and seen-sets in files
+    advisor    when a filter will be full, and what it will cost
 
 Nothing here opens a file, reads a clock or knows asyncio.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from crawler.filters.bloom import Bitmap, BloomFilter
+from crawler.filters.chain import ForgettingChain
 from crawler.filters.digests import DIGEST_BYTES, digest_keys, digest_lines
 from crawler.filters.format import FormatError, SegmentSum, read_segment, write_segment
+from crawler.filters.growing import CountingFilter, CuckooFilter, DigestTable
+from crawler.filters.kinds import KINDS, load_seen, make_seen, read_seen, write_seen
 from crawler.filters.protocol import (
     JSON,
+    AbsentKeyError,
     FilterError,
+    FullError,
     MeasuredFpp,
     SeenSet,
     SeenSnapshot,
@@ -36,13 +48,21 @@ from crawler.filters.protocol import (
     SliceStatistics,
 )
 from crawler.filters.scalable import ScalableBloomFilter
-from crawler.settings import SeenSettings
 
 __all__ = [
     "DIGEST_BYTES",
     "JSON",
+    "KINDS",
+    "AbsentKeyError",
+    "Bitmap",
+    "BloomFilter",
+    "CountingFilter",
+    "CuckooFilter",
+    "DigestTable",
     "FilterError",
+    "ForgettingChain",
     "FormatError",
+    "FullError",
     "MeasuredFpp",
     "ScalableBloomFilter",
     "SeenSet",
@@ -55,30 +75,8 @@ __all__ = [
     "digest_lines",
     "load_seen",
     "make_seen",
+    "read_seen",
     "read_segment",
+    "write_seen",
     "write_segment",
 ]
-
-
-def make_seen(settings: SeenSettings) -> SeenSet:
-    """An empty seen-set of the kind asked for.
-
-    Raises ``FilterError`` when there is no such kind, or none with these parameters.
-    """
-    if settings.kind == ScalableBloomFilter.kind:
-        return ScalableBloomFilter(
-            settings.fpp, settings.capacity, growth=settings.growth, tightening=settings.tightening
-        )
-    raise FilterError(f"there is no seen-set of kind {settings.kind}")
-
-
-def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> SeenSet:
-    """The seen-set of a snapshot: its state, and its segments' stored buffers by name.
-
-    Restoring the keys that were new since (``restore``, in their order) then gives the seen-set as it was.
-    Raises ``FilterError`` when the parts do not fit together.
-    """
-    kind = state["parameters"]["kind"]
-    if kind == ScalableBloomFilter.kind:
-        return ScalableBloomFilter.from_snapshot(state, segments)
-    raise FilterError(f"there is no seen-set of kind {kind}")

@@ -27,73 +27,28 @@ answers.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Sequence
-from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
 
+from crawler.filters.batch import MASK32, MASK_INTS, MULTIPLIER, Batch, Indices, Words, halves_of
 from crawler.filters.model import BlockShape, best_shape, load_for
+from crawler.filters.protocol import JSON
 from crawler.filters.storage import zeroed_words
 
 Bools = npt.NDArray[np.bool_]
-Indices = npt.NDArray[np.intp]
-Words = npt.NDArray[np.uint64]
 PlainSlice = tuple["memoryview[int]", int, int, list[int]]  # words, blocks a region, where region 1 begins, masks
 
-_MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, odd
-_MASK32 = 2**32 - 1
 _SHIFT = np.uint64(32)
-_LANE = np.uint16(0xFFF)
 _ALL_EIGHT = np.uint64(0x0101010101010101)
-
-_values = np.arange(4096, dtype=np.uint64)
-_first = np.uint64(1) << (_values & np.uint64(63))
-_MASKS = {8: _first, 16: _first | np.uint64(1) << (_values >> np.uint64(6))}
-_MASK_INTS: dict[int, list[int]] = {hashes: table.tolist() for hashes, table in _MASKS.items()}
-
-halves_of = struct.Struct("<QQ").unpack_from
 
 LAYOUTS = {1: "blocked", 2: "paired"}
 
 _SAMPLE_BLOCKS = 16_384
 _FEW_TO_PUT = 10  # keys; below, plain loops are faster than numpy's calls
-
-
-class Batch:
-    """The digests of some keys, cut up once for all slices that are asked."""
-
-    def __init__(self, halves: Words) -> None:
-        """``halves`` has shape (n, 2), as ``digest_words`` gives it."""
-        self.halves = halves
-        self._masks: dict[int, Words] = {}
-
-    def __len__(self) -> int:
-        return len(self.halves)
-
-    @cached_property
-    def fractions(self) -> Words:
-        """Shape (n, 2): a and b."""
-        mixed = self.halves[:, 0] ^ self.halves[:, 1]
-        mixed *= np.uint64(_MULTIPLIER)
-        parts = mixed.view("<u4").reshape(-1, 2)
-        return parts[:, ::-1].astype(np.uint64)
-
-    def masks(self, hashes: int) -> Words:
-        """Shape (n, 8): what each key sets in its eight words."""
-        found = self._masks.get(hashes)
-        if found is None:
-            lanes = self.halves.view("<u2") & _LANE
-            found = self._masks[hashes] = _MASKS[hashes].take(lanes)
-        return found
-
-    def at(self, positions: Indices) -> Batch:
-        """Only the keys at ``positions``."""
-        part = Batch(self.halves.take(positions, axis=0))
-        part.fractions = self.fractions.take(positions, axis=0)
-        part._masks = {hashes: masks.take(positions, axis=0) for hashes, masks in self._masks.items()}
-        return part
 
 
 class BlockedSlice:
@@ -121,14 +76,17 @@ class BlockedSlice:
 
     @classmethod
     def sized(cls, capacity: int, fpp: float, *, blocks: int) -> BlockedSlice:
-        """The smallest slice that stays within ``fpp`` while it holds up to ``capacity`` keys."""
+        """The smallest slice that stays within ``fpp`` while up to ``capacity`` keys are found new.
+
+        Up to capacity / (1 - fpp) keys are asked for that; those skipped find their bits set, as if they were in.
+        """
         shape = best_shape(blocks, fpp)
-        return cls(shape, max(1, math.ceil(capacity / load_for(shape, fpp))))
+        return cls(shape, max(1, math.ceil(capacity / (1 - fpp) / load_for(shape, fpp))))
 
     @property
     def plain(self) -> PlainSlice:
         """What ``lookup`` needs of this slice."""
-        return self._flat, self.blocks_per_region, self._far, _MASK_INTS[self.shape.hashes]
+        return self._flat, self.blocks_per_region, self._far, MASK_INTS[self.shape.hashes]
 
     @property
     def layout(self) -> str:
@@ -174,9 +132,9 @@ class BlockedSlice:
 
     def put_one(self, h1: int, h2: int) -> None:
         """The same for one key, the halves of its digest, without numpy."""
-        z = (h1 ^ h2) * _MULTIPLIER
-        a, b = z >> 32 & _MASK32, z & _MASK32
-        words, blocks, table = self._flat, self.blocks_per_region, _MASK_INTS[self.shape.hashes]
+        z = (h1 ^ h2) * MULTIPLIER
+        a, b = z >> 32 & MASK32, z & MASK32
+        words, blocks, table = self._flat, self.blocks_per_region, MASK_INTS[self.shape.hashes]
         if self._far:
             i = (a * blocks >> 32) * 4
             j = (b * blocks >> 32) * 4 + self._far
@@ -191,6 +149,14 @@ class BlockedSlice:
         words[j + 1] |= table[h2 >> 16 & 0xFFF]
         words[j + 2] |= table[h2 >> 32 & 0xFFF]
         words[j + 3] |= table[h2 >> 48 & 0xFFF]
+
+    def holds_one(self, digests: bytes, offset: int) -> bool:
+        """The same as ``holds`` for the one digest at ``offset``, without numpy."""
+        return lookup([self.plain], digests, offset)
+
+    def geometry(self) -> dict[str, JSON]:
+        """With ``words``, enough to make the same slice again."""
+        return {"layout": self.layout, "hashes": self.hashes, "blocks_per_region": self.blocks_per_region}
 
     def sample(self) -> list[Words]:
         """The first blocks of each region, of shape (blocks, words): at most a mebibyte in all.
@@ -223,18 +189,37 @@ class BlockedSlice:
         return self.shape.load_from_fill(self.fill()) * self.blocks_per_region
 
 
-class Stack:
-    """Slices of one shape, asked together: what a chain holds if any of them holds it."""
+class BlockedStack:
+    """Blocked slices asked together, which suits small batches."""
 
     def __init__(self, slices: Sequence[BlockedSlice]) -> None:
         """``slices``, at least one, in the order in which they are asked one by one."""
+        self._plain = [part.plain for part in slices]
+        self._alike = [_Alike(list(alike)) for _, alike in groupby(slices, attrgetter("shape"))]
+
+    def holds(self, batch: Batch) -> Bools:
+        """For each key of the batch: does any slice hold it?"""
+        first, *others = self._alike
+        found = first.holds(batch)
+        for alike in others:
+            found |= alike.holds(batch)
+        return found
+
+    def holds_one(self, digests: bytes, offset: int) -> bool:
+        """The same for the one digest at ``offset``, without numpy."""
+        return lookup(self._plain, digests, offset)
+
+
+class _Alike:
+    """Slices of one shape: their blocks are found by one calculation and compared by another."""
+
+    def __init__(self, slices: Sequence[BlockedSlice]) -> None:
         self.slices = slices
         self.shape = slices[0].shape
         self._scales = np.array([part.blocks_per_region for part in slices], np.uint64).reshape(-1, 1, 1)
         self._regions = np.arange(self.shape.blocks, dtype=np.uint64) * self._scales
 
     def holds(self, batch: Batch) -> Bools:
-        """For each key of the batch: does any slice hold it? Asks all at once, which suits small batches."""
         shape, size = self.shape, len(batch)
         if len(self.slices) == 1:
             return self.slices[0].holds(batch)
@@ -255,8 +240,8 @@ class Stack:
 def lookup(slices: list[PlainSlice], digests: bytes, offset: int) -> bool:
     """Does any slice hold the one digest at ``offset``? The same as ``holds``, without numpy."""
     h1, h2 = halves_of(digests, offset)
-    z = (h1 ^ h2) * _MULTIPLIER
-    a, b = z >> 32 & _MASK32, z & _MASK32
+    z = (h1 ^ h2) * MULTIPLIER
+    a, b = z >> 32 & MASK32, z & MASK32
     known: list[int] = []
     for words, blocks, far, table in slices:
         if far:

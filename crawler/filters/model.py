@@ -131,22 +131,30 @@ def best_shape(blocks: int, fpp: float) -> BlockShape:
 class SkipCurve:
     """How many absent keys a filter takes for present while it fills from 0 to ``capacity`` keys.
 
-    Each key that was found new stands for 1/(1-p) keys that were asked for the first time at that moment, p
-    of them in vain: p/(1-p) skipped ones are expected for every new one (docs/filters.md derives it).
-    ``skipped(n)`` is that sum over the first n keys of this filter, with p(j) the probability when j keys are
-    in. It is a function of counts alone, so a filter rebuilt from its journal reports exactly what it
-    reported before.
+    Each key that was found new stands for 1/(1-p) keys that were asked for the first time at that moment, p of them
+    in vain: p/(1-p) skipped ones are expected for every new one (docs/filters.md derives it). A skipped key finds all
+    its bits set, so the filter looks as if it had been added as well: with a keys asked, S(a) of them skipped,
+
+        S(a) = integral of p(a) da,      n(a) = a - S(a) keys are in,
+
+    where p(a) is the model's fpp for a keys. Both are tabulated against a and read off by n. So the figures are a
+    function of counts alone, and a filter rebuilt from its journal reports exactly what it reported before.
     """
 
     _POINTS = 512
+    _LIMIT = 8  # times the capacity: where so many asked keys do not fill the filter, it is past all use
 
     def __init__(self, fpp_at: Callable[[float], float], capacity: int) -> None:
-        self._counts = np.linspace(0.0, capacity, self._POINTS + 1)
-        chance = np.array([fpp_at(count) for count in self._counts])
-        ratio = chance / (1 - chance)
-        steps = (ratio[1:] + ratio[:-1]) / 2 * np.diff(self._counts)
-        self._skipped = np.concatenate(([0.0], np.cumsum(steps)))
-        self._fpp = chance
+        asked = float(capacity)
+        while True:
+            grid = np.linspace(0.0, asked, self._POINTS + 1)
+            self._fpp = np.array([fpp_at(count) for count in grid])
+            steps = (self._fpp[1:] + self._fpp[:-1]) / 2 * np.diff(grid)
+            self._skipped = np.concatenate(([0.0], np.cumsum(steps)))
+            self._counts = grid - self._skipped
+            if self._counts[-1] >= capacity or asked > self._LIMIT * capacity:
+                return
+            asked = asked * 1.25 if asked > capacity else min(1.25 * asked, asked + 2 * self._skipped[-1])
 
     def fpp(self, count: int) -> float:
         """p when ``count`` keys are in."""

@@ -20,6 +20,14 @@ class FilterError(ValueError):
     """Parameters that make no filter, or stored parts that do not fit together; one line for the user."""
 
 
+class FullError(FilterError):
+    """A filter of fixed size has no room for these keys; none of the chunk was added."""
+
+
+class AbsentKeyError(FilterError):
+    """A key to be forgotten is not in."""
+
+
 class SliceStatistics(TypedDict):
     """One fixed filter of a chain."""
 

@@ -1,0 +1,63 @@
+"""The digests of some keys, prepared once for all slices that are asked.
+
+How a digest becomes bits of a blocked slice is told in ``blocked``; the arithmetic that all slices share is
+here.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+Indices = npt.NDArray[np.intp]
+Words = npt.NDArray[np.uint64]
+
+MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, odd
+MASK64 = 2**64 - 1
+MASK32 = 2**32 - 1
+
+halves_of = struct.Struct("<QQ").unpack_from
+
+_LANE = np.uint16(0xFFF)
+_values = np.arange(4096, dtype=np.uint64)
+_first = np.uint64(1) << (_values & np.uint64(63))
+_MASKS = {8: _first, 16: _first | np.uint64(1) << (_values >> np.uint64(6))}
+MASK_INTS: dict[int, list[int]] = {hashes: table.tolist() for hashes, table in _MASKS.items()}
+
+
+class Batch:
+    """The digests of some keys, cut up once for all slices that are asked."""
+
+    def __init__(self, halves: Words) -> None:
+        """``halves`` has shape (n, 2), as ``digest_words`` gives it."""
+        self.halves = halves
+        self._masks: dict[int, Words] = {}
+
+    def __len__(self) -> int:
+        return len(self.halves)
+
+    @cached_property
+    def fractions(self) -> Words:
+        """Shape (n, 2): a and b."""
+        mixed = self.halves[:, 0] ^ self.halves[:, 1]
+        mixed *= np.uint64(MULTIPLIER)
+        parts = mixed.view("<u4").reshape(-1, 2)
+        return parts[:, ::-1].astype(np.uint64)
+
+    def masks(self, hashes: int) -> Words:
+        """Shape (n, 8): what each key sets in its eight words."""
+        found = self._masks.get(hashes)
+        if found is None:
+            lanes = self.halves.view("<u2") & _LANE
+            found = self._masks[hashes] = _MASKS[hashes].take(lanes)
+        return found
+
+    def at(self, positions: Indices) -> Batch:
+        """Only the keys at ``positions``."""
+        part = Batch(self.halves.take(positions, axis=0))
+        part.fractions = self.fractions.take(positions, axis=0)
+        part._masks = {hashes: masks.take(positions, axis=0) for hashes, masks in self._masks.items()}
+        return part

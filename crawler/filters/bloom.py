@@ -1,0 +1,157 @@
+"""The Bloom filter of fixed size, for when the number of keys is known; and the bitmap, its baseline.
+
+Asked for in one of three ways, each of which says the other two:
+
+    BloomFilter(capacity, fpp)                       n keys at p: the fewest bits of that layout
+    BloomFilter.with_bits_per_key(capacity, bits)    n keys at so many bits each: k = round(bits * ln 2), 1 to 30
+    BloomFilter.with_geometry(bits, hashes)          m bits and k hashes: made for n = m ln 2 / k keys
+
+The filter takes more keys than it was made for, and its fpp climbs then; ``statistics`` shows it, and the
+advisor warns before the target is passed. A chain (``scalable``) opens another slice instead.
+
+Filters of the same geometry can be united: the OR of their bits is what adding the keys of both would have
+set. How many keys it holds then is estimated, since nobody knows how many were in both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from crawler.filters.chain import Chain
+from crawler.filters.classic import MAX_HASHES, ClassicSlice, classic_fpp, classic_size
+from crawler.filters.layouts import sized_slice
+from crawler.filters.protocol import JSON, FilterError
+from crawler.filters.slices import Slice
+from crawler.filters.storage import as_bits
+
+
+class FixedChain(Chain):
+    """One slice that takes whatever comes."""
+
+    capacity: int
+
+    def _room(self) -> int | None:
+        return None
+
+    @property
+    def _overfills(self) -> bool:
+        return True
+
+    def _bound(self) -> float:
+        """The fpp of the filter as full as it was meant to be, or as it is."""
+        link = self._chain[0]
+        return max(self.fpp, link.filter.fpp_at(link.admitted))
+
+    def unite(self, other: FixedChain) -> None:
+        """Add all keys of ``other``. Raises ``FilterError`` that names the parameters in which the two differ."""
+        ours, theirs = self._chain[0], other._chain[0]
+        named = {
+            **_differences(self.parameters(), other.parameters()),
+            **_differences(ours.filter.geometry(), theirs.filter.geometry()),
+        }
+        if named:
+            listed = ", ".join(f"{name} ({mine} and {its})" for name, (mine, its) in named.items())
+            raise FilterError(f"filters can only be united when they are made alike; these differ in {listed}")
+        bits = as_bits(ours.filter.words)
+        bits |= as_bits(theirs.filter.words)
+        count = ours.filter.count_estimated()
+        ours.count = max(ours.count, theirs.count, round(count) if math.isfinite(count) else 0)
+        ours.admitted = ours.count
+
+
+def _differences(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    names = [*mine, *(name for name in other if name not in mine)]
+    return {name: (mine.get(name), other.get(name)) for name in names if mine.get(name) != other.get(name)}
+
+
+class BloomFilter(FixedChain):
+    """Made for ``capacity`` keys at ``fpp``."""
+
+    kind = "bloom"
+
+    def __init__(
+        self,
+        capacity: int,
+        fpp: float = 0.001,
+        *,
+        layout: str = "paired",
+        bits: int | None = None,
+        hashes: int | None = None,
+    ) -> None:
+        """``bits`` and ``hashes`` overrule what (capacity, fpp) asks for; they belong to the classic layout.
+
+        Raises ``FilterError`` when there is no such filter.
+        """
+        if not 0 < fpp < 1:
+            raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
+        if capacity < 1:
+            raise FilterError(f"a filter needs a capacity of at least 1, not {capacity}")
+        if (bits is None) != (hashes is None) or (bits is not None and layout != "classic"):
+            raise FilterError("bits and hashes are given together, and for the classic layout")
+        self.capacity = capacity
+        self.fpp = fpp
+        self.layout = layout
+        self.bits = bits
+        self.hashes = hashes
+        super().__init__()
+
+    @classmethod
+    def with_bits_per_key(cls, capacity: int, bits: float) -> BloomFilter:
+        """``capacity`` keys at ``bits`` bits each. Raises ``FilterError`` when that is no filter."""
+        if capacity < 1 or not 0 < bits < 1000:
+            raise FilterError(f"{capacity} keys at {bits} bits each are no filter")
+        return cls.with_geometry(math.ceil(capacity * bits / 64) * 64, best_hashes(bits), capacity)
+
+    @classmethod
+    def with_geometry(cls, bits: int, hashes: int, capacity: int | None = None) -> BloomFilter:
+        """``bits`` bits (rounded up to a multiple of 64) and ``hashes`` hashes. Raises ``FilterError``."""
+        if bits < 1 or not 1 <= hashes <= MAX_HASHES:
+            raise FilterError(f"{bits} bits with {hashes} hashes are no filter")
+        bits = math.ceil(bits / 64) * 64
+        keys = capacity or max(1, int(bits * math.log(2) / hashes))
+        return cls(keys, classic_fpp(keys, bits, hashes), layout="classic", bits=bits, hashes=hashes)
+
+    def _make(self, number: int) -> tuple[Slice, int, float]:
+        if self.bits is None or self.hashes is None:
+            return sized_slice(self.layout, self.capacity, self.fpp), self.capacity, self.fpp
+        return ClassicSlice(self.bits, self.hashes), self.capacity, self.fpp
+
+    def parameters(self) -> dict[str, JSON]:
+        made: dict[str, JSON] = {
+            "kind": self.kind,
+            "capacity": self.capacity,
+            "fpp": self.fpp,
+            "layout": self.layout,
+        }
+        if self.bits is not None:
+            made |= {"bits": self.bits, "hashes": self.hashes}
+        return made
+
+
+def best_hashes(bits_per_key: float) -> int:
+    """round(bits * ln 2), within 1 to 30."""
+    return min(max(round(bits_per_key * math.log(2)), 1), MAX_HASHES)
+
+
+class Bitmap(FixedChain):
+    """One hash, one bit: m = -n / ln(1 - p)."""
+
+    kind = "bitmap"
+
+    def __init__(self, capacity: int, fpp: float = 0.001) -> None:
+        """Raises ``FilterError`` when there is no such filter."""
+        if not 0 < fpp < 1:
+            raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
+        if capacity < 1:
+            raise FilterError(f"a filter needs a capacity of at least 1, not {capacity}")
+        self.capacity = capacity
+        self.fpp = fpp
+        super().__init__()
+
+    def _make(self, number: int) -> tuple[Slice, int, float]:
+        return ClassicSlice(*classic_size(self.capacity, self.fpp, 1)), self.capacity, self.fpp
+
+    def parameters(self) -> dict[str, JSON]:
+        return {"kind": self.kind, "capacity": self.capacity, "fpp": self.fpp}

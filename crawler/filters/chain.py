@@ -1,0 +1,330 @@
+"""One or more slices that together are a seen-set: batches, growth, figures and snapshots, whatever a slice
+is.
+
+The newest slice takes the new keys; a key is known if any slice holds it. A subclass says how each slice is
+made, and whether there is a next one.
+
+Batches. ``add_digests`` answers for a batch as if each key were asked in turn, with one difference: the keys
+of a chunk (4,096 at most) are all compared with the state before it, and with one another exactly, by their
+digests. So a key is never misjudged because of bits that its own chunk has set. A chunk may straddle the end
+of a slice: its new keys fill the slice to its capacity, in order, and the others go to the next one. Which
+key lands in which slice thus depends only on the order of the new keys, not on how they were batched: this is
+what lets ``restore`` rebuild the very same chain from the journal.
+
+Snapshots. A slice that only ever gains bits may be stored while keys come in: whatever a copy holds too much,
+the journal will set again. A slice that can lose keys (``Forgetful``) moves and counts, so the open one is
+copied at once; a sealed one that must lose a key is replaced by a changed copy under a new segment name, and
+the stored one stays true to its name.
+
+Invariants: a sealed slice's memory is never written again; the last slice is replaced only when a key arrives
+that it has no room for; without ``forget``, every slice but the last is full.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from crawler.filters.batch import Batch, Indices, halves_of
+from crawler.filters.digests import DIGEST_BYTES, count_digests, digest_keys, digest_words
+from crawler.filters.layouts import stack_of
+from crawler.filters.link import Link, segment
+from crawler.filters.protocol import (
+    JSON,
+    AbsentKeyError,
+    DigestSet,
+    FilterError,
+    FullError,
+    SeenSnapshot,
+    SeenStatistics,
+    Segment,
+)
+from crawler.filters.sample import WatchedKeys
+from crawler.filters.slices import Forgetful, Slice
+
+_CHUNK = 4096  # keys compared with the same state; bounds what a batch takes besides the filter
+_WATCHED = "watched"
+_FEW = 12  # keys; below, plain loops are faster than numpy's calls
+_NARROW = 256  # keys; from here on it pays to ask older slices only of what the newer ones do not hold
+
+
+class Chain(DigestSet):
+    """The part of a seen-set that is the same for all kinds made of slices."""
+
+    kind: str
+    fpp: float
+
+    def __init__(self) -> None:
+        self._watched = WatchedKeys()
+        self._chain: list[Link] = []
+        self._grow()
+
+    @abstractmethod
+    def _make(self, number: int) -> tuple[Slice, int, float]:
+        """Slice ``number`` of the chain, its capacity in keys and its fpp when it is full."""
+
+    @abstractmethod
+    def _room(self) -> int | None:
+        """How many keys may still be added; None if a slice can always follow, or a full one takes more."""
+
+    @property
+    @abstractmethod
+    def _overfills(self) -> bool:
+        """Does the slice take more keys than its capacity?"""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, JSON]: ...
+
+    # -- adding and asking
+
+    def add_digests(self, digests: bytes) -> list[int]:
+        if len(digests) == DIGEST_BYTES:
+            return [0] if self._add_one(digests) else []
+        if count_digests(digests) < _FEW:
+            return self._add_few(digests)
+        halves = digest_words(digests)
+        new: list[int] = []
+        for start in range(0, len(halves), _CHUNK):
+            batch = Batch(halves[start : start + _CHUNK])
+            fresh = _first_occurrences(batch, self._unseen(batch))
+            self._need(len(fresh))
+            self._watched.watch(batch.halves, fresh)
+            if len(fresh):
+                self._put(batch.at(fresh))
+                new += (fresh + start).tolist()
+        return new
+
+    def contains_digests(self, digests: bytes) -> list[bool]:
+        if count_digests(digests) < _FEW:
+            ask = self._stack.holds_one
+            return [ask(digests, offset) for offset in range(0, len(digests), DIGEST_BYTES)]
+        halves = digest_words(digests)
+        known: list[bool] = []
+        for start in range(0, len(halves), _CHUNK):
+            batch = Batch(halves[start : start + _CHUNK])
+            found = np.ones(len(batch), np.bool_)
+            found[self._unseen(batch)] = False
+            known += found.tolist()
+        return known
+
+    def restore(self, digests: bytes) -> None:
+        halves = digest_words(digests)
+        for start in range(0, len(halves), _CHUNK):
+            batch = Batch(halves[start : start + _CHUNK])
+            self._need(len(batch))
+            self._watched.watch(batch.halves)
+            self._put(batch)
+
+    def __len__(self) -> int:
+        return sum(link.count for link in self._chain)
+
+    def _unseen(self, batch: Batch) -> Indices:
+        """The positions, ascending, of the keys that no slice holds."""
+        if len(batch) < _NARROW:
+            return np.flatnonzero(~self._stack.holds(batch))
+        newest, *older = reversed(self._chain)
+        left = np.flatnonzero(~newest.filter.holds(batch))
+        if older and len(left):
+            rest = batch.at(left)
+            for link in older:
+                keep = np.flatnonzero(~link.filter.holds(rest))
+                left, rest = left.take(keep), rest.at(keep)
+        return left
+
+    def _put(self, batch: Batch) -> None:
+        """Add keys known to be new, in order, across the ends of slices."""
+        start = 0
+        while start < len(batch):
+            link = self._open()
+            part = len(batch) - start
+            if not self._overfills:
+                part = min(part, link.capacity - link.count)
+            whole = part == len(batch)
+            link.filter.put(batch if whole else batch.at(np.arange(start, start + part)))
+            link.count += part
+            link.admitted += part
+            start += part
+
+    def _add_one(self, digest: bytes) -> bool:
+        new = not self._stack.holds_one(digest, 0)
+        if new:
+            self._put_one(digest)
+        self._watched.watch_digest(digest, 0, new)
+        return new
+
+    def _add_few(self, digests: bytes) -> list[int]:
+        ask = self._stack.holds_one
+        known = [ask(digests, offset) for offset in range(0, len(digests), DIGEST_BYTES)]
+        fresh: dict[bytes, int] = {}
+        for position, held in enumerate(known):
+            if not held:
+                offset = position * DIGEST_BYTES
+                fresh.setdefault(digests[offset : offset + DIGEST_BYTES], position)
+        self._need(len(fresh))
+        for position, held in enumerate(known):
+            self._watched.watch_digest(digests, position * DIGEST_BYTES, not held)
+        for digest in fresh:
+            self._put_one(digest)
+        return list(fresh.values())
+
+    def _put_one(self, digest: bytes) -> None:
+        link = self._open()
+        link.filter.put_one(*halves_of(digest))
+        link.count += 1
+        link.admitted += 1
+
+    # -- growing
+
+    def _need(self, keys: int) -> None:
+        room = self._room()
+        if room is not None and keys > room:
+            raise FullError(
+                f"the {self.kind} filter is full: it holds {len(self)} keys and has room for {room} more, not {keys}"
+            )
+
+    def _full(self, link: Link) -> bool:
+        return link.count >= link.capacity and not self._overfills
+
+    def _open(self) -> Link:
+        """The slice that takes the next key."""
+        if self._full(self._chain[-1]):
+            self._need(1)
+            self._grow()
+        return self._chain[-1]
+
+    def _grow(self) -> None:
+        self._chain.append(Link(*self._make(len(self._chain))))
+        self._restack()
+
+    def _restack(self) -> None:
+        self._stack = stack_of([link.filter for link in reversed(self._chain)])
+
+    # -- what can be told about it
+
+    @property
+    def expected_skipped(self) -> float:
+        """How many absent keys were taken for present so far, in expectation."""
+        total, before = 0.0, 0.0
+        for link in self._chain:
+            skipped, fpp = link.skipped(before)
+            total += skipped
+            before = 1 - (1 - before) * (1 - fpp)
+        return total
+
+    def _bound(self) -> float:
+        """What the compound fpp cannot exceed, however many keys come."""
+        return self.fpp
+
+    def statistics(self) -> SeenStatistics:
+        slices = [link.statistics() for link in self._chain]
+        right = 1.0
+        for part in slices:
+            right *= 1 - part["fpp_estimated"]
+        size = sum(link.filter.words.nbytes for link in self._chain)
+        count = len(self)
+        return {
+            "kind": self.kind,
+            "slices": slices,
+            "count": count,
+            "count_estimated": sum(link.look().count_estimated for link in self._chain),
+            "fpp_target": self.fpp,
+            "fpp_bound": self._bound(),
+            "fpp_estimated": 1 - right,
+            "fpp_measured": self._watched.measured(),
+            "expected_urls_skipped": self.expected_skipped,
+            "bytes": size,
+            "bits_per_url": size * 8 / count if count else None,
+        }
+
+    # -- storing
+
+    def _sealed(self, number: int) -> bool:
+        return number < len(self._chain) - 1 or self._full(self._chain[number])
+
+    def snapshot(self) -> SeenSnapshot:
+        links = list(enumerate(self._chain))
+        state: dict[str, JSON] = {
+            "parameters": self.parameters(),
+            "slices": [link.state(number) for number, link in links],
+        }
+        segments = [
+            Segment(link.name(number), sealed, link.header(), link.stored_words(sealed))
+            for number, link in links
+            for sealed in (self._sealed(number),)
+        ]
+        segments.append(Segment(_WATCHED, False, {"holds": "watched keys"}, self._watched.dump()))
+        return SeenSnapshot(state, segments)
+
+    @classmethod
+    def from_snapshot(cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> Self:
+        """The seen-set of which ``state`` is the state and ``segments`` are the stored buffers by name.
+
+        Writable, aligned buffers (as ``read_segment`` returns them) are taken over, not copied. Raises
+        ``FilterError`` when the parts do not fit together.
+        """
+        made = dict(state["parameters"])
+        if made.pop("kind") != cls.kind:
+            raise FilterError(f"the stored seen-set is of kind {state['parameters']['kind']}, not {cls.kind}")
+        chain = cls(**made)
+        chain._chain = [Link.stored(part, segments) for part in state["slices"]]
+        if not chain._chain:
+            raise FilterError("the stored seen-set has no slice")
+        chain._watched = WatchedKeys.load(segment(segments, _WATCHED))
+        chain._restack()
+        return chain
+
+
+class ForgettingChain(Chain):
+    """A chain whose slices can lose keys again."""
+
+    def forget(self, key: str) -> None:
+        """Take ``key`` out. Raises ``AbsentKeyError`` when it can be told that it is not in."""
+        if self.forget_digests(digest_keys((key,))):
+            raise AbsentKeyError(f"not in the {self.kind} filter: {key}")
+
+    def forget_digests(self, digests: bytes) -> list[int]:
+        """Take keys out; the positions of those that are not in, where nothing was changed.
+
+        Only keys that were found new may be forgotten: a key that was taken for a known one shares the traces
+        of others, and taking these out may make the filter deny a key that it holds.
+        """
+        absent: list[int] = []
+        for position, (h1, h2) in enumerate(digest_words(digests).tolist()):
+            if not self._forget_one(h1, h2):
+                absent.append(position)
+        return absent
+
+    def _forget_one(self, h1: int, h2: int) -> bool:
+        digest = h1.to_bytes(8, "little") + h2.to_bytes(8, "little")
+        for number in reversed(range(len(self._chain))):
+            link = self._chain[number]
+            if not link.filter.holds_one(digest, 0):
+                continue
+            if self._sealed(number):
+                link.filter = _forgetful(link.filter).copy()
+                link.revision += 1
+                self._restack()
+            if _forgetful(link.filter).forget_one(h1, h2):
+                link.count -= 1
+                return True
+        return False
+
+
+def _forgetful(part: Slice) -> Forgetful:
+    assert isinstance(part, Forgetful)
+    return part
+
+
+def _first_occurrences(batch: Batch, positions: Indices) -> Indices:
+    """``positions`` less those whose digest stands at an earlier one."""
+    halves = batch.halves[:, 0].take(positions)
+    halves.sort()
+    if not (halves[1:] == halves[:-1]).any():
+        return positions
+    firsts: dict[bytes, int] = {}
+    for position in positions.tolist():
+        firsts.setdefault(batch.halves[position].tobytes(), position)
+    return np.fromiter(firsts.values(), np.intp, len(firsts))

@@ -1,0 +1,121 @@
+"""The classic Bloom filter: k bits of a key anywhere in m (Bloom, 1970), and its degenerate case, the bitmap.
+
+    position i of a key  =  (h1 + i * h2  mod 2**64)  mod m          i = 0 .. k-1
+
+Two hash values make k positions without harm to the fpp (Kirsch and Mitzenmacher, "Less Hashing, Same
+Performance", 2006); both are halves of the one digest.
+
+For n keys and a wanted p, k = log2(1/p) hashes and m = n * k / ln 2 bits are best, when half of the bits are
+set at the end: 1.44 log2(1/p) bits a key, the fewest of the layouts here. k must be whole, so m is taken for
+the better of the two neighbours from m = -k n / ln(1 - p**(1/k)). It is the slowest layout in return: each of
+the k positions is a cache line of its own.
+
+With k = 1 this is the *bitmap*, one hash and one bit: for 1% wrong answers it needs 99 bits a key where seven
+hashes need ten. It is here to be compared with.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler.filters.batch import MASK64, Batch, halves_of
+from crawler.filters.protocol import JSON
+from crawler.filters.storage import zeroed_words
+
+Bools = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
+
+MAX_HASHES = 30
+_SAMPLE_WORDS = 2**17  # a mebibyte
+_SIX = np.uint64(6)
+_LOW_SIX = np.uint64(63)
+_ONE = np.uint64(1)
+
+
+def classic_fpp(count: float, size: float, hashes: int) -> float:
+    """(1 - exp(-kn/m)) ** k"""
+    return float((-math.expm1(-hashes * count / size)) ** hashes)
+
+
+def classic_size(capacity: int, fpp: float, hashes: int | None = None) -> tuple[int, int]:
+    """The fewest bits, and the hashes, for ``capacity`` keys at ``fpp``; ``hashes`` may be given."""
+    best = math.log2(1 / fpp)
+    wanted = {min(max(round(k), 1), MAX_HASHES) for k in (math.floor(best), math.ceil(best))}
+    asked = capacity / (1 - fpp)  # those skipped find their bits set, as if they were in
+    sizes = {k: -k * asked / math.log1p(-math.exp(math.log(fpp) / k)) for k in ({hashes} if hashes else wanted)}
+    chosen = min(sizes, key=lambda k: sizes[k])
+    return max(64, math.ceil(sizes[chosen] / 64) * 64), chosen
+
+
+def positions_of(batch: Batch, size: int, hashes: int) -> Words:
+    """Shape (n, hashes): where each key falls in ``size`` places."""
+    steps = np.arange(hashes, dtype=np.uint64)
+    return (batch.halves[:, :1] + batch.halves[:, 1:] * steps) % np.uint64(size)
+
+
+def positions_of_one(h1: int, h2: int, size: int, hashes: int) -> list[int]:
+    """The same for one key."""
+    return [(h1 + i * h2 & MASK64) % size for i in range(hashes)]
+
+
+class ClassicSlice:
+    """``bits`` bits, a multiple of 64, of which a key sets ``hashes``."""
+
+    def __init__(self, bits: int, hashes: int, words: Words | None = None) -> None:
+        """Raises ``ValueError`` when there is no such filter, or ``words`` are not its bits."""
+        if bits < 64 or bits % 64:
+            raise ValueError(f"the bits of a filter are a multiple of 64, not {bits}")
+        if not 1 <= hashes <= MAX_HASHES:
+            raise ValueError(f"a key has 1 to {MAX_HASHES} hashes, not {hashes}")
+        if words is not None and len(words) * 64 != bits:
+            raise ValueError(f"a slice of {bits // 8} bytes cannot be made from {len(words) * 8}")
+        self.bits = bits
+        self.hashes = hashes
+        self.words = zeroed_words(bits // 64) if words is None else words
+        self._flat = self.words.data
+
+    @classmethod
+    def sized(cls, capacity: int, fpp: float) -> ClassicSlice:
+        """The smallest slice that stays within ``fpp`` while up to ``capacity`` keys are found new."""
+        return cls(*classic_size(capacity, fpp))
+
+    def holds(self, batch: Batch) -> Bools:
+        places = positions_of(batch, self.bits, self.hashes)
+        found = self.words.take((places >> _SIX).view(np.intp))
+        found >>= places & _LOW_SIX
+        found &= _ONE
+        return np.asarray(found.all(axis=1))
+
+    def put(self, batch: Batch) -> None:
+        places = positions_of(batch, self.bits, self.hashes).reshape(-1)
+        np.bitwise_or.at(self.words, (places >> _SIX).view(np.intp), _ONE << (places & _LOW_SIX))
+
+    def holds_one(self, digests: bytes, offset: int) -> bool:
+        h1, h2 = halves_of(digests, offset)
+        words = self._flat
+        return all(words[at >> 6] >> (at & 63) & 1 for at in positions_of_one(h1, h2, self.bits, self.hashes))
+
+    def put_one(self, h1: int, h2: int) -> None:
+        for at in positions_of_one(h1, h2, self.bits, self.hashes):
+            self._flat[at >> 6] |= 1 << (at & 63)
+
+    def fill(self) -> float:
+        sample = self.words[:_SAMPLE_WORDS]
+        return int(np.bitwise_count(sample).sum()) / (64 * len(sample))
+
+    def fpp_estimated(self) -> float:
+        return float(self.fill() ** self.hashes)
+
+    def fpp_at(self, count: float) -> float:
+        return classic_fpp(count, self.bits, self.hashes)
+
+    def count_estimated(self) -> float:
+        """-(m/k) ln(1 - fill): Swamidass and Baldi, 2007."""
+        fill = self.fill()
+        return math.inf if fill >= 1 else -math.log1p(-fill) * self.bits / self.hashes
+
+    def geometry(self) -> dict[str, JSON]:
+        return {"layout": "classic", "bits": self.bits, "hashes": self.hashes}

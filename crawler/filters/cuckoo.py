@@ -1,0 +1,219 @@
+"""A cuckoo filter: forgets keys at less space than counters (Fan, Andersen, Kaminsky and Mitzenmacher, 2014).
+
+It stores a *tag* of f bits for every key, in one of two buckets of four places. The second bucket follows
+from the first and the tag alone, so a tag can be moved to its other bucket without knowing the key
+(partial-key cuckoo hashing). Of N buckets, with h1 and h2 the halves of the digest:
+
+    tag    t = top f bits of (h2 * 0x9E3779B97F4A7C15 mod 2**64), and 1 if that is 0; 0 marks an empty place
+    first  i = (h1 >> 32) * N >> 32
+    other  j = (g(t) - i) mod N,       g(t) = ((t * 0xD6E8FEB86659FD93 mod 2**64) >> 32) * N >> 32
+
+``other`` undoes itself, and N need not be a power of two. A new tag takes an empty place in either bucket. If
+there is none, it throws a tag out of its place, which goes to its own other bucket and may throw out the
+next, until one finds room. Below a load of 95% that works nearly always with buckets of four; here a slice is
+full at 92%, and a tag that found no place in 500 moves is kept in a *stash* beside the buckets, so that no
+key is ever lost.
+
+An absent key is compared with the tags of two buckets, so with the load a
+
+    fpp  =  1 - (1 - 1/(2**f - 1)) ** (8 a)         about 8 a / 2**f
+
+Tags have 8, 16 or 32 bits (plain buckets, not packed): fpp 2.8%, 1.1e-4 and 1.7e-9 when full, at 8.7, 17.4
+and 34.8 bits a key. A Bloom filter of 1.1e-4 needs 19 to 23, and cannot forget.
+
+Forgetting a key removes one tag like its own from its two buckets. A key that was never added may have the
+tag of another one there, which would then be denied: forget only what was found new. When no such tag is
+there, it says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler.filters.batch import MASK64, MULTIPLIER, Batch, halves_of
+from crawler.filters.protocol import JSON
+from crawler.filters.storage import zeroed_words
+
+Bools = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.intp]
+Words = npt.NDArray[np.uint64]
+
+TAG_BITS = (8, 16, 32)
+PLACES = 4
+LOAD = 0.92
+_MOVES = 500
+_SPREAD = 0xD6E8FEB86659FD93
+_SHIFT = np.uint64(32)
+_SAMPLE_BYTES = 2**20
+_TYPES: dict[int, np.dtype[Any]] = {8: np.dtype("<u1"), 16: np.dtype("<u2"), 32: np.dtype("<u4")}
+
+
+def cuckoo_fpp(load: float, tag_bits: int) -> float:
+    """The chance that an absent key finds its tag in one of its buckets when the share ``load`` of places is used."""
+    return -math.expm1(2 * PLACES * load * math.log1p(-1 / (2**tag_bits - 1)))
+
+
+class CuckooSlice:
+    """``buckets`` buckets of four tags of ``tag_bits`` bits."""
+
+    hashes = 2
+
+    def __init__(
+        self,
+        buckets: int,
+        tag_bits: int,
+        words: Words | None = None,
+        stash: Iterable[tuple[int, int]] = (),
+    ) -> None:
+        """Raises ``ValueError`` when there is no such filter, or ``words`` are not its buckets."""
+        if tag_bits not in TAG_BITS:
+            raise ValueError(f"a tag has 8, 16 or 32 bits, not {tag_bits}")
+        if not 2 <= buckets < 2**32:
+            raise ValueError(f"a cuckoo filter has 2 to 2**32 - 1 buckets, not {buckets}")
+        size = math.ceil(buckets * PLACES * tag_bits / 64)
+        if words is not None and len(words) != size:
+            raise ValueError(f"a slice of {size * 8} bytes cannot be made from {len(words) * 8}")
+        self.buckets = buckets
+        self.tag_bits = tag_bits
+        self.words = zeroed_words(size) if words is None else words
+        self._tags = self.words.view(_TYPES[tag_bits])[: buckets * PLACES].reshape(buckets, PLACES)
+        self._flat = memoryview(self._tags.reshape(-1).data)
+        self._stash = list(stash)
+        self._moves = 0
+
+    @classmethod
+    def sized(cls, capacity: int, tag_bits: int) -> CuckooSlice:
+        """The filter that is full with ``capacity`` keys."""
+        return cls(max(2, math.ceil(capacity / (PLACES * LOAD))), tag_bits)
+
+    def copy(self) -> CuckooSlice:
+        words = zeroed_words(len(self.words))
+        words[:] = self.words
+        return CuckooSlice(self.buckets, self.tag_bits, words, self._stash)
+
+    # -- where a key belongs
+
+    def _belongs(self, batch: Batch) -> tuple[Words, Indices, Indices]:
+        """Tags and both buckets of each key."""
+        scale = np.uint64(self.buckets)
+        tags = batch.halves[:, 1] * np.uint64(MULTIPLIER) >> np.uint64(64 - self.tag_bits)
+        np.maximum(tags, 1, out=tags)
+        first = (batch.halves[:, 0] >> _SHIFT) * scale >> _SHIFT
+        spread = (tags * np.uint64(_SPREAD) >> _SHIFT) * scale >> _SHIFT
+        other = (spread + (scale - first)) % scale
+        return tags, first.view(np.intp), other.view(np.intp)
+
+    def _belongs_one(self, h1: int, h2: int) -> tuple[int, int, int]:
+        tag = ((h2 * MULTIPLIER & MASK64) >> (64 - self.tag_bits)) or 1
+        first = (h1 >> 32) * self.buckets >> 32
+        return tag, first, self._other(first, tag)
+
+    def _other(self, bucket: int, tag: int) -> int:
+        spread = ((tag * _SPREAD & MASK64) >> 32) * self.buckets >> 32
+        return (spread - bucket) % self.buckets
+
+    # -- adding, asking, forgetting
+
+    def holds(self, batch: Batch) -> Bools:
+        tags, first, other = self._belongs(batch)
+        wanted = tags.astype(self._tags.dtype)[:, np.newaxis]
+        found = (self._tags.take(first, axis=0) == wanted).any(axis=1)
+        found |= (self._tags.take(other, axis=0) == wanted).any(axis=1)
+        if self._stash:
+            for position in np.flatnonzero(~found).tolist():
+                found[position] = self._stashed(int(tags[position]), int(first[position]), int(other[position]))
+        return np.asarray(found)
+
+    def put(self, batch: Batch) -> None:
+        tags, first, other = self._belongs(batch)
+        left = np.arange(len(batch))
+        for buckets in (first, other):
+            tried = left
+            while len(tried):
+                rows = self._tags.take(buckets[tried], axis=0)
+                empty = rows == 0
+                tried = tried[empty.any(axis=1)]
+                # One key a bucket and round: two would choose the same place.
+                takes = np.unique(buckets[tried], return_index=True)[1]
+                chosen = tried[takes]
+                places = empty[empty.any(axis=1)][takes].argmax(axis=1)
+                self._tags[buckets[chosen], places] = tags[chosen]
+                tried = np.delete(tried, takes)
+                left = np.setdiff1d(left, chosen, assume_unique=True)
+        for position in left.tolist():
+            self._move_in(int(first[position]), int(tags[position]))
+
+    def holds_one(self, digests: bytes, offset: int) -> bool:
+        h1, h2 = halves_of(digests, offset)
+        tag, first, other = self._belongs_one(h1, h2)
+        return self._place_of(first, tag) >= 0 or self._place_of(other, tag) >= 0 or self._stashed(tag, first, other)
+
+    def put_one(self, h1: int, h2: int) -> None:
+        tag, first, other = self._belongs_one(h1, h2)
+        for bucket in (first, other):
+            place = self._place_of(bucket, 0)
+            if place >= 0:
+                self._flat[place] = tag
+                return
+        self._move_in(first, tag)
+
+    def forget_one(self, h1: int, h2: int) -> bool:
+        tag, first, other = self._belongs_one(h1, h2)
+        for bucket in (first, other):
+            place = self._place_of(bucket, tag)
+            if place >= 0:
+                self._flat[place] = 0
+                return True
+            if (bucket, tag) in self._stash:
+                self._stash.remove((bucket, tag))
+                return True
+        return False
+
+    def _place_of(self, bucket: int, tag: int) -> int:
+        """Where in ``bucket`` that tag stands; -1 if nowhere."""
+        start, tags = bucket * PLACES, self._flat
+        for place in range(start, start + PLACES):
+            if tags[place] == tag:
+                return place
+        return -1
+
+    def _stashed(self, tag: int, first: int, other: int) -> bool:
+        return (first, tag) in self._stash or (other, tag) in self._stash
+
+    def _move_in(self, bucket: int, tag: int) -> None:
+        """Find room for a tag whose buckets are both full."""
+        for _ in range(_MOVES):
+            # Any choice does that does not run in circles; this one needs no source of randomness.
+            self._moves = self._moves * 5 + 7 & 0xFFFF
+            place = bucket * PLACES + (self._moves >> 8) % PLACES
+            tag, self._flat[place] = self._flat[place], tag
+            bucket = self._other(bucket, tag)
+            free = self._place_of(bucket, 0)
+            if free >= 0:
+                self._flat[free] = tag
+                return
+        self._stash.append((bucket, tag))
+
+    # -- what can be told about it
+
+    def fill(self) -> float:
+        sample = self._tags[: _SAMPLE_BYTES * 8 // (PLACES * self.tag_bits)]
+        return np.count_nonzero(sample) / int(sample.size)
+
+    def fpp_estimated(self) -> float:
+        return cuckoo_fpp(self.fill(), self.tag_bits)
+
+    def fpp_at(self, count: float) -> float:
+        return cuckoo_fpp(count / (self.buckets * PLACES), self.tag_bits)
+
+    def count_estimated(self) -> float:
+        return self.fill() * self.buckets * PLACES + len(self._stash)
+
+    def geometry(self) -> dict[str, JSON]:
+        stash: list[JSON] = [[bucket, tag] for bucket, tag in sorted(self._stash)]
+        return {"layout": "cuckoo", "buckets": self.buckets, "tag_bits": self.tag_bits, "stash": stash}

@@ -1,0 +1,85 @@
+"""The kinds by name, and seen-sets in files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from crawler.filters.bloom import Bitmap, BloomFilter
+from crawler.filters.chain import Chain
+from crawler.filters.format import FormatError, read_segment, write_segment
+from crawler.filters.growing import CountingFilter, CuckooFilter, DigestTable
+from crawler.filters.protocol import FilterError, SeenSet
+from crawler.filters.scalable import ScalableBloomFilter
+from crawler.settings import SeenSettings
+
+_CLASSES: dict[str, type[Chain]] = {
+    made.kind: made for made in (ScalableBloomFilter, BloomFilter, CountingFilter, CuckooFilter, DigestTable, Bitmap)
+}
+KINDS = tuple(_CLASSES)
+
+
+def make_seen(settings: SeenSettings) -> SeenSet:
+    """An empty seen-set of the kind asked for.
+
+    Raises ``FilterError`` when there is no such kind, or none with these parameters.
+    """
+    fpp, capacity, growth, tightening = settings.fpp, settings.capacity, settings.growth, settings.tightening
+    match settings.kind:
+        case "scalable":
+            return ScalableBloomFilter(fpp, capacity, growth=growth, tightening=tightening)
+        case "bloom":
+            return BloomFilter(capacity, fpp)
+        case "counting":
+            return CountingFilter(fpp, capacity, growth=growth, tightening=tightening)
+        case "cuckoo":
+            return CuckooFilter(fpp, capacity, growth=growth)
+        case "digest":
+            return DigestTable(capacity, growth=growth)
+        case "bitmap":
+            return Bitmap(capacity, fpp)
+        case unknown:
+            raise _unknown(unknown)
+
+
+def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> SeenSet:
+    """The seen-set of a snapshot: its state, and its segments' stored buffers by name.
+
+    Restoring the keys that were new since (``restore``, in their order) then gives the seen-set as it was.
+    Raises ``FilterError`` when the parts do not fit together.
+    """
+    try:
+        kind = state["parameters"]["kind"]
+        if kind not in _CLASSES:
+            raise _unknown(kind)
+        return _CLASSES[kind].from_snapshot(state, segments)
+    except (KeyError, TypeError) as problem:
+        raise FilterError(f"the state of the stored seen-set is damaged: {problem!r}") from problem
+
+
+def _unknown(kind: object) -> FilterError:
+    return FilterError(f"there is no seen-set of kind {kind}; there are {', '.join(KINDS)}")
+
+
+def write_seen(out: BinaryIO, seen: SeenSet) -> None:
+    """Store ``seen`` as one file: a segment that holds its state and no payload, then its segments.
+
+    Nothing may be added meanwhile.
+    """
+    shot = seen.snapshot()
+    names: list[Any] = [part.name for part in shot.segments]
+    write_segment(out, {"holds": "seen-set", "state": shot.state, "segments": names}, memoryview(b""))
+    for part in shot.segments:
+        write_segment(out, part.header, part.buffer)
+
+
+def read_seen(inp: BinaryIO, *, limit: int) -> SeenSet:
+    """The inverse; ``limit`` bounds the bytes of a segment (the size of the file does well).
+
+    Raises ``FormatError`` for bytes that are no such file, ``FilterError`` for parts that do not fit
+    together.
+    """
+    head, _ = read_segment(inp, limit=0)
+    if head.get("holds") != "seen-set":
+        raise FormatError("the file begins with a segment that is no seen-set's state")
+    return load_seen(head["state"], {name: read_segment(inp, limit=limit)[1] for name in head["segments"]})

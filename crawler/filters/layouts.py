@@ -1,0 +1,56 @@
+"""The layouts by name: making a slice of a size, around stored memory, and asking several together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crawler.filters.batch import Words
+from crawler.filters.blocked import LAYOUTS as BLOCKED
+from crawler.filters.blocked import BlockedSlice, BlockedStack
+from crawler.filters.classic import ClassicSlice
+from crawler.filters.counting import CountingSlice
+from crawler.filters.cuckoo import CuckooSlice
+from crawler.filters.model import BlockShape
+from crawler.filters.protocol import FilterError
+from crawler.filters.slices import InTurn, Slice, Stack
+from crawler.filters.table import TableSlice
+
+_BLOCKS = {layout: blocks for blocks, layout in BLOCKED.items()}
+BLOOM_LAYOUTS = (*_BLOCKS, "classic")
+
+
+def sized_slice(layout: str, capacity: int, fpp: float) -> Slice:
+    """The smallest Bloom slice of that layout which stays within ``fpp`` up to ``capacity`` keys.
+
+    Raises ``FilterError`` for a layout that is none.
+    """
+    if layout in _BLOCKS:
+        return BlockedSlice.sized(capacity, fpp, blocks=_BLOCKS[layout])
+    if layout == "classic":
+        return ClassicSlice.sized(capacity, fpp)
+    raise FilterError(f"layout must be one of {', '.join(BLOOM_LAYOUTS)}, not {layout}")
+
+
+def stored_slice(geometry: Mapping[str, Any], words: Words) -> Slice:
+    """The slice whose ``geometry()`` and ``words`` these are. Raises ``ValueError`` when they do not fit together."""
+    layout = geometry["layout"]
+    if layout in _BLOCKS:
+        shape = BlockShape(geometry["hashes"], _BLOCKS[layout])
+        return BlockedSlice(shape, geometry["blocks_per_region"], words)
+    if layout == "classic":
+        return ClassicSlice(geometry["bits"], geometry["hashes"], words)
+    if layout == "counters":
+        return CountingSlice(geometry["counters"], geometry["hashes"], geometry["counter_bits"], words)
+    if layout == "table":
+        return TableSlice(geometry["buckets"], geometry["digest_bits"], words)
+    if layout == "cuckoo":
+        stash = [(bucket, tag) for bucket, tag in geometry["stash"]]
+        return CuckooSlice(geometry["buckets"], geometry["tag_bits"], words, stash)
+    raise FilterError(f"there is no layout {layout}")
+
+
+def stack_of(slices: Sequence[Slice]) -> Stack:
+    """``slices`` as one, asked in that order."""
+    blocked = [part for part in slices if isinstance(part, BlockedSlice)]
+    return BlockedStack(blocked) if len(blocked) == len(slices) else InTurn(slices)

@@ -1,0 +1,109 @@
+"""One slice of a chain: the filter, what it was made for, and what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from crawler.filters.layouts import stored_slice
+from crawler.filters.model import SkipCurve
+from crawler.filters.protocol import JSON, FilterError, SliceStatistics
+from crawler.filters.slices import Forgetful, Slice
+from crawler.filters.storage import adopt_words
+
+
+class Look(NamedTuple):
+    """What the memory of a slice said when it had changed ``changes`` times."""
+
+    changes: int
+    fill: float
+    fpp: float
+    count_estimated: float
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """``count`` keys are in now; ``admitted`` ever came in, also those forgotten since."""
+
+    filter: Slice
+    capacity: int
+    fpp_design: float
+    count: int = 0
+    admitted: int = 0
+    revision: int = 0  # how often a sealed slice was replaced by a changed copy
+    _curve: tuple[int, SkipCurve] | None = None
+    _last: Look | None = field(default=None, repr=False)
+
+    def look(self) -> Look:
+        """The figures read off the memory, not oftener than it changes."""
+        changes = 2 * self.admitted - self.count
+        if self._last is None or self._last.changes != changes:
+            part = self.filter
+            self._last = Look(changes, part.fill(), part.fpp_estimated(), part.count_estimated())
+        return self._last
+
+    def statistics(self) -> SliceStatistics:
+        look = self.look()
+        return {
+            "capacity": self.capacity,
+            "count": self.count,
+            "bits": self.filter.words.nbytes * 8,
+            "hashes": self.filter.hashes,
+            "fill": look.fill,
+            "fpp_design": self.fpp_design,
+            "fpp_estimated": look.fpp,
+        }
+
+    def skipped(self, before: float) -> tuple[float, float]:
+        """Keys expected to be skipped while this slice filled, and its fpp now; ``before`` is that of older ones."""
+        reach = self.capacity
+        while reach < self.admitted:
+            reach *= 2
+        if self._curve is None or self._curve[0] != reach:
+            self._curve = reach, SkipCurve(self.filter.fpp_at, reach)
+        curve = self._curve[1]
+        return curve.skipped(self.admitted, before), curve.fpp(self.count)
+
+    def header(self) -> dict[str, JSON]:
+        """Enough to make the slice again around its stored memory."""
+        return {**self.filter.geometry(), "capacity": self.capacity, "fpp": self.fpp_design}
+
+    def name(self, number: int) -> str:
+        """Of its segment: never the same for two different sealed contents."""
+        return f"slice-{number:04d}" + (f"-{self.revision}" if self.revision else "")
+
+    def state(self, number: int) -> dict[str, JSON]:
+        return {
+            "segment": self.name(number),
+            "count": self.count,
+            "admitted": self.admitted,
+            "revision": self.revision,
+            **self.header(),
+        }
+
+    def stored_words(self, sealed: bool) -> memoryview:
+        """A view of the memory that may be copied while keys come in."""
+        if isinstance(self.filter, Forgetful) and not sealed:
+            return self.filter.copy().words.data.cast("B")
+        return self.filter.words.data.cast("B")
+
+    @classmethod
+    def stored(cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> Link:
+        """The inverse of ``state`` and ``stored_words``. Raises ``FilterError`` when they do not fit together."""
+        name = state["segment"]
+        count, admitted, capacity = state["count"], state["admitted"], state["capacity"]
+        if not 0 <= count <= admitted or capacity < 1:
+            raise FilterError(f"segment {name}: {count} keys of {admitted} admitted, for {capacity}, cannot be")
+        try:
+            part = stored_slice(state, adopt_words(segment(segments, name)))
+        except ValueError as problem:
+            raise FilterError(f"segment {name}: {problem}") from None
+        return cls(part, capacity, state["fpp"], count, admitted, state["revision"])
+
+
+def segment(segments: Mapping[str, memoryview], name: str) -> memoryview:
+    """The stored buffer of that name. Raises ``FilterError`` when there is none."""
+    if name not in segments:
+        raise FilterError(f"segment {name} of the stored seen-set is missing")
+    return segments[name]

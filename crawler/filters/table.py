@@ -1,0 +1,140 @@
+"""A hash table of digests: no false positives in practice, and no memory but the digests' own.
+
+A Python ``set`` of 16-byte digests takes about 100 bytes a key. Here the digests themselves stand in an array
+of *buckets*, each one cache line: eight places of 64 bits, or four of 128. A key belongs to bucket ``(h1 >>
+32) * N >> 32`` of N and takes its first empty place; when the bucket is full, the next one (the last is
+followed by the first). So a search ends at the first bucket that holds the key or has an empty place. At the
+highest load, three quarters, nearly every search ends in its first bucket.
+
+With 128 bits, two of n keys agree with probability n**2 / 2**129: never. With 64 bits an absent key meets a
+stored digest with probability n / 2**64: at 10**9 keys about one wrong answer in 2 * 10**10.
+
+An empty place is all zero. A digest whose first half is zero, one in 2**64, is therefore stored with 1 in its
+stead.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler.filters.batch import MASK32, Batch, halves_of
+from crawler.filters.protocol import JSON
+from crawler.filters.storage import zeroed_words
+
+Bools = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.intp]
+Words = npt.NDArray[np.uint64]
+
+_BUCKET_WORDS = 8
+_LOAD = 0.75
+_SAMPLE_BUCKETS = 2**14  # a mebibyte
+_SHIFT = np.uint64(32)
+
+
+class TableSlice:
+    """``buckets`` cache lines of digests of ``digest_bits`` bits."""
+
+    hashes = 1
+
+    def __init__(self, buckets: int, digest_bits: int = 128, words: Words | None = None) -> None:
+        """Raises ``ValueError`` when there is no such table, or ``words`` are not its buckets."""
+        if digest_bits not in (64, 128):
+            raise ValueError(f"a digest has 64 or 128 bits here, not {digest_bits}")
+        if not 1 <= buckets < 2**32:
+            raise ValueError(f"a table has 1 to 2**32 - 1 buckets, not {buckets}")
+        if words is not None and len(words) != buckets * _BUCKET_WORDS:
+            raise ValueError(f"a slice of {buckets * _BUCKET_WORDS * 8} bytes cannot be made from {len(words) * 8}")
+        self.buckets = buckets
+        self.digest_bits = digest_bits
+        self.words = zeroed_words(buckets * _BUCKET_WORDS) if words is None else words
+        self._flat = self.words.data
+        # Shape (buckets, places, words of a digest).
+        self._places = self.words.reshape(buckets, _BUCKET_WORDS * 64 // digest_bits, digest_bits // 64)
+
+    @classmethod
+    def sized(cls, capacity: int, digest_bits: int) -> TableSlice:
+        """The table for ``capacity`` keys."""
+        return cls(math.ceil(capacity * digest_bits / 64 / _BUCKET_WORDS / _LOAD), digest_bits)
+
+    def _stored(self, batch: Batch) -> tuple[Words, Indices]:
+        """What is stored of each key, shape (n, 1, words), and the bucket where its search begins."""
+        digests = batch.halves[:, : self.digest_bits // 64].copy()
+        digests[digests[:, 0] == 0, 0] = 1
+        buckets = (digests[:, 0] >> _SHIFT) * np.uint64(self.buckets) >> _SHIFT
+        return digests[:, np.newaxis, :], buckets.view(np.intp)
+
+    def holds(self, batch: Batch) -> Bools:
+        digests, buckets = self._stored(batch)
+        found = np.zeros(len(batch), np.bool_)
+        left = np.arange(len(batch))
+        while len(left):
+            rows = self._places.take(buckets, axis=0)
+            here = (rows == digests).all(axis=2).any(axis=1)
+            found[left[here]] = True
+            on = np.flatnonzero(~here & (rows[:, :, 0] != 0).all(axis=1))
+            left, digests, buckets = left[on], digests[on], (buckets[on] + 1) % self.buckets
+        return found
+
+    def put(self, batch: Batch) -> None:
+        """Keys that are in already are left alone, so a key may be put again."""
+        digests, buckets = self._stored(batch)
+        while len(buckets):
+            rows = self._places.take(buckets, axis=0)
+            here = (rows == digests).all(axis=2).any(axis=1)
+            empty = rows[:, :, 0] == 0
+            roomy = empty.any(axis=1)
+            takes = np.flatnonzero(~here & roomy)
+            # One key a bucket and round: two would choose the same place.
+            takes = takes[np.unique(buckets[takes], return_index=True)[1]]
+            self._places[buckets[takes], empty[takes].argmax(axis=1)] = digests[takes, 0]
+            here[takes] = True
+            step = ~here & ~roomy
+            buckets = np.where(step, (buckets + 1) % self.buckets, buckets)
+            digests, buckets = digests[~here], buckets[~here]
+
+    def _search(self, h1: int, h2: int) -> tuple[int, bool]:
+        """The word where the digest's place begins, or where it would be put; and whether it is there."""
+        size = self.digest_bits // 64
+        h1 = h1 or 1
+        at = ((h1 >> 32) * self.buckets >> 32 & MASK32) * _BUCKET_WORDS
+        words, end = self._flat, len(self._flat)
+        while words[at]:
+            if words[at] == h1 and (size == 1 or words[at + 1] == h2):
+                return at, True
+            at += size
+            if at == end:
+                at = 0
+        return at, False
+
+    def holds_one(self, digests: bytes, offset: int) -> bool:
+        h1, h2 = halves_of(digests, offset)
+        return self._search(h1, h2)[1]
+
+    def put_one(self, h1: int, h2: int) -> None:
+        at, found = self._search(h1, h2)
+        if not found:
+            self._flat[at] = h1 or 1
+            if self.digest_bits == 128:
+                self._flat[at + 1] = h2
+
+    def _capacity(self) -> int:
+        return self._places.shape[0] * self._places.shape[1]
+
+    def fill(self) -> float:
+        sample = self._places[:_SAMPLE_BUCKETS, :, 0]
+        return int(np.count_nonzero(sample)) / sample.size
+
+    def fpp_estimated(self) -> float:
+        return self.fpp_at(self.count_estimated())
+
+    def fpp_at(self, count: float) -> float:
+        return float(count / 2.0**self.digest_bits)
+
+    def count_estimated(self) -> float:
+        return self.fill() * self._capacity()
+
+    def geometry(self) -> dict[str, JSON]:
+        return {"layout": "table", "buckets": self.buckets, "digest_bits": self.digest_bits}

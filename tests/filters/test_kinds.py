@@ -1,0 +1,429 @@
+"""One behaviour suite for every kind of seen-set."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawler.filters import (
+    DIGEST_BYTES,
+    KINDS,
+    AbsentKeyError,
+    Bitmap,
+    BloomFilter,
+    CountingFilter,
+    CuckooFilter,
+    DigestTable,
+    FilterError,
+    ForgettingChain,
+    FormatError,
+    FullError,
+    ScalableBloomFilter,
+    SeenSet,
+    digest_keys,
+    load_seen,
+    make_seen,
+    read_seen,
+    read_segment,
+    write_seen,
+    write_segment,
+)
+from crawler.filters.batch import Batch
+from crawler.filters.cuckoo import CuckooSlice
+from crawler.filters.digests import digest_words
+from crawler.settings import SeenSettings
+
+Maker = Callable[[], SeenSet]
+
+MAKERS: dict[str, Maker] = {
+    "scalable": lambda: ScalableBloomFilter(0.01, 60),
+    "scalable blocked": lambda: ScalableBloomFilter(0.01, 60, layout="blocked"),
+    "scalable classic": lambda: ScalableBloomFilter(0.01, 60, layout="classic"),
+    "bloom": lambda: BloomFilter(300, 0.01),
+    "bloom classic": lambda: BloomFilter(300, 0.01, layout="classic"),
+    "bloom by bits": lambda: BloomFilter.with_bits_per_key(300, 10),
+    "bitmap": lambda: Bitmap(300, 0.01),
+    "counting": lambda: CountingFilter(0.01, 60),
+    "counting 2": lambda: CountingFilter(0.01, 60, counter_bits=2),
+    "counting 8 fixed": lambda: CountingFilter(0.01, 300, growth=None, counter_bits=8),
+    "cuckoo": lambda: CuckooFilter(0.01, 60),
+    "cuckoo 8": lambda: CuckooFilter(0.1, 60),
+    "cuckoo 32": lambda: CuckooFilter(1e-6, 60),
+    "digest": lambda: DigestTable(60),
+    "digest 64": lambda: DigestTable(60, digest_bits=64),
+}
+FORGETTING = [name for name in MAKERS if name.startswith(("counting", "cuckoo"))]
+
+every_kind = pytest.mark.parametrize("name", MAKERS)
+batches = st.lists(st.lists(st.integers(0, 500).map(str), max_size=60), max_size=10)
+
+
+def urls(start: int, stop: int) -> list[str]:
+    return [f"https://www.example.org/{number % 97}/page?id={number}" for number in range(start, stop)]
+
+
+def chosen(digests: bytes, positions: list[int]) -> bytes:
+    return b"".join(digests[at * DIGEST_BYTES : (at + 1) * DIGEST_BYTES] for at in positions)
+
+
+def told(seen: SeenSet) -> dict[str, object]:
+    return {**seen.statistics(), "fpp_measured": None}
+
+
+def copied(buffer: memoryview) -> memoryview:
+    return memoryview(bytearray(buffer))
+
+
+def test_every_kind_is_in_the_suite() -> None:
+    assert {maker().kind for maker in MAKERS.values()} == set(KINDS)
+
+
+@every_kind
+@settings(max_examples=40)
+@given(added=batches)
+def test_no_key_is_ever_denied(name: str, added: list[list[str]]) -> None:
+    seen = MAKERS[name]()
+    known: set[str] = set()
+    new = 0
+    for batch in added:
+        fresh = seen.add_many(batch)
+        firsts = [at for at, key in enumerate(batch) if key not in known and key not in batch[:at]]
+        assert fresh == sorted(set(fresh))
+        assert set(fresh) <= set(firsts)
+        known.update(batch)
+        new += len(fresh)
+        assert all(seen.contains_many(batch))
+    assert all(seen.contains_many(sorted(known)))
+    assert all(key in seen for key in list(known)[:5])
+    assert len(seen) == new
+
+
+@every_kind
+@settings(max_examples=25)
+@given(keys=st.lists(st.integers(0, 3000).map(str), max_size=200, unique=True))
+def test_one_by_one_gives_the_same_answers_as_in_batches(name: str, keys: list[str]) -> None:
+    whole, single = MAKERS[name](), MAKERS[name]()
+    digests = digest_keys(keys)
+    whole.restore(digests)
+    for at in range(len(keys)):
+        single.restore(digests[at * DIGEST_BYTES : (at + 1) * DIGEST_BYTES])
+    probe = digest_keys([str(number) for number in range(0, 6000, 7)])
+    answers = whole.contains_digests(probe)
+    assert single.contains_digests(probe) == answers
+    assert [single.contains_digests(chosen(probe, [at]))[0] for at in range(len(answers))] == answers
+    assert len(single) == len(whole) == len(keys)
+
+
+@every_kind
+def test_single_adds_and_small_batches_agree_with_a_set(name: str) -> None:
+    seen = MAKERS[name]()
+    new = sum(seen.add(key) for key in urls(0, 250))
+    assert new == len(seen)
+    assert not any(seen.add(key) for key in urls(0, 250))
+    for start in range(0, 250, 5):
+        assert seen.add_many(urls(start, start + 5)) == []
+    assert seen.add_many(["again", "again", "other"]) in ([0, 2], [0], [2], [])
+
+
+@every_kind
+def test_a_stored_file_is_the_same_filter(name: str) -> None:
+    seen = MAKERS[name]()
+    seen.add_many(urls(0, 280))
+    file = io.BytesIO()
+    write_seen(file, seen)
+    file.seek(0)
+    again = read_seen(file, limit=10**6)
+    assert again.parameters() == seen.parameters()
+    assert again.statistics() == seen.statistics()
+    assert again.contains_many(urls(0, 4000)) == seen.contains_many(urls(0, 4000))
+    assert again.add_many(urls(270, 300)) == seen.add_many(urls(270, 300))
+    assert told(again) == told(seen)
+
+
+@every_kind
+@settings(max_examples=15)
+@given(sizes=st.lists(st.integers(1, 90), min_size=1, max_size=5), step=st.integers(1, 50))
+def test_the_journal_rebuilds_it(name: str, sizes: list[int], step: int) -> None:
+    live, again = MAKERS[name](), MAKERS[name]()
+    journal = b""
+    at = 0
+    for size in sizes:
+        digests = digest_keys(urls(at, at + size))
+        journal += chosen(digests, live.add_digests(digests))
+        at += size
+    for start in range(0, len(journal), step * DIGEST_BYTES):
+        again.restore(journal[start : start + step * DIGEST_BYTES])
+    assert told(again) == told(live)
+    assert again.contains_many(urls(0, 1000)) == live.contains_many(urls(0, 1000))
+
+
+@every_kind
+@settings(max_examples=15)
+@given(before=st.integers(0, 150), during=st.integers(0, 150), after=st.integers(0, 60))
+def test_a_snapshot_written_while_keys_come_in_loses_nothing(name: str, before: int, during: int, after: int) -> None:
+    live = MAKERS[name]()
+    live.add_many(urls(0, before))
+    shot = live.snapshot()
+    digests = digest_keys(urls(before, before + during))
+    journal = chosen(digests, live.add_digests(digests))
+    segments = {segment.name: copied(segment.buffer) for segment in shot.segments}
+    digests = digest_keys(urls(before + during, before + during + after))
+    journal += chosen(digests, live.add_digests(digests))
+    resumed = load_seen(shot.state, segments)
+    resumed.restore(journal)
+    assert told(resumed) == told(live)
+    assert all(resumed.contains_many(urls(0, before + during + after)))
+    assert resumed.contains_many(urls(0, 2000)) == live.contains_many(urls(0, 2000))
+
+
+FULL: dict[str, tuple[Maker, float]] = {
+    "scalable classic": (lambda: ScalableBloomFilter(0.01, 20_000, layout="classic"), 0.01),
+    "bloom": (lambda: BloomFilter(100_000, 0.01), 0.01),
+    "bloom classic": (lambda: BloomFilter(100_000, 0.01, layout="classic"), 0.01),
+    "bloom by bits": (lambda: BloomFilter.with_bits_per_key(100_000, 10), 0.00819),
+    "bloom by geometry": (lambda: BloomFilter.with_geometry(958_506, 7), 0.01004),
+    "bitmap": (lambda: Bitmap(100_000, 0.01), 0.01),
+    "counting": (lambda: CountingFilter(0.01, 20_000), 0.01),
+    "cuckoo 8": (lambda: CuckooFilter(0.1, 20_000), 0.1),
+    "cuckoo 16": (lambda: CuckooFilter(0.001, 100_000, growth=None), 0.000112),
+    "digest 64": (lambda: DigestTable(20_000, digest_bits=64), 2.0**-32),
+}
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_a_full_filter_is_wrong_as_often_as_it_says(name: str) -> None:
+    """100,000 keys in, 300,000 absent ones asked: within the bound, and what the estimate says (four sigma, 5%)."""
+    maker, bound = FULL[name]
+    seen = maker()
+    asked = 0
+    while len(seen) < 100_000:
+        step = min(2000, 100_000 - len(seen))
+        seen.add_many(urls(asked, asked + step))
+        asked += step
+    absent = 300_000
+    wrong = sum(seen.contains_many(urls(10**8, 10**8 + absent)))
+    assert wrong <= bound * absent * 1.02 + 3 * math.sqrt(bound * absent) + 1e-9
+    figures = seen.statistics()
+    for expected in (figures["fpp_estimated"] * absent,):
+        assert abs(wrong - expected) <= 4 * math.sqrt(expected) + 0.05 * expected
+    assert figures["count_estimated"] == pytest.approx(100_000, rel=0.02)
+
+
+operations = st.lists(st.tuples(st.sampled_from(["add", "forget"]), st.integers(0, 80).map(str)), max_size=250)
+
+
+@pytest.mark.parametrize("name", FORGETTING)
+@settings(max_examples=60)
+@given(done=operations)
+def test_forgetting_denies_no_key_that_is_in(name: str, done: list[tuple[str, str]]) -> None:
+    seen = MAKERS[name]()
+    assert isinstance(seen, ForgettingChain)
+    known: set[str] = set()
+    for operation, key in done:
+        if operation == "add" and seen.add(key):
+            known.add(key)
+        elif operation == "forget" and key in known:
+            seen.forget(key)
+            known.remove(key)
+    assert len(seen) == len(known)
+    assert all(seen.contains_many(sorted(known)))
+
+
+@pytest.mark.parametrize("name", [name for name in FORGETTING if name != "counting 2"])
+def test_what_was_forgotten_is_new_again(name: str) -> None:
+    """Two-bit counters saturate, so they are left out: there a forgotten key may stay."""
+    seen = MAKERS[name]()
+    assert isinstance(seen, ForgettingChain)
+    keys = [key for key in urls(0, 250) if seen.add(key)]
+    seen.forget_digests(digest_keys(keys[::2]))
+    assert len(seen) == len(keys) - len(keys[::2])
+    back = seen.contains_many(keys)
+    assert all(back[1::2])
+    assert sum(back[::2]) <= 12
+    for key in keys[1::2]:
+        seen.forget(key)
+    assert not any(seen.contains_many(urls(0, 2000)))
+    assert all(part["fill"] == 0 for part in seen.statistics()["slices"])
+
+
+@pytest.mark.parametrize("name", FORGETTING)
+def test_forgetting_an_absent_key_is_an_error_that_changes_nothing(name: str) -> None:
+    seen = MAKERS[name]()
+    assert isinstance(seen, ForgettingChain)
+    seen.add_many(urls(0, 50))
+    before = told(seen)
+    absent = next(key for key in urls(10**6, 10**6 + 100) if key not in seen)
+    with pytest.raises(AbsentKeyError, match="not in the"):
+        seen.forget(absent)
+    assert seen.forget_digests(digest_keys([absent, absent])) == [0, 1]
+    assert told(seen) == before
+
+
+@pytest.mark.parametrize("name", FORGETTING)
+def test_a_sealed_segment_stays_true_to_its_name_when_a_key_is_forgotten(name: str) -> None:
+    seen = MAKERS[name]()
+    assert isinstance(seen, ForgettingChain)
+    keys = [key for key in urls(0, 250) if seen.add(key)]
+    shot = seen.snapshot()
+    stored = {segment.name: bytes(segment.buffer) for segment in shot.segments}
+    seen.forget(keys[0])
+    seen.forget(keys[-1])
+    for segment in shot.segments:
+        assert bytes(segment.buffer) == stored[segment.name]
+    for segment in seen.snapshot().segments:
+        if segment.sealed and segment.name in stored:
+            assert bytes(segment.buffer) == stored[segment.name]
+    old = load_seen(shot.state, {segment: copied(memoryview(held)) for segment, held in stored.items()})
+    assert all(old.contains_many(keys))
+
+
+def test_saturated_counters_are_never_lowered() -> None:
+    """64 two-bit counters for 200 keys: nearly all saturate, and whatever is forgotten, the rest stays known."""
+    seen = CountingFilter(0.5, 10, growth=None, counter_bits=2)
+    digests = digest_keys(urls(0, 200))
+    seen.restore(digests)
+    seen.forget_digests(digests[: 100 * DIGEST_BYTES])
+    assert all(seen.contains_many(urls(100, 200)))
+
+
+def test_a_cuckoo_filter_of_fixed_size_says_when_it_is_full() -> None:
+    seen = CuckooFilter(0.001, 1000, growth=None)
+    fresh = len(seen.add_many(urls(0, 990)))
+    before = told(seen)
+    with pytest.raises(FullError, match=f"holds {fresh} keys and has room for {1000 - fresh} more, not 30"):
+        seen.add_many(urls(1000, 1030))
+    for key in urls(1000, 1100):
+        if len(seen) < 1000:
+            seen.add(key)
+    absent = next(key for key in urls(2000, 2100) if key not in seen)
+    with pytest.raises(FullError):
+        seen.add(absent)
+    assert len(seen) == 1000
+    assert all(seen.contains_many(urls(0, 990)))
+    seen.forget(urls(0, 1)[0])
+    assert seen.add("https://one.more/")
+    assert before["count"] == fresh
+
+
+@pytest.mark.parametrize("tag_bits", [8, 16, 32])
+def test_a_cuckoo_slice_filled_beyond_reason_keeps_every_key(tag_bits: int) -> None:
+    """To every last place and more: what finds no room goes to the stash."""
+    part = CuckooSlice(50, tag_bits)
+    digests = digest_keys(urls(0, 205))
+    part.put(Batch(digest_words(digests[: 150 * DIGEST_BYTES])))
+    for h1, h2 in digest_words(digests[150 * DIGEST_BYTES :]).tolist():
+        part.put_one(h1, h2)
+    assert part.holds(Batch(digest_words(digests))).all()
+    assert all(part.holds_one(digests, at * DIGEST_BYTES) for at in range(205))
+    assert part.count_estimated() == 205
+    for h1, h2 in digest_words(digests).tolist():
+        assert part.forget_one(h1, h2)
+    assert part.count_estimated() == 0
+
+
+ALIKE: dict[str, Callable[[], BloomFilter | Bitmap]] = {
+    "paired": lambda: BloomFilter(400, 0.01),
+    "blocked": lambda: BloomFilter(400, 0.01, layout="blocked"),
+    "classic": lambda: BloomFilter(400, 0.01, layout="classic"),
+    "bitmap": lambda: Bitmap(400, 0.01),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+@settings(max_examples=40)
+@given(first=st.sets(st.integers(0, 400).map(str)), second=st.sets(st.integers(0, 400).map(str)))
+def test_the_union_is_what_adding_both_would_have_made(name: str, first: set[str], second: set[str]) -> None:
+    left, right, both = (ALIKE[name]() for _ in range(3))
+    left.restore(digest_keys(sorted(first)))
+    right.restore(digest_keys(sorted(second)))
+    both.restore(digest_keys(sorted(first)))
+    both.restore(digest_keys(sorted(second)))
+    left.unite(right)
+    assert bytes(left.snapshot().segments[0].buffer) == bytes(both.snapshot().segments[0].buffer)
+    assert len(left) == pytest.approx(len(first | second), abs=5 + 0.1 * len(first | second))
+
+
+def test_uniting_filters_of_different_make_names_what_differs() -> None:
+    with pytest.raises(FilterError, match=r"differ in fpp \(0\.01 and 0\.001\), blocks_per_region"):
+        BloomFilter(1000, 0.01).unite(BloomFilter(1000, 0.001))
+    with pytest.raises(FilterError, match=r"kind \(bloom and bitmap\)"):
+        BloomFilter(1000, 0.01).unite(Bitmap(1000, 0.01))
+
+
+@pytest.mark.parametrize(
+    ("bits", "hashes", "fpp"),
+    [(10, 7, 0.00819), (15, 10, 0.000744), (20, 14, 0.0000671), (1, 1, 0.632), (60, 30, None)],
+)
+def test_bits_per_key_give_the_known_hashes_and_rates(bits: int, hashes: int, fpp: float | None) -> None:
+    figures = BloomFilter.with_bits_per_key(64_000, bits).statistics()
+    assert figures["slices"][0]["bits"] == 64_000 * bits
+    assert figures["slices"][0]["hashes"] == hashes
+    if fpp is not None:
+        assert figures["fpp_target"] == pytest.approx(fpp, rel=0.002)
+
+
+def test_a_bloom_filter_beyond_its_capacity_says_that_its_bound_has_moved() -> None:
+    seen = BloomFilter(1000, 0.01)
+    seen.add_many(urls(0, 900))
+    assert seen.statistics()["fpp_bound"] == 0.01
+    for start in range(900, 5000, 20):
+        seen.add_many(urls(start, start + 20))
+    figures = seen.statistics()
+    assert figures["fpp_bound"] > 0.3
+    assert figures["fpp_target"] == 0.01
+    assert figures["expected_urls_skipped"] == pytest.approx(5000 - len(seen), rel=0.15)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_made_from_settings(kind: str) -> None:
+    seen = make_seen(SeenSettings(kind=kind, capacity=1000))
+    assert seen.kind == kind
+    assert seen.add_many(["a", "b", "a"]) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: BloomFilter(0), "capacity"),
+        (lambda: BloomFilter(10, 1.5), "fpp"),
+        (lambda: BloomFilter(10, layout="round"), "layout"),
+        (lambda: BloomFilter(10, bits=640), "bits and hashes"),
+        (lambda: BloomFilter.with_bits_per_key(10, 0), "0 bits"),
+        (lambda: BloomFilter.with_geometry(640, 31), "31 hashes"),
+        (lambda: Bitmap(0), "capacity"),
+        (lambda: Bitmap(10, 0), "fpp"),
+        (lambda: CountingFilter(counter_bits=3), "counter_bits"),
+        (lambda: CountingFilter(-1), "fpp"),
+        (lambda: CuckooFilter(1e-12), "tag"),
+        (lambda: CuckooFilter(capacity=0), "capacity"),
+        (lambda: DigestTable(digest_bits=32), "digest_bits"),
+        (lambda: DigestTable(growth=0), "growth"),
+    ],
+)
+def test_parameters_that_make_no_filter_are_named(make: Maker, what: str) -> None:
+    with pytest.raises(FilterError, match=what):
+        make()
+
+
+def test_damaged_state_is_called_damaged() -> None:
+    with pytest.raises(FilterError, match="damaged: KeyError"):
+        load_seen({}, {})
+    with pytest.raises(FilterError, match="kind sieve"):
+        load_seen({"parameters": {"kind": "sieve"}}, {})
+    with pytest.raises(FilterError, match="damaged: TypeError"):
+        load_seen({"parameters": {"kind": "bloom", "colour": "red"}}, {})
+
+
+def test_a_file_that_is_only_a_segment_is_no_seen_set() -> None:
+    file = io.BytesIO()
+    write_segment(file, {"holds": "something"}, memoryview(b""))
+    file.seek(0)
+    with pytest.raises(FormatError, match="no seen-set"):
+        read_seen(file, limit=100)
+    file.seek(0)
+    assert read_segment(file, limit=0)[0] == {"holds": "something"}

@@ -111,6 +111,8 @@ def decode_done(value: bytes) -> Done:
         for _ in range(count):
             positions.append(Position(*_POSITION.unpack_from(value, at)))
             at += _POSITION.size
+        if not positions or any(position.length > position.end for position in positions):
+            raise JournalError("not a done event: it names no place in an output")
         return Done(_OUTCOMES[outcome], status or None, decode_entry(value[at:]), tuple(positions))
     except JournalError:
         raise

@@ -85,6 +85,8 @@ class RobotsCache:
         if version != _VERSION:
             raise RobotsRecordError(f"a robots record of version {version}, not {_VERSION}")
         at = _HEAD.size + length
+        if at > len(stored):
+            raise RobotsRecordError(f"not a robots record: an error text of {length} bytes that are not there")
         error_text = stored[_HEAD.size : at].decode("utf-8", "replace") or None
         if status == 0:
             return Robots(DISALLOW_ALL, None, asked_at, error_text)

@@ -28,6 +28,7 @@ RETRY_START = bytes([RETRY_LANE])
 _HEAD = struct.Struct("<BBBBI")
 _FRESH = struct.Struct(">BQ")
 _RETRY = struct.Struct(">BQQ")
+_SLOT_SIZES = {RETRY_LANE: _RETRY.size, FRESH_LANE: _FRESH.size}
 _SEED = 1
 _BYTE_MAX = 255
 
@@ -97,7 +98,7 @@ def pending_key(host: str, slot: bytes) -> bytes:
 
 def split_pending_key(key: bytes) -> tuple[str, bytes]:
     """(host, slot) of a stored key; raises EntryError."""
-    host, found, slot = key.partition(b"\0")
-    if not found or not slot:
+    host, _, slot = key.partition(b"\0")
+    if not host or not host.isascii() or not slot or len(slot) != _SLOT_SIZES.get(slot[0]):
         raise EntryError(f"not a frontier key: {key!r}")
     return host.decode("ascii"), slot

@@ -35,7 +35,7 @@ from crawler.frontier.entry import (
     retry_time,
     split_pending_key,
 )
-from crawler.frontier.host import Host, decode_host, encode_host
+from crawler.frontier.host import Host, decode_host, encode_host, host_name
 from crawler.frontier.politeness import Rule, gap, hold_after_throttle
 from crawler.frontier.storage import Batch, Family, Reader
 from crawler.settings import PolitenessSettings
@@ -92,7 +92,7 @@ class Frontier:
         start = b""
         while rows := self._store.scan(Family.HOSTS, start, None, _SCAN):
             for key, value in rows:
-                host = decode_host(key.decode("ascii"), value)
+                host = decode_host(host_name(key), value)
                 if host.size:
                     self._settle(host, now)
                     self._hosts[host.name] = host

@@ -6,6 +6,7 @@ the counts are always those of the entries on disk. Times are seconds since 1970
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, field
 
@@ -93,6 +94,13 @@ def encode_host(host: Host) -> bytes:
     )
 
 
+def host_name(key: bytes) -> str:
+    """The name of the host that a record is stored under; raises HostRecordError."""
+    if not key or not key.isascii():
+        raise HostRecordError(f"no name of a host: {key!r}")
+    return key.decode("ascii")
+
+
 def decode_host(name: str, value: bytes) -> Host:
     """The host as it was stored, nothing in flight; raises HostRecordError."""
     if not value or value[0] != _VERSION:
@@ -115,6 +123,11 @@ def decode_host(name: str, value: bytes) -> Host:
         known_rule = Rule(rule)
     except (struct.error, ValueError) as error:
         raise HostRecordError(f"host {name}: not a host record: {error}") from error
+    # A time that is no number would leave the heap without an order.
+    if not all(map(math.isfinite, (next_time, last_request, crawl_delay, robots_until))):
+        raise HostRecordError(f"host {name}: not a host record: a time that is no number")
+    if retry_size > size:
+        raise HostRecordError(f"host {name}: not a host record: {retry_size} of {size} entries wait for a retry")
     return Host(
         name=name,
         size=size,

@@ -1,0 +1,108 @@
+"""Host records: what must outlive the process comes back, and no bytes are taken for a record that are none."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.frontier.host import Host, HostRecordError, decode_host, encode_host, host_name
+from crawler.frontier.politeness import Rule
+
+counts = st.integers(0, 2**64 - 1)
+times = st.floats(allow_nan=False, allow_infinity=False)
+records = st.builds(
+    lambda size, other, **rest: Host("h.test", size=max(size, other), retry_size=min(size, other), **rest),
+    size=counts,
+    other=counts,
+    next_time=times,
+    last_request=times,
+    rule=st.sampled_from(Rule),
+    crawl_delay=st.none() | st.floats(0, 1e300),
+    backoff=st.integers(0, 255),
+    robots_until=times,
+    robots_tries=st.integers(0, 255),
+    fetched=counts,
+    failed=counts,
+)
+STORED = (
+    "name",
+    "size",
+    "retry_size",
+    "next_time",
+    "last_request",
+    "rule",
+    "crawl_delay",
+    "backoff",
+    "robots_until",
+    "robots_tries",
+    "fetched",
+    "failed",
+)
+
+
+@given(records)
+def test_a_record_comes_back(host: Host) -> None:
+    back = decode_host("h.test", encode_host(host))
+    assert [getattr(back, name) for name in STORED] == [getattr(host, name) for name in STORED]
+
+
+@given(records)
+def test_what_was_in_flight_waits_again(host: Host) -> None:
+    host.taken = host.leased = 1
+    back = decode_host("h.test", encode_host(host))
+    assert (back.taken, back.leased, back.on_heap) == (0, 0, False)
+    assert back.queued == back.size
+    assert back.retries_waiting == back.retry_size
+
+
+@given(st.binary(max_size=80) | st.binary(min_size=67, max_size=67).map(b"\x01".__add__))
+def test_any_bytes_are_a_record_or_a_record_error(data: bytes) -> None:
+    try:
+        host = decode_host("h.test", data)
+    except HostRecordError:
+        return
+    assert math.isfinite(host.next_time)
+    assert 0 <= host.retry_size <= host.size
+    assert host.crawl_delay is None or host.crawl_delay >= 0
+
+
+@given(records, st.data())
+def test_a_damaged_record_is_a_record_or_a_record_error(host: Host, data: st.DataObject) -> None:
+    stored = bytearray(encode_host(host))
+    for _ in range(data.draw(st.integers(1, 8))):
+        stored[data.draw(st.integers(0, len(stored) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(HostRecordError):
+        decode_host("h.test", bytes(stored))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda stored: b"", "version none"),
+        (lambda stored: b"\x02" + stored[1:], "version 02, not 1"),
+        (lambda stored: stored[:-1], "not a host record"),
+        (lambda stored: stored + b"\0", "not a host record"),
+        (lambda stored: stored[:1] + b"\x63" + stored[2:], "99 is not a valid Rule"),
+        (lambda stored: stored[:20] + struct.pack("<d", math.nan) + stored[28:], "no number"),
+        (lambda stored: stored[:12] + struct.pack("<Q", 9) + stored[20:], "9 of 3 entries"),
+    ],
+)
+def test_the_error_says_what_is_wrong(change: object, words: str) -> None:
+    assert callable(change)
+    with pytest.raises(HostRecordError, match=words):
+        decode_host("h.test", change(encode_host(Host("h.test", size=3))))
+
+
+@given(st.binary(max_size=30))
+def test_any_key_is_a_host_or_a_record_error(key: bytes) -> None:
+    try:
+        name = host_name(key)
+    except HostRecordError:
+        assert not key or not key.isascii()
+        return
+    assert name.encode("ascii") == key

@@ -1,0 +1,147 @@
+"""Records of finished URLs, journal events and counters: what is stored comes back, and hostile bytes are an error."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.records import (
+    Counters,
+    Done,
+    JournalError,
+    Outcome,
+    PageRecord,
+    Position,
+    decode_done,
+    encode_done,
+    encode_page,
+    sequence_key,
+)
+from tests.frontier.test_entry import entries
+
+u64 = st.integers(0, 2**64 - 1)
+u32 = st.integers(0, 2**32 - 1)
+outcomes = st.sampled_from(Outcome)
+positions = st.builds(
+    lambda file, end, length, crc: Position(file, max(end, length), length, crc), file=u32, end=u64, length=u32, crc=u32
+)
+done_events = st.builds(
+    Done,
+    outcome=outcomes,
+    status=st.none() | st.integers(1, 2**16 - 1),
+    entry=entries,
+    positions=st.lists(positions, min_size=1, max_size=3).map(tuple),
+)
+texts = st.none() | st.text(max_size=50)
+page_records = st.builds(
+    PageRecord,
+    entry=entries,
+    outcome=outcomes,
+    fetched_at=st.floats(0, 4e9),
+    status=st.none() | st.integers(100, 999),
+    error=texts,
+    content_type=texts,
+    size=st.none() | u64,
+    links=u32,
+    location=texts,
+)
+
+
+@given(done_events)
+def test_a_done_event_comes_back(done: Done) -> None:
+    assert decode_done(encode_done(done)) == done
+
+
+@given(st.binary(max_size=120) | st.binary(max_size=120).map(b"\x01\x00\xc8\x00\x01".__add__))
+def test_any_bytes_are_a_done_event_or_a_journal_error(data: bytes) -> None:
+    try:
+        done = decode_done(data)
+    except JournalError:
+        return
+    assert done.positions
+    assert all(0 <= position.length <= position.end for position in done.positions)
+
+
+@given(done_events, st.data())
+def test_a_damaged_done_event_is_an_event_or_a_journal_error(done: Done, data: st.DataObject) -> None:
+    stored = bytearray(encode_done(done))
+    stored[data.draw(st.integers(0, len(stored) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(JournalError):
+        decode_done(bytes(stored[: data.draw(st.integers(0, len(stored)))]))
+
+
+def test_another_version_is_named() -> None:
+    with pytest.raises(JournalError, match="version 9, not 1"):
+        decode_done(b"\x09\x00\xc8\x00\x00")
+
+
+@given(u64, u64)
+def test_sequence_keys_sort_by_their_number(one: int, other: int) -> None:
+    assert (sequence_key(one) < sequence_key(other)) == (one < other)
+
+
+@given(page_records)
+def test_a_record_is_one_line_of_json_with_all_fields(record: PageRecord) -> None:
+    line = encode_page(record)
+    assert line.isascii()
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    row = json.loads(line)
+    moment = row.pop("fetched_at")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", moment)
+    assert math.isclose(datetime.fromisoformat(moment).timestamp(), record.fetched_at, abs_tol=0.002)
+    wanted = {
+        "url": record.entry.href,
+        "status": record.status,
+        "error": record.error,
+        "outcome": record.outcome,
+        "depth": record.entry.depth,
+        "via": record.entry.via,
+        "content_type": record.content_type,
+        "bytes": record.size,
+        "links": record.links,
+    }
+    if record.location is not None:
+        wanted["location"] = record.location
+    assert row == wanted
+
+
+COUNTED = list(Counters.__dataclass_fields__)
+counters = st.lists(u64, min_size=len(COUNTED), max_size=len(COUNTED)).map(lambda numbers: Counters(*numbers))
+
+
+@given(counters)
+def test_counters_come_back(counted: Counters) -> None:
+    assert Counters.decode(counted.encode()) == counted
+
+
+@given(counters, st.integers(0, len(COUNTED)))
+def test_counters_stored_before_a_field_was_added_have_it_at_zero(counted: Counters, known: int) -> None:
+    older = Counters.decode(counted.encode()[: 1 + 8 * known])
+    assert [getattr(older, name) for name in COUNTED[:known]] == [getattr(counted, name) for name in COUNTED[:known]]
+    assert not any(getattr(older, name) for name in COUNTED[known:])
+
+
+@given(st.binary(max_size=300) | st.binary(max_size=300).map(b"\x01".__add__))
+def test_any_bytes_are_counters_or_a_journal_error(data: bytes) -> None:
+    try:
+        counted = Counters.decode(data)
+    except JournalError:
+        return
+    assert counted.encode().startswith(data)
+
+
+@given(outcomes, st.none() | st.integers(0, 999))
+def test_a_url_counted_and_taken_back_leaves_no_trace(outcome: Outcome, status: int | None) -> None:
+    counted = Counters(admitted=1)
+    counted.count_done(outcome, status)
+    assert (counted.done, counted.pending) == (1, 0)
+    counted.count_done(outcome, status, by=-1)
+    assert counted == Counters(admitted=1)

@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from crawler.filters.batch import MASK32, MASK_INTS, MULTIPLIER, Batch, Indices, Words, halves_of
 from crawler.filters.model import BlockShape, best_shape, load_for
-from crawler.filters.protocol import JSON
+from crawler.filters.protocol import JSON, FilterError
 from crawler.filters.storage import zeroed_words
 
 Bools = npt.NDArray[np.bool_]
@@ -47,8 +47,22 @@ _ALL_EIGHT = np.uint64(0x0101010101010101)
 
 LAYOUTS = {1: "blocked", 2: "paired"}
 
+_LEAST_LOAD = 1e-3  # keys a block; half a million bits a key
 _SAMPLE_BLOCKS = 16_384
 _FEW_TO_PUT = 10  # keys; below, plain loops are faster than numpy's calls
+
+
+def sized_blocks(capacity: int, fpp: float, *, blocks: int) -> tuple[BlockShape, int]:
+    """The shape of the smallest slice that stays within ``fpp`` while up to ``capacity`` keys are found new.
+
+    With it come the blocks a region. Up to capacity / (1 - fpp) keys are asked; those skipped find their bits set, as
+    if they were in. Raises ``FilterError`` when no load is low enough.
+    """
+    shape = best_shape(blocks, fpp)
+    load = load_for(shape, fpp)
+    if load < _LEAST_LOAD:
+        raise FilterError(f"an fpp of {fpp:.3g} is too small for blocks; use a kind that keeps digests")
+    return shape, max(1, math.ceil(capacity / (1 - fpp) / load))
 
 
 class BlockedSlice:
@@ -61,7 +75,7 @@ class BlockedSlice:
         """
         size = shape.blocks * blocks_per_region * shape.words
         if not 1 <= blocks_per_region < 2**32:
-            raise ValueError(f"a region has 1 to 2**32 - 1 blocks, not {blocks_per_region}")
+            raise FilterError(f"a region has 1 to 2**32 - 1 blocks, not {blocks_per_region}")
         if words is not None and len(words) != size:
             raise ValueError(f"a slice of {size * 8} bytes cannot be made from {len(words) * 8}")
         self.shape = shape
@@ -76,12 +90,8 @@ class BlockedSlice:
 
     @classmethod
     def sized(cls, capacity: int, fpp: float, *, blocks: int) -> BlockedSlice:
-        """The smallest slice that stays within ``fpp`` while up to ``capacity`` keys are found new.
-
-        Up to capacity / (1 - fpp) keys are asked for that; those skipped find their bits set, as if they were in.
-        """
-        shape = best_shape(blocks, fpp)
-        return cls(shape, max(1, math.ceil(capacity / (1 - fpp) / load_for(shape, fpp))))
+        """The smallest slice that stays within ``fpp`` while up to ``capacity`` keys are found new."""
+        return cls(*sized_blocks(capacity, fpp, blocks=blocks))
 
     @property
     def plain(self) -> PlainSlice:

@@ -32,6 +32,7 @@ from crawler.filters.batch import Batch, Indices, halves_of
 from crawler.filters.digests import DIGEST_BYTES, count_digests, digest_keys, digest_words
 from crawler.filters.layouts import stack_of
 from crawler.filters.link import Link, segment
+from crawler.filters.model import compound
 from crawler.filters.protocol import (
     JSON,
     AbsentKeyError,
@@ -211,7 +212,7 @@ class Chain(DigestSet):
         for link in self._chain:
             skipped, fpp = link.skipped(before)
             total += skipped
-            before = 1 - (1 - before) * (1 - fpp)
+            before = compound((before, fpp))
         return total
 
     def _bound(self) -> float:
@@ -220,9 +221,6 @@ class Chain(DigestSet):
 
     def statistics(self) -> SeenStatistics:
         slices = [link.statistics() for link in self._chain]
-        right = 1.0
-        for part in slices:
-            right *= 1 - part["fpp_estimated"]
         size = sum(link.filter.words.nbytes for link in self._chain)
         count = len(self)
         return {
@@ -232,7 +230,7 @@ class Chain(DigestSet):
             "count_estimated": sum(link.look().count_estimated for link in self._chain),
             "fpp_target": self.fpp,
             "fpp_bound": self._bound(),
-            "fpp_estimated": 1 - right,
+            "fpp_estimated": compound(part["fpp_estimated"] for part in slices),
             "fpp_measured": self._watched.measured(),
             "expected_urls_skipped": self.expected_skipped,
             "bytes": size,

@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.filters.batch import MASK64, MULTIPLIER, Batch, halves_of
-from crawler.filters.protocol import JSON
+from crawler.filters.protocol import JSON, FilterError
 from crawler.filters.storage import zeroed_words
 
 Bools = npt.NDArray[np.bool_]
@@ -74,7 +74,7 @@ class CuckooSlice:
         if tag_bits not in TAG_BITS:
             raise ValueError(f"a tag has 8, 16 or 32 bits, not {tag_bits}")
         if not 2 <= buckets < 2**32:
-            raise ValueError(f"a cuckoo filter has 2 to 2**32 - 1 buckets, not {buckets}")
+            raise FilterError(f"a cuckoo filter has 2 to 2**32 - 1 buckets, not {buckets}")
         size = math.ceil(buckets * PLACES * tag_bits / 64)
         if words is not None and len(words) != size:
             raise ValueError(f"a slice of {size * 8} bytes cannot be made from {len(words) * 8}")

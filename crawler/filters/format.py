@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import mmh3
 
@@ -50,7 +50,13 @@ class SegmentSum:
     checksum: str
 
 
-def write_segment(out: BinaryIO, header: dict[str, JSON], buffer: memoryview) -> SegmentSum:
+class Output(Protocol):
+    """What a segment is written to."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
+def write_segment(out: Output, header: dict[str, JSON], buffer: memoryview) -> SegmentSum:
     """Write one segment at ``out``'s position.
 
     Raises ``ValueError`` for a header beyond 1 MiB, and whatever ``out.write`` raises.

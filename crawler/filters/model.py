@@ -34,7 +34,7 @@ side.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -45,6 +45,7 @@ Floats = npt.NDArray[np.float64]
 
 WORDS_PER_KEY = 8
 _MAX_LOAD = 512.0
+_NEARLY_ONE = 1 - 1e-12
 
 
 def _poisson(load: float) -> Floats:
@@ -60,6 +61,11 @@ def _cover(keys: Floats, bits: int) -> Floats:
         return np.asarray(1 - (63 / 64) ** keys, np.float64)
     unset = (63 / 64) ** (2 * keys)
     return np.asarray(1 - 2 * unset + unset / 64 + (63 / 64) * (62 / 64) ** (2 * keys), np.float64)
+
+
+def compound(fpps: Iterable[float]) -> float:
+    """1 - prod(1 - p): the fpp of several filters of which any may be wrong. Exact for tiny ones, too."""
+    return -math.expm1(sum(math.log1p(-min(fpp, _NEARLY_ONE)) for fpp in fpps))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from bitarray import bitarray
 
+from crawler.filters.protocol import FilterError
+
 Words = npt.NDArray[np.uint64]
 
 _PAGE = 4096
@@ -19,13 +21,16 @@ _LINE = 64
 
 
 def _zeroed(size: int) -> npt.NDArray[np.uint8]:
-    raw = np.zeros(size + _PAGE, np.uint8)
+    try:
+        raw = np.zeros(size + _PAGE, np.uint8)
+    except (MemoryError, ValueError):
+        raise FilterError(f"there is no memory for {size:,} bytes") from None
     start = -raw.ctypes.data % _PAGE
     return raw[start : start + size]
 
 
 def zeroed_bytes(size: int) -> memoryview:
-    """``size`` zero bytes, writable and aligned to a page."""
+    """``size`` zero bytes, writable and aligned to a page. Raises ``FilterError`` when there is no room for them."""
     return _zeroed(size).data
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.filters.batch import MASK32, Batch, halves_of
-from crawler.filters.protocol import JSON
+from crawler.filters.protocol import JSON, FilterError
 from crawler.filters.storage import zeroed_words
 
 Bools = npt.NDArray[np.bool_]
@@ -34,6 +34,11 @@ _SAMPLE_BUCKETS = 2**14  # a mebibyte
 _SHIFT = np.uint64(32)
 
 
+def table_buckets(capacity: int, digest_bits: int) -> int:
+    """How many cache lines ``capacity`` digests of that many bits take."""
+    return math.ceil(capacity * digest_bits / 64 / _BUCKET_WORDS / _LOAD)
+
+
 class TableSlice:
     """``buckets`` cache lines of digests of ``digest_bits`` bits."""
 
@@ -44,7 +49,7 @@ class TableSlice:
         if digest_bits not in (64, 128):
             raise ValueError(f"a digest has 64 or 128 bits here, not {digest_bits}")
         if not 1 <= buckets < 2**32:
-            raise ValueError(f"a table has 1 to 2**32 - 1 buckets, not {buckets}")
+            raise FilterError(f"a table has 1 to 2**32 - 1 buckets, not {buckets}")
         if words is not None and len(words) != buckets * _BUCKET_WORDS:
             raise ValueError(f"a slice of {buckets * _BUCKET_WORDS * 8} bytes cannot be made from {len(words) * 8}")
         self.buckets = buckets
@@ -57,7 +62,7 @@ class TableSlice:
     @classmethod
     def sized(cls, capacity: int, digest_bits: int) -> TableSlice:
         """The table for ``capacity`` keys."""
-        return cls(math.ceil(capacity * digest_bits / 64 / _BUCKET_WORDS / _LOAD), digest_bits)
+        return cls(table_buckets(capacity, digest_bits), digest_bits)
 
     def _stored(self, batch: Batch) -> tuple[Words, Indices]:
         """What is stored of each key, shape (n, 1, words), and the bucket where its search begins."""

@@ -1,0 +1,207 @@
+"""When a filter will be full, and what comes then; and what each kind would take for a crawl not yet begun.
+
+Pure arithmetic on figures: nothing is allocated. The sizes are the ones the slices themselves are made with.
+
+    plan(urls, ...)     for each kind: bytes, bits a URL, slices and the bound on its fpp when ``urls`` URLs are in
+    advise(...)         for a seen-set in use: how many URLs until the next slice (or until a filter of fixed size has
+                        its target fpp), in how many seconds at the present rate, what it will cost, and the fpp then
+
+The warning comes before the target is passed: when a tenth of the capacity is left, or an hour at the present rate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crawler.filters.blocked import sized_blocks
+from crawler.filters.classic import classic_size
+from crawler.filters.cuckoo import LOAD, PLACES, TAG_BITS, cuckoo_fpp
+from crawler.filters.model import compound
+from crawler.filters.protocol import FilterError, SeenStatistics
+from crawler.filters.table import table_buckets
+
+_SOON_SHARE = 0.1  # of the capacity
+_SOON_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePlan:
+    """A slice as it would be made."""
+
+    capacity: int  # keys
+    size: int  # bytes
+    fpp: float  # when full
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a seen-set of one kind takes when the URLs planned for are in."""
+
+    kind: str
+    slices: int
+    size: int  # bytes
+    bits_per_url: float
+    fpp: float  # the most it can be then
+    urls_skipped: float  # no more than that are expected
+    forgets: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What is ahead of a seen-set in use. Counts are URLs admitted; sizes are bytes."""
+
+    full_at: int  # URLs in all when the present slice is full
+    urls_left: int
+    seconds_left: float | None  # at the rate given
+    fpp_then: float  # compound, when the present slice is full
+    next_size: int | None  # of the slice that follows; None when none does
+    size_then: int  # all slices, with the one that follows
+    warning: str | None
+
+
+def schedule(parameters: Mapping[str, Any]) -> Iterator[SlicePlan]:
+    """The slices that a seen-set of these ``parameters()`` opens, one after the other; one only if its size is fixed.
+
+    Raises ``FilterError`` for a kind that has no slices.
+    """
+    kind, growth = parameters["kind"], parameters.get("growth")
+    capacity = parameters["capacity"]
+    number, spent = 0, 0.0
+    while number == 0 or growth is not None:
+        keys = capacity if growth is None else int(capacity * growth**number)
+        fpp = parameters.get("fpp", 0.0)
+        if growth is not None and "tightening" in parameters:
+            fpp *= (1 - parameters["tightening"]) * parameters["tightening"] ** number
+        if kind == "cuckoo":
+            may = fpp if growth is None else (fpp - spent) / 2
+            made = _cuckoo(keys, may)
+            spent += made.fpp
+        else:
+            made = _slice(kind, keys, fpp, parameters)
+        yield made
+        number += 1
+
+
+def _slice(kind: str, keys: int, fpp: float, parameters: Mapping[str, Any]) -> SlicePlan:
+    match kind:
+        case "scalable" | "bloom":
+            bits = parameters.get("bits")
+            return SlicePlan(keys, bits // 8 if bits else _bloom_size(parameters["layout"], keys, fpp), fpp)
+        case "bitmap":
+            return SlicePlan(keys, classic_size(keys, fpp, 1)[0] // 8, fpp)
+        case "counting":
+            return SlicePlan(keys, classic_size(keys, fpp)[0] * parameters["counter_bits"] // 8, fpp)
+        case "digest":
+            bits = parameters["digest_bits"]
+            return SlicePlan(keys, table_buckets(keys, bits) * 64, keys / 2.0**bits)
+    raise FilterError(f"a seen-set of kind {kind} has no slices to plan")
+
+
+def _bloom_size(layout: str, keys: int, fpp: float) -> int:
+    if layout == "classic":
+        return classic_size(keys, fpp)[0] // 8
+    shape, per_region = sized_blocks(keys, fpp, blocks=2 if layout == "paired" else 1)
+    return shape.blocks * per_region * shape.words * 8
+
+
+def _cuckoo(keys: int, may: float) -> SlicePlan:
+    for tag_bits in TAG_BITS:
+        fpp = cuckoo_fpp(LOAD, tag_bits)
+        if fpp <= may:
+            buckets = max(2, math.ceil(keys / (PLACES * LOAD)))
+            return SlicePlan(keys, math.ceil(buckets * PLACES * tag_bits / 64) * 8, fpp)
+    raise FilterError(f"no tag of a cuckoo filter is wide enough for an fpp of {may:.3g}")
+
+
+def plan(
+    urls: int, fpp: float = 0.001, capacity: int = 2**20, growth: float = 2.0, tightening: float = 0.8
+) -> list[Plan]:
+    """Every kind for ``urls`` URLs at ``fpp``; those of fixed size are made for exactly as many.
+
+    Raises ``FilterError`` when there is nothing to plan.
+    """
+    if urls < 1:
+        raise FilterError(f"a crawl has at least 1 URL, not {urls}")
+    if not 0 < fpp < 1:
+        raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
+    fixed = {"capacity": urls, "fpp": fpp}
+    growing = {"capacity": capacity, "fpp": fpp, "growth": growth}
+    made: list[dict[str, Any]] = [
+        {"kind": "scalable", **growing, "tightening": tightening, "layout": "paired"},
+        {"kind": "bloom", **fixed, "layout": "paired"},
+        {"kind": "counting", **growing, "tightening": tightening, "counter_bits": 4},
+        {"kind": "cuckoo", **growing},
+        {"kind": "digest", "capacity": capacity, "growth": growth, "digest_bits": 128},
+        {"kind": "bitmap", **fixed},
+    ]
+    return [_plan_one(urls, parameters) for parameters in made]
+
+
+def _plan_one(urls: int, parameters: dict[str, Any]) -> Plan:
+    keys = size = count = 0
+    fpp = 0.0
+    for part in schedule(parameters):
+        keys += part.capacity
+        size += part.size
+        count += 1
+        fpp = compound((fpp, part.fpp))
+        if keys >= urls:
+            break
+    kind = parameters["kind"]
+    return Plan(kind, count, size, size * 8 / urls, fpp, urls * fpp / (1 - fpp), kind in ("counting", "cuckoo"))
+
+
+def advise(
+    statistics: SeenStatistics,
+    parameters: Mapping[str, Any],
+    *,
+    rate: float | None = None,
+    memory: int | None = None,
+) -> Advice:
+    """What is ahead of the seen-set of these ``statistics()`` and ``parameters()``.
+
+    ``rate`` is in new URLs a second, ``memory`` what is free, in bytes; None when unknown.
+    """
+    slices = statistics["slices"]
+    last = slices[-1]
+    left = max(0, last["capacity"] - last["count"])
+    seconds = left / rate if rate else None
+    fpps = [max(last["fpp_design"], last["fpp_estimated"]), *(part["fpp_estimated"] for part in slices[:-1])]
+    following: SlicePlan | None = None
+    for number, part_plan in enumerate(schedule(parameters)):
+        if number == len(slices):
+            following = part_plan
+            break
+    next_size = following.size if following else None
+    return Advice(
+        full_at=statistics["count"] + left,
+        urls_left=left,
+        seconds_left=seconds,
+        fpp_then=compound(fpps),
+        next_size=next_size,
+        size_then=statistics["bytes"] + (next_size or 0),
+        warning=_warning(statistics, left, seconds, next_size, memory),
+    )
+
+
+def _warning(
+    statistics: SeenStatistics, left: int, seconds: float | None, next_size: int | None, memory: int | None
+) -> str | None:
+    last = statistics["slices"][-1]
+    soon = left <= _SOON_SHARE * last["capacity"] or (seconds is not None and seconds <= _SOON_SECONDS)
+    when = f"in {left:,} URLs" + (f", about {seconds:,.0f} s" if seconds is not None else "")
+    if next_size is not None:
+        if memory is not None and next_size > memory and soon:
+            return f"the next slice comes {when} and takes {next_size:,} bytes; {memory:,} are free"
+        return None
+    if statistics["kind"] == "cuckoo":
+        return f"the filter is full {when}, and takes no more keys then" if soon else None
+    if left == 0:
+        return (
+            f"the filter holds {last['count']:,} keys and was made for {last['capacity']:,}: its fpp is "
+            f"{statistics['fpp_estimated']:.2g} and climbs; the target is {statistics['fpp_target']:.2g}"
+        )
+    return f"the fpp reaches its target of {statistics['fpp_target']:.2g} {when}, and climbs then" if soon else None

@@ -123,6 +123,7 @@ class DurabilitySettings:
     sync_interval: float = 1.0  # seconds between fsyncs
     checkpoint_interval: float = 60.0  # seconds between generations
     generations: int = 2  # kept
+    min_free: int = 0  # bytes free on the disk below which the crawl stops
 
 
 @dataclass(frozen=True, slots=True)

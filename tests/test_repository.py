@@ -22,14 +22,14 @@ LAYERS: list[set[str]] = [
     {"filters", "robots"},
     {"links", "scope", "frontier"},
     {"records"},
-    {"store", "checkpoint", "output", "fetch", "metrics"},
-    {"dashboard", "progress"},
+    {"disk", "metrics"},
+    {"store", "checkpoint", "output", "fetch", "dashboard", "progress"},
     {"crawl"},
     {"demo"},
     {"cli"},
     {"__main__"},
 ]
-PURE = {"urls", "filters", "robots", "settings", "links", "scope", "frontier", "records"}
+PURE = {"urls", "filters", "robots", "settings", "links", "scope", "frontier", "records", "metrics"}
 # What would let a pure module touch the world.
 WORLD = {"asyncio", "socket", "time", "threading", "subprocess", "aiohttp", "pathlib", "os", "random", "rocksdict"}
 

@@ -5,8 +5,6 @@ from crawler.checkpoint.envelope import (
     UnknownVersionError,
     decode_envelope,
     encode_envelope,
-    replace_file,
-    sync_directory,
 )
 from crawler.checkpoint.generations import Generations, Loaded, Manifest
 
@@ -18,6 +16,4 @@ __all__ = [
     "UnknownVersionError",
     "decode_envelope",
     "encode_envelope",
-    "replace_file",
-    "sync_directory",
 ]

@@ -9,8 +9,6 @@ The checksum is the MurmurHash3 x64-128 (seed 0, 32 hexadecimal digits) of all b
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import mmh3
@@ -52,23 +50,3 @@ def decode_envelope(data: bytes, magic: str, version: int, name: str) -> dict[st
     if not isinstance(content, dict):
         raise EnvelopeError(f"{name}: not a JSON object (offset {len(head) + 1})")
     return content
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write the file so that after a crash it is the old one or the new one, whole. Raises OSError."""
-    part = path.with_name(path.name + ".part")
-    with open(part, "wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(part, path)
-    sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """Make the directory's entries durable. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -27,10 +27,9 @@ from crawler.checkpoint.envelope import (
     UnknownVersionError,
     decode_envelope,
     encode_envelope,
-    replace_file,
-    sync_directory,
 )
-from crawler.filters import FormatError, SeenSnapshot, read_segment, write_segment
+from crawler.disk import Appender, Disk, reach, replace_file
+from crawler.filters import FormatError, SeenSnapshot, Segment, SegmentSum, read_segment, write_segment
 
 MAGIC = "crawler-generation"
 VERSION = 1
@@ -77,8 +76,9 @@ def manifest_name(generation: int) -> str:
 class Generations:
     """The directory ``seen/`` of a job."""
 
-    def __init__(self, directory: Path, keep: int) -> None:
+    def __init__(self, directory: Path, keep: int, disk: Disk) -> None:
         self.directory = directory
+        self._disk = disk
         self._keep = keep
         self.newest: Manifest | None = None
 
@@ -155,8 +155,8 @@ class Generations:
     def set_aside(self, generation: int) -> None:
         """Rename a damaged generation's manifest, so that it is neither used nor counted nor deleted."""
         path = self.directory / manifest_name(generation)
-        os.replace(path, path.with_name(_DAMAGED + path.name))
-        sync_directory(self.directory)
+        self._disk.replace(path, path.with_name(_DAMAGED + path.name))
+        self._disk.sync_directory(self.directory)
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class Generations:
         1970, ``sync`` makes journal and outputs durable. Raises OSError; the generations before it are untouched.
         """
         started = time.perf_counter()
-        self.directory.mkdir(exist_ok=True)
+        reach("checkpoint.begun")
         before = self.newest
         known = {} if before is None else {s.name: s for s in before.segments if s.sealed}
         generation = self._next_number()
@@ -179,21 +179,35 @@ class Generations:
                 segments.append(kept)
                 continue
             file = f"{segment.name}.g{generation:06d}"
-            with open(self.directory / file, "wb") as out:
-                total = write_segment(out, {"segment": segment.name, **segment.header}, segment.buffer)
-                out.flush()
-                os.fsync(out.fileno())
+            total = self._write_segment(self.directory / file, segment)
+            reach("checkpoint.segment")
             segments.append(SegmentFile(segment.name, file, total.size, total.checksum, segment.sealed))
             written += total.size
         # A manifest must not become durable before the names of the files that it lists.
-        sync_directory(self.directory)
+        self._disk.sync_directory(self.directory)
         sync()
+        reach("checkpoint.segments")
         seconds = time.perf_counter() - started
         manifest = Manifest(generation, sequence, now, seconds, written, snapshot.state, tuple(segments))
-        replace_file(self.directory / manifest_name(generation), _encode_manifest(manifest))
+        replace_file(self._disk, self.directory / manifest_name(generation), _encode_manifest(manifest))
+        reach("checkpoint.done")
         self.newest = manifest
         self._prune()
+        reach("checkpoint.pruned")
         return manifest
+
+    def _write_segment(self, path: Path, segment: Segment) -> SegmentSum:
+        file = self._disk.open(path, create=True)
+        try:
+            total = write_segment(Appender(file), {"segment": segment.name, **segment.header}, segment.buffer)
+            file.sync()
+        except OSError:
+            # Half a segment is of no use to anybody, least of all on a full disk.
+            self._disk.unlink(path)
+            raise
+        finally:
+            file.close()
+        return total
 
     def _next_number(self) -> int:
         """Above every number in the directory, also those of files that were set aside or never finished."""
@@ -224,8 +238,8 @@ class Generations:
                 continue
             if entry.name.rpartition(".g")[2] in spared:
                 continue
-            entry.unlink()
-        sync_directory(self.directory)
+            self._disk.unlink(entry)
+        self._disk.sync_directory(self.directory)
 
 
 def _encode_manifest(manifest: Manifest) -> bytes:

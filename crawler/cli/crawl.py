@@ -130,7 +130,7 @@ def _report(result: Result, quiet: bool) -> int:
     match result.reason:
         case Stop.INTERRUPTED:
             return Exit.INTERRUPTED
-        case Stop.MAX_PAGES | Stop.MAX_TIME:
+        case Stop.MAX_PAGES | Stop.MAX_TIME | Stop.MIN_FREE:
             return Exit.LIMIT
         case Stop.FINISHED if result.seeds_fetched == 0:
             why = f": {result.last_seed_error}" if result.last_seed_error else ""

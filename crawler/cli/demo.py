@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, replace_file
+from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope
 from crawler.cli import crawl
 from crawler.cli.errors import UsageError
 from crawler.cli.options import add_crawl_options
 from crawler.demo import DemoSite
+from crawler.disk import RealDisk, replace_file
 
 MAGIC = "crawler-demo"
 VERSION = 1
@@ -70,7 +71,7 @@ async def _served(site: DemoSite, directory: Path, ports: list[int]) -> AsyncIte
         raise
     try:
         if not ports:
-            replace_file(directory / STATE, encode_envelope(MAGIC, VERSION, {"ports": bound}))
+            replace_file(RealDisk(), directory / STATE, encode_envelope(MAGIC, VERSION, {"ports": bound}))
         yield
     finally:
         await site.stop()

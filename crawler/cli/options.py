@@ -53,6 +53,11 @@ _FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"action": "store_true", "help": "fetch loopback and private addresses"},
     ),
     "--ignore-robots": ("robots", "ignore", {"action": "store_true", "help": "do not ask for robots.txt"}),
+    "--min-free": (
+        "durability",
+        "min_free",
+        {"type": int, "metavar": "BYTES", "help": "stop when less is free on the job's disk (0)"},
+    ),
     "--dashboard": ("dashboard", "listen", {"metavar": "[HOST:]PORT", "help": "serve the live page there"}),
 }
 

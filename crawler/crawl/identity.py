@@ -11,7 +11,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, replace_file
+from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope
+from crawler.disk import Disk, replace_file
 from crawler.settings import SHAPING, Settings, as_tables
 
 MAGIC = "crawler-job"
@@ -87,13 +88,13 @@ def read_identity(directory: Path) -> dict[str, Any]:
         raise JobError(str(error)) from error
 
 
-def write_identity(directory: Path, settings: Settings) -> None:
+def write_identity(disk: Disk, directory: Path, settings: Settings) -> None:
     """Raises OSError."""
     tables = as_tables(settings)
     shaping: dict[str, dict[str, Any]] = {}
     for table, key in SHAPING:
         shaping.setdefault(table, {})[key] = tables[table][key]
-    replace_file(directory / IDENTITY, encode_envelope(MAGIC, VERSION, {"shaping": shaping}))
+    replace_file(disk, directory / IDENTITY, encode_envelope(MAGIC, VERSION, {"shaping": shaping}))
 
 
 def shaped_by_job(directory: Path, asked: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

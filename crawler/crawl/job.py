@@ -3,14 +3,19 @@
 Each step is synchronous and atomic: the seen-set's bits, the queue, the journal and the output change together, with no
 ``await`` between them, and the store writes its part as one batch. What a step was given is either wholly there after a
 crash or not at all, in which case it is done again.
+
+When the disk is full a step stays unwritten and the job is *blocked*: no further step may begin (``room`` waits), and
+the same bytes are written again until there is space. Memory is then one step ahead of the disk, never more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+import errno
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from crawler.checkpoint import Generations, Manifest
@@ -32,6 +37,7 @@ from crawler.crawl.recovery import (
     stored_counters,
 )
 from crawler.crawl.verdict import Again, Finished, Throttled
+from crawler.disk import Disk, RealDisk, reach
 from crawler.filters import digest_keys, make_seen
 from crawler.frontier import Batch, Entry, Family, Frontier, Lease, Store
 from crawler.output import JsonlOutput
@@ -53,10 +59,30 @@ _SCOPE = b"scope/"
 _SCOPE_END = b"scope0"
 
 
+# A disk that is full may have room again; any other error of a disk does not pass by itself.
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@dataclass(slots=True)
+class Step:
+    """One atomic change: what goes to the store, and the records (with their journal numbers) that go to the output
+    before it."""
+
+    batch: Batch = field(default_factory=Batch)
+    records: list[tuple[int, PageRecord]] = field(default_factory=list)
+
+
 class Job:
     """The job in a directory, opened for writing. Close it, whatever happens."""
 
-    def __init__(self, directory: Path, settings: Settings, now: float) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: Settings,
+        now: float,
+        disk: Disk | None = None,
+        open_store: Callable[[Path], Store] = RocksStore,
+    ) -> None:
         """Begin the job, or take it up where it was left.
 
         Raises JobError (an unwritable directory among them), UnknownVersionError, OSError when the disk fails, and the
@@ -64,6 +90,12 @@ class Job:
         self.directory = directory
         self.resumed = holds_job(directory)
         self.notes: list[str] = []
+        disk = disk or RealDisk()
+        self._disk = disk
+        self._unwritten: Step | None = None
+        self._room = asyncio.Event()
+        self._room.set()
+        self.blocked: str | None = None
         self._torn = False
         self._synced_sequence = 0
         with contextlib.ExitStack() as undo:
@@ -78,11 +110,15 @@ class Job:
                     f"{directory} holds a part of a crawl but no job.json: name another directory with --job"
                 )
             if not self.resumed:
-                write_identity(directory, settings)
-            self.store: Store = RocksStore(directory / STORE)
+                write_identity(disk, directory, settings)
+            self.store = open_store(directory / STORE)
             undo.callback(self.store.close)
-            self.output = JsonlOutput(directory / PAGES)
+            self.output = JsonlOutput(directory / PAGES, disk)
             undo.callback(self.output.close)
+            (directory / SEEN).mkdir(exist_ok=True)
+            # A file whose name is lost is lost, however well its bytes were synced.
+            disk.sync_directory(directory)
+            reach("resume.opened")
             self._durability = ThreadPoolExecutor(1, thread_name_prefix="durability")
             undo.callback(self._durability.shutdown)
             self._take_up(settings, now)
@@ -90,7 +126,7 @@ class Job:
 
     def _take_up(self, settings: Settings, now: float) -> None:
         self.counters = stored_counters(self.store)
-        self._generations = Generations(self.directory / SEEN, settings.durability.generations)
+        self._generations = Generations(self.directory / SEEN, settings.durability.generations, self._disk)
         restored = restore_seen(self._generations, self.store, lambda: make_seen(settings.seen))
         self.seen = restored.seen
         self._note(restored)
@@ -102,9 +138,12 @@ class Job:
             hosts=self.counters.hosts,
         )
         cut = check_output(self.store, self.output, restored.sequence)
+        reach("resume.restored")
         self.output.cut(cut.end)
+        reach("resume.cut")
         self.frontier.load(now)
         requeue(self.store, self.frontier, self.counters, cut.lost)
+        reach("resume.requeued")
         if cut.lost:
             self.notes.append(f"{len(cut.lost)} finished URLs had no record on disk any more: they are pending again")
         self.scope = Scope(settings.crawl.scope)
@@ -134,8 +173,8 @@ class Job:
 
     def admit(self, found: Sequence[Canonical], *, depth: int, via: str | None = None, seed: bool = False) -> int:
         """Admit those of the URLs that were never seen: a step of its own. Returns how many were new."""
-        with self._step() as batch:
-            new = self._admit(found, batch, depth=depth, via=via, seed=seed, redirects=0)
+        with self._step() as step:
+            new = self._admit(found, step.batch, depth=depth, via=via, seed=seed, redirects=0)
             if seed:
                 self.counters.seeds += new
         return new
@@ -155,48 +194,48 @@ class Job:
         ``record`` stands for the verdict's when links were counted meanwhile."""
         record = record or verdict.record
         entry = record.entry
-        with self._step() as batch:
+        with self._step() as step:
             redirect = record.outcome is Outcome.REDIRECT
             new = self._admit(
                 outlinks,
-                batch,
+                step.batch,
                 depth=entry.depth if redirect else entry.depth + 1,
                 via=entry.href,
                 seed=entry.seed and redirect,
                 redirects=entry.redirects + 1 if redirect else 0,
             )
-            self._write_record(record, batch)
+            self._finish_record(record, step)
             failed = record.outcome is Outcome.FAILED
-            self.frontier.finish(lease, now, batch, requested=requested, failed=failed)
+            self.frontier.finish(lease, now, step.batch, requested=requested, failed=failed)
         return new
 
     def retry(self, lease: Lease, verdict: Again, now: float) -> None:
         """A transient failure: the URL goes through its host's queue again."""
-        with self._step() as batch:
+        with self._step() as step:
             self.counters.retries += 1
-            self.frontier.retry(lease, verdict.entry, verdict.wait, now, batch)
+            self.frontier.retry(lease, verdict.entry, verdict.wait, now, step.batch)
 
     def throttle(self, lease: Lease, verdict: Throttled, now: float) -> None:
         """429 or 503: the host is held."""
-        with self._step() as batch:
+        with self._step() as step:
             self.counters.throttled += 1
             if verdict.last is None:
-                self.frontier.throttle(lease, verdict.entry, verdict.retry_after, now, batch)
+                self.frontier.throttle(lease, verdict.entry, verdict.retry_after, now, step.batch)
             else:
-                self._write_record(verdict.last, batch)
-                self.frontier.throttle(lease, None, verdict.retry_after, now, batch)
+                self._finish_record(verdict.last, step)
+                self.frontier.throttle(lease, None, verdict.retry_after, now, step.batch)
 
     def robots_known(self, lease: Lease, stored: bytes, until: float, crawl_delay: float | None, now: float) -> None:
         """The host's robots.txt was answered, or given up."""
-        with self._step() as batch:
+        with self._step() as step:
             self.counters.robots_fetched += 1
-            batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), stored)
-            self.frontier.robots_known(lease, until, crawl_delay, now, batch)
+            step.batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), stored)
+            self.frontier.robots_known(lease, until, crawl_delay, now, step.batch)
 
     def robots_later(self, lease: Lease, wait: float, now: float) -> None:
         """robots.txt could not be had; it is asked for again."""
-        with self._step() as batch:
-            self.frontier.robots_later(lease, wait, now, batch)
+        with self._step() as step:
+            self.frontier.robots_later(lease, wait, now, step.batch)
 
     def _admit(
         self,
@@ -226,10 +265,8 @@ class Job:
         self.frontier.admit([Entry(found[i].href, depth, via, seed, redirects) for i in new], batch)
         return len(new)
 
-    def _write_record(self, record: PageRecord, batch: Batch) -> None:
-        position = self.output.append(encode_page(record))
-        done = Done(record.outcome, record.status, record.entry, (position,))
-        batch.put(Family.DONE, sequence_key(self.counters.sequence), encode_done(done))
+    def _finish_record(self, record: PageRecord, step: Step) -> None:
+        step.records.append((self.counters.sequence, record))
         self.counters.sequence += 1
         self.counters.count_done(record.outcome, record.status)
         self.counters.body_bytes += record.size or 0
@@ -237,27 +274,73 @@ class Job:
             self.counters.seeds_fetched += 1
 
     @contextlib.contextmanager
-    def _step(self) -> Iterator[Batch]:
-        batch = self.store.batch()
-        # Until the batch is written, memory is ahead of the store: a checkpoint of it would hold bits of URLs that
-        # were never queued.
+    def _step(self) -> Iterator[Step]:
+        if self._unwritten is not None:
+            raise RuntimeError("the step before is not written yet: wait for room")
+        step = Step()
+        # Until the step is written memory is ahead of the disk: a checkpoint of it would hold bits of URLs that were
+        # never queued.
         self._torn = True
-        yield batch
+        yield step
         for entry in self._new_scope:
-            batch.put(Family.META, self._scope_prefix + entry.encode("utf-8"), b"")
+            step.batch.put(Family.META, self._scope_prefix + entry.encode("utf-8"), b"")
         self._new_scope.clear()
         self.counters.next_number = self.frontier.next_number
         self.counters.hosts = self.frontier.hosts
-        batch.put(Family.META, COUNTERS, self.counters.encode())
-        self.store.write(batch)
+        step.batch.put(Family.META, COUNTERS, self.counters.encode())
+        reach("step.marked")
+        try:
+            self._write(step)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self._unwritten, self.blocked = step, str(error)
+            self._room.clear()
+
+    def _write(self, step: Step) -> None:
+        """Write what of the step is not written. Raises OSError; it may then be called again."""
+        while step.records:
+            sequence, record = step.records[0]
+            position = self.output.append(encode_page(record))
+            done = Done(record.outcome, record.status, record.entry, (position,))
+            step.batch.put(Family.DONE, sequence_key(sequence), encode_done(done))
+            step.records.pop(0)
+            reach("step.recorded")
+        self.store.write(step.batch)
         self._torn = False
+        reach("step.written")
+
+    # -- a full disk -------------------------------------------------------------------------------------------
+
+    async def room(self) -> None:
+        """Wait until a step may begin. No step may be made after any other ``await``."""
+        await self._room.wait()
+
+    def write_again(self) -> bool:
+        """Try to write the step that found the disk full; True when there is room again. Raises OSError for any
+        other trouble."""
+        if self._unwritten is None:
+            return True
+        try:
+            self.store.reopen()
+            self._write(self._unwritten)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self.blocked = str(error)
+            return False
+        self._unwritten = self.blocked = None
+        self._room.set()
+        return True
 
     # -- durability --------------------------------------------------------------------------------------------
 
     def _sync(self) -> None:
         # Output before journal: what the journal says is done is then already on the disk.
         self.output.sync()
+        reach("sync.output")
         self.store.sync()
+        reach("sync.done")
 
     async def sync(self) -> None:
         """Make all steps so far durable, in a thread. Raises OSError."""
@@ -272,7 +355,8 @@ class Job:
         return not self._torn
 
     async def checkpoint(self, now: float) -> Manifest | None:
-        """Write a generation in a thread; None when nothing changed since the last. Raises OSError."""
+        """Write a generation in a thread; None when nothing changed since the last, or when the disk is full: the
+        journal then stands for it, and ``notes`` says so. Raises OSError for any other trouble."""
         if self._torn:
             raise RuntimeError("a step was broken off: the journal is whole, the seen-set in memory is not")
         sequence = self.counters.sequence
@@ -280,10 +364,17 @@ class Job:
             return None
         snapshot = self.seen.snapshot()
         loop = asyncio.get_running_loop()
-        manifest = await loop.run_in_executor(
-            self._durability, self._generations.write, snapshot, sequence, now, self._sync
-        )
+        try:
+            manifest = await loop.run_in_executor(
+                self._durability, self._generations.write, snapshot, sequence, now, self._sync
+            )
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self.notes.append(f"no checkpoint, the journal stands for it: {error}")
+            return None
         self._trim()
+        reach("checkpoint.trimmed")
         return manifest
 
     @property
@@ -295,7 +386,7 @@ class Job:
         """Forget finished URLs that the oldest kept generation stands for; the last one says where the output ends."""
         border = sequence_key(self._generations.oldest_sequence())
         rows = self.store.scan(Family.DONE, border, None, 1)
-        if rows:
+        if rows and self._unwritten is None:
             batch = self.store.batch()
             batch.delete_range(Family.DONE, b"", border)
             self.store.write(batch)

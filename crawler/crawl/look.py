@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import mmap
+import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from crawler.clock import SteadyClock
 from crawler.crawl.identity import LIVE, PAGES, SEEN, STORE, lock_holder, read_identity
 from crawler.crawl.recovery import RestoredSeen, restore_seen, stored_counters
 from crawler.crawl.stats import assemble
+from crawler.disk import RealDisk
 from crawler.filters import make_seen
 from crawler.frontier import Entry, Family, Host, Reader, decode_entry, decode_host
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
@@ -52,7 +54,7 @@ def open_job(directory: Path) -> Iterator[OpenJob]:
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
         store = RocksStore(directory / STORE, secondary=Path(scratch))
         try:
-            generations = Generations(directory / SEEN, settings.durability.generations)
+            generations = Generations(directory / SEEN, settings.durability.generations, RealDisk())
             yield OpenJob(directory, settings, store, stored_counters(store), generations)
         finally:
             store.close()
@@ -76,6 +78,9 @@ def job_stats(directory: Path) -> dict[str, Any]:
             hosts_pending=sum(1 for host in hosts(job.store) if host.size),
             elapsed=None,
             seeds_rejected=None,
+            paused=None,
+            disk_free=shutil.disk_usage(directory).free,
+            stall=None,
         )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from enum import StrEnum
@@ -20,6 +21,7 @@ from asyncio_throttle.throttler import Throttler
 
 from crawler.crawl.job import Job
 from crawler.crawl.robots_cache import RobotsCache, encode_robots
+from crawler.crawl.stall import LoopStall
 from crawler.crawl.stats import assemble
 from crawler.crawl.verdict import Again, Finished, Throttled, judge
 from crawler.fetch import Fetcher, fetch_robots
@@ -39,6 +41,7 @@ class State(StrEnum):
     """Where the crawl is."""
 
     RUNNING = "running"
+    PAUSED = "paused"  # the disk is full
     STOPPING = "stopping"
     ENDED = "ended"  # nothing is pending
     STOPPED = "stopped"  # by a limit, a signal or an error, with URLs left
@@ -50,6 +53,7 @@ class Stop(StrEnum):
     FINISHED = "finished"
     MAX_PAGES = "max-pages"
     MAX_TIME = "max-time"
+    MIN_FREE = "min-free"
     INTERRUPTED = "interrupted"
 
 
@@ -73,6 +77,9 @@ class Crawl:
         self._stop: Stop | None = None
         self._seeding = False
         self.seeds_rejected = 0
+        self.disk_free = shutil.disk_usage(job.directory).free
+        self._said_blocked = False
+        self._stall = LoopStall()
         self._last_seed_error: str | None = None
 
     # -- the run -----------------------------------------------------------------------------------------------
@@ -86,11 +93,13 @@ class Crawl:
             async with asyncio.TaskGroup() as group:
                 seeding = group.create_task(self._seed(seeds))
                 keeping = group.create_task(self._keep())
+                watching = group.create_task(self._stall.watch())
                 try:
                     reason = await self._hand_out(group)
                 finally:
                     seeding.cancel()
                     keeping.cancel()
+                    watching.cancel()
         except BaseExceptionGroup as errors:
             self.state = State.STOPPED
             raise _first(errors) from errors
@@ -118,11 +127,14 @@ class Crawl:
             job.seen,
             job.manifest,
             now=now,
-            state=self.state.value,
+            state=State.PAUSED if job.blocked is not None and self.state is State.RUNNING else self.state,
             in_flight=job.counters.pending - job.frontier.queued,
             hosts_pending=job.frontier.hosts_pending,
             elapsed=now - self.started_at,
             seeds_rejected=self.seeds_rejected,
+            paused=job.blocked,
+            disk_free=self.disk_free,
+            stall=self._stall,
         )
 
     async def _hand_out(self, group: asyncio.TaskGroup) -> Stop:
@@ -155,7 +167,7 @@ class Crawl:
         return reason if left or reason is Stop.INTERRUPTED else Stop.FINISHED
 
     def _may_take(self, concurrency: int) -> bool:
-        if self._stop is not None or len(self._visits) >= concurrency:
+        if self._stop is not None or len(self._visits) >= concurrency or self.job.blocked is not None:
             return False
         limit = self.settings.crawl.max_pages
         return limit is None or self.job.counters.fetched + len(self._visits) < limit
@@ -212,10 +224,35 @@ class Crawl:
         next_checkpoint = self._clock() + settings.checkpoint_interval
         while True:
             await asyncio.sleep(settings.sync_interval)
+            self._watch_disk(settings.min_free)
+            if not self._has_room():
+                continue
             await self.job.sync()
             if self._clock() >= next_checkpoint:
                 await self.job.checkpoint(self._clock())
                 next_checkpoint = self._clock() + settings.checkpoint_interval
+            self._say_notes()
+
+    def _watch_disk(self, least: int) -> None:
+        self.disk_free = shutil.disk_usage(self.job.directory).free
+        if self.disk_free < least and self._stop is None:
+            log.warning("stopping: %d bytes free on the disk, durability.min_free is %d", self.disk_free, least)
+            self.stop(Stop.MIN_FREE)
+
+    def _has_room(self) -> bool:
+        """Whether steps can be written; tries the one that could not."""
+        was = self.job.blocked
+        if was is not None and self.job.write_again():
+            log.warning("there is space again: the crawl goes on")
+            self._wake.set()
+        elif was is not None and not self._said_blocked:
+            log.warning("paused, nothing is lost: %s; waiting for space", was)
+        self._said_blocked = self.job.blocked is not None
+        return self.job.blocked is None
+
+    def _say_notes(self) -> None:
+        while self.job.notes:
+            log.warning(self.job.notes.pop(0))
 
     # -- discover ----------------------------------------------------------------------------------------------
 
@@ -229,8 +266,10 @@ class Crawl:
                     self.seeds_rejected += 1
                     log.warning("seed skipped: %s: %s", _shown(line), url.reason)
                     continue
-                self.job.widen(url.href)
                 found.append(url)
+            await self.job.room()
+            for url in found:
+                self.job.widen(url.href)
             self.job.admit(found, depth=0, seed=True)
             self._wake.set()
         self._seeding = False
@@ -279,6 +318,7 @@ class Crawl:
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
         result = await self._fetcher.fetch(entry.href)
+        await self.job.room()
         now = self._clock()
         match judge(entry, result, now, self.settings.retry):
             case Again() as again:
@@ -312,6 +352,7 @@ class Crawl:
             outlinks = outlinks[LINKS_A_STEP:]
             self._wake.set()
             await asyncio.sleep(0)
+            await self.job.room()
         self.job.finish(lease, finished, self._clock(), outlinks=outlinks, record=replace(record, links=len(urls)))
 
     def _finish_redirect(self, lease: Lease, finished: Finished) -> None:
@@ -342,6 +383,7 @@ class Crawl:
     async def _visit_robots(self, lease: Lease) -> None:
         host = lease.host
         result = await fetch_robots(self._fetcher, self.job.frontier.peek(host).href, self.settings.robots)
+        await self.job.room()
         now = self._clock()
         passing = result.status is None or result.status >= 500 or result.status == 429
         if passing and host.robots_tries + 1 < self.settings.retry.tries:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crawler.checkpoint import Manifest
+from crawler.crawl.stall import LoopStall
 from crawler.filters import SeenSet
 from crawler.records import Counters
 
@@ -20,9 +21,13 @@ def assemble(
     hosts_pending: int | None,
     elapsed: float | None,
     seeds_rejected: int | None,
+    paused: str | None,
+    disk_free: int,
+    stall: LoopStall | None,
 ) -> dict[str, Any]:
-    """``now`` in seconds since 1970. ``hosts_pending``, ``elapsed`` (seconds) and ``seeds_rejected`` (lines of the
-    seeds that are no URL) belong to a run: None when none is running."""
+    """``now`` in seconds since 1970, ``disk_free`` in bytes. ``elapsed`` (seconds), ``seeds_rejected`` (lines of the
+    seeds that are no URL), ``paused`` (why no step can be written) and ``stall`` belong to a run: None when none is
+    running."""
     return {
         "state": state,
         "elapsed_seconds": elapsed,
@@ -54,6 +59,9 @@ def assemble(
             "5xx": counters.status_5xx,
         },
         "seen": seen.statistics(),
+        "paused": paused,
+        "disk_free_bytes": disk_free,
+        "loop_stall_seconds": None if stall is None else {"longest": stall.longest, "p99": stall.p99()},
         "checkpoint": None
         if manifest is None
         else {

@@ -20,15 +20,27 @@ class Family(StrEnum):
     META = "meta"  # name -> counters, scope entries
 
 
-class Batch(Protocol):
-    """Changes that become visible and durable together."""
+class Batch:
+    """Changes that become visible and durable together, in the order in which they were asked for.
 
-    def put(self, family: Family, key: bytes, value: bytes) -> None: ...
+    A plain list: a batch that could not be written, for want of space, is written again later, to a store that was
+    opened anew meanwhile. Each change is (family, key, value, end): a value to put, or no value and no end for one key
+    to delete, or no value and the end of a range to delete."""
 
-    def delete(self, family: Family, key: bytes) -> None: ...
+    __slots__ = ("changes",)
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[Family, bytes, bytes | None, bytes | None]] = []
+
+    def put(self, family: Family, key: bytes, value: bytes) -> None:
+        self.changes.append((family, key, value, None))
+
+    def delete(self, family: Family, key: bytes) -> None:
+        self.changes.append((family, key, None, None))
 
     def delete_range(self, family: Family, start: bytes, end: bytes) -> None:
         """Delete all keys from ``start`` up to and without ``end``."""
+        self.changes.append((family, start, None, end))
 
 
 class Reader(Protocol):
@@ -44,12 +56,15 @@ class Reader(Protocol):
 
 class Store(Reader, Protocol):
     """The whole interface. ``write`` hands every change to the operating system before it returns, ``sync`` makes
-    all that was written before it durable. Both raise OSError when the disk fails."""
+    all that was written before it durable. Both raise OSError when the disk fails; the store then takes no more until
+    ``reopen`` succeeds, which loses nothing that was written."""
 
     def batch(self) -> Batch: ...
 
     def write(self, batch: Batch) -> None: ...
 
     def sync(self) -> None: ...
+
+    def reopen(self) -> None: ...
 
     def close(self) -> None: ...

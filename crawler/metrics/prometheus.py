@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-STATES = ("running", "stopping", "ended", "stopped")
+STATES = ("running", "paused", "stopping", "ended", "stopped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,17 @@ METRICS: tuple[Metric, ...] = (
     _slice("fill_ratio", "fill", "Set bits by all bits of the slice."),
     _slice("fpp_design_ratio", "fpp_design", "False-positive probability of the slice when it is full."),
     _slice("fpp_estimated_ratio", "fpp_estimated", "Estimated now from the bits set."),
+    _gauge("crawler_disk_free_bytes", ("disk_free_bytes",), "Bytes free on the disk that holds the job."),
+    _gauge(
+        "crawler_loop_stall_longest_seconds",
+        ("loop_stall_seconds", "longest"),
+        "Longest time that the event loop stood still in this run.",
+    ),
+    _gauge(
+        "crawler_loop_stall_p99_seconds",
+        ("loop_stall_seconds", "p99"),
+        "Delay of the event loop that 99% of the looks did not exceed.",
+    ),
     _gauge("crawler_checkpoint_generation", ("checkpoint", "generation"), "Number of the last checkpoint."),
     _gauge("crawler_checkpoint_age_seconds", ("checkpoint", "age_seconds"), "Time since it was complete."),
     _gauge("crawler_checkpoint_duration_seconds", ("checkpoint", "seconds"), "Time it took to write."),

@@ -1,17 +1,17 @@
 """``pages.jsonl``: one JSON object for each finished URL, in finishing order.
 
-Lines are appended with one ``write`` each, unbuffered, so that they are with the operating system before the journal
-says that they are there. The file's end belongs to the journal: what stands behind the last journalled record was never
+Lines are appended with one write each, unbuffered, so that they are with the operating system before the journal says
+that they are there. The file's end belongs to the journal: what stands behind the last journalled record was never
 finished, and is cut off when the job is resumed.
 """
 
 from __future__ import annotations
 
 import errno
-import os
 import zlib
 from pathlib import Path
 
+from crawler.disk import Disk
 from crawler.records import Position
 
 
@@ -22,21 +22,20 @@ class OutputError(OSError):
 class JsonlOutput:
     """The file, opened for appending."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, disk: Disk) -> None:
         """Open or create. Raises OSError."""
         self.path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self.end = os.lseek(self._fd, 0, os.SEEK_END)
+        self._file = disk.open(path, create=True)
+        self.end = self._file.size()
         self._dirty = False
 
     def append(self, line: bytes) -> Position:
         """Write one record; returns where it ends. A write that fails leaves the file as it was: OSError."""
-        start, written = self.end, 0
+        start = self.end
         try:
-            while written < len(line):
-                written += os.pwrite(self._fd, line[written:], start + written)
+            self._file.pwrite(line, start)
         except OSError:
-            os.ftruncate(self._fd, start)
+            self._file.truncate(start)
             raise
         self._dirty = True
         self.end = start + len(line)
@@ -46,7 +45,7 @@ class JsonlOutput:
         """Whether the record stands where the journal says, byte for byte."""
         if position.file != 0 or position.end > self.end or position.length > position.end:
             return False
-        data = os.pread(self._fd, position.length, position.end - position.length)
+        data = self._file.pread(position.length, position.end - position.length)
         return len(data) == position.length and zlib.crc32(data) == position.crc
 
     def cut(self, end: int) -> None:
@@ -57,7 +56,7 @@ class JsonlOutput:
                 f"{self.path} has {self.end} bytes where the journal names {end}: put the file back as it was left",
             )
         if end < self.end:
-            os.ftruncate(self._fd, end)
+            self._file.truncate(end)
             self.end = end
             self._dirty = True
 
@@ -66,10 +65,10 @@ class JsonlOutput:
         if self._dirty:
             self._dirty = False
             try:
-                os.fsync(self._fd)
+                self._file.sync()
             except OSError:
                 self._dirty = True
                 raise
 
     def close(self) -> None:
-        os.close(self._fd)
+        self._file.close()

@@ -7,22 +7,6 @@ from bisect import bisect_left, insort
 from crawler.frontier.storage import Batch, Family
 
 
-class MemoryBatch:
-    """Changes in the order in which they were asked for."""
-
-    def __init__(self) -> None:
-        self.changes: list[tuple[Family, bytes, bytes | None, bytes | None]] = []
-
-    def put(self, family: Family, key: bytes, value: bytes) -> None:
-        self.changes.append((family, key, value, None))
-
-    def delete(self, family: Family, key: bytes) -> None:
-        self.changes.append((family, key, None, None))
-
-    def delete_range(self, family: Family, start: bytes, end: bytes) -> None:
-        self.changes.append((family, start, None, end))
-
-
 class MemoryStore:
     """Sorted keys beside a dict, a pair for each family."""
 
@@ -30,12 +14,10 @@ class MemoryStore:
         self._values: dict[Family, dict[bytes, bytes]] = {family: {} for family in Family}
         self._keys: dict[Family, list[bytes]] = {family: [] for family in Family}
 
-    def batch(self) -> MemoryBatch:
-        return MemoryBatch()
+    def batch(self) -> Batch:
+        return Batch()
 
     def write(self, batch: Batch) -> None:
-        if not isinstance(batch, MemoryBatch):
-            raise TypeError(f"a batch of another store: {type(batch).__name__}")
         for family, key, value, end in batch.changes:
             if value is not None:
                 if key not in self._values[family]:
@@ -66,6 +48,9 @@ class MemoryStore:
 
     def sync(self) -> None:
         """Nothing here outlives the process."""
+
+    def reopen(self) -> None:
+        """Nothing can fail."""
 
     def close(self) -> None:
         """Nothing is held."""

@@ -11,6 +11,8 @@ a thread.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,7 +39,19 @@ _BUSY = frozenset({Family.PENDING, Family.ADMITTED})
 
 
 class StoreError(OSError):
-    """RocksDB could not do what it was asked; the text is its own, on one line."""
+    """RocksDB could not do what it was asked; the text is its own, on one line. ``errno`` is set where it names one."""
+
+
+# RocksDB passes on what strerror said.
+_ERRNO = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES)}
+
+
+def _store_error(what: str, error: Exception) -> StoreError:
+    text = f"{what}: {_first_line(error)}"
+    for words, number in _ERRNO.items():
+        if words in text:
+            return StoreError(number, text)
+    return StoreError(text)
 
 
 def _first_line(error: Exception) -> str:
@@ -53,26 +67,7 @@ def _as_store_error(what: str) -> Iterator[None]:
     except Exception as error:
         if type(error) is not Exception:
             raise
-        raise StoreError(f"{what}: {_first_line(error)}") from error
-
-
-class RocksBatch:
-    """A WriteBatch over the column families."""
-
-    __slots__ = ("_families", "batch")
-
-    def __init__(self, families: dict[Family, ColumnFamily]) -> None:
-        self.batch = WriteBatch(raw_mode=True)
-        self._families = families
-
-    def put(self, family: Family, key: bytes, value: bytes) -> None:
-        self.batch.put(key, value, self._families[family])
-
-    def delete(self, family: Family, key: bytes) -> None:
-        self.batch.delete(key, self._families[family])
-
-    def delete_range(self, family: Family, start: bytes, end: bytes) -> None:
-        self.batch.delete_range(start, end, self._families[family])
+        raise _store_error(what, error) from error
 
 
 class RocksStore:
@@ -81,24 +76,38 @@ class RocksStore:
     def __init__(self, path: Path, *, secondary: Path | None = None) -> None:
         """Open or create. ``secondary``: look at a store that another process may have open, without writing to it;
         the directory is for RocksDB's own log. Raises StoreError."""
-        cache = Cache(_BLOCK_CACHE)
-        families = {family.value: _family_options(family, cache) for family in Family}
-        access = AccessType.read_write() if secondary is None else AccessType.secondary(str(secondary))
-        with _as_store_error(f"cannot open the store {path}"):
-            self._db: Rdict = Rdict(str(path), _options(), column_families=families, access_type=access)
-            self._tables = {family: self._db.get_column_family(family.value) for family in Family}
-            self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
-            if secondary is not None:
+        self._path = path
+        self._access = AccessType.read_write() if secondary is None else AccessType.secondary(str(secondary))
+        self._open()
+        if secondary is not None:
+            with _as_store_error(f"cannot open the store {path}"):
                 self._db.try_catch_up_with_primary()
 
-    def batch(self) -> RocksBatch:
-        return RocksBatch(self._handles)
+    def _open(self) -> None:
+        cache = Cache(_BLOCK_CACHE)
+        families = {family.value: _family_options(family, cache) for family in Family}
+        self._tables: dict[Family, Rdict] = {}
+        self._handles: dict[Family, ColumnFamily] = {}
+        with _as_store_error(f"cannot open the store {self._path}"):
+            self._db = Rdict(str(self._path), _options(), column_families=families, access_type=self._access)
+            self._tables.update((family, self._db.get_column_family(family.value)) for family in Family)
+            self._handles.update((family, self._db.get_column_family_handle(family.value)) for family in Family)
+
+    def batch(self) -> Batch:
+        return Batch()
 
     def write(self, batch: Batch) -> None:
-        if not isinstance(batch, RocksBatch):
-            raise TypeError(f"a batch of another store: {type(batch).__name__}")
+        native = WriteBatch(raw_mode=True)
+        put, delete, handles = native.put, native.delete, self._handles
+        for family, key, value, end in batch.changes:
+            if value is not None:
+                put(key, value, handles[family])
+            elif end is None:
+                delete(key, handles[family])
+            else:
+                native.delete_range(key, end, handles[family])
         with _as_store_error("cannot write to the store"):
-            self._db.write(batch.batch)
+            self._db.write(native)
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         with _as_store_error("cannot read the store"):
@@ -124,6 +133,11 @@ class RocksStore:
     def sync(self) -> None:
         with _as_store_error("cannot sync the store"):
             self._db.flush_wal(True)
+
+    def reopen(self) -> None:
+        """After a write failed RocksDB takes no more: it is opened anew, which replays its log."""
+        self.close()
+        self._open()
 
     def close(self) -> None:
         """Release the directory. The families' objects hold its lock: they go first."""

@@ -29,6 +29,9 @@ _FULL: dict[str, Any] = {
     "robots_fetched": 7,
     "seeds": 20,
     "seeds_rejected": 1,
+    "paused": None,
+    "disk_free_bytes": 40_000_000_000,
+    "loop_stall_seconds": {"longest": 0.02, "p99": 0.003},
     "status": {"2xx": 9_800, "3xx": 150, "4xx": 190, "5xx": 10},
     "seen": {
         "kind": "scalable",

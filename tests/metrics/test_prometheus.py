@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from crawler.checkpoint import Manifest
+from crawler.crawl.stall import LoopStall
 from crawler.crawl.stats import assemble
 from crawler.filters import MeasuredFpp, SeenStatistics, SliceStatistics
 from crawler.metrics import METRICS, prometheus_text
@@ -86,11 +87,24 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     manifest = Manifest(1, 0, 0.0, 0.0, 0, {}, ())
     seen: Any = Seen()
     stats = assemble(
-        Counters(), seen, manifest, now=1.0, state="ended", in_flight=0, hosts_pending=0, elapsed=1.0, seeds_rejected=0
+        Counters(),
+        seen,
+        manifest,
+        now=1.0,
+        state="ended",
+        in_flight=0,
+        hosts_pending=0,
+        elapsed=1.0,
+        seeds_rejected=0,
+        paused=None,
+        disk_free=0,
+        stall=LoopStall(),
     )
-    nested = {(part, key) for part in ("seen", "checkpoint") for key in stats[part]}
+    nested = {(part, key) for part in ("seen", "checkpoint", "loop_stall_seconds") for key in stats[part]}
     nested |= {("seen", "fpp_measured", key) for key in MeasuredFpp.__annotations__}
     nested -= {("seen", "kind"), ("seen", "fpp_measured")}
-    numbers = {(key,) for key in stats if key not in ("seen", "checkpoint")} | nested
+    # A sentence has no place in a metric: the state says that the crawl is paused.
+    nested_parts = ("seen", "checkpoint", "loop_stall_seconds", "paused")
+    numbers = {(key,) for key in stats if key not in nested_parts} | nested
     assert numbers == {metric.path for metric in METRICS}
     assert {metric.field for metric in METRICS if metric.field} == SliceStatistics.__annotations__.keys()

@@ -117,7 +117,7 @@ function showStatus(classes) {
 }
 
 function showState(state) {
-  const words = { running: "running", stopping: "stopping", ended: "ended", stopped: "stopped" };
+  const words = { running: "running", paused: "paused, the disk is full", stopping: "stopping", ended: "ended", stopped: "stopped" };
   find("state").textContent = words[state] ?? state;
   find("state").dataset.state = state;
   document.title = `${words[state] ?? state} · crawl`;

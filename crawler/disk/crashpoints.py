@@ -1,0 +1,46 @@
+"""Named places at which a test may kill the program, to see that nothing is lost there.
+
+``CRAWLER_CRASH_AT=name`` or ``name:n`` in the environment kills the process (SIGKILL, as from outside) when it reaches
+the place for the first or n-th time. Without the variable a place costs one function call.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+VARIABLE = "CRAWLER_CRASH_AT"
+
+POINTS = (
+    "step.marked",  # bits are set and entries queued in memory, nothing is written
+    "step.recorded",  # the record stands in the output, the journal does not know of it
+    "step.written",  # the batch is with the operating system
+    "sync.output",  # the output is durable, the journal not yet
+    "sync.done",  # both are
+    "seal.grown",  # a slice is full and the next one is open, in memory
+    "checkpoint.begun",  # no file of the generation exists
+    "checkpoint.segment",  # one segment is written and durable
+    "checkpoint.segments",  # all are, the manifest is not there
+    "checkpoint.manifest",  # the manifest is written under its passing name
+    "checkpoint.done",  # the generation exists, older ones are not pruned
+    "checkpoint.pruned",  # they are, the journal is not trimmed
+    "checkpoint.trimmed",  # it is
+    "resume.opened",  # lock and store are held, nothing is restored
+    "resume.restored",  # the seen-set is, the output is not cut
+    "resume.cut",  # the output is cut, lost URLs are not queued again
+    "resume.requeued",  # they are
+)
+
+_at, _, _times = os.environ.get(VARIABLE, "").partition(":")
+_left = int(_times) if _times.isdecimal() else 1
+if _at and _at not in POINTS:
+    raise ValueError(f"{VARIABLE}: no crash point is called {_at!r}")
+
+
+def reach(name: str) -> None:
+    """This place is reached; ends the process if it was asked for."""
+    global _left  # noqa: PLW0603  # the number of passes left belongs to the process, as its end does
+    if name == _at:
+        _left -= 1
+        if _left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)

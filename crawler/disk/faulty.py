@@ -1,0 +1,202 @@
+"""A disk that fails, and one that loses its power: what tests break the durable parts with.
+
+The double writes through to a real directory, so that whoever reads it sees what a process would see, and keeps beside
+it what would survive: for each file the bytes of its last sync and the writes since, for each directory the entries of
+its last sync and the changes since. ``lose_power`` turns the directory into one of the states that a file system may
+leave: of the unsynced writes of a file any may be missing, whole or in part, whatever came after them; unsynced
+changes of a directory may be missing too.
+
+Works for the few small files of a test; it keeps them all in memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from crawler.disk.files import DiskFile, RealDisk
+
+
+@dataclass(slots=True)
+class _Inode:
+    """A file's bytes as they were last synced, and what was done since: (offset, data) or (size, None)."""
+
+    synced: bytes = b""
+    pending: list[tuple[int, bytes | None]] = field(default_factory=list)
+
+    def survivor(self, chance: random.Random) -> bytes:
+        data = bytearray(self.synced)
+        for offset, written in self.pending:
+            fate = chance.random()
+            if written is None:
+                if fate < 0.5:
+                    data[offset:] = b""
+                continue
+            kept = written if fate < 0.4 else written[: chance.randrange(len(written) + 1)] if fate < 0.8 else b""
+            if kept:
+                data.extend(bytes(max(0, offset - len(data))))
+                data[offset : offset + len(kept)] = kept
+        return bytes(data)
+
+    def current(self) -> bytes:
+        data = bytearray(self.synced)
+        for offset, written in self.pending:
+            if written is None:
+                del data[offset:]
+            else:
+                data.extend(bytes(max(0, offset - len(data))))
+                data[offset : offset + len(written)] = written
+        return bytes(data)
+
+
+@dataclass(slots=True)
+class _Directory:
+    """Entries as they were last synced, and the changes since: name -> inode, or None for a name that went."""
+
+    synced: dict[str, _Inode] = field(default_factory=dict)
+    current: dict[str, _Inode] = field(default_factory=dict)
+    pending: list[dict[str, _Inode | None]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The ``number``-th call (from 1) of an operation fails; with ``lasting`` all later ones too.
+
+    ``operation`` is one of open, pread, pwrite, truncate, sync, replace, unlink, sync_directory. A failing pwrite
+    leaves a part of its data behind."""
+
+    operation: str
+    number: int
+    error: int = errno.EIO
+    lasting: bool = False
+
+
+class FaultyDisk:
+    """The double. Paths it has not met before are taken as they stand, durable."""
+
+    def __init__(self, chance: random.Random, *faults: Fault) -> None:
+        self._chance = chance
+        self._real = RealDisk()
+        self._directories: dict[Path, _Directory] = {}
+        self._calls: dict[str, int] = {}
+        self.faults = list(faults)
+
+    # -- the interface -----------------------------------------------------------------------------------------
+
+    def open(self, path: Path, *, create: bool = False) -> DiskFile:
+        self.meet("open")
+        directory = self._directory(path.parent)
+        inode = directory.current.get(path.name)
+        if inode is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+            inode = _Inode()
+            self._change(directory, {path.name: inode})
+        return _FaultyFile(self, inode, self._real.open(path, create=create))
+
+    def replace(self, source: Path, target: Path) -> None:
+        self.meet("replace")
+        directory = self._directory(source.parent)
+        if source.parent != target.parent:
+            raise OSError(errno.EXDEV, "the double renames within a directory only")
+        inode = directory.current.get(source.name)
+        if inode is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
+        self._real.replace(source, target)
+        self._change(directory, {target.name: inode, source.name: None})
+
+    def unlink(self, path: Path) -> None:
+        self.meet("unlink")
+        self._real.unlink(path)
+        self._change(self._directory(path.parent), {path.name: None})
+
+    def sync_directory(self, path: Path) -> None:
+        self.meet("sync_directory")
+        directory = self._directory(path)
+        directory.synced = dict(directory.current)
+        directory.pending.clear()
+
+    # -- breaking it -------------------------------------------------------------------------------------------
+
+    def lose_power(self) -> None:
+        """Leave on the real disk what might have survived. The double forgets all; make a new one."""
+        for path, directory in self._directories.items():
+            entries = dict(directory.synced)
+            # A journalling file system may lose a tail of the unsynced changes, or all of them; never a middle one
+            # whose successor stands on the same name.
+            for change in directory.pending[: self._chance.randrange(len(directory.pending) + 1)]:
+                for name, inode in change.items():
+                    if inode is None:
+                        entries.pop(name, None)
+                    else:
+                        entries[name] = inode
+            for name in directory.current:
+                (path / name).unlink(missing_ok=True)
+            for name, inode in entries.items():
+                (path / name).write_bytes(inode.survivor(self._chance))
+
+    def meet(self, operation: str) -> Fault | None:
+        """Count the call; raises where it is to fail. A pwrite's fault is returned: it has work to do first."""
+        number = self._calls[operation] = self._calls.get(operation, 0) + 1
+        for fault in self.faults:
+            if fault.operation == operation and (number == fault.number or (fault.lasting and number > fault.number)):
+                if operation == "pwrite":
+                    return fault
+                raise OSError(fault.error, os.strerror(fault.error))
+        return None
+
+    def torn(self, data: bytes) -> bytes:
+        """The part of a failing write that reached the file."""
+        return data[: self._chance.randrange(len(data) + 1)]
+
+    def _directory(self, path: Path) -> _Directory:
+        known = self._directories.get(path)
+        if known is None:
+            entries = {e.name: _Inode(e.read_bytes()) for e in path.iterdir() if e.is_file()}
+            known = self._directories[path] = _Directory(dict(entries), dict(entries))
+        return known
+
+    def _change(self, directory: _Directory, change: dict[str, _Inode | None]) -> None:
+        directory.pending.append(change)
+        for name, inode in change.items():
+            if inode is None:
+                directory.current.pop(name, None)
+            else:
+                directory.current[name] = inode
+
+
+class _FaultyFile:
+    def __init__(self, disk: FaultyDisk, inode: _Inode, real: DiskFile) -> None:
+        self._disk = disk
+        self._inode = inode
+        self._real = real
+        self.close: Callable[[], None] = real.close
+
+    def size(self) -> int:
+        return self._real.size()
+
+    def pread(self, size: int, offset: int) -> bytes:
+        self._disk.meet("pread")
+        return self._real.pread(size, offset)
+
+    def pwrite(self, data: bytes, offset: int) -> None:
+        fault = self._disk.meet("pwrite")
+        reached = data if fault is None else self._disk.torn(data)
+        self._inode.pending.append((offset, reached))
+        self._real.pwrite(reached, offset)
+        if fault is not None:
+            raise OSError(fault.error, os.strerror(fault.error))
+
+    def truncate(self, size: int) -> None:
+        self._disk.meet("truncate")
+        self._inode.pending.append((size, None))
+        self._real.truncate(size)
+
+    def sync(self) -> None:
+        self._disk.meet("sync")
+        self._inode.synced = self._inode.current()
+        self._inode.pending.clear()

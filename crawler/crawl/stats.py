@@ -61,7 +61,7 @@ def assemble(
         "seen": seen.statistics(),
         "paused": paused,
         "disk_free_bytes": disk_free,
-        "loop_stall_seconds": None if stall is None else {"longest": stall.longest, "p99": stall.p99()},
+        "loop_stall_seconds": None if stall is None else {"0.99": stall.p99(), "1": stall.longest},
         "checkpoint": None
         if manifest is None
         else {

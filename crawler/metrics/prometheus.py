@@ -113,15 +113,12 @@ METRICS: tuple[Metric, ...] = (
     _slice("fpp_design_ratio", "fpp_design", "False-positive probability of the slice when it is full."),
     _slice("fpp_estimated_ratio", "fpp_estimated", "Estimated now from the bits set."),
     _gauge("crawler_disk_free_bytes", ("disk_free_bytes",), "Bytes free on the disk that holds the job."),
-    _gauge(
-        "crawler_loop_stall_longest_seconds",
-        ("loop_stall_seconds", "longest"),
-        "Longest time that the event loop stood still in this run.",
-    ),
-    _gauge(
-        "crawler_loop_stall_p99_seconds",
-        ("loop_stall_seconds", "p99"),
-        "Delay of the event loop that 99% of the looks did not exceed.",
+    Metric(
+        "crawler_loop_stall_seconds",
+        "gauge",
+        "Delay of the event loop that this share of the looks did not exceed; 1 is the longest.",
+        ("loop_stall_seconds",),
+        "quantile",
     ),
     _gauge("crawler_checkpoint_generation", ("checkpoint", "generation"), "Number of the last checkpoint."),
     _gauge("crawler_checkpoint_age_seconds", ("checkpoint", "age_seconds"), "Time since it was complete."),

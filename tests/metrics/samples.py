@@ -31,7 +31,7 @@ _FULL: dict[str, Any] = {
     "seeds_rejected": 1,
     "paused": None,
     "disk_free_bytes": 40_000_000_000,
-    "loop_stall_seconds": {"longest": 0.02, "p99": 0.003},
+    "loop_stall_seconds": {"0.99": 0.003, "1": 0.02},
     "status": {"2xx": 9_800, "3xx": 150, "4xx": 190, "5xx": 10},
     "seen": {
         "kind": "scalable",

@@ -1,0 +1,161 @@
+"""What only a store on disk can show: reopening, looking from outside, the lock, and what dies with the process."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from crawler.frontier import Family
+from crawler.store import RocksStore, StoreError
+from tests.site import ROOT
+
+# Each batch puts one number into three families; families that differ after a crash would mean a torn batch.
+WRITER = """
+import itertools, sys
+from pathlib import Path
+from crawler.frontier import Family
+from crawler.store import RocksStore
+
+store = RocksStore(Path(sys.argv[1]))
+for number in itertools.count():
+    key = number.to_bytes(8, "big")
+    batch = store.batch()
+    batch.put(Family.PENDING, key, bytes(200))
+    batch.put(Family.ADMITTED, key, key * 2)
+    batch.put(Family.META, b"last", key)
+    store.write(batch)
+    if number % 100 == int(sys.argv[2]):
+        store.sync()
+    sys.stdout.buffer.write(key)
+    sys.stdout.buffer.flush()
+"""
+
+
+def put(store: RocksStore, key: bytes, value: bytes = b"") -> None:
+    batch = store.batch()
+    batch.put(Family.META, key, value)
+    store.write(batch)
+
+
+def killed_writer(path: Path, batches: int, sync_at: int = 100) -> int:
+    """Kill a process that writes batches, after at least ``batches``; the last one that it saw written."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), str(sync_at)], stdout=subprocess.PIPE, cwd=ROOT
+    )
+    assert process.stdout is not None
+    try:
+        process.stdout.read(8 * batches)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        rest = process.stdout.read()
+        process.communicate()
+    return batches + len(rest) // 8 - 1
+
+
+def last_of(path: Path) -> int:
+    """The last batch that a reopened store holds; fails unless it holds all before it, in every family."""
+    store = RocksStore(path)
+    try:
+        last = store.get(Family.META, b"last")
+        count = 0 if last is None else int.from_bytes(last, "big") + 1
+        wanted = [n.to_bytes(8, "big") for n in range(count)]
+        assert [key for key, _ in store.scan(Family.PENDING, b"")] == wanted
+        assert [key for key, _ in store.scan(Family.ADMITTED, b"")] == wanted
+    finally:
+        store.close()
+    return count - 1
+
+
+def test_what_was_written_is_there_when_the_store_is_opened_again(tmp_path: Path) -> None:
+    for round_ in range(3):
+        store = RocksStore(tmp_path / "store")
+        assert len(store.scan(Family.META, b"")) == round_
+        put(store, bytes([round_]))
+        store.close()
+
+
+def test_a_store_is_written_by_one(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "store")
+    with pytest.raises(StoreError, match="cannot open the store") as refused:
+        RocksStore(tmp_path / "store")
+    assert "\n" not in str(refused.value)
+    store.close()
+    RocksStore(tmp_path / "store").close()
+
+
+def test_looking_beside_the_writer_sees_what_was_written_and_changes_nothing(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "store")
+    put(store, b"before")
+    looking = RocksStore(tmp_path / "store", secondary=tmp_path / "look")
+    assert looking.get(Family.META, b"before") == b""
+    put(store, b"after")
+    assert looking.get(Family.META, b"after") is None, "a look is of one moment"
+    later = RocksStore(tmp_path / "store", secondary=tmp_path / "look again")
+    assert later.get(Family.META, b"after") == b""
+    with pytest.raises(StoreError):
+        put(looking, b"mine")
+    looking.close()
+    later.close()
+    store.close()
+
+
+def test_looking_at_a_store_that_is_not_there_creates_none(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot open the store"):
+        RocksStore(tmp_path / "store", secondary=tmp_path / "look")
+    assert not (tmp_path / "store" / "CURRENT").exists()
+
+
+@pytest.mark.parametrize("batches", [1, 700, 3_000])
+def test_sigkill_loses_no_batch_that_was_written(tmp_path: Path, batches: int) -> None:
+    last = killed_writer(tmp_path / "store", batches)
+    # The process may have died between writing a batch and saying so.
+    assert last_of(tmp_path / "store") in (last, last + 1)
+
+
+def test_a_log_that_ends_anywhere_gives_a_prefix_of_the_batches(tmp_path: Path) -> None:
+    last = killed_writer(tmp_path / "killed", 600)
+    (log,) = (tmp_path / "killed").glob("*.log")
+    size, chance = log.stat().st_size, random.Random(7)
+    found = []
+    for cut in sorted(chance.randrange(size) for _ in range(8)):
+        copy = tmp_path / f"cut-{cut}"
+        shutil.copytree(tmp_path / "killed", copy)
+        os.truncate(copy / log.name, cut)
+        found.append(last_of(copy))
+    assert found == sorted(found)
+    assert found[-1] <= last + 1
+    assert found[0] < found[-1]
+
+
+def test_a_damaged_log_gives_a_prefix_of_the_batches(tmp_path: Path) -> None:
+    last = killed_writer(tmp_path / "killed", 600)
+    (log,) = (tmp_path / "killed").glob("*.log")
+    chance = random.Random(8)
+    for round_ in range(8):
+        copy = tmp_path / f"copy-{round_}"
+        shutil.copytree(tmp_path / "killed", copy)
+        data = bytearray((copy / log.name).read_bytes())
+        data[chance.randrange(len(data) // 2, len(data))] ^= 1 << chance.randrange(8)
+        (copy / log.name).write_bytes(data)
+        assert 0 < last_of(copy) <= last + 1
+
+
+def test_damage_to_a_table_is_a_store_error_of_one_line(tmp_path: Path) -> None:
+    killed_writer(tmp_path / "store", 600)
+    RocksStore(tmp_path / "store").close()  # replays the log into tables
+    RocksStore(tmp_path / "store").close()
+    tables = sorted((tmp_path / "store").glob("*.sst"), key=lambda path: path.stat().st_size)
+    data = bytearray(tables[-1].read_bytes())
+    for at in range(100, len(data), 1_000):
+        data[at] ^= 0x55
+    tables[-1].write_bytes(data)
+    with pytest.raises(StoreError, match=r"the store.*Corruption") as damaged:
+        last_of(tmp_path / "store")
+    assert "\n" not in str(damaged.value)

@@ -1,0 +1,47 @@
+"""Child processes, and what they cost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_POLL = 0.005  # seconds between two looks at a child that is to be killed
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one process and the children it waited for."""
+
+    cpu: float  # seconds, user and system
+    wall: float  # seconds
+    rss: float  # MiB, at its largest
+    code: int  # of exit; negative: the signal that ended it
+
+
+def run(command: Sequence[str], log: Path, directory: Path, kill_when: Callable[[], bool] | None = None) -> Cost:
+    """Run ``command`` in ``directory`` to its end; with SIGKILL as soon as ``kill_when`` holds. Appends to ``log``."""
+    with log.open("ab") as sink:
+        began = time.monotonic()
+        process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink)
+        while True:
+            # wait4 is asked instead of Popen: it alone says what this very child has used.
+            pid, status, usage = os.wait4(process.pid, 0 if kill_when is None else os.WNOHANG)
+            if pid:
+                break
+            if kill_when is not None and kill_when():
+                os.kill(process.pid, signal.SIGKILL)
+                kill_when = None
+            else:
+                time.sleep(_POLL)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Cost(
+        cpu=usage.ru_utime + usage.ru_stime,
+        wall=time.monotonic() - began,
+        rss=usage.ru_maxrss / 1024,
+        code=process.returncode,
+    )

@@ -1,0 +1,135 @@
+"""What SIGKILL costs: this crawler and Scrapy with JOBDIR, killed and started again with the same command.
+
+    python benchmarks/crawl/kill.py --peer-python PYTHON-WITH-SCRAPY [--serve DIR[=PATH] ...]
+
+Serves a web with an nginx of its own (made files, or the given directories, each a host whose first page is PATH),
+whose protocol tells what was asked of it, whatever the crawlers say. Each crawler is killed when so many pages were
+served, then the same command is run until it ends by itself. The yardstick is what the floor, which nobody kills,
+finds on the same web.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from child import run
+from crawls import ROOT, Crawler, floor, ours, peer_versions, scrapy
+from run import PACKAGES
+from web import MADE_PAGES, Web, make_files, served
+
+from crawler.bench.machine import describe_machine
+
+_MOST_RUNS = 5
+_SETTLE = 0.2  # seconds: nginx writes its line a moment after the answer
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What became of one crawl that was killed."""
+
+    served: int  # requests answered when it was killed
+    codes: list[int]  # how each run ended
+    never_asked: int  # pages that the server was never asked for
+    missing: int  # pages that the output does not hold
+    again: int  # requests beyond the first for a URL
+    twice: int  # lines of the output beyond the first for a page
+
+
+def main(words: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--peer-python", type=Path, help="interpreter that has Scrapy; without it only ours")
+    parser.add_argument(
+        "--serve", nargs="+", metavar="DIR[=PATH]", default=[], help="directories, in place of made files"
+    )
+    parser.add_argument("--after", type=int, default=1_200, help="pages served before the kill (1200)")
+    parser.add_argument("--pages", type=int, default=MADE_PAGES, help=f"of the made web ({MADE_PAGES})")
+    chosen = parser.parse_args(words)
+
+    for line in describe_machine(PACKAGES):
+        print(line)
+    crawlers = [ours()]
+    if chosen.peer_python is not None:
+        print(f"peer      {peer_versions(chosen.peer_python)}")
+        crawlers.append(scrapy(chosen.peer_python, job=True))
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        roots = [_root(word) for word in chosen.serve] or make_files(home / "files", pages=chosen.pages)
+        with served(roots, home / "nginx") as web:
+            seeds = home / "seeds.txt"
+            seeds.write_text("".join(f"{url}\n" for url in web.seeds))
+            wanted = _undisturbed(seeds, home)
+            kind = "given directories" if chosen.serve else "made files"
+            print(f"web       {kind}, {len(web.seeds)} hosts, {len(wanted)} HTML pages")
+            print(f"kill      SIGKILL after {chosen.after} pages, then the same command until it ends by itself\n")
+            losses = {crawler.name: _killed(crawler, chosen.after, web, seeds, home, wanted) for crawler in crawlers}
+    _table(losses)
+
+
+def _root(word: str) -> tuple[Path, str]:
+    directory, _, path = word.partition("=")
+    return Path(directory).expanduser().resolve(), path or "/"
+
+
+def _undisturbed(seeds: Path, home: Path) -> set[str]:
+    own = home / "floor"
+    own.mkdir()
+    crawler = floor()
+    run(crawler.command(seeds, own), own / "log", ROOT)
+    return set(crawler.pages(own))
+
+
+def _killed(crawler: Crawler, after: int, web: Web, seeds: Path, home: Path, wanted: set[str]) -> Loss:
+    own = home / crawler.name
+    own.mkdir()
+    command, log = crawler.command(seeds, own), own / "log"
+    time.sleep(_SETTLE)
+    _, start = web.asked(0)
+    position, count = start, 0
+
+    def enough() -> bool:
+        nonlocal position, count
+        asked, position = web.asked(position)
+        count += sum(entry.status == 200 and entry.html for entry in asked)
+        return count >= after
+
+    codes = [run(command, log, ROOT, enough).code]
+    while codes[-1] < 0 and len(codes) < _MOST_RUNS:
+        codes.append(run(command, log, ROOT).code)
+    if codes[-1]:
+        raise SystemExit(f"{crawler.name} ended with {codes}:\n{log.read_text()[-2000:]}")
+    time.sleep(_SETTLE)
+    requests = Counter(entry.url for entry in web.asked(start)[0])
+    lines = Counter(crawler.pages(own))
+    return Loss(
+        served=count,
+        codes=codes,
+        never_asked=len(wanted - requests.keys()),
+        missing=len(wanted - lines.keys()),
+        again=requests.total() - len(requests),
+        twice=lines.total() - len(lines),
+    )
+
+
+def _table(losses: dict[str, Loss]) -> None:
+    heads = ("killed after", "never asked", "missing", "asked again", "twice")
+    print(f"{'pages':<20}" + "".join(f"{head:>14}" for head in heads) + "  exit codes")
+    for name, loss in losses.items():
+        figures = (loss.served, loss.never_asked, loss.missing, loss.again, loss.twice)
+        print(f"{name:<20}" + "".join(f"{figure:>14}" for figure in figures) + f"  {loss.codes}")
+    print(
+        "\nnever asked: of the server, in all runs together; missing, twice: in the output; asked again: all URLs,\n"
+        "robots.txt left out"
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

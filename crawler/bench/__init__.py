@@ -1,0 +1,1 @@
+"""Studies of hashes and membership filters, each reproduced with one command."""

@@ -1,0 +1,54 @@
+"""The machine and the versions that a figure was measured with: a figure without them says little."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from collections.abc import Iterable
+from pathlib import Path
+
+_CPUINFO = Path("/proc/cpuinfo")
+_MEMINFO = Path("/proc/meminfo")
+
+
+def describe_machine(packages: Iterable[str] = ()) -> list[str]:
+    """Lines for the head of a table: processor, cores, load, memory, Python, and the versions of ``packages``.
+
+    A package that is not installed is left out.
+    """
+    cores = os.cpu_count() or 1
+    load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+    lines = [
+        f"machine   {_field(_CPUINFO, 'model name') or platform.machine()}, {cores} cores, "
+        f"{_memory()}{platform.system()} {platform.release()}",
+        f"load      {load} (1, 5, 15 minutes, before the run)",
+        f"python    {platform.python_version()} ({platform.python_implementation()})",
+    ]
+    versions = [f"{name} {version}" for name in packages if (version := _version(name))]
+    return [*lines, f"packages  {', '.join(versions)}"] if versions else lines
+
+
+def _memory() -> str:
+    text = _field(_MEMINFO, "MemTotal")
+    return f"{int(text.split()[0]) / 2**20:.0f} GiB, " if text else ""
+
+
+def _field(path: Path, name: str) -> str | None:
+    """What stands behind the first ``name :`` of a file of /proc; None where there is none (no Linux)."""
+    try:
+        lines = path.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

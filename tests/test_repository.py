@@ -25,7 +25,7 @@ LAYERS: list[set[str]] = [
     {"disk", "metrics"},
     {"store", "checkpoint", "output", "fetch", "dashboard", "progress"},
     {"crawl"},
-    {"demo"},
+    {"demo", "bench"},
     {"cli"},
     {"__main__"},
 ]

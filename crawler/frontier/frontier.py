@@ -79,6 +79,7 @@ class Frontier:
         self._heap: list[tuple[float, int, int, Host]] = []
         self._pushes = 0
         self._buffered = 0
+        self._now = 0.0  # the last time that was named
         self.next_number = next_number
         self.hosts = hosts
         self.queued = 0
@@ -89,6 +90,7 @@ class Frontier:
     def load(self, now: float) -> None:
         """Take up the hosts of a stored job. A next time further ahead than any rule allows (the clock was set
         back while the job lay still) is cut to what the rules allow."""
+        self._now = now
         start = b""
         while rows := self._store.scan(Family.HOSTS, start, None, _SCAN):
             for key, value in rows:
@@ -103,15 +105,21 @@ class Frontier:
     def _settle(self, host: Host, now: float) -> None:
         # A request that was under way when the process died left no trace: it may have been a moment ago.
         pause, rule = gap(host.crawl_delay, self._settings)
-        earliest = now + pause
-        latest = now + max(self._settings.max_retry_after, self._settings.backoff_max, pause)
-        if host.rule in (Rule.RETRY_AFTER, Rule.BACKOFF, Rule.ROBOTS_RETRY) and host.next_time > earliest:
-            host.next_time = min(host.next_time, latest)
-        else:
-            host.next_time, host.rule = earliest, rule
+        self._clamp(host)
+        if host.next_time < now + pause:
+            host.next_time, host.rule = now + pause, rule
         if host.retry_size:
             self._find_retry(host)
-            host.retry_at = min(host.retry_at, latest)
+            host.retry_at = min(host.retry_at, now + self._longest_hold())
+
+    def _clamp(self, host: Host) -> None:
+        """A stored time may be of a clock that was set back since: no rule holds a host longer than from now on."""
+        pause, _ = gap(host.crawl_delay, self._settings)
+        held = host.rule in (Rule.RETRY_AFTER, Rule.BACKOFF, Rule.ROBOTS_RETRY)
+        host.next_time = min(host.next_time, self._now + (max(self._longest_hold(), pause) if held else pause))
+
+    def _longest_hold(self) -> float:
+        return max(self._settings.max_retry_after, self._settings.backoff_max)
 
     # -- admit -------------------------------------------------------------------------------------------------
 
@@ -149,6 +157,7 @@ class Frontier:
                     self.hosts += 1
                 else:
                     host = decode_host(name, stored)
+                    self._clamp(host)
             self._hosts[name] = host
         return host
 
@@ -156,7 +165,7 @@ class Frontier:
 
     def take(self, now: float) -> Lease | None:
         """A lease on the host that has been ready longest, or None when none is ready at ``now``."""
-        heap = self._heap
+        heap, self._now = self._heap, now
         while heap and heap[0][0] <= now:
             _, _, version, host = heappop(heap)
             if version != host.version:
@@ -349,7 +358,7 @@ class Frontier:
         self._store_host(host, batch)
 
     def _end(self, lease: Lease, now: float, *, requested: bool) -> None:
-        host = lease.host
+        host, self._now = lease.host, now
         self.leased -= 1
         host.leased -= 1
         if lease.entry is None:

@@ -277,3 +277,17 @@ def test_idle_hosts_leave_no_trace_in_memory_and_keep_their_gap(
     admit(frontier, store, "http://h0.test/new")
     assert frontier.next_ready() == NOW + 10
     assert frontier.hosts == 4
+
+
+def test_an_idle_host_of_a_clock_that_was_set_back_waits_no_longer_than_its_gap(store: Store, make: Make) -> None:
+    frontier = make(delay=2.0)
+    admit(frontier, store, *urls(0, 1))
+    lease = frontier.take(NOW)
+    assert lease is not None
+    finish(frontier, store, lease, NOW)
+    resumed = make(delay=2.0, next_number=9)
+    resumed.load(NOW - 3600)
+    admit(resumed, store, "http://h0.test/new")
+    ready = resumed.next_ready()
+    assert ready is not None
+    assert ready <= NOW - 3600 + 2.0

@@ -45,7 +45,7 @@ def decode_envelope(data: bytes, magic: str, version: int, name: str) -> dict[st
         raise EnvelopeError(f"{name}: checksum does not match (offset {len(head) + 1})")
     try:
         content = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EnvelopeError(f"{name}: not JSON (offset {len(head) + 1}): {error}") from error
     if not isinstance(content, dict):
         raise EnvelopeError(f"{name}: not a JSON object (offset {len(head) + 1})")

@@ -16,8 +16,10 @@ newest that can be read and verified is used. A damaged one is set aside under a
 from __future__ import annotations
 
 import os
+import re
+import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,9 @@ MAGIC = "crawler-generation"
 VERSION = 1
 _PREFIX = "generation-"
 _DAMAGED = "damaged-"
+_SEGMENT_FILE = re.compile(r"[\w-][\w.-]*\.g[0-9]{6,}", re.ASCII)
+_MANIFEST_FILE = re.compile(r"generation-([0-9]{6,})(?:\.part)?", re.ASCII)
+_CHECKSUM = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +93,16 @@ class Generations:
         """The generations that stand in the directory, newest first."""
         if not self.directory.is_dir():
             return []
-        names = (entry.name for entry in self.directory.iterdir())
-        found = [name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX)]
-        return sorted((int(number) for number in found if number.isdecimal()), reverse=True)
+        found = [_MANIFEST_FILE.fullmatch(entry.name) for entry in self.directory.iterdir() if entry.is_file()]
+        names = {match[0]: int(match[1]) for match in found if match is not None}
+        return sorted((number for name, number in names.items() if name == manifest_name(number)), reverse=True)
 
     def read_manifest(self, generation: int) -> Manifest:
         """Raises EnvelopeError, OSError."""
         name = manifest_name(generation)
         content = decode_envelope((self.directory / name).read_bytes(), MAGIC, VERSION, name)
         try:
-            return Manifest(
+            manifest = Manifest(
                 generation=int(content["generation"]),
                 sequence=int(content["sequence"]),
                 written_at=float(content["written_at"]),
@@ -106,8 +111,15 @@ class Generations:
                 state=dict(content["state"]),
                 segments=tuple(SegmentFile(**segment) for segment in content["segments"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise EnvelopeError(f"{name}: a manifest without what it must hold: {error!r}") from error
+        if manifest.generation != generation or manifest.sequence < 0:
+            raise EnvelopeError(
+                f"{name}: the manifest of generation {manifest.generation} at journal sequence {manifest.sequence}"
+            )
+        for segment in manifest.segments:
+            _check_segment_file(name, segment)
+        return manifest
 
     def read(self, generation: int) -> Loaded:
         """Manifest and segments, every checksum verified. Raises EnvelopeError, FormatError, OSError."""
@@ -118,10 +130,12 @@ class Generations:
         return Loaded(manifest, payloads)
 
     def _read_segment(self, segment: SegmentFile) -> memoryview:
-        if os.path.basename(segment.file) != segment.file:
-            raise EnvelopeError(f"{segment.file!r}: a manifest may name files of its own directory only")
         path = self.directory / segment.file
-        size = path.stat().st_size
+        found = path.lstat()
+        size = found.st_size
+        # A pipe or a device of that name would be waited for.
+        if not stat.S_ISREG(found.st_mode):
+            raise FormatError(f"{segment.file}: not a file")
         if size != segment.size:
             raise FormatError(f"{segment.file}: {size} bytes where the manifest says {segment.size}")
         with open(path, "rb") as stream:
@@ -135,12 +149,13 @@ class Generations:
             raise FormatError(f"{segment.file}: not the file that the manifest names (its checksum is {checksum})")
         return payload
 
-    def load_newest(self) -> tuple[Loaded | None, list[str]]:
-        """The newest whole generation, or None when there is none; and what was wrong with newer ones.
+    def load_newest(self, numbers: Sequence[int] | None = None) -> tuple[Loaded | None, list[str]]:
+        """The newest whole generation, or None when there is none; and what was wrong with newer ones. ``numbers``
+        restricts it to generations that were there at an earlier moment, newest first.
 
         Raises UnknownVersionError: a newer program's generation is no damage, and must not be overwritten."""
         faults: list[str] = []
-        for generation in self.numbers():
+        for generation in self.numbers() if numbers is None else numbers:
             try:
                 loaded = self.read(generation)
             except UnknownVersionError:
@@ -181,6 +196,8 @@ class Generations:
             file = f"{segment.name}.g{generation:06d}"
             total = self._write_segment(self.directory / file, segment)
             reach("checkpoint.segment")
+            if segment.sealed:
+                reach("checkpoint.sealed")
             segments.append(SegmentFile(segment.name, file, total.size, total.checksum, segment.sealed))
             written += total.size
         # A manifest must not become durable before the names of the files that it lists.
@@ -220,16 +237,25 @@ class Generations:
 
     def oldest_sequence(self) -> int:
         """The journal must be kept from here on; 0 when there is no generation."""
-        sequences = []
-        for generation in self.numbers()[: self._keep]:
-            sequences.append(self.read_manifest(generation).sequence)
-        return min(sequences, default=0)
+        return min((manifest.sequence for manifest in self._kept()), default=0)
+
+    def _kept(self) -> list[Manifest]:
+        """The manifests to be kept, newest first. One that cannot be read any more is set aside."""
+        kept: list[Manifest] = []
+        for number in self.numbers():
+            if len(kept) == self._keep:
+                break
+            try:
+                kept.append(self.read_manifest(number))
+            except EnvelopeError:
+                self.set_aside(number)
+        return kept
 
     def _prune(self) -> None:
-        numbers = self.numbers()
-        kept = {manifest_name(number) for number in numbers[: self._keep]}
-        for number in numbers[: self._keep]:
-            kept.update(segment.file for segment in self.read_manifest(number).segments)
+        kept: set[str] = set()
+        for manifest in self._kept():
+            kept.add(manifest_name(manifest.generation))
+            kept.update(segment.file for segment in manifest.segments)
         # Files of a damaged generation are evidence; which of them are good is not known.
         damaged = {entry.name for entry in self.directory.iterdir() if entry.name.startswith(_DAMAGED)}
         spared = {name.rpartition("-")[2] for name in damaged}
@@ -238,8 +264,24 @@ class Generations:
                 continue
             if entry.name.rpartition(".g")[2] in spared:
                 continue
-            self._disk.unlink(entry)
+            # What is not named as our files are is somebody else's.
+            ours = _SEGMENT_FILE.fullmatch(entry.name) or _MANIFEST_FILE.fullmatch(entry.name)
+            if ours and entry.is_file():
+                self._disk.unlink(entry)
         self._disk.sync_directory(self.directory)
+
+
+def _check_segment_file(manifest: str, segment: SegmentFile) -> None:
+    """Raises EnvelopeError for what no segment could be: a path out of the directory, a value of another type."""
+    texts = (segment.name, segment.file, segment.checksum)
+    if (
+        not all(isinstance(text, str) for text in texts)
+        or not isinstance(segment.size, int)
+        or not isinstance(segment.sealed, bool)
+        or not _SEGMENT_FILE.fullmatch(segment.file)
+        or not _CHECKSUM.fullmatch(segment.checksum)
+    ):
+        raise EnvelopeError(f"{manifest}: no segment of a file in its own directory: {segment}")
 
 
 def _encode_manifest(manifest: Manifest) -> bytes:

@@ -31,6 +31,7 @@ from crawler.crawl.identity import (
 from crawler.crawl.recovery import (
     COUNTERS,
     RestoredSeen,
+    check_counts,
     check_output,
     requeue,
     restore_seen,
@@ -129,7 +130,6 @@ class Job:
         self._generations = Generations(self.directory / SEEN, settings.durability.generations, self._disk)
         restored = restore_seen(self._generations, self.store, lambda: make_seen(settings.seen))
         self.seen = restored.seen
-        self._note(restored)
         self.frontier = Frontier(
             self.store,
             settings.politeness,
@@ -137,12 +137,14 @@ class Job:
             next_number=self.counters.next_number,
             hosts=self.counters.hosts,
         )
+        self.frontier.load(now)
+        check_counts(self.store, self.frontier, self.counters)
         cut = check_output(self.store, self.output, restored.sequence)
         reach("resume.restored")
+        self._note(restored)
         self.output.cut(cut.end)
         reach("resume.cut")
-        self.frontier.load(now)
-        requeue(self.store, self.frontier, self.counters, cut.lost)
+        requeue(self.store, self.frontier, self.counters, cut)
         reach("resume.requeued")
         if cut.lost:
             self.notes.append(f"{len(cut.lost)} finished URLs had no record on disk any more: they are pending again")
@@ -155,7 +157,7 @@ class Job:
 
     def _note(self, restored: RestoredSeen) -> None:
         for fault in restored.faults:
-            self.notes.append(f"{fault}; an older one and the journal stand in for it, nothing is lost")
+            self.notes.append(f"{fault}; an older one or the journal alone stands in for it, nothing is lost")
         used = 0 if self.manifest is None else self.manifest.generation
         for number in self._generations.numbers():
             if number > used:

@@ -25,6 +25,7 @@ from crawler.disk import RealDisk
 from crawler.filters import make_seen
 from crawler.frontier import Entry, Family, Host, Reader, decode_entry, decode_host
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
+from crawler.frontier.host import host_name
 from crawler.records import Counters
 from crawler.settings import Settings, settings_from
 from crawler.store import RocksStore
@@ -41,21 +42,24 @@ class OpenJob:
     store: Reader
     counters: Counters
     generations: Generations
+    numbers: list[int]  # of the generations that were there before the store was opened
 
     def restore_seen(self) -> RestoredSeen:
         """The seen-set, in this process's memory."""
-        return restore_seen(self.generations, self.store, lambda: make_seen(self.settings.seen))
+        return restore_seen(self.generations, self.store, lambda: make_seen(self.settings.seen), self.numbers)
 
 
 @contextlib.contextmanager
 def open_job(directory: Path) -> Iterator[OpenJob]:
     """Raises JobError, OSError, JournalError."""
     settings = settings_from(read_identity(directory), source=str(directory))
+    generations = Generations(directory / SEEN, settings.durability.generations, RealDisk())
+    # Before the store: a generation that a running crawl writes meanwhile stands for more than the store shows us.
+    numbers = generations.numbers()
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
         store = RocksStore(directory / STORE, secondary=Path(scratch))
         try:
-            generations = Generations(directory / SEEN, settings.durability.generations, RealDisk())
-            yield OpenJob(directory, settings, store, stored_counters(store), generations)
+            yield OpenJob(directory, settings, store, stored_counters(store), generations, numbers)
         finally:
             store.close()
 
@@ -101,7 +105,7 @@ def hosts(store: Reader) -> Iterator[Host]:
     start = b""
     while rows := store.scan(Family.HOSTS, start, None, _SCAN):
         for key, value in rows:
-            yield decode_host(key.decode("ascii"), value)
+            yield decode_host(host_name(key), value)
         start = rows[-1][0] + b"\0"
 
 

@@ -2,21 +2,26 @@
 
 The store is the truth and is never rolled back. Two things follow from it and are made to agree with it here: the
 seen-set (the newest whole generation, and the journal after it) and the outputs (cut where the last finished URL ends;
-a URL whose record did not reach the disk becomes pending again).
+a URL whose record did not reach the disk becomes pending again). What cannot be made to agree is refused, before
+anything is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from crawler.checkpoint import Generations
+from crawler.crawl.identity import SEEN, STORE, JobError
 from crawler.filters import SeenSet, load_seen
 from crawler.frontier import Family, Frontier, Reader, Store
-from crawler.output import JsonlOutput, OutputError
+from crawler.output import JsonlOutput
 from crawler.records import DIGEST_SIZE, Counters, Done, Outcome, decode_done, sequence_key
 
 COUNTERS = b"counters"
+OUTPUT_END = b"output-end"
+_END = struct.Struct("<Q")
 _SCAN = 2_048  # journal events read at a time
 
 
@@ -38,9 +43,29 @@ def stored_counters(store: Reader) -> Counters:
     return Counters() if value is None else Counters.decode(value)
 
 
-def restore_seen(generations: Generations, store: Reader, fresh: Callable[[], SeenSet]) -> RestoredSeen:
-    """The seen-set as it was when the last step was written. ``fresh`` makes an empty one of the job's kind."""
-    loaded, faults = generations.load_newest()
+def restore_seen(
+    generations: Generations, store: Reader, fresh: Callable[[], SeenSet], numbers: Sequence[int] | None = None
+) -> RestoredSeen:
+    """The seen-set as it was when the last step was written. ``fresh`` makes an empty one of the job's kind,
+    ``numbers`` are the generations to choose from, newest first (all).
+
+    Raises UnknownVersionError, and JobError when the store is not the one that the generations were written beside."""
+    loaded, faults = generations.load_newest(numbers)
+    journal_end = stored_counters(store).sequence
+    if loaded is not None and loaded.manifest.sequence > journal_end:
+        fault = (
+            f"generation {loaded.manifest.generation} stands for journal sequence {loaded.manifest.sequence}, "
+            f"the journal ends at {journal_end}"
+        )
+        if journal_end == 0:
+            raise JobError(
+                f"{generations.directory.parent}: {SEEN}/ {fault}: {STORE}/ was emptied or replaced: put it back, or "
+                "begin a new job with --job"
+            )
+        # The end of the journal is lost. Bits of URLs that it named may stand in any generation, and a URL that is
+        # seen but not queued would be lost for ever: the journal alone is to be believed.
+        faults.append(fault)
+        loaded = generations.newest = None
     if loaded is None:
         seen, sequence = fresh(), 0
     else:
@@ -63,10 +88,29 @@ class OutputCut:
     lost: list[tuple[bytes, Done]]
 
 
+def check_counts(store: Reader, frontier: Frontier, counters: Counters) -> None:
+    """Compare what the counters say with what is there, as far as it costs nothing: ``verify`` counts all of it.
+
+    Raises JobError: with a host record lost its queue would never be looked at, with the counters lost numbers would
+    be used twice."""
+    after = sequence_key(counters.sequence)
+    if store.scan(Family.ADMITTED, after, None, 1) or store.scan(Family.DONE, after, None, 1):
+        raise JobError(f"{STORE}/ is damaged: the journal goes beyond sequence {counters.sequence}; {_HOW}")
+    if frontier.queued != counters.pending:
+        raise JobError(
+            f"{STORE}/ is damaged: {counters.pending} URLs are pending by the job's counts, {frontier.queued} by its "
+            f"hosts'; {_HOW}"
+        )
+
+
+_HOW = "`crawler verify` says where, nothing was changed"
+
+
 def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut:
     """Compare the output with the finished URLs since ``sequence``; what is older was made durable with the
-    generation. Raises OutputError when the file lacks even that."""
-    durable_end, end = 0, 0
+    generation. Raises JobError when the file lacks even that."""
+    kept = store.get(Family.META, OUTPUT_END)
+    durable_end = end = 0 if kept is None else int(_END.unpack(kept)[0])
     lost: list[tuple[bytes, Done]] = []
     border = sequence_key(sequence)
     start = b""
@@ -86,25 +130,26 @@ def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut
                 end = position.end
             start = key + b"\0"
     if output.end < durable_end:
-        raise OutputError(
-            5,
+        raise JobError(
             f"{output.path} has {output.end} bytes where {durable_end} were written for good: put the file back as "
-            "the crawl left it",
+            "the crawl left it, or begin a new job with --job"
         )
     return OutputCut(end, lost)
 
 
-def requeue(store: Store, frontier: Frontier, counters: Counters, lost: list[tuple[bytes, Done]]) -> None:
+def requeue(store: Store, frontier: Frontier, counters: Counters, cut: OutputCut) -> None:
     """Finished URLs whose records are gone are pending again: one step."""
-    if not lost:
+    if not cut.lost:
         return
     batch = store.batch()
-    for key, done in lost:
+    # Perhaps none is left to say where the output ends.
+    batch.put(Family.META, OUTPUT_END, _END.pack(cut.end))
+    for key, done in cut.lost:
         batch.delete(Family.DONE, key)
         counters.count_done(done.outcome, done.status, by=-1)
         if done.entry.seed and done.outcome is Outcome.FETCHED:
             counters.seeds_fetched -= 1
-    frontier.admit([done.entry for _, done in lost], batch)
+    frontier.admit([done.entry for _, done in cut.lost], batch)
     counters.next_number = frontier.next_number
     counters.hosts = frontier.hosts
     batch.put(Family.META, COUNTERS, counters.encode())

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from crawler.checkpoint import EnvelopeError
 from crawler.crawl.identity import PAGES
 from crawler.crawl.look import OpenJob, hosts, open_job
+from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
 from crawler.filters import FormatError, SeenSet, digest_keys
 from crawler.frontier import EntryError, Family, decode_entry
 from crawler.frontier.entry import is_retry, split_pending_key
-from crawler.records import DIGEST_SIZE, JournalError, decode_done
+from crawler.records import DIGEST_SIZE, JournalError, Position, decode_done
 from crawler.urls import Canonical, Canonicaliser
 
 _SCAN = 2_048
@@ -25,14 +29,17 @@ def verify_job(directory: Path) -> Iterator[str]:
         restored = job.restore_seen()
         yield from _admitted(job, restored.seen)
         yield from _pending(job, restored.seen)
+        yield from _robots(job)
         yield from _done(job)
 
 
 def _generations(job: OpenJob) -> Iterator[str]:
-    for number in job.generations.numbers():
+    for number in job.numbers:
         try:
             manifest = job.generations.read(number).manifest
         except (EnvelopeError, FormatError, OSError) as error:
+            if isinstance(error, FileNotFoundError) and number not in job.generations.numbers():
+                continue  # a running crawl has dropped it meanwhile
             yield f"seen/: generation {number}: {error}"
             continue
         if manifest.sequence > job.counters.sequence:
@@ -104,17 +111,39 @@ def _pending(job: OpenJob, seen: SeenSet) -> Iterator[str]:
         )
 
 
-def _done(job: OpenJob) -> Iterator[str]:
-    last_end, start = 0, b""
-    while rows := job.store.scan(Family.DONE, start, None, _SCAN):
-        for key, value in rows:
+def _robots(job: OpenJob) -> Iterator[str]:
+    robots = RobotsCache(job.store, job.settings.robots, job.settings.fetch.user_agent)
+    start = b""
+    while rows := job.store.scan(Family.ROBOTS, start, None, _SCAN):
+        for key, stored in rows:
             try:
-                last_end = decode_done(value).positions[0].end
-            except JournalError as error:
-                yield f"store/: journal {int.from_bytes(key, 'big')}: {error}"
+                robots.decode(stored)
+            except RobotsRecordError as error:
+                yield f"store/: robots.txt of {key!r}: {error}"
         start = rows[-1][0] + b"\0"
-    lines, end = 0, 0
+
+
+def _done(job: OpenJob) -> Iterator[str]:
     path = job.directory / PAGES
+    with contextlib.ExitStack() as opened:
+        output = opened.enter_context(open(path, "rb")) if path.exists() else None
+        last_end, start = 0, b""
+        while rows := job.store.scan(Family.DONE, start, None, _SCAN):
+            for key, value in rows:
+                try:
+                    done = decode_done(value)
+                except JournalError as error:
+                    yield f"store/: journal {int.from_bytes(key, 'big')}: {error}"
+                    continue
+                position = done.positions[0]
+                last_end = position.end
+                if output is not None and not _stands(output, position):
+                    yield (
+                        f"{PAGES}: offset {position.end - position.length}: not the record of {done.entry.href} that "
+                        "was written there"
+                    )
+            start = rows[-1][0] + b"\0"
+    lines, end = 0, 0
     if path.exists():
         with open(path, "rb") as stream:
             for line in stream:
@@ -130,3 +159,9 @@ def _done(job: OpenJob) -> Iterator[str]:
         yield f"{PAGES}: ends at {end}, the journal's last record ends at {last_end}"
     elif lines != job.counters.done:
         yield f"{PAGES}: {lines} records, {job.counters.done} URLs counted as done"
+
+
+def _stands(output: BinaryIO, position: Position) -> bool:
+    output.seek(position.end - position.length)
+    data = output.read(position.length)
+    return len(data) == position.length and zlib.crc32(data) == position.crc

@@ -1,0 +1,123 @@
+"""``pages.jsonl`` as a file: appended to, cut, compared with the journal, and short when somebody cut it."""
+
+from __future__ import annotations
+
+import errno
+import random
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from crawler.disk import Fault, FaultyDisk, RealDisk
+from crawler.output import JsonlOutput, OutputError
+from crawler.records import Position
+
+
+def opened(path: Path) -> JsonlOutput:
+    return JsonlOutput(path, RealDisk())
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.binary(min_size=1, max_size=60), max_size=8), st.data())
+def test_what_was_appended_stands_there(tmp_path: Path, lines: list[bytes], data: st.DataObject) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.unlink(missing_ok=True)
+    output = opened(path)
+    positions = [output.append(line) for line in lines]
+    assert path.read_bytes() == b"".join(lines), "with the operating system at once"
+    output.close()
+    again = opened(path)
+    assert again.end == sum(map(len, lines))
+    assert all(again.holds(position) for position in positions)
+    if lines:
+        kept = data.draw(st.integers(0, len(lines) - 1))
+        again.cut(positions[kept].end)
+        assert [again.holds(position) for position in positions] == [n <= kept for n in range(len(lines))]
+        assert again.append(b"more\n").end == positions[kept].end + 5
+        assert path.read_bytes() == b"".join(lines[: kept + 1]) + b"more\n"
+    again.close()
+
+
+def test_a_record_that_is_not_as_it_was_written_is_told(tmp_path: Path) -> None:
+    output = opened(tmp_path / "pages.jsonl")
+    output.append(b"one\n")
+    position = output.append(b"two\n")
+    (tmp_path / "pages.jsonl").write_bytes(b"one\ntwO\n")
+    assert not output.holds(position)
+    output.close()
+
+
+small = st.integers(0, 9) | st.integers(0, 2**64 - 1)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(file=st.just(0) | small, end=small, length=small, crc=st.none() | small)
+def test_no_position_makes_it_read_beyond_the_file(
+    tmp_path: Path, file: int, end: int, length: int, crc: int | None
+) -> None:
+    data = b"one\ntwo\n"
+    (tmp_path / "pages.jsonl").write_bytes(data)
+    there = file == 0 and length <= end <= len(data)
+    right = zlib.crc32(data[end - length : end] if there else b"")
+    output = opened(tmp_path / "pages.jsonl")
+    assert output.holds(Position(file, end, length, right if crc is None else crc)) == (there and crc in (None, right))
+    output.close()
+
+
+def test_a_file_that_is_too_short_is_not_made_longer(tmp_path: Path) -> None:
+    output = opened(tmp_path / "pages.jsonl")
+    output.append(b"one\n")
+    with pytest.raises(OutputError, match=r"has 4 bytes where the journal names 5"):
+        output.cut(5)
+    assert (tmp_path / "pages.jsonl").read_bytes() == b"one\n"
+    output.close()
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    for seed in range(10):
+        path.unlink(missing_ok=True)
+        output = JsonlOutput(path, FaultyDisk(random.Random(seed), Fault("pwrite", 2, errno.ENOSPC)))
+        output.append(b"one\n")
+        with pytest.raises(OSError, match="No space left"):
+            output.append(b"two, of which a part may have reached the disk\n")
+        assert path.read_bytes() == b"one\n"
+        assert output.append(b"three\n").end == 10
+        assert path.read_bytes() == b"one\nthree\n"
+        output.close()
+
+
+def test_what_was_synced_survives_a_loss_of_power_and_what_was_not_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    lost = 0
+    for seed in range(20):
+        path.write_bytes(b"")
+        disk = FaultyDisk(random.Random(seed))
+        output = JsonlOutput(path, disk)
+        synced = [output.append(b"synced %d\n" % n) for n in range(3)]
+        output.sync()
+        unsynced = output.append(b"not synced\n")
+        output.close()
+        disk.lose_power()
+        after = opened(path)
+        assert all(after.holds(position) for position in synced)
+        lost += not after.holds(unsynced)
+        after.close()
+    assert lost, "the disk of this test loses what is not synced"
+
+
+def test_a_sync_that_failed_is_tried_again(tmp_path: Path) -> None:
+    disk = FaultyDisk(random.Random(0), Fault("sync", 1))
+    output = JsonlOutput(tmp_path / "pages.jsonl", disk)
+    position = output.append(b"one\n")
+    with pytest.raises(OSError, match="Input/output error"):
+        output.sync()
+    output.sync()
+    output.close()
+    disk.lose_power()
+    after = opened(tmp_path / "pages.jsonl")
+    assert after.holds(position)
+    after.close()

@@ -24,7 +24,7 @@ from crawler.crawl.robots_cache import RobotsCache, encode_robots
 from crawler.crawl.stall import LoopStall
 from crawler.crawl.stats import assemble
 from crawler.crawl.verdict import Again, Finished, Throttled, judge
-from crawler.fetch import Fetcher, fetch_robots
+from crawler.fetch import Fetches, fetch_robots
 from crawler.frontier import Entry, Lease, retry_wait
 from crawler.links import extract_links
 from crawler.records import Outcome, PageRecord
@@ -60,7 +60,7 @@ class Stop(StrEnum):
 class Crawl:
     """One run over a job."""
 
-    def __init__(self, job: Job, fetcher: Fetcher, settings: Settings, clock: Callable[[], float]) -> None:
+    def __init__(self, job: Job, fetcher: Fetches, settings: Settings, clock: Callable[[], float]) -> None:
         self.job = job
         self.settings = settings
         self.state = State.RUNNING

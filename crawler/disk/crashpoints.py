@@ -17,9 +17,9 @@ POINTS = (
     "step.written",  # the batch is with the operating system
     "sync.output",  # the output is durable, the journal not yet
     "sync.done",  # both are
-    "seal.grown",  # a slice is full and the next one is open, in memory
     "checkpoint.begun",  # no file of the generation exists
     "checkpoint.segment",  # one segment is written and durable
+    "checkpoint.sealed",  # a full slice is, for good
     "checkpoint.segments",  # all are, the manifest is not there
     "checkpoint.manifest",  # the manifest is written under its passing name
     "checkpoint.done",  # the generation exists, older ones are not pruned

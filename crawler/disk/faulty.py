@@ -75,14 +75,20 @@ class Fault:
     lasting: bool = False
 
 
+class PowerCutError(BaseException):
+    """The power goes: nothing of the process survives. Not an Exception, so that nobody can handle it."""
+
+
 class FaultyDisk:
     """The double. Paths it has not met before are taken as they stand, durable."""
 
-    def __init__(self, chance: random.Random, *faults: Fault) -> None:
+    def __init__(self, chance: random.Random, *faults: Fault, cut_after: int | None = None) -> None:
+        """``cut_after``: the power goes at the call of that number, whatever it is."""
         self._chance = chance
         self._real = RealDisk()
         self._directories: dict[Path, _Directory] = {}
         self._calls: dict[str, int] = {}
+        self._cut_after = cut_after
         self.faults = list(faults)
 
     # -- the interface -----------------------------------------------------------------------------------------
@@ -141,6 +147,10 @@ class FaultyDisk:
 
     def meet(self, operation: str) -> Fault | None:
         """Count the call; raises where it is to fail. A pwrite's fault is returned: it has work to do first."""
+        if self._cut_after is not None:
+            self._cut_after -= 1
+            if self._cut_after < 0:
+                raise PowerCutError
         number = self._calls[operation] = self._calls.get(operation, 0) + 1
         for fault in self.faults:
             if fault.operation == operation and (number == fault.number or (fault.lasting and number > fault.number)):

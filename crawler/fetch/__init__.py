@@ -7,15 +7,18 @@ gaps, tries and redirects belong to the frontier and to the crawl, which are tol
 
 from crawler.fetch.addresses import refusal
 from crawler.fetch.fetcher import Fetcher, is_html
-from crawler.fetch.outcome import Failure, FailureKind, Response
+from crawler.fetch.outcome import Failure, FailureKind, Fetches, Response
 from crawler.fetch.robots import RobotsResult, fetch_robots
+from crawler.fetch.simulated import SimulatedWeb
 
 __all__ = [
     "Failure",
     "FailureKind",
     "Fetcher",
+    "Fetches",
     "Response",
     "RobotsResult",
+    "SimulatedWeb",
     "fetch_robots",
     "is_html",
     "refusal",

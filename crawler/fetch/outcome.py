@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 
 class FailureKind(StrEnum):
@@ -79,3 +80,18 @@ class Response:
     retry_after: str | None
     seconds: float
     received: int
+
+
+class Fetches(Protocol):
+    """What the crawl asks of a network: ``Fetcher``, or a simulation of one."""
+
+    async def fetch(
+        self,
+        href: str,
+        *,
+        accept: Callable[[str | None], bool] = ...,
+        max_body: int | None = None,
+        truncate: bool = False,
+    ) -> Response | Failure:
+        """One exchange. ``accept`` is asked of the content type before the body is read; ``max_body`` bytes are
+        read at most, more is a failure or, with ``truncate``, cut."""

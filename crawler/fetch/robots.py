@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crawler.fetch.fetcher import Fetcher
-from crawler.fetch.outcome import Failure
+from crawler.fetch.outcome import Failure, Fetches
 from crawler.robots import robots_url
 from crawler.settings import RobotsSettings
 from crawler.urls import Canonicaliser, Rejected
@@ -27,7 +26,7 @@ class RobotsResult:
     error: str | None
 
 
-async def fetch_robots(fetcher: Fetcher, href: str, settings: RobotsSettings) -> RobotsResult:
+async def fetch_robots(fetcher: Fetches, href: str, settings: RobotsSettings) -> RobotsResult:
     """The robots.txt that rules ``href`` (any URL of the host)."""
     address = robots_url(href)
     canonicaliser = Canonicaliser()

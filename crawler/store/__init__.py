@@ -1,6 +1,7 @@
 """Where the frontier's bytes lie: RocksDB for a job, memory for tests and simulations."""
 
+from crawler.store.faulty import FaultyStore
 from crawler.store.memory import MemoryStore
 from crawler.store.rocks import RocksStore, StoreError
 
-__all__ = ["MemoryStore", "RocksStore", "StoreError"]
+__all__ = ["FaultyStore", "MemoryStore", "RocksStore", "StoreError"]

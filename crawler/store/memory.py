@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 
 from crawler.frontier.storage import Batch, Family
 
@@ -35,6 +36,14 @@ class MemoryStore:
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         return self._values[family].get(key)
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self._values[family].get(key) for key in keys]
+
+    def holds_prefix(self, family: Family, prefix: bytes) -> bool:
+        keys = self._keys[family]
+        at = bisect_left(keys, prefix)
+        return at < len(keys) and keys[at].startswith(prefix)
 
     def scan(
         self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None

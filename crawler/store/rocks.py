@@ -13,11 +13,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from rocksdict import (
     AccessType,
+    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     ColumnFamily,
@@ -26,16 +28,20 @@ from rocksdict import (
     Options,
     Rdict,
     ReadOptions,
+    SliceTransform,
     WriteBatch,
 )
 
 from crawler.frontier.storage import Batch, Family
 
-_BLOCK_CACHE = 64 * 2**20  # bytes, for all families together
+_BLOCK_CACHE = 64 * 2**20  # bytes, for all other families together
+_SEEN_CACHE = 64 * 2**20  # bytes, for the rows of an exact seen-set
 _MEMTABLE = 32 * 2**20  # bytes of recent changes kept in memory, for the busy families
 _SMALL_MEMTABLE = 8 * 2**20
 _WAL_MAX = 256 * 2**20  # bytes of log after which the oldest memtables are flushed
-_BUSY = frozenset({Family.PENDING, Family.ADMITTED})
+_BUSY = frozenset({Family.PENDING, Family.ADMITTED, Family.SEEN})
+_RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
+_SEEN_PREFIX = 8  # bytes of a key of SEEN that stand for the host
 
 
 class StoreError(OSError):
@@ -114,12 +120,32 @@ class RocksStore:
             value: bytes | None = self._tables[family].get(key)
         return value
 
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        with _as_store_error("cannot read the store"):
+            found: Any = self._tables[family].get(list(keys))
+        values: list[bytes | None] = found
+        return values
+
+    def holds_prefix(self, family: Family, prefix: bytes) -> bool:
+        with _as_store_error("cannot read the store"):
+            options = ReadOptions()
+            end = _after(prefix)
+            if end is not None:
+                options.set_iterate_upper_bound(end)
+            cursor = self._tables[family].iter(options)
+            cursor.seek(prefix)
+            found = bool(cursor.valid())
+            cursor.status()
+        return found
+
     def scan(
         self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None
     ) -> list[tuple[bytes, bytes]]:
         rows: list[tuple[bytes, bytes]] = []
         with _as_store_error("cannot read the store"):
             options = ReadOptions()
+            # Otherwise a family with filters for prefixes is only sure to be ordered within the prefix of `start`.
+            options.set_total_order_seek(True)
             if end is not None:
                 options.set_iterate_upper_bound(end)
             cursor = self._tables[family].iter(options)
@@ -147,6 +173,12 @@ class RocksStore:
             self._db.close()
 
 
+def _after(prefix: bytes) -> bytes | None:
+    """The first key behind all those that begin with ``prefix``; None when none is behind."""
+    head = prefix.rstrip(b"\xff")
+    return head[:-1] + bytes((head[-1] + 1,)) if head else None
+
+
 def _options() -> Options:
     options = Options(raw_mode=True)
     options.create_if_missing(True)
@@ -165,12 +197,28 @@ def _family_options(family: Family, cache: Cache) -> Options:
     options = Options(raw_mode=True)
     options.set_write_buffer_size(_MEMTABLE if family in _BUSY else _SMALL_MEMTABLE)
     # Digests are random bytes: compressing them costs time and saves nothing.
-    options.set_compression_type(DBCompressionType.none() if family is Family.ADMITTED else DBCompressionType.lz4())
+    random = family in _RANDOM_BYTES
+    options.set_compression_type(DBCompressionType.none() if random else DBCompressionType.lz4())
     table = BlockBasedOptions()
     table.set_block_cache(cache)
     table.set_block_size(16 * 1024)
     table.set_cache_index_and_filter_blocks(True)
     if family in (Family.HOSTS, Family.ROBOTS):
         table.set_bloom_filter(10, False)
+    if family is Family.SEEN:
+        _look_up_by_point(options, table)
     options.set_block_based_table_factory(table)
     return options
+
+
+def _look_up_by_point(options: Options, table: BlockBasedOptions) -> None:
+    """For rows asked one by one, wherever they are: filters for whole keys and for the prefixes that are hosts."""
+    options.set_prefix_extractor(SliceTransform.create_fixed_prefix(_SEEN_PREFIX))
+    table.set_bloom_filter(10, False)
+    # Blocks, filters and indices of the size of one read: the filters of a billion rows do not fit into the cache.
+    table.set_block_size(4096)
+    table.set_index_type(BlockBasedIndexType.two_level_index_search())
+    table.set_partition_filters(True)
+    table.set_pin_top_level_index_and_filter(True)
+    # The queue's blocks must not be pushed out by rows that are asked once.
+    table.set_block_cache(Cache(_SEEN_CACHE))

@@ -1,0 +1,50 @@
+"""A web without sockets, for simulations: what ``Fetcher`` is to the network, this is to a table of answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from crawler.fetch.fetcher import is_html
+from crawler.fetch.outcome import Failure, Response
+
+Answer = Response | Failure | str
+
+
+def page(html: str, *, status: int = 200) -> Response:
+    """A complete HTML response."""
+    body = html.encode()
+    return Response(status, {}, "text/html", "utf-8", body, None, None, 0.0, len(body))
+
+
+def redirect(location: str, *, status: int = 302) -> Response:
+    """A redirect."""
+    return Response(status, {"Location": location}, None, None, None, location, None, 0.0, 0)
+
+
+class SimulatedWeb:
+    """``pages`` maps an href to an answer, a string standing for a page; anything else is a 404. ``before`` is
+    awaited with each href that is asked for, and may raise. ``asked`` is the protocol."""
+
+    def __init__(self, pages: Mapping[str, Answer], before: Callable[[str], Awaitable[None]] | None = None) -> None:
+        self._pages = pages
+        self._before = before
+        self.asked: list[str] = []
+
+    async def fetch(
+        self,
+        href: str,
+        *,
+        accept: Callable[[str | None], bool] = is_html,
+        max_body: int | None = None,
+        truncate: bool = False,
+    ) -> Response | Failure:
+        """As ``Fetcher.fetch``; limits and types are the table's own affair."""
+        self.asked.append(href)
+        await asyncio.sleep(0)
+        if self._before is not None:
+            await self._before(href)
+        answer = self._pages.get(href)
+        if answer is None:
+            return page("<p>no such page", status=404)
+        return page(answer) if isinstance(answer, str) else answer

@@ -1,0 +1,160 @@
+"""Simulated power losses: one whole life of a small crawl, cut off again and again, from a single seed.
+
+Everything runs in this process without sockets: a table of pages for the web, ``FaultyDisk`` and ``FaultyStore`` for what
+lies below. Syncs and checkpoints come at random pages, cuts at random calls of the disk or at random pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawler.crawl.job import Job
+from crawler.crawl.loop import Crawl, Stop
+from crawler.disk import FaultyDisk, PowerCutError
+from crawler.fetch import SimulatedWeb
+from crawler.fetch.simulated import redirect
+from crawler.settings import (
+    CrawlSettings,
+    DurabilitySettings,
+    PolitenessSettings,
+    RobotsSettings,
+    SeenSettings,
+    Settings,
+)
+from crawler.store import FaultyStore
+
+NEVER = 1e9
+# Slices of 16 URLs and more: a life of this small site seals several of them.
+SETTINGS = Settings(
+    crawl=CrawlSettings(concurrency=6),
+    politeness=PolitenessSettings(delay=0.0, per_host=6),
+    robots=RobotsSettings(ignore=True),
+    seen=SeenSettings(capacity=16),
+    durability=DurabilitySettings(sync_interval=NEVER, checkpoint_interval=NEVER),
+)
+
+
+def small_web(chance: random.Random) -> dict[str, object]:
+    """Some tens of pages on a few hosts, with redirects, dead ends and links that come many times."""
+    names = [f"http://h{chance.randrange(4)}.test/{number}" for number in range(chance.randint(20, 70))]
+    web: dict[str, object] = {}
+    for number, name in enumerate(names):
+        if number and chance.random() < 0.1:
+            web[name] = redirect(names[(number + 1) % len(names)])
+            continue
+        targets = names[3 * number + 1 : 3 * number + 4] + chance.choices(names, k=3)
+        web[name] = "".join(f'<a href="{target}">x</a>' for target in [*targets, "/missing"])
+    return web
+
+
+@dataclass
+class Life:
+    """How a crawl went that lost its power ``cuts`` times."""
+
+    cuts: int
+    missing: set[str]
+    twice: list[str]
+    asked: int
+    finished: int
+
+
+def live(seed: int, most_cuts: int = 4) -> Life:
+    """One life; the same seed gives the same life."""
+    chance = random.Random(seed)
+    web = small_web(chance)
+    directory = Path(tempfile.mkdtemp(prefix="power-"))
+    try:
+        return _live(chance, web, directory, most_cuts)
+    finally:
+        shutil.rmtree(directory)
+
+
+def _live(chance: random.Random, web: dict[str, object], directory: Path, most_cuts: int) -> Life:
+    store = FaultyStore()
+    asked: list[str] = []
+    cuts = 0
+    job_directory = directory / "job"
+    while True:
+        last = cuts == most_cuts
+        by_page = None if last or chance.random() < 0.5 else chance.randrange(1, 40)
+        by_call = None if last or by_page is not None else chance.randrange(1, 160)
+        disk = FaultyDisk(chance, cut_after=by_call)
+        try:
+            asyncio.run(_run(chance, web, job_directory, disk, store, by_page, asked))
+            break
+        except PowerCutError:
+            cuts += 1
+            disk.lose_power()
+            store = store.lose_power(chance)
+    rows = [json.loads(line)["url"] for line in (job_directory / "pages.jsonl").read_text().splitlines()]
+    twice = [url for url, times in Counter(rows).items() if times > 1]
+    return Life(cuts, reachable(web) ^ set(rows), twice, len(asked), len(rows))
+
+
+async def _run(
+    chance: random.Random,
+    web: dict[str, object],
+    directory: Path,
+    disk: FaultyDisk,
+    store: FaultyStore,
+    cut_at_page: int | None,
+    asked: list[str],
+) -> None:
+    crawl: Crawl | None = None
+
+    async def before(href: str) -> None:
+        asked.append(href)
+        assert crawl is not None
+        if cut_at_page is not None and len(simulated.asked) >= cut_at_page:
+            raise PowerCutError
+        fate = chance.random()
+        if fate < 0.08:
+            await crawl.job.sync()
+        elif fate < 0.12:
+            await crawl.job.checkpoint(0.0)
+
+    simulated = SimulatedWeb(web, before)  # type: ignore[arg-type]
+    job = Job(directory, SETTINGS, 0.0, disk, lambda _: store)
+    try:
+        ticks = iter(range(10**9))
+        crawl = Crawl(job, simulated, SETTINGS, lambda: next(ticks) * 0.001)
+        reason = await crawl.run(_seeds(next(iter(web))))
+        assert reason is Stop.FINISHED
+        await job.checkpoint(0.0)
+        await job.sync()
+    finally:
+        job.close()
+
+
+async def _seeds(first: str) -> AsyncIterator[list[str]]:
+    # One seed on each host, so that the scope holds them all; the hosts' own start pages do not exist.
+    yield [first, *(f"http://h{host}.test/start" for host in range(4))]
+
+
+def reachable(web: dict[str, object]) -> set[str]:
+    """Every URL that a whole crawl of this web finishes."""
+    from crawler.urls import Canonicaliser
+
+    canonicaliser = Canonicaliser()
+    todo = [next(iter(web)), *(f"http://h{host}.test/start" for host in range(4))]
+    found = set(todo)
+    while todo:
+        href = todo.pop()
+        answer = web.get(href)
+        if isinstance(answer, str):
+            targets = [part.split('"')[0] for part in answer.split('href="')[1:]]
+        else:
+            targets = [getattr(answer, "location", None) or href]
+        for url in canonicaliser.outlinks(href, targets)[0]:
+            if url.href not in found:
+                found.add(url.href)
+                todo.append(url.href)
+    return found

@@ -1,0 +1,77 @@
+"""The real program killed at every named place and at many moments, restarted, and compared with a known site."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from crawler.disk import POINTS
+from crawler.disk.crashpoints import VARIABLE
+from tests.site import Site, crawler, tree
+
+PAGES = 60
+DELAY = 0.01
+# Small slices are sealed often, short intervals bring many checkpoints; a tiny gap can be held to account.
+CONFIG = f"""
+[politeness]
+delay = {DELAY}
+[durability]
+sync_interval = 0.02
+checkpoint_interval = 0.06
+[seen]
+capacity = 8
+"""
+# Which pass of a place is the last one, where the first would be too early to hurt.
+PASSES = {"step.marked": 17, "step.recorded": 23, "step.written": 31, "checkpoint.segment": 3, "sync.done": 3}
+
+
+def crawl(directory: Path, site: Site, at: str = "") -> int:
+    (directory / "seeds.txt").write_text(site.url("/") + "\n")
+    (directory / "crash.toml").write_text(CONFIG)
+    words = (directory / "seeds.txt", "--job", directory / "job", "--config", directory / "crash.toml")
+    ran = crawler(*words, "--allow-private", "--quiet", env={VARIABLE: at})
+    assert "Traceback" not in ran.err
+    return ran.code
+
+
+def hold_to_account(directory: Path, site: Site, kills: int) -> None:
+    """Everything is there once, nobody was hurt, and only what was in flight was asked for again."""
+    rows = [json.loads(line)["url"] for line in (directory / "job" / "pages.jsonl").read_text().splitlines()]
+    assert Counter(rows) == Counter(site.url(path) for path in tree(PAGES))
+    assert len(site.pages_asked()) - PAGES <= kills, "with one lease slot one URL is in flight at most"
+    asked = sorted(site.asked, key=lambda one: one.start)
+    gaps = [later.start - earlier.end for earlier, later in itertools.pairwise(asked)]
+    assert min(gaps) >= DELAY * 0.9, "the gap holds across a kill"
+    checked = crawler("verify", directory / "job")
+    assert checked.code == 0, checked.out
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_at_every_named_place(tmp_path: Path, point: str) -> None:
+    with Site(tree(PAGES)) as site:
+        kills = 1
+        if point.startswith("resume."):
+            assert crawl(tmp_path, site, "step.written:20") == -signal.SIGKILL
+            kills += 1
+        assert crawl(tmp_path, site, f"{point}:{PASSES.get(point, 1)}") == -signal.SIGKILL, f"{point} was not reached"
+        assert crawl(tmp_path, site) == 0
+        hold_to_account(tmp_path, site, kills)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kills_at_random_places_one_after_the_other(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    with Site(tree(PAGES)) as site:
+        kills = 0
+        for _ in range(5):
+            point = chance.choice(POINTS)
+            kills += crawl(tmp_path, site, f"{point}:{chance.randint(1, 4)}") == -signal.SIGKILL
+        assert crawl(tmp_path, site) == 0
+        hold_to_account(tmp_path, site, kills)
+        assert kills

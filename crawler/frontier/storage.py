@@ -5,6 +5,7 @@ The interface is small on purpose: whatever keeps bytes in key order and writes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -18,6 +19,7 @@ class Family(StrEnum):
     ADMITTED = "admitted"  # journal sequence -> digests of the keys admitted in one step
     DONE = "done"  # journal sequence -> a finished URL and where its record ends in the output
     META = "meta"  # name -> counters, scope entries
+    SEEN = "seen"  # host hash, key digest -> nothing; only where the seen-set is exact
 
 
 class Batch:
@@ -47,6 +49,12 @@ class Reader(Protocol):
     """The reading half."""
 
     def get(self, family: Family, key: bytes) -> bytes | None: ...
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The same for several keys; sorted ones are the cheapest."""
+
+    def holds_prefix(self, family: Family, prefix: bytes) -> bool:
+        """Does any key begin with ``prefix``? In the family ``SEEN`` prefixes of 8 bytes have filters of their own."""
 
     def scan(
         self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None

@@ -21,6 +21,7 @@ MASK32 = 2**32 - 1
 
 halves_of = struct.Struct("<QQ").unpack_from
 
+_STEP = np.uint64(2**32)
 _LANE = np.uint16(0xFFF)
 _values = np.arange(4096, dtype=np.uint64)
 _first = np.uint64(1) << (_values & np.uint64(63))
@@ -41,11 +42,12 @@ class Batch:
 
     @cached_property
     def fractions(self) -> Words:
-        """Shape (n, 2): a and b."""
+        """Shape (n, 2): a, and b + 2**32, which is b with the step into region 1: see ``blocked``."""
         mixed = self.halves[:, 0] ^ self.halves[:, 1]
         mixed *= np.uint64(MULTIPLIER)
-        parts = mixed.view("<u4").reshape(-1, 2)
-        return parts[:, ::-1].astype(np.uint64)
+        parts = mixed.view("<u4").reshape(-1, 2).astype(np.uint64)
+        parts[:, 1] += _STEP
+        return parts
 
     def masks(self, hashes: int) -> Words:
         """Shape (n, 8): what each key sets in its eight words."""

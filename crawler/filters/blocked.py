@@ -7,9 +7,9 @@ or 2), and a key has one block in each, so its blocks can never coincide.
 From the digest. Let h1, h2 be its two little-endian 64-bit words, and all arithmetic modulo 2**64:
 
     z  = (h1 xor h2) * 0x9E3779B97F4A7C15
-    a  = z >> 32,   b = z mod 2**32        two fractions of 2**32
+    a  = z mod 2**32,   b = z >> 32        two fractions of 2**32
     block in region 0:  a * R >> 32        R = blocks in a region
-    block in region 1:  R + (b * R >> 32)
+    block in region 1:  R + (b * R >> 32)  =  (b + 2**32) * R >> 32
 
 Multiplying and shifting maps a fraction to 0 .. R-1 without a division, and R need not be a power of two. The
 digest as eight little-endian 16-bit lanes says which bits: in word i of the key's eight words (region 0's
@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 
@@ -49,7 +50,7 @@ LAYOUTS = {1: "blocked", 2: "paired"}
 
 _LEAST_LOAD = 1e-3  # keys a block; half a million bits a key
 _SAMPLE_BLOCKS = 16_384
-_FEW_TO_PUT = 10  # keys; below, plain loops are faster than numpy's calls
+_FEW_TO_PUT = 4  # keys; below, plain loops are faster than numpy's calls
 
 
 def sized_blocks(capacity: int, fpp: float, *, blocks: int) -> tuple[BlockShape, int]:
@@ -74,8 +75,8 @@ class BlockedSlice:
         Raises ``ValueError`` when there are not as many as the shape asks for.
         """
         size = shape.blocks * blocks_per_region * shape.words
-        if not 1 <= blocks_per_region < 2**32:
-            raise FilterError(f"a region has 1 to 2**32 - 1 blocks, not {blocks_per_region}")
+        if not 1 <= blocks_per_region < 2**31:
+            raise FilterError(f"a region has 1 to 2**31 - 1 blocks, not {blocks_per_region}")
         if words is not None and len(words) != size:
             raise ValueError(f"a slice of {size * 8} bytes cannot be made from {len(words) * 8}")
         self.shape = shape
@@ -84,7 +85,7 @@ class BlockedSlice:
         self._flat = self.words.data
         self._blocks = self.words.reshape(-1, shape.words)
         self._scale = np.uint64(blocks_per_region)
-        self._regions = np.arange(shape.blocks, dtype=np.uint64) * self._scale
+        self._word_numbers = np.arange(shape.words)
         # Where the second half of a key's words begins: in the other region, or in the same block.
         self._far = blocks_per_region * shape.words if shape.blocks == 2 else 0
 
@@ -114,7 +115,6 @@ class BlockedSlice:
         """Shape (n, blocks): the blocks of each key."""
         scaled = batch.fractions[:, : self.shape.blocks] * self._scale
         scaled >>= _SHIFT
-        scaled += self._regions
         return scaled.view(np.intp)
 
     def holds(self, batch: Batch) -> Bools:
@@ -130,20 +130,13 @@ class BlockedSlice:
             for h1, h2 in batch.halves.tolist():
                 self.put_one(h1, h2)
             return
-        addresses = self._addresses(batch).reshape(-1)
-        masks = batch.masks(self.hashes).reshape(-1, self.shape.words)
-        while True:
-            # Where keys share a block, the last one written wins; the others are found wanting and go again.
-            self._blocks[addresses] = self._blocks.take(addresses, axis=0) | masks
-            wanting = ((self._blocks.take(addresses, axis=0) & masks) != masks).any(axis=1)
-            if not wanting.any():
-                return
-            addresses, masks = addresses[wanting], masks[wanting]
+        places = self._addresses(batch).reshape(-1, 1) * self.shape.words + self._word_numbers
+        np.bitwise_or.at(self.words, places.reshape(-1), batch.masks(self.hashes).reshape(-1))
 
     def put_one(self, h1: int, h2: int) -> None:
         """The same for one key, the halves of its digest, without numpy."""
         z = (h1 ^ h2) * MULTIPLIER
-        a, b = z >> 32 & MASK32, z & MASK32
+        a, b = z & MASK32, z >> 32 & MASK32
         words, blocks, table = self._flat, self.blocks_per_region, MASK_INTS[self.shape.hashes]
         if self._far:
             i = (a * blocks >> 32) * 4
@@ -204,7 +197,8 @@ class BlockedStack:
 
     def __init__(self, slices: Sequence[BlockedSlice]) -> None:
         """``slices``, at least one, in the order in which they are asked one by one."""
-        self._plain = [part.plain for part in slices]
+        # For each digest: does any slice hold it? Without numpy.
+        self.holds_one = partial(lookup, [part.plain for part in slices])
         self._alike = [_Alike(list(alike)) for _, alike in groupby(slices, attrgetter("shape"))]
 
     def holds(self, batch: Batch) -> Bools:
@@ -215,10 +209,6 @@ class BlockedStack:
             found |= alike.holds(batch)
         return found
 
-    def holds_one(self, digests: bytes, offset: int) -> bool:
-        """The same for the one digest at ``offset``, without numpy."""
-        return lookup(self._plain, digests, offset)
-
 
 class _Alike:
     """Slices of one shape: their blocks are found by one calculation and compared by another."""
@@ -227,7 +217,6 @@ class _Alike:
         self.slices = slices
         self.shape = slices[0].shape
         self._scales = np.array([part.blocks_per_region for part in slices], np.uint64).reshape(-1, 1, 1)
-        self._regions = np.arange(self.shape.blocks, dtype=np.uint64) * self._scales
 
     def holds(self, batch: Batch) -> Bools:
         shape, size = self.shape, len(batch)
@@ -235,7 +224,6 @@ class _Alike:
             return self.slices[0].holds(batch)
         scaled = batch.fractions[:, : shape.blocks] * self._scales
         scaled >>= _SHIFT
-        scaled += self._regions
         addresses = scaled.view(np.intp).reshape(len(self.slices), -1)
         masks = batch.masks(shape.hashes).reshape(-1, shape.words)
         found = np.empty((len(self.slices), size * shape.blocks, shape.words), np.uint64)
@@ -251,21 +239,19 @@ def lookup(slices: list[PlainSlice], digests: bytes, offset: int) -> bool:
     """Does any slice hold the one digest at ``offset``? The same as ``holds``, without numpy."""
     h1, h2 = halves_of(digests, offset)
     z = (h1 ^ h2) * MULTIPLIER
-    a, b = z >> 32 & MASK32, z & MASK32
+    a, b = z & MASK32, z >> 32 & MASK32
     known: list[int] = []
     for words, blocks, far, table in slices:
-        if far:
-            i = (a * blocks >> 32) * 4
-            j = (b * blocks >> 32) * 4 + far
-        else:
-            i = (a * blocks >> 32) * 8
-            j = i + 4
         if table is not known:
             known = table
             m0, m4 = table[h1 & 0xFFF], table[h2 & 0xFFF]
             rest: tuple[int, ...] = ()
-        # Most slices do not hold the key, and most of those say so by one of the first words.
-        if words[i] & m0 != m0 or words[j] & m4 != m4:
+        # Most slices do not hold the key, and most of those say so by the first word: the rest is worked out after it.
+        i = (a * blocks >> 32) * (4 if far else 8)
+        if words[i] & m0 != m0:
+            continue
+        j = (b * blocks >> 32) * 4 + far if far else i + 4
+        if words[j] & m4 != m4:
             continue
         if not rest:
             rest = tuple([table[h >> shift & 0xFFF] for h in (h1, h2) for shift in (16, 32, 48)])

@@ -49,6 +49,7 @@ from crawler.filters.slices import Forgetful, Slice
 _CHUNK = 4096  # keys compared with the same state; bounds what a batch takes besides the filter
 _WATCHED = "watched"
 _FEW = 12  # keys; below, plain loops are faster than numpy's calls
+_FEW_TO_SORT = 40
 _NARROW = 256  # keys; from here on it pays to ask older slices only of what the newer ones do not hold
 
 
@@ -100,7 +101,7 @@ class Chain(DigestSet):
 
     def contains_digests(self, digests: bytes) -> list[bool]:
         if count_digests(digests) < _FEW:
-            ask = self._stack.holds_one
+            ask = self._ask_one
             return [ask(digests, offset) for offset in range(0, len(digests), DIGEST_BYTES)]
         halves = digest_words(digests)
         known: list[bool] = []
@@ -125,7 +126,7 @@ class Chain(DigestSet):
     def _unseen(self, batch: Batch) -> Indices:
         """The positions, ascending, of the keys that no slice holds."""
         if len(batch) < _NARROW:
-            return np.flatnonzero(~self._stack.holds(batch))
+            return (~self._stack.holds(batch)).nonzero()[0]
         newest, *older = reversed(self._chain)
         left = np.flatnonzero(~newest.filter.holds(batch))
         if older and len(left):
@@ -150,14 +151,15 @@ class Chain(DigestSet):
             start += part
 
     def _add_one(self, digest: bytes) -> bool:
-        new = not self._stack.holds_one(digest, 0)
+        new = not self._ask_one(digest, 0)
         if new:
             self._put_one(digest)
-        self._watched.watch_digest(digest, 0, new)
+        if not digest[-1] & self._watched.gate:
+            self._watched.watch_digest(digest, 0, new)
         return new
 
     def _add_few(self, digests: bytes) -> list[int]:
-        ask = self._stack.holds_one
+        ask = self._ask_one
         known = [ask(digests, offset) for offset in range(0, len(digests), DIGEST_BYTES)]
         fresh: dict[bytes, int] = {}
         for position, held in enumerate(known):
@@ -202,6 +204,7 @@ class Chain(DigestSet):
 
     def _restack(self) -> None:
         self._stack = stack_of([link.filter for link in reversed(self._chain)])
+        self._ask_one = self._stack.holds_one
 
     # -- what can be told about it
 
@@ -319,9 +322,13 @@ def _forgetful(part: Slice) -> Forgetful:
 def _first_occurrences(batch: Batch, positions: Indices) -> Indices:
     """``positions`` less those whose digest stands at an earlier one."""
     halves = batch.halves[:, 0].take(positions)
-    halves.sort()
-    if not (halves[1:] == halves[:-1]).any():
-        return positions
+    if len(halves) < _FEW_TO_SORT:
+        if len(set(halves.tolist())) == len(halves):
+            return positions
+    else:
+        halves.sort()
+        if not (halves[1:] == halves[:-1]).any():
+            return positions
     firsts: dict[bytes, int] = {}
     for position in positions.tolist():
         firsts.setdefault(batch.halves[position].tobytes(), position)

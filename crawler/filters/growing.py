@@ -37,7 +37,7 @@ class CountingFilter(ForgettingChain):
         capacity: int = 2**20,
         *,
         growth: float | None = 2.0,
-        tightening: float = 0.8,
+        tightening: float = 0.85,
         counter_bits: int = 4,
     ) -> None:
         """Raises ``FilterError`` when there is no such filter."""

@@ -66,7 +66,7 @@ class WatchedKeys:
 
         None stands for all of them.
         """
-        watched = np.flatnonzero((halves[:, 1] & self._wide_mask) == 0)
+        watched = ((halves[:, 1] & self._wide_mask) == 0).nonzero()[0]
         if not len(watched):
             return
         found_new = None if new is None else set(new.tolist())
@@ -74,9 +74,12 @@ class WatchedKeys:
             self._watch(h1, h2, found_new is None or position in found_new)
 
     def watch_digest(self, digests: bytes, offset: int, new: bool) -> None:
-        """The same for the one digest at ``offset``."""
-        # The last byte alone tells for fifteen of sixteen keys, once the level is at least four.
-        if not digests[offset + 15] & self._last_byte:
+        """The same for the one digest at ``offset``.
+
+        A key whose last byte has a bit of ``gate`` is not watched: that tells for fifteen of sixteen keys, once the
+        level is at least four, and a caller in a hurry may look himself.
+        """
+        if not digests[offset + 15] & self.gate:
             h1, h2 = _halves_of(digests, offset)
             self._watch(h1, h2, new)
 
@@ -95,7 +98,7 @@ class WatchedKeys:
         self._level = level
         self._mask = _LEVEL_MASKS[level]
         self._wide_mask = np.uint64(self._mask)
-        self._last_byte = self._mask >> 56
+        self.gate = self._mask >> 56
 
     def _let_half_go(self) -> None:
         while len(self._known) >= self._limit and self._level + 1 < len(_LEVEL_MASKS):

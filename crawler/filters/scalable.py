@@ -57,7 +57,7 @@ class ScalableBloomFilter(Chain):
         capacity: int = 2**20,
         *,
         growth: float = 2.0,
-        tightening: float = 0.8,
+        tightening: float = 0.85,
         layout: str = "paired",
     ) -> None:
         """``fpp`` bounds the compound fpp for ever; ``capacity`` is the number of keys in the first slice.

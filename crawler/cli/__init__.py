@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from crawler.cli import canon, crawl, demo, look
+from crawler.cli import bench, canon, crawl, demo, look
 from crawler.cli.errors import Exit, UsageError
 from crawler.settings import nearest
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS = ("crawl", "stats", "explain", "verify", "canon", "demo")
+COMMANDS = ("crawl", "stats", "explain", "verify", "canon", "bench", "demo")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -68,5 +68,6 @@ def _parser() -> argparse.ArgumentParser:
     crawl.add_parser(commands)
     look.add_parsers(commands)
     canon.add_parser(commands)
+    bench.add_parser(commands)
     demo.add_parser(commands)
     return parser

@@ -1,0 +1,131 @@
+"""What does it cost to know which URLs were seen? Every way on the same URLs: space, time, errors, restart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawler.bench.chance import rate_range
+from crawler.bench.keys import urls
+from crawler.bench.rivals import Membership, Rival, rivals
+from crawler.bench.table import text_table
+
+KEYS = 1_000_000
+BATCH = 256  # URLs asked at a time: the links of a few pages
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipResult:
+    """Of one way, with ``keys`` URLs in and as many others asked."""
+
+    name: str
+    keys: int
+    memory: int  # bytes that grow with the URLs
+    disk: int  # bytes when closed
+    add: float  # nanoseconds of CPU time a URL, asked and added
+    ask_absent: float
+    ask_present: float
+    skipped: int  # URLs called known while they were added
+    false_positives: int  # of ``keys`` absent URLs, with all in
+    false_negatives: int
+    restart: float  # seconds from closed to the first answer
+
+    @property
+    def kept(self) -> float:
+        """Bytes a URL where it is looked up: in memory, or on disk for what keeps next to nothing there."""
+        return (self.memory or self.disk) / self.keys
+
+    @property
+    def error_rate(self) -> float:
+        return self.false_positives / self.keys
+
+
+def study_membership(directory: Path, keys: int = KEYS) -> Iterator[MembershipResult]:
+    """Every way in its turn; each keeps its files in ``directory``. Raises OSError when they cannot be written."""
+    present, absent = urls(keys), urls(keys, absent=True)
+    for number, rival in enumerate(rivals()):
+        yield _result(rival, directory / f"{number}", present, absent)
+
+
+def _result(rival: Rival, path: Path, present: list[str], absent: list[str]) -> MembershipResult:
+    keys = len(present)
+    held = rival.begin(path, keys)
+    new, add = _timed(held.add, present)
+    false_positives, ask_absent = _timed(held.count, absent)
+    found, ask_present = _timed(held.count, present)
+    memory = held.memory()
+    held.close()
+    del held
+    disk = _size(path)
+    began = time.perf_counter()
+    again: Membership = rival.reopen(path)
+    again.count(present[:1])
+    restart = time.perf_counter() - began
+    false_negatives = keys - min(found, _timed(again.count, present)[0])
+    again.close()
+    return MembershipResult(
+        name=rival.name,
+        keys=keys,
+        memory=memory,
+        disk=disk,
+        add=add,
+        ask_absent=ask_absent,
+        ask_present=ask_present,
+        skipped=keys - new,
+        false_positives=false_positives,
+        false_negatives=false_negatives,
+        restart=restart,
+    )
+
+
+def _timed(ask: Callable[[Sequence[str]], int], keys: list[str]) -> tuple[int, float]:
+    """The sum of the answers, batch by batch; and nanoseconds of CPU time a key, of all threads."""
+    batches = [keys[start : start + BATCH] for start in range(0, len(keys), BATCH)]
+    began = time.process_time_ns()
+    total = sum(map(ask, batches))
+    return total, (time.process_time_ns() - began) / len(keys)
+
+
+def _size(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def membership_table(results: Sequence[MembershipResult]) -> list[str]:
+    """A row a way."""
+    rows = []
+    for result in results:
+        low, high = rate_range(result.false_positives, result.keys)
+        rows.append(
+            [
+                result.name,
+                f"{result.memory / result.keys:.1f}" if result.memory else "bounded",
+                f"{result.disk / result.keys:.1f}",
+                f"{result.add:,.0f}",
+                f"{result.ask_absent:,.0f}",
+                f"{result.ask_present:,.0f}",
+                f"{result.error_rate:.4%}",
+                f"{low:.4%} to {high:.4%}",
+                f"{result.skipped:,}",
+                f"{result.false_negatives:,}",
+                f"{result.restart * 1000:,.1f}",
+            ]
+        )
+    return text_table(
+        [
+            "way",
+            "B/URL in memory",
+            "on disk",
+            "add ns",
+            "ask absent ns",
+            "ask present ns",
+            "error rate",
+            "95% interval",
+            "URLs skipped",
+            "false negatives",
+            "restart ms",
+        ],
+        rows,
+    )

@@ -117,7 +117,7 @@ def _cuckoo(keys: int, may: float) -> SlicePlan:
 
 
 def plan(
-    urls: int, fpp: float = 0.001, capacity: int = 2**20, growth: float = 2.0, tightening: float = 0.8
+    urls: int, fpp: float = 0.001, capacity: int = 2**20, growth: float = 2.0, tightening: float = 0.85
 ) -> list[Plan]:
     """Every kind for ``urls`` URLs at ``fpp``; those of fixed size are made for exactly as many.
 

@@ -23,6 +23,7 @@ from rocksdict import (
     BlockBasedOptions,
     Cache,
     ColumnFamily,
+    DbClosedError,
     DBCompressionType,
     DBRecoveryMode,
     Options,
@@ -161,15 +162,19 @@ class RocksStore:
             self._db.flush_wal(True)
 
     def reopen(self) -> None:
-        """After a write failed RocksDB takes no more: it is opened anew, which replays its log."""
-        self.close()
+        """After a write failed RocksDB takes no more: it is opened anew, which replays its log. Raises StoreError, and
+        may be called again then."""
+        # A store that failed cannot be closed in order either; what was written is in its log.
+        with contextlib.suppress(StoreError):
+            self.close()
         self._open()
 
     def close(self) -> None:
         """Release the directory. The families' objects hold its lock: they go first."""
         self._handles.clear()
         self._tables.clear()
-        with _as_store_error("cannot close the store"):
+        # Closed already: opening it anew did not succeed.
+        with contextlib.suppress(DbClosedError), _as_store_error("cannot close the store"):
             self._db.close()
 
 

@@ -1,0 +1,268 @@
+"""The exact seen-set: a scalable Bloom filter in front, a row for each key behind it.
+
+    a key  ->  filter in front: never seen?   -> new      memory alone; all but `fpp` of the unknown keys end here
+           ->  its host never met?            -> new      filter over the rows' first 8 bytes
+           ->  its row not there?             -> new      filter over whole rows; the rest is a read
+           ->  known
+
+The rows are the truth. They are put into the batch of the step that queues the URLs (``admit``), so a key is seen if
+and only if it was queued. The filter in front is a cache of them, as other seen-sets' bits are a cache of the journal:
+it is kept in generations and brought up to date with ``restore``. A bit too many costs a lookup; were keys missing from
+it, they would be fetched twice, never skipped.
+
+Order of calls: what was put into one batch is known to the later calls that name the same batch, and to all calls once
+the batch is written. So a batch is written before the next is begun.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from crawler.exact.rows import HOST_BYTES, digest_exactly, rows_of
+from crawler.filters import (
+    JSON,
+    AbsentKeyError,
+    FilterError,
+    ScalableBloomFilter,
+    SeenSet,
+    SeenSnapshot,
+    SeenStatistics,
+)
+from crawler.filters import load_seen as load_filter
+from crawler.filters import make_seen as make_filter
+from crawler.frontier.storage import Batch, Family, Store
+from crawler.settings import SeenSettings
+
+_COUNT = b"seen-count"
+_COUNT_FORM = struct.Struct("<Q")
+_HOSTS_REMEMBERED = 2**16  # about 6 MB
+_SCAN = 4096  # rows read at a time
+
+
+@dataclass(slots=True)
+class Answers:
+    """What answered the lookups since the set was opened; a key that stands in a batch twice is looked up once."""
+
+    front: int = 0  # absent from the filter in front: new
+    host: int = 0  # no row of the host: new
+    row: int = 0  # no such row: new
+    known: int = 0  # the row is there
+
+
+class ExactSeenSet:
+    """Offers what every seen-set does for keys. It hands out digests of its own and takes none but those back, since
+    a row cannot be found without the host."""
+
+    kind = "exact"
+
+    def __init__(self, store: Store, front: ScalableBloomFilter) -> None:
+        """``front`` holds the keys of all rows, or is brought there with ``restore`` or ``refill`` before the first
+        question. Raises OSError when the store cannot be read."""
+        self._store = store
+        self._front = front
+        stored = store.get(Family.META, _COUNT)
+        self._count: int = 0 if stored is None else _COUNT_FORM.unpack(stored)[0]
+        self._hosts: set[bytes] = set()  # with a row for certain
+        self._batch: Batch | None = None
+        self._changed: dict[bytes, bool] = {}  # row -> will be there once the batch is written
+        self.answers = Answers()
+
+    # -- keys as one step of a crawl ---------------------------------------------------------------------------
+
+    def admit(self, keys: Sequence[str], batch: Batch) -> tuple[bytes, list[int]]:
+        """Put rows for those of ``keys`` that are new into ``batch``. Returns the digests of all keys, 16 bytes each,
+        and the positions, ascending, of the new ones. Raises OSError when the store cannot be read."""
+        digests = digest_exactly(keys)
+        rows = rows_of(keys, digests)
+        changed = self._changes(batch)
+        known = self._known(rows, digests, changed)
+        fresh: dict[bytes, int] = {}
+        for position, row in enumerate(rows):
+            if row not in known:
+                fresh.setdefault(row, position)
+        if fresh:
+            for row in fresh:
+                batch.put(Family.SEEN, row, b"")
+                changed[row] = True
+            self._front.restore(b"".join([row[HOST_BYTES:] for row in fresh]))
+            self._put_count(batch, len(fresh))
+        return digests, list(fresh.values())
+
+    def forget_in(self, keys: Sequence[str], batch: Batch) -> list[int]:
+        """Delete the rows of ``keys`` with ``batch``; the positions of those that have none. The filter in front cannot
+        forget: these keys are looked up from now on. Raises OSError when the store cannot be read."""
+        digests = digest_exactly(keys)
+        rows = rows_of(keys, digests)
+        changed = self._changes(batch)
+        known = self._known(rows, digests, changed)
+        absent = []
+        for position, row in enumerate(rows):
+            if row in known:
+                known.discard(row)
+                batch.delete(Family.SEEN, row)
+                changed[row] = False
+            else:
+                absent.append(position)
+        if len(absent) < len(rows):
+            self._put_count(batch, len(absent) - len(rows))
+        return absent
+
+    def _changes(self, batch: Batch) -> dict[bytes, bool]:
+        if batch is not self._batch:
+            self._batch = batch
+            self._changed = {}
+        return self._changed
+
+    def _put_count(self, batch: Batch, more: int) -> None:
+        self._count += more
+        batch.put(Family.META, _COUNT, _COUNT_FORM.pack(self._count))
+
+    # -- keys by themselves ------------------------------------------------------------------------------------
+
+    def add_many(self, keys: Sequence[str]) -> list[int]:
+        """Add ``keys`` with a batch of their own; the positions, ascending, of the new ones. When the write fails the
+        set has to be opened anew. Raises OSError."""
+        batch = self._store.batch()
+        _, new = self.admit(keys, batch)
+        self._store.write(batch)
+        return new
+
+    def add(self, key: str) -> bool:
+        """Add one key; was it new?"""
+        return bool(self.add_many((key,)))
+
+    def contains_many(self, keys: Sequence[str]) -> list[bool]:
+        """For each key: is its row in the store?"""
+        digests = digest_exactly(keys)
+        rows = rows_of(keys, digests)
+        known = self._known(rows, digests, {})
+        return [row in known for row in rows]
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self.contains_many((key,))[0]
+
+    def forget(self, key: str) -> None:
+        """Delete the row of one key. Raises AbsentKeyError when it has none, OSError."""
+        batch = self._store.batch()
+        if self.forget_in((key,), batch):
+            raise AbsentKeyError(f"not in the exact seen-set: {key}")
+        self._store.write(batch)
+
+    def __len__(self) -> int:
+        """How many keys have a row; those of the newest batch are counted before it is written."""
+        return self._count
+
+    # -- looking up --------------------------------------------------------------------------------------------
+
+    def _known(self, rows: Sequence[bytes], digests: bytes, changed: Mapping[bytes, bool]) -> set[bytes]:
+        """Those of ``rows`` that are there, or will be with the changes."""
+        asked: set[bytes] = set()
+        known: set[bytes] = set()
+        for row, maybe in zip(rows, self._front.contains_digests(digests), strict=True):
+            if not maybe:
+                self.answers.front += 1
+            elif row not in changed:
+                asked.add(row)
+            elif changed[row]:
+                known.add(row)
+        return known | self._stored(asked) if asked else known
+
+    def _stored(self, asked: set[bytes]) -> set[bytes]:
+        # In their order: neighbours are then read together.
+        left: list[bytes] = []
+        for host, group in itertools.groupby(sorted(asked), key=_host_of):
+            rows = list(group)
+            if self._met(host):
+                left += rows
+            else:
+                self.answers.host += len(rows)
+        found = self._store.get_many(Family.SEEN, left)
+        stored = {row for row, value in zip(left, found, strict=True) if value is not None}
+        self.answers.known += len(stored)
+        self.answers.row += len(left) - len(stored)
+        return stored
+
+    def _met(self, host: bytes) -> bool:
+        if host in self._hosts:
+            return True
+        met = self._store.holds_prefix(Family.SEEN, host)
+        if met:
+            if len(self._hosts) >= _HOSTS_REMEMBERED:
+                self._hosts.clear()
+            self._hosts.add(host)
+        return met
+
+    # -- the filter in front -----------------------------------------------------------------------------------
+
+    def restore(self, digests: bytes) -> None:
+        """Bring the filter in front up to date with digests that ``admit`` gave of keys found new. Rows are not
+        touched: they were written then."""
+        self._front.restore(digests)
+
+    def refill(self) -> None:
+        """Fill an empty filter in front from the rows, where no journal was kept. Reads all of them: about a
+        microsecond each. Raises OSError."""
+        start = b""
+        while rows := self._store.scan(Family.SEEN, start, None, _SCAN):
+            self._front.restore(b"".join([row[HOST_BYTES:] for row, _ in rows]))
+            start = rows[-1][0] + b"\0"
+
+    def parameters(self) -> dict[str, JSON]:
+        """What shapes stored state: the parameters of the filter in front."""
+        return {**self._front.parameters(), "kind": self.kind}
+
+    def statistics(self) -> SeenStatistics:
+        """``slices``, ``bytes`` and ``bits_per_url`` are those of the filter in front, the only part in memory: the
+        fpp of a slice is the share of unknown keys that it sends on to the rows. The set's own is 0 (see ``rows``)."""
+        front = self._front.statistics()
+        return {
+            **front,
+            "kind": self.kind,
+            "count": self._count,
+            "fpp_target": 0.0,
+            "fpp_bound": 0.0,
+            "fpp_estimated": 0.0,
+            "fpp_measured": None,
+            "expected_urls_skipped": 0.0,
+            "bits_per_url": front["bytes"] * 8 / self._count if self._count else None,
+        }
+
+    def snapshot(self) -> SeenSnapshot:
+        """The filter in front, to be stored as a generation; ``load_seen`` is the inverse."""
+        shot = self._front.snapshot()
+        return SeenSnapshot({"parameters": self.parameters(), "front": shot.state}, shot.segments)
+
+
+Seen = SeenSet | ExactSeenSet
+
+
+def _host_of(row: bytes) -> bytes:
+    return row[:HOST_BYTES]
+
+
+def make_seen(settings: SeenSettings, store: Store) -> Seen:
+    """An empty seen-set of the kind asked for; an exact one keeps its rows in ``store``.
+
+    Raises FilterError when there is no such kind, or none with these parameters; OSError.
+    """
+    if settings.kind != ExactSeenSet.kind:
+        return make_filter(settings)
+    front = ScalableBloomFilter(settings.fpp, settings.capacity, growth=settings.growth, tightening=settings.tightening)
+    return ExactSeenSet(store, front)
+
+
+def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview], store: Store) -> Seen:
+    """The seen-set of a snapshot, of whatever kind, to be brought up to date with ``restore``.
+
+    Raises FilterError when the parts do not fit together, OSError.
+    """
+    try:
+        if state["parameters"]["kind"] != ExactSeenSet.kind:
+            return load_filter(state, segments)
+        return ExactSeenSet(store, ScalableBloomFilter.from_snapshot(state["front"], segments))
+    except (KeyError, TypeError) as problem:
+        raise FilterError(f"the state of the stored seen-set is damaged: {problem!r}") from problem

@@ -147,9 +147,13 @@ def _stopped_by(error: Exception, directory: Path, began: bool) -> int:
     if not isinstance(error, OSError):
         text = f"{type(error).__name__}: {text}"
         path = directory / "crash.txt"
-        if os.access(directory, os.W_OK):
-            path.write_text("".join(traceback.format_exception(error)), "utf-8")
+        details = "".join(traceback.format_exception(error))
+        try:
+            path.write_text(details, "utf-8")
             where = f"; details in {path}"
+        except OSError:
+            # No room for them: better an ugly screen than a bug without a trace.
+            where = f"; details:\n{details}"
     kept = (
         "what was done is kept: the same command carries on" if began or holds_job(directory) else "nothing was begun"
     )

@@ -277,8 +277,9 @@ class Job:
 
     @contextlib.contextmanager
     def _step(self) -> Iterator[Step]:
-        if self._unwritten is not None:
-            raise RuntimeError("the step before is not written yet: wait for room")
+        if self._torn:
+            # Other visits may still run before they hear of it: what they would store counts what was never written.
+            raise RuntimeError("the step before was not written: no other may follow it")
         step = Step()
         # Until the step is written memory is ahead of the disk: a checkpoint of it would hold bits of URLs that were
         # never queued.

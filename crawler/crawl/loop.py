@@ -228,7 +228,8 @@ class Crawl:
             if not self._has_room():
                 continue
             await self.job.sync()
-            if self._clock() >= next_checkpoint:
+            # Asked again: the disk may have been found full while the sync was under way.
+            if self._clock() >= next_checkpoint and self.job.blocked is None:
                 await self.job.checkpoint(self._clock())
                 next_checkpoint = self._clock() + settings.checkpoint_interval
             self._say_notes()

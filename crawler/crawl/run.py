@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from crawler.clock import SteadyClock
 from crawler.crawl.identity import LIVE
-from crawler.crawl.job import Job
+from crawler.crawl.job import FULL, Job
 from crawler.crawl.loop import Crawl, State, Stop
 from crawler.dashboard import Dashboard
 from crawler.fetch import Fetcher
@@ -155,5 +155,11 @@ async def _show(crawl: Crawl, directory: Path, view: View | None) -> None:
 
 def _write_live(directory: Path, stats: dict[str, Any]) -> None:
     part = directory / (LIVE + ".part")
-    part.write_text(json.dumps({"pid": os.getpid(), "stats": stats}), "ascii")
-    os.replace(part, directory / LIVE)
+    try:
+        part.write_text(json.dumps({"pid": os.getpid(), "stats": stats}), "ascii")
+        os.replace(part, directory / LIVE)
+    except OSError as error:
+        # A view that is not up to date is no reason to stop; where the disk is full the crawl itself says so.
+        if error.errno not in FULL:
+            raise
+        part.unlink(missing_ok=True)

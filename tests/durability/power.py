@@ -1,7 +1,7 @@
 """Simulated power losses: one whole life of a small crawl, cut off again and again, from a single seed.
 
-Everything runs in this process without sockets: a table of pages for the web, ``FaultyDisk`` and ``FaultyStore`` for what
-lies below. Syncs and checkpoints come at random pages, cuts at random calls of the disk or at random pages.
+Everything runs in this process without sockets: a table of pages for the web, ``FaultyDisk`` and ``FaultyStore`` for
+what lies below. Syncs and checkpoints come at random pages, cuts at random calls of the disk or at random pages.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from crawler.settings import (
     Settings,
 )
 from crawler.store import FaultyStore
+from crawler.urls import Canonicaliser
 
 NEVER = 1e9
 # Slices of 16 URLs and more: a life of this small site seals several of them.
@@ -141,8 +142,6 @@ async def _seeds(first: str) -> AsyncIterator[list[str]]:
 
 def reachable(web: dict[str, object]) -> set[str]:
     """Every URL that a whole crawl of this web finishes."""
-    from crawler.urls import Canonicaliser
-
     canonicaliser = Canonicaliser()
     todo = [next(iter(web)), *(f"http://h{host}.test/start" for host in range(4))]
     found = set(todo)

@@ -1,0 +1,141 @@
+"""A full disk pauses the crawl and loses nothing; any other error of a disk stops it, and the same command carries on."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crawler.crawl.job import Job
+from crawler.crawl.loop import Crawl, State, Stop
+from crawler.disk import Fault, FaultyDisk
+from crawler.fetch import SimulatedWeb
+from crawler.settings import DurabilitySettings
+from crawler.store import FaultyStore
+from tests.durability.power import SETTINGS
+from tests.site import tree
+
+SITE = {f"http://h.test{path}": html for path, html in tree(40).items()}
+QUICK = replace(SETTINGS, durability=DurabilitySettings(sync_interval=0.01, checkpoint_interval=0.02))
+
+
+async def seeds() -> AsyncIterator[list[str]]:
+    yield ["http://h.test/"]
+
+
+def written(job: Path) -> Counter[str]:
+    return Counter(json.loads(line)["url"] for line in (job / "pages.jsonl").read_text().splitlines())
+
+
+async def crawl(job: Job) -> Stop:
+    clock = asyncio.get_running_loop().time
+    reason = await Crawl(job, SimulatedWeb(SITE), QUICK, clock).run(seeds())
+    await job.checkpoint(0.0)
+    await job.sync()
+    return reason
+
+
+async def full_then_space(job: Job, make_space) -> None:  # type: ignore[no-untyped-def]
+    running = Crawl(job, SimulatedWeb(SITE), QUICK, asyncio.get_running_loop().time)
+    task = asyncio.create_task(running.run(seeds()))
+    async with asyncio.timeout(20):
+        while job.blocked is None:
+            assert not task.done(), "the disk was never full: the test proves nothing"
+            await asyncio.sleep(0)
+        assert running.stats()["state"] == State.PAUSED
+        assert "No space" in running.stats()["paused"]
+        fetched = job.counters.fetched
+        assert not job.whole
+        with pytest.raises(RuntimeError):
+            await job.checkpoint(0.0)
+        # Several tries find it still full.
+        await asyncio.sleep(0.05)
+        assert job.counters.fetched == fetched
+        make_space()
+        assert await task is Stop.FINISHED
+    assert job.blocked is None
+
+
+@pytest.mark.parametrize("number", [1, 7, 30])
+async def test_no_room_for_a_record(tmp_path: Path, number: int) -> None:
+    # The first writes are those of job.json; records come after them.
+    disk = FaultyDisk(random.Random(number), Fault("pwrite", number + 1, errno.ENOSPC, lasting=True))
+    job = Job(tmp_path / "job", QUICK, 0.0, disk, lambda _: FaultyStore())
+    try:
+        await full_then_space(job, disk.faults.clear)
+    finally:
+        job.close()
+    assert written(tmp_path / "job") == Counter(SITE.keys())
+
+
+async def test_no_room_in_the_store(tmp_path: Path) -> None:
+    class Full(FaultyStore):
+        full = False
+
+        def reopen(self) -> None:
+            if self.full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            super().reopen()
+
+    store = Full()
+    job = Job(tmp_path / "job", QUICK, 0.0, FaultyDisk(random.Random(1)), lambda _: store)
+    try:
+        store.full, store.fail_next_write = True, errno.ENOSPC
+
+        def make_space() -> None:
+            store.full = False
+
+        await full_then_space(job, make_space)
+    finally:
+        job.close()
+    assert written(tmp_path / "job") == Counter(SITE.keys())
+
+
+async def test_no_room_for_a_checkpoint_is_said_and_the_journal_stands_for_it(tmp_path: Path) -> None:
+    disk = FaultyDisk(random.Random(1))
+    store = FaultyStore()
+    job = Job(tmp_path / "job", QUICK, 0.0, disk, lambda _: store)
+    try:
+        job.admit([], depth=0)
+        disk.faults.append(Fault("pwrite", 1, errno.ENOSPC, lasting=True))
+        assert await job.checkpoint(0.0) is None or job.counters.sequence == 0
+        disk.faults.clear()
+        assert await crawl(job) is Stop.FINISHED
+        disk.faults.append(Fault("pwrite", 0, errno.ENOSPC, lasting=True))
+        job.counters.sequence += 1
+        assert await job.checkpoint(0.0) is None
+        assert any("no checkpoint" in note for note in job.notes)
+        assert not [path for path in (tmp_path / "job" / "seen").iterdir() if path.name.endswith(".part")]
+    finally:
+        job.close()
+
+
+@pytest.mark.parametrize("operation", ["pwrite", "sync", "replace", "sync_directory"])
+@pytest.mark.parametrize("number", [2, 5, 9])
+async def test_an_io_error_stops_the_crawl_and_the_next_run_has_lost_nothing(
+    tmp_path: Path, operation: str, number: int
+) -> None:
+    store = FaultyStore()
+    with pytest.raises(OSError, match="Input/output error"):
+        disk = FaultyDisk(random.Random(number), Fault(operation, number, errno.EIO))
+        job = Job(tmp_path / "job", QUICK, 0.0, disk, lambda _: store)
+        try:
+            for _ in range(20):  # short crawls do not reach the ninth sync
+                await crawl(job)
+                job.counters.sequence += 1
+        finally:
+            job.close()
+    store.reopen()
+    job = Job(tmp_path / "job", QUICK, 0.0, FaultyDisk(random.Random(0)), lambda _: store)
+    try:
+        assert await crawl(job) is Stop.FINISHED
+    finally:
+        job.close()
+    assert written(tmp_path / "job") == Counter(SITE.keys())

@@ -1,4 +1,4 @@
-"""A full disk pauses the crawl and loses nothing; any other error of a disk stops it, and the same command carries on."""
+"""A full disk pauses the crawl and loses nothing; another error of a disk stops it, and the same command carries on."""
 
 from __future__ import annotations
 
@@ -123,7 +123,8 @@ async def test_an_io_error_stops_the_crawl_and_the_next_run_has_lost_nothing(
     tmp_path: Path, operation: str, number: int
 ) -> None:
     store = FaultyStore()
-    with pytest.raises(OSError, match="Input/output error"):
+
+    async def broken_off() -> None:
         disk = FaultyDisk(random.Random(number), Fault(operation, number, errno.EIO))
         job = Job(tmp_path / "job", QUICK, 0.0, disk, lambda _: store)
         try:
@@ -132,6 +133,9 @@ async def test_an_io_error_stops_the_crawl_and_the_next_run_has_lost_nothing(
                 job.counters.sequence += 1
         finally:
             job.close()
+
+    with pytest.raises(OSError, match="Input/output error"):
+        await broken_off()
     store.reopen()
     job = Job(tmp_path / "job", QUICK, 0.0, FaultyDisk(random.Random(0)), lambda _: store)
     try:

@@ -29,6 +29,7 @@ Nothing here opens a file, reads a clock or knows asyncio.
 
 from __future__ import annotations
 
+from crawler.filters.advisor import Advice, Plan, advise, plan
 from crawler.filters.bloom import Bitmap, BloomFilter
 from crawler.filters.chain import ForgettingChain
 from crawler.filters.digests import DIGEST_BYTES, digest_keys, digest_lines
@@ -54,6 +55,7 @@ __all__ = [
     "JSON",
     "KINDS",
     "AbsentKeyError",
+    "Advice",
     "Bitmap",
     "BloomFilter",
     "CountingFilter",
@@ -64,6 +66,7 @@ __all__ = [
     "FormatError",
     "FullError",
     "MeasuredFpp",
+    "Plan",
     "ScalableBloomFilter",
     "SeenSet",
     "SeenSnapshot",
@@ -71,10 +74,12 @@ __all__ = [
     "Segment",
     "SegmentSum",
     "SliceStatistics",
+    "advise",
     "digest_keys",
     "digest_lines",
     "load_seen",
     "make_seen",
+    "plan",
     "read_seen",
     "read_segment",
     "write_seen",

@@ -56,8 +56,7 @@ class FixedChain(Chain):
             raise FilterError(f"filters can only be united when they are made alike; these differ in {listed}")
         bits = as_bits(ours.filter.words)
         bits |= as_bits(theirs.filter.words)
-        count = ours.filter.count_estimated()
-        ours.count = max(ours.count, theirs.count, round(count) if math.isfinite(count) else 0)
+        ours.count = max(ours.count, theirs.count, round(ours.filter.count_estimated()))
         ours.admitted = ours.count
 
 

@@ -44,7 +44,7 @@ from crawler.filters.protocol import (
     Segment,
 )
 from crawler.filters.sample import WatchedKeys
-from crawler.filters.slices import Forgetful, Slice
+from crawler.filters.slices import Slice
 
 _CHUNK = 4096  # keys compared with the same state; bounds what a batch takes besides the filter
 _WATCHED = "watched"
@@ -282,41 +282,33 @@ class ForgettingChain(Chain):
     """A chain whose slices can lose keys again."""
 
     def forget(self, key: str) -> None:
-        """Take ``key`` out. Raises ``AbsentKeyError`` when it can be told that it is not in."""
-        if self.forget_digests(digest_keys((key,))):
+        """Take ``key`` out. Raises ``AbsentKeyError`` when it is not in, ``FilterError`` when two slices claim it."""
+        digest = digest_keys((key,))
+        if not self.forget_digests(digest):
+            return
+        if not self._claims(digest):
             raise AbsentKeyError(f"not in the {self.kind} filter: {key}")
+        raise FilterError(f"cannot be forgotten, as more than one slice of the {self.kind} filter claims it: {key}")
 
     def forget_digests(self, digests: bytes) -> list[int]:
-        """Take keys out; the positions of those that are not in, where nothing was changed.
+        """Take keys out; the positions of those that stay as they were: not in, or claimed by two slices.
 
-        Only keys that were found new may be forgotten: a key that was taken for a known one shares the traces
-        of others, and taking these out may make the filter deny a key that it holds.
+        One of two slices that claim a key is wrong, and nobody knows which; taking the key out of the wrong one would
+        make the filter deny others. Only keys that were found new may be forgotten, for the same reason: a key that
+        was taken for a known one shares the traces of others.
         """
-        absent: list[int] = []
+        left = []
         for position, (h1, h2) in enumerate(digest_words(digests).tolist()):
-            if not self._forget_one(h1, h2):
-                absent.append(position)
-        return absent
-
-    def _forget_one(self, h1: int, h2: int) -> bool:
-        digest = h1.to_bytes(8, "little") + h2.to_bytes(8, "little")
-        for number in reversed(range(len(self._chain))):
-            link = self._chain[number]
-            if not link.filter.holds_one(digest, 0):
-                continue
-            if self._sealed(number):
-                link.filter = _forgetful(link.filter).copy()
-                link.revision += 1
+            claims = self._claims(digests[position * DIGEST_BYTES : (position + 1) * DIGEST_BYTES])
+            before = [link.filter for link in claims]
+            if len(claims) != 1 or not claims[0].forget_one(h1, h2):
+                left.append(position)
+            if [link.filter for link in claims] != before:
                 self._restack()
-            if _forgetful(link.filter).forget_one(h1, h2):
-                link.count -= 1
-                return True
-        return False
+        return left
 
-
-def _forgetful(part: Slice) -> Forgetful:
-    assert isinstance(part, Forgetful)
-    return part
+    def _claims(self, digest: bytes) -> list[Link]:
+        return [link for link in self._chain if link.filter.holds_one(digest, 0)]
 
 
 def _first_occurrences(batch: Batch, positions: Indices) -> Indices:

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.filters.batch import MASK64, Batch, halves_of
+from crawler.filters.model import FULLEST
 from crawler.filters.protocol import JSON
 from crawler.filters.storage import zeroed_words
 
@@ -114,8 +115,7 @@ class ClassicSlice:
 
     def count_estimated(self) -> float:
         """-(m/k) ln(1 - fill): Swamidass and Baldi, 2007."""
-        fill = self.fill()
-        return math.inf if fill >= 1 else -math.log1p(-fill) * self.bits / self.hashes
+        return -math.log1p(-min(self.fill(), FULLEST)) * self.bits / self.hashes
 
     def geometry(self) -> dict[str, JSON]:
         return {"layout": "classic", "bits": self.bits, "hashes": self.hashes}

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from crawler.filters.batch import Batch, halves_of
 from crawler.filters.classic import MAX_HASHES, classic_fpp, classic_size, positions_of, positions_of_one
+from crawler.filters.model import FULLEST
 from crawler.filters.protocol import JSON
 from crawler.filters.storage import zeroed_words
 
@@ -128,8 +129,7 @@ class CountingSlice:
 
     def count_estimated(self) -> float:
         """As for the classic filter; saturated counters make it too large once keys were forgotten."""
-        fill = self.fill()
-        return math.inf if fill >= 1 else -math.log1p(-fill) * self.counters / self.hashes
+        return -math.log1p(-min(self.fill(), FULLEST)) * self.counters / self.hashes
 
     def geometry(self) -> dict[str, JSON]:
         return {

@@ -32,6 +32,7 @@ class Link:
     count: int = 0
     admitted: int = 0
     revision: int = 0  # how often a sealed slice was replaced by a changed copy
+    published: bool = False  # this revision is in a snapshot as a sealed one, and must not change
     _curve: tuple[int, SkipCurve] | None = None
     _last: Look | None = field(default=None, repr=False)
 
@@ -84,9 +85,24 @@ class Link:
 
     def stored_words(self, sealed: bool) -> memoryview:
         """A view of the memory that may be copied while keys come in."""
+        self.published |= sealed
         if isinstance(self.filter, Forgetful) and not sealed:
             return self.filter.copy().words.data.cast("B")
         return self.filter.words.data.cast("B")
+
+    def forget_one(self, h1: int, h2: int) -> bool:
+        """Take one key out, in a copy if a snapshot holds this revision; False when it is not in."""
+        part = self.filter
+        if not isinstance(part, Forgetful):
+            raise TypeError(f"{type(part).__name__} cannot forget")
+        if self.published:
+            self.filter = part = part.copy()
+            self.revision += 1
+            self.published = False
+        if not part.forget_one(h1, h2):
+            return False
+        self.count -= 1
+        return True
 
     @classmethod
     def stored(cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> Link:
@@ -99,7 +115,7 @@ class Link:
             part = stored_slice(state, adopt_words(segment(segments, name)))
         except ValueError as problem:
             raise FilterError(f"segment {name}: {problem}") from None
-        return cls(part, capacity, state["fpp"], count, admitted, state["revision"])
+        return cls(part, capacity, state["fpp"], count, admitted, state["revision"], published=True)
 
 
 def segment(segments: Mapping[str, memoryview], name: str) -> memoryview:

@@ -46,6 +46,7 @@ Floats = npt.NDArray[np.float64]
 WORDS_PER_KEY = 8
 _MAX_LOAD = 512.0
 _NEARLY_ONE = 1 - 1e-12
+FULLEST = 1 - 2.0**-24  # of the 2**23 bits at most that a fill is read off, not even one is clear
 
 
 def _poisson(load: float) -> Floats:
@@ -101,11 +102,9 @@ class BlockShape:
         layout.
 
         A bit stays clear with probability (63/64)**(cL); its mean over Poisson(L; load) is
-        exp(-load * (1 - (63/64)**c)), which is solved for the load. Infinite when every bit is set.
+        exp(-load * (1 - (63/64)**c)), which is solved for the load. A fill of 1 is taken for ``FULLEST``.
         """
-        if fill >= 1:
-            return math.inf
-        return -math.log1p(-fill) / (1 - (63 / 64) ** self.bits_per_word)
+        return -math.log1p(-min(fill, FULLEST)) / (1 - (63 / 64) ** self.bits_per_word)
 
     def fpp_from_words(self, words: npt.NDArray[np.uint64]) -> float:
         """The chance that a block covers an absent key: the mean over ``words``, of shape (blocks, words)."""

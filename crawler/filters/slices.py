@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
@@ -64,16 +63,14 @@ class Slice(Protocol):
 
 
 @runtime_checkable
-class Forgetful(Protocol):
+class Forgetful(Slice, Protocol):
     """A slice that can lose keys again. Its memory must be copied to be stored while keys come in: see ``copy``."""
 
-    @abstractmethod
     def forget_one(self, h1: int, h2: int) -> bool:
         """Take one key out; False, and nothing is changed, when it can be told that it was not in."""
         ...
 
-    @abstractmethod
-    def copy(self) -> Slice:
+    def copy(self) -> Forgetful:
         """The same filter in memory of its own."""
         ...
 

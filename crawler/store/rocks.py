@@ -80,10 +80,12 @@ def _as_store_error(what: str) -> Iterator[None]:
 class RocksStore:
     """A RocksDB directory, opened for writing by one process, or for looking by any number."""
 
-    def __init__(self, path: Path, *, secondary: Path | None = None) -> None:
+    def __init__(self, path: Path, *, secondary: Path | None = None, counting: bool = False) -> None:
         """Open or create. ``secondary``: look at a store that another process may have open, without writing to it;
-        the directory is for RocksDB's own log. Raises StoreError."""
+        the directory is for RocksDB's own log. ``counting``: keep RocksDB's counters, see ``tickers``. Raises
+        StoreError."""
         self._path = path
+        self._counting = counting
         self._access = AccessType.read_write() if secondary is None else AccessType.secondary(str(secondary))
         self._open()
         if secondary is not None:
@@ -95,8 +97,11 @@ class RocksStore:
         families = {family.value: _family_options(family, cache) for family in Family}
         self._tables: dict[Family, Rdict] = {}
         self._handles: dict[Family, ColumnFamily] = {}
+        self._options = _options()
+        if self._counting:
+            self._options.enable_statistics()
         with _as_store_error(f"cannot open the store {self._path}"):
-            self._db = Rdict(str(self._path), _options(), column_families=families, access_type=self._access)
+            self._db = Rdict(str(self._path), self._options, column_families=families, access_type=self._access)
             self._tables.update((family, self._db.get_column_family(family.value)) for family in Family)
             self._handles.update((family, self._db.get_column_family_handle(family.value)) for family in Family)
 
@@ -160,6 +165,13 @@ class RocksStore:
     def sync(self) -> None:
         with _as_store_error("cannot sync the store"):
             self._db.flush_wal(True)
+
+    def tickers(self) -> dict[str, int]:
+        """RocksDB's counters since the store was opened, by their names (``rocksdb.block.cache.miss``: blocks read
+        from a file); none unless they are kept."""
+        text = self._options.get_statistics() or ""
+        lines = (line.partition(" COUNT : ") for line in text.splitlines())
+        return {name: int(count) for name, _, count in lines if count.isdecimal()}
 
     def reopen(self) -> None:
         """After a write failed RocksDB takes no more: it is opened anew, which replays its log. Raises StoreError, and

@@ -13,7 +13,7 @@ _LABELS = 170  # width of the names
 _PANEL = 250
 _FIGURE = 70  # room for the number behind the longest bar
 _GAP = 24
-_TOP = 78
+_TOP = 88
 _BOTTOM = 22
 
 
@@ -80,4 +80,4 @@ def _decades(values: Sequence[float]) -> tuple[int, int]:
 
 
 def _tick(decade: int) -> str:
-    return f"{10**decade:,}" if 0 <= decade <= 6 else f"1e{decade}"
+    return f"{10**decade:,}" if 0 <= decade <= 6 else f"{10.0**decade:g}"

@@ -18,9 +18,22 @@ from typing import Any, Protocol, Self, cast
 
 from rocksdict import Options, Rdict, WriteBatch
 
-from crawler.filters import KINDS, BloomFilter, SeenSet, make_seen, read_seen, write_seen
+from crawler.exact import Seen
+from crawler.exact import load_seen as load_exact
+from crawler.exact import make_seen as make_exact
+from crawler.filters import (
+    KINDS,
+    BloomFilter,
+    SeenSet,
+    make_seen,
+    read_seen,
+    read_segment,
+    write_seen,
+    write_segment,
+)
 from crawler.filters.layouts import BLOOM_LAYOUTS
 from crawler.settings import SeenSettings
+from crawler.store import RocksStore
 
 FPP = 0.001
 BITMAP_BITS = 16  # a key: the space of a Bloom filter, spent on one hash
@@ -174,7 +187,7 @@ class HashSet:
         self._path.write_bytes(b"".join(self._seen))
 
 
-class Seen:
+class Kind:
     """A seen-set of this program; its own file."""
 
     def __init__(self, path: Path, seen: SeenSet) -> None:
@@ -200,6 +213,54 @@ class Seen:
             write_seen(out, self._seen)
 
 
+class Exact:
+    """The exact seen-set: its rows in a store, the filter in front of them in a file beside it."""
+
+    def __init__(self, path: Path, store: RocksStore, seen: Seen) -> None:
+        self._path = path
+        self._store = store
+        self._seen = seen
+
+    @classmethod
+    def begin(cls, path: Path, urls: int) -> Self:
+        path.mkdir()
+        store = RocksStore(path / "rows")
+        return cls(path, store, make_exact(SeenSettings(kind="exact", fpp=FPP, capacity=_first(urls)), store))
+
+    @classmethod
+    def reopen(cls, path: Path) -> Self:
+        store, front = RocksStore(path / "rows"), path / "front"
+        limit = front.stat().st_size
+        with front.open("rb") as stored:
+            head, _ = read_segment(stored, limit=0)
+            names = cast("list[str]", head["segments"])
+            segments = {name: read_segment(stored, limit=limit)[1] for name in names}
+        return cls(path, store, load_exact(cast("dict[str, Any]", head["state"]), segments, store))
+
+    def add(self, urls: Sequence[str]) -> int:
+        return len(self._seen.add_many(urls))
+
+    def count(self, urls: Sequence[str]) -> int:
+        return sum(self._seen.contains_many(urls))
+
+    def memory(self) -> int:
+        return self._seen.statistics()["bytes"]
+
+    def close(self) -> None:
+        shot = self._seen.snapshot()
+        names: list[Any] = [part.name for part in shot.segments]
+        with (self._path / "front").open("wb") as out:
+            write_segment(out, {"state": shot.state, "segments": names}, memoryview(b""))
+            for part in shot.segments:
+                write_segment(out, part.header, part.buffer)
+        self._store.close()
+
+
+def _first(urls: int) -> int:
+    """Keys in the first slice of a kind that grows."""
+    return max(1, urls // _GROWTH_ROOM)
+
+
 def _hash_set(algorithm: str) -> Rival:
     return Rival(
         f"set of {algorithm}",
@@ -209,14 +270,14 @@ def _hash_set(algorithm: str) -> Rival:
 
 
 def _seen(name: str, make: Callable[[int], SeenSet]) -> Rival:
-    return Rival(name, lambda path, urls: Seen(path, make(urls)), Seen.reopen)
+    return Rival(name, lambda path, urls: Kind(path, make(urls)), Kind.reopen)
 
 
 def _of_kind(kind: str) -> Rival:
     def make(urls: int) -> SeenSet:
         seen = make_seen(SeenSettings(kind=kind, fpp=FPP, capacity=urls))
         if "growth" in seen.parameters():
-            return make_seen(SeenSettings(kind=kind, fpp=FPP, capacity=max(1, urls // _GROWTH_ROOM)))
+            return make_seen(SeenSettings(kind=kind, fpp=FPP, capacity=_first(urls)))
         return seen
 
     return _seen(kind, make)
@@ -241,4 +302,5 @@ def rivals() -> list[Rival]:
     ]
     usual = BloomFilter(1).layout
     layouts = [_of_layout(layout) for layout in BLOOM_LAYOUTS if layout != usual]
-    return [*old, *map(_of_kind, KINDS), *layouts]
+    exact = Rival("exact", Exact.begin, Exact.reopen)
+    return [*old, exact, *map(_of_kind, KINDS), *layouts]

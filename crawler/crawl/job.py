@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import errno
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,6 +73,20 @@ class Step:
     records: list[tuple[int, PageRecord]] = field(default_factory=list)
 
 
+def _durability_thread() -> Executor:
+    return ThreadPoolExecutor(1, thread_name_prefix="durability")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a job stands on: the real one, or what a simulation puts in its place. ``executor`` makes what runs syncs
+    and checkpoints one after the other, beside the event loop."""
+
+    disk: Disk = field(default_factory=RealDisk)
+    open_store: Callable[[Path], Store] = RocksStore
+    executor: Callable[[], Executor] = _durability_thread
+
+
 class Job:
     """The job in a directory, opened for writing. Close it, whatever happens."""
 
@@ -81,8 +95,7 @@ class Job:
         directory: Path,
         settings: Settings,
         now: float,
-        disk: Disk | None = None,
-        open_store: Callable[[Path], Store] = RocksStore,
+        machine: Machine | None = None,
     ) -> None:
         """Begin the job, or take it up where it was left.
 
@@ -91,8 +104,8 @@ class Job:
         self.directory = directory
         self.resumed = holds_job(directory)
         self.notes: list[str] = []
-        disk = disk or RealDisk()
-        self._disk = disk
+        machine = machine or Machine()
+        self._disk = disk = machine.disk
         self._unwritten: Step | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -112,7 +125,7 @@ class Job:
                 )
             if not self.resumed:
                 write_identity(disk, directory, settings)
-            self.store = open_store(directory / STORE)
+            self.store = machine.open_store(directory / STORE)
             undo.callback(self.store.close)
             self.output = JsonlOutput(directory / PAGES, disk)
             undo.callback(self.output.close)
@@ -120,7 +133,7 @@ class Job:
             # A file whose name is lost is lost, however well its bytes were synced.
             disk.sync_directory(directory)
             reach("resume.opened")
-            self._durability = ThreadPoolExecutor(1, thread_name_prefix="durability")
+            self._durability = machine.executor()
             undo.callback(self._durability.shutdown)
             self._take_up(settings, now)
             self._undo = undo.pop_all()

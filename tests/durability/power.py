@@ -7,16 +7,18 @@ what lies below. Syncs and checkpoints come at random pages, cuts at random call
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawler.crawl.job import Job
+from crawler.crawl.job import Job, Machine
 from crawler.crawl.loop import Crawl, Stop
 from crawler.disk import FaultyDisk, PowerCutError
 from crawler.fetch import SimulatedWeb
@@ -33,6 +35,20 @@ from crawler.store import FaultyStore
 from crawler.urls import Canonicaliser
 
 NEVER = 1e9
+
+
+class Inline(Executor):
+    """Runs at once what others run in a thread: the order of things is then a matter of the seed alone."""
+
+    def submit(self, fn, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+        future: Future[object] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:  # noqa: BLE001  # whatever it is belongs to who waits for it
+            future.set_exception(error)
+        return future
+
+
 # Slices of 16 URLs and more: a life of this small site seals several of them.
 SETTINGS = Settings(
     crawl=CrawlSettings(concurrency=6),
@@ -82,6 +98,7 @@ def _live(chance: random.Random, web: dict[str, object], directory: Path, most_c
     store = FaultyStore()
     asked: list[str] = []
     cuts = 0
+    ticks = itertools.count()
     job_directory = directory / "job"
     while True:
         last = cuts == most_cuts
@@ -89,7 +106,7 @@ def _live(chance: random.Random, web: dict[str, object], directory: Path, most_c
         by_call = None if last or by_page is not None else chance.randrange(1, 160)
         disk = FaultyDisk(chance, cut_after=by_call)
         try:
-            asyncio.run(_run(chance, web, job_directory, disk, store, by_page, asked))
+            asyncio.run(_run(chance, web, job_directory, disk, store, by_page, asked, lambda: next(ticks) * 0.001))
             break
         except PowerCutError:
             cuts += 1
@@ -108,6 +125,7 @@ async def _run(
     store: FaultyStore,
     cut_at_page: int | None,
     asked: list[str],
+    clock: Callable[[], float],
 ) -> None:
     crawl: Crawl | None = None
 
@@ -123,10 +141,9 @@ async def _run(
             await crawl.job.checkpoint(0.0)
 
     simulated = SimulatedWeb(web, before)  # type: ignore[arg-type]
-    job = Job(directory, SETTINGS, 0.0, disk, lambda _: store)
+    job = Job(directory, SETTINGS, clock(), Machine(disk, lambda _: store, Inline))
     try:
-        ticks = iter(range(10**9))
-        crawl = Crawl(job, simulated, SETTINGS, lambda: next(ticks) * 0.001)
+        crawl = Crawl(job, simulated, SETTINGS, clock)
         reason = await crawl.run(_seeds(next(iter(web))))
         assert reason is Stop.FINISHED
         await job.checkpoint(0.0)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.crawl.job import Job
+from crawler.crawl.job import Job, Machine
 from crawler.crawl.loop import Crawl, State, Stop
 from crawler.disk import Fault, FaultyDisk
 from crawler.fetch import SimulatedWeb
@@ -67,7 +67,7 @@ async def full_then_space(job: Job, make_space) -> None:  # type: ignore[no-unty
 async def test_no_room_for_a_record(tmp_path: Path, number: int) -> None:
     # The first writes are those of job.json; records come after them.
     disk = FaultyDisk(random.Random(number), Fault("pwrite", number + 1, errno.ENOSPC, lasting=True))
-    job = Job(tmp_path / "job", QUICK, 0.0, disk, lambda _: FaultyStore())
+    job = Job(tmp_path / "job", QUICK, 0.0, Machine(disk, lambda _: FaultyStore()))
     try:
         await full_then_space(job, disk.faults.clear)
     finally:
@@ -85,7 +85,7 @@ async def test_no_room_in_the_store(tmp_path: Path) -> None:
             super().reopen()
 
     store = Full()
-    job = Job(tmp_path / "job", QUICK, 0.0, FaultyDisk(random.Random(1)), lambda _: store)
+    job = Job(tmp_path / "job", QUICK, 0.0, Machine(FaultyDisk(random.Random(1)), lambda _: store))
     try:
         store.full, store.fail_next_write = True, errno.ENOSPC
 
@@ -101,7 +101,7 @@ async def test_no_room_in_the_store(tmp_path: Path) -> None:
 async def test_no_room_for_a_checkpoint_is_said_and_the_journal_stands_for_it(tmp_path: Path) -> None:
     disk = FaultyDisk(random.Random(1))
     store = FaultyStore()
-    job = Job(tmp_path / "job", QUICK, 0.0, disk, lambda _: store)
+    job = Job(tmp_path / "job", QUICK, 0.0, Machine(disk, lambda _: store))
     try:
         job.admit([], depth=0)
         disk.faults.append(Fault("pwrite", 1, errno.ENOSPC, lasting=True))
@@ -126,7 +126,7 @@ async def test_an_io_error_stops_the_crawl_and_the_next_run_has_lost_nothing(
 
     async def broken_off() -> None:
         disk = FaultyDisk(random.Random(number), Fault(operation, number, errno.EIO))
-        job = Job(tmp_path / "job", QUICK, 0.0, disk, lambda _: store)
+        job = Job(tmp_path / "job", QUICK, 0.0, Machine(disk, lambda _: store))
         try:
             for _ in range(20):  # short crawls do not reach the ninth sync
                 await crawl(job)
@@ -137,7 +137,7 @@ async def test_an_io_error_stops_the_crawl_and_the_next_run_has_lost_nothing(
     with pytest.raises(OSError, match="Input/output error"):
         await broken_off()
     store.reopen()
-    job = Job(tmp_path / "job", QUICK, 0.0, FaultyDisk(random.Random(0)), lambda _: store)
+    job = Job(tmp_path / "job", QUICK, 0.0, Machine(FaultyDisk(random.Random(0)), lambda _: store))
     try:
         assert await crawl(job) is Stop.FINISHED
     finally:

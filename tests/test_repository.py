@@ -23,7 +23,7 @@ LAYERS: list[set[str]] = [
     {"links", "scope", "frontier"},
     {"records"},
     {"disk", "metrics"},
-    {"store", "checkpoint", "output", "fetch", "dashboard", "progress"},
+    {"store", "checkpoint", "output", "fetch", "dashboard", "progress", "exact"},
     {"crawl"},
     {"demo", "bench"},
     {"cli"},

@@ -211,6 +211,20 @@ class ExactSeenSet:
             self._front.restore(b"".join([row[HOST_BYTES:] for row, _ in rows]))
             start = rows[-1][0] + b"\0"
 
+    def lets_through(self, digests: bytes) -> list[bool]:
+        """For each digest: would its key be looked up? False for one that was admitted is damage: the URL would be
+        fetched twice."""
+        return self._front.contains_digests(digests)
+
+    def count_rows(self) -> int:
+        """Read all rows and count them: what ``len`` must be. Raises OSError."""
+        count = 0
+        start = b""
+        while rows := self._store.scan(Family.SEEN, start, None, _SCAN):
+            count += len(rows)
+            start = rows[-1][0] + b"\0"
+        return count
+
     def parameters(self) -> dict[str, JSON]:
         """What shapes stored state: the parameters of the filter in front."""
         return {**self._front.parameters(), "kind": self.kind}

@@ -106,6 +106,8 @@ def test_no_false_positive_and_no_false_negative_among_many(store: Store, crowd:
     assert url(0) in seen
     assert url(size) not in seen
     assert 0 not in seen
+    assert all(seen.lets_through(digest_exactly([url(n) for n in range(size)])))
+    assert sum(seen.lets_through(digest_exactly([url(n) for n in range(4_000, 6_000)]))) < 20
     assert len(seen) == size
     statistics = seen.statistics()
     assert statistics["kind"] == "exact"
@@ -186,7 +188,8 @@ def agrees(seen: ExactSeenSet, store: Store, probe: list[str]) -> None:
         digests[at : at + 16] for at in range(0, len(digests), 16)
     )
     assert seen.contains_many(probe) == [key in queued for key in probe]
-    assert len(seen) == len(queued)
+    assert all(seen.lets_through(digests))
+    assert len(seen) == seen.count_rows() == len(queued)
 
 
 @crowded

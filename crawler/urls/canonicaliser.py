@@ -1,9 +1,9 @@
 """Canonicalisation: from the text of a link to what is fetched and what is hashed.
 
-Three ways lead to the same answer. ``explain`` walks the steps one by one and is what the others are held
+Four ways lead to the same answer. ``explain`` walks the steps one by one and is what the others are held
 to. ``canonicalise`` asks the parser unless the text is plainly clean. ``outlinks`` is for all links of a
 page: it splits the base once, resolves clean links by putting strings together, and asks the parser about
-the rest.
+the rest. ``keys`` does the same for a list of absolute URLs.
 """
 
 from __future__ import annotations
@@ -86,6 +86,33 @@ class Canonicaliser:
             else:
                 found.setdefault(self._key(asked), asked)
         return list(map(_canonical, zip(found.values(), found, strict=True))), rejected
+
+    def keys(self, texts: Sequence[str]) -> list[str | Rejected]:
+        """The key of each text, or why it has none; without a base, so all must be absolute.
+
+        A third to two thirds of the time that ``canonicalise`` takes for them one by one.
+        """
+        links = [text.partition("#")[0] if "#" in text else text for text in texts]
+        oddities = clean.oddities(links)
+        if len(oddities) != len(links):  # a line break within a text: they cannot be looked at as lines
+            return [self._key_of(text) for text in texts]
+        known, join, rules = self._roots.known, self._roots.join, self._rules
+        found: list[str | Rejected] = []
+        add = found.append
+        for text, link, odd in zip(texts, links, oddities, strict=True):
+            if odd and not clean.although_odd(link):
+                add(self._key_of(text))
+                continue
+            href = link if link[: link.find("/", 8) + 1] in known else join(link)
+            if href is None:
+                add(self._key_of(text))
+            else:
+                add(settle(href, rules) if rules else href)
+        return found
+
+    def _key_of(self, text: str) -> str | Rejected:
+        url = self.canonicalise(text)
+        return url if isinstance(url, Rejected) else url.key
 
     def explain(self, text: str, base: str | None = None) -> list[tuple[str, str]]:
         """Each step's name and the value after it; the last is ("rejected", reason) if there is no URL."""

@@ -13,7 +13,7 @@ be too narrow, never too wide.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from crawler.urls.whatwg import TRIMMED
 
@@ -57,11 +57,23 @@ def distinct_links(texts: Iterable[str]) -> list[tuple[str, bytes]]:
         # The parser removes line breaks anywhere.
         links = list(dict.fromkeys([_cut(text.strip(TRIMMED).replace("\n", "")) for text in several]))
         lines = _ascii("\n".join(links))
+    # Without any link there is still one, empty, line.
+    return list(zip(links, _odd(lines), strict=False))
+
+
+def oddities(links: Sequence[str]) -> list[bytes]:
+    """What is odd about each of several links without fragments, as above, repeats and all.
+
+    One for each line: there are more than links where a link holds a line break. White space is odd here, too.
+    """
+    return _odd(_ascii("\n".join(links))) if links else []
+
+
+def _odd(lines: bytes) -> list[bytes]:
     odd = lines.replace(b"/.", DOT_SEGMENT).replace(b"?\n", b"\0\n").translate(None, _PLAIN).split(b"\n")
     if lines.endswith(b"?"):
         odd[-1] += b"\0"
-    # Without any link there is still one, empty, line.
-    return list(zip(links, odd, strict=False))
+    return odd
 
 
 def _cut(text: str) -> str:

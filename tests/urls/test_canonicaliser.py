@@ -43,6 +43,18 @@ def test_links_of_a_page_agree_with_parser_and_steps(base: str, hrefs: list[str]
 
 
 @many
+@given(st.lists(absolute() | texts, max_size=8), rule_choices)
+@example(["http://a.com/", "http://a.com", "http://a.comx", "http://a.com?b/c", "http://a.com/?"], [])
+@example(["http://a.com/ #b", "http://a.com/ ", "http://a.com/\r", "http://a.com/\nb", ""], [])
+def test_keys_of_a_list_agree_with_parser_and_steps(urls: list[str], rules: list[str]) -> None:
+    canonicaliser = Canonicaliser(rules)
+    expected = [one if isinstance(one := reference(url, None, rules), Rejected) else one.key for url in urls]
+    for _ in range(2):
+        assert canonicaliser.keys(urls) == expected
+    assert [key for url in urls for key in canonicaliser.keys([url])] == expected
+
+
+@many
 @given(texts, bases)
 def test_one_pass_equals_the_steps(text: str, base: str) -> None:
     got = Canonicaliser().canonicalise(text, base)

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from crawler.cli import main
 from crawler.disk import RealDisk
 from crawler.frontier import Family
 from crawler.store import RocksStore
-from tests.site import Ran, Site, crawler, tree
+from tests.site import Ran, Site, crawler, running, tree, wait_until
 
 PAGES = 60
 # A first slice of 16 URLs: the seen-set of a small site is then a chain, with slices that are sealed.
@@ -39,6 +40,10 @@ class Stopped:
 
     def resume(self, job: Path, *options: str) -> Ran:
         return crawler(self.seeds, "--job", job, *OPTIONS, *options)
+
+    def asked_since(self, moment: float) -> int:
+        """Pages asked for since then (monotonic seconds); what a killed crawl had in flight may end later."""
+        return sum(asked.start >= moment and asked.path != "/robots.txt" for asked in self.site.asked)
 
     def carries_on_to_the_end(self, job: Path) -> Ran:
         """Resume, and hold that every page of the site stands in the output once, and that the job is whole."""
@@ -106,3 +111,26 @@ def flip(path: Path, at: int) -> None:
     data = bytearray(path.read_bytes())
     data[at] ^= 0x04
     path.write_bytes(data)
+
+
+@contextmanager
+def killed_job(directory: Path, checkpoint_interval: float) -> Iterator[Stopped]:
+    """A job that was killed half-way with SIGKILL, after two generations if these are frequent."""
+    with Site(tree(PAGES), latency=0.02) as site:
+        made = Stopped(site, directory / "seeds.txt", directory / "job")
+        made.seeds.write_text(site.url("/") + "\n")
+        config = directory / "often.toml"
+        config.write_text(f"[durability]\nsync_interval = 0.01\ncheckpoint_interval = {checkpoint_interval}\n")
+        with running(made.seeds, "--job", made.job, "--config", config, *OPTIONS) as process:
+            often = checkpoint_interval < 1
+            wait_until(lambda: _half_way(made.job) and (not often or len(manifests(made.job)) == 2), "half of it")
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        assert PAGES / 3 < len(rows(made.job)) < PAGES
+        site.latency = 0
+        yield made
+
+
+def _half_way(job: Path) -> bool:
+    path = job / "pages.jsonl"
+    return path.exists() and path.read_bytes().count(b"\n") > PAGES / 3

@@ -14,7 +14,8 @@ From low to high:
     format     one stored piece of a seen-set
     batch      digests prepared for all slices that are asked
     slices     what a chain asks of one fixed filter
-    blocked, classic, counting, cuckoo, table
+    guava      Bloom filters as Guava writes them
+    blocked, classic, mitz, counting, cuckoo, table
                fixed filters
     sample     the false-positive rate as it really was
     link, chain

@@ -22,9 +22,12 @@ from typing import Any
 from crawler.filters.chain import Chain
 from crawler.filters.classic import MAX_HASHES, ClassicSlice, classic_fpp, classic_size
 from crawler.filters.layouts import sized_slice
+from crawler.filters.mitz import MitzSlice
 from crawler.filters.protocol import JSON, FilterError
 from crawler.filters.slices import Slice
 from crawler.filters.storage import as_bits
+
+_WITH_BITS = {made.layout: made for made in (ClassicSlice, MitzSlice)}
 
 
 class FixedChain(Chain):
@@ -58,6 +61,7 @@ class FixedChain(Chain):
         bits |= as_bits(theirs.filter.words)
         ours.count = max(ours.count, theirs.count, round(ours.filter.count_estimated()))
         ours.admitted = ours.count
+        self._watched.unite(other._watched)
 
 
 def _differences(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -79,7 +83,9 @@ class BloomFilter(FixedChain):
         bits: int | None = None,
         hashes: int | None = None,
     ) -> None:
-        """``bits`` and ``hashes`` overrule what (capacity, fpp) asks for; they belong to the classic layout.
+        """``bits`` and ``hashes`` overrule what (capacity, fpp) asks for.
+
+        They belong to the layouts ``classic`` and ``guava`` (see ``mitz``); the latter must have them.
 
         Raises ``FilterError`` when there is no such filter.
         """
@@ -87,8 +93,8 @@ class BloomFilter(FixedChain):
             raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
         if capacity < 1:
             raise FilterError(f"a filter needs a capacity of at least 1, not {capacity}")
-        if (bits is None) != (hashes is None) or (bits is not None and layout != "classic"):
-            raise FilterError("bits and hashes are given together, and for the classic layout")
+        if (bits is None) != (hashes is None) or (bits is not None and layout not in _WITH_BITS):
+            raise FilterError("bits and hashes are given together, and for the classic layout or that of Guava")
         self.capacity = capacity
         self.fpp = fpp
         self.layout = layout
@@ -115,7 +121,10 @@ class BloomFilter(FixedChain):
     def _make(self, number: int) -> tuple[Slice, int, float]:
         if self.bits is None or self.hashes is None:
             return sized_slice(self.layout, self.capacity, self.fpp), self.capacity, self.fpp
-        return ClassicSlice(self.bits, self.hashes), self.capacity, self.fpp
+        try:
+            return _WITH_BITS[self.layout](self.bits, self.hashes), self.capacity, self.fpp
+        except ValueError as problem:
+            raise FilterError(str(problem)) from None
 
     def parameters(self) -> dict[str, JSON]:
         made: dict[str, JSON] = {

@@ -65,12 +65,15 @@ def positions_of_one(h1: int, h2: int, size: int, hashes: int) -> list[int]:
 class ClassicSlice:
     """``bits`` bits, a multiple of 64, of which a key sets ``hashes``."""
 
+    layout = "classic"
+    most_hashes = MAX_HASHES
+
     def __init__(self, bits: int, hashes: int, words: Words | None = None) -> None:
         """Raises ``ValueError`` when there is no such filter, or ``words`` are not its bits."""
         if bits < 64 or bits % 64:
             raise ValueError(f"the bits of a filter are a multiple of 64, not {bits}")
-        if not 1 <= hashes <= MAX_HASHES:
-            raise ValueError(f"a key has 1 to {MAX_HASHES} hashes, not {hashes}")
+        if not 1 <= hashes <= self.most_hashes:
+            raise ValueError(f"a key has 1 to {self.most_hashes} hashes, not {hashes}")
         if words is not None and len(words) * 64 != bits:
             raise ValueError(f"a slice of {bits // 8} bytes cannot be made from {len(words) * 8}")
         self.bits = bits
@@ -83,24 +86,30 @@ class ClassicSlice:
         """The smallest slice that stays within ``fpp`` while up to ``capacity`` keys are found new."""
         return cls(*classic_size(capacity, fpp))
 
+    def _positions(self, batch: Batch) -> Words:
+        return positions_of(batch, self.bits, self.hashes)
+
+    def _positions_of_one(self, h1: int, h2: int) -> list[int]:
+        return positions_of_one(h1, h2, self.bits, self.hashes)
+
     def holds(self, batch: Batch) -> Bools:
-        places = positions_of(batch, self.bits, self.hashes)
+        places = self._positions(batch)
         found = self.words.take((places >> _SIX).view(np.intp))
         found >>= places & _LOW_SIX
         found &= _ONE
         return np.asarray(found.all(axis=1))
 
     def put(self, batch: Batch) -> None:
-        places = positions_of(batch, self.bits, self.hashes).reshape(-1)
+        places = self._positions(batch).reshape(-1)
         np.bitwise_or.at(self.words, (places >> _SIX).view(np.intp), _ONE << (places & _LOW_SIX))
 
     def holds_one(self, digests: bytes, offset: int) -> bool:
         h1, h2 = halves_of(digests, offset)
         words = self._flat
-        return all(words[at >> 6] >> (at & 63) & 1 for at in positions_of_one(h1, h2, self.bits, self.hashes))
+        return all(words[at >> 6] >> (at & 63) & 1 for at in self._positions_of_one(h1, h2))
 
     def put_one(self, h1: int, h2: int) -> None:
-        for at in positions_of_one(h1, h2, self.bits, self.hashes):
+        for at in self._positions_of_one(h1, h2):
             self._flat[at >> 6] |= 1 << (at & 63)
 
     def fill(self) -> float:
@@ -118,4 +127,4 @@ class ClassicSlice:
         return -math.log1p(-min(self.fill(), FULLEST)) * self.bits / self.hashes
 
     def geometry(self) -> dict[str, JSON]:
-        return {"layout": "classic", "bits": self.bits, "hashes": self.hashes}
+        return {"layout": self.layout, "bits": self.bits, "hashes": self.hashes}

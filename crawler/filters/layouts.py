@@ -11,6 +11,7 @@ from crawler.filters.blocked import BlockedSlice, BlockedStack
 from crawler.filters.classic import ClassicSlice
 from crawler.filters.counting import CountingSlice
 from crawler.filters.cuckoo import CuckooSlice
+from crawler.filters.mitz import MitzSlice
 from crawler.filters.model import BlockShape
 from crawler.filters.protocol import FilterError
 from crawler.filters.slices import InTurn, Slice, Stack
@@ -40,6 +41,8 @@ def stored_slice(geometry: Mapping[str, Any], words: Words) -> Slice:
         return BlockedSlice(shape, geometry["blocks_per_region"], words)
     if layout == "classic":
         return ClassicSlice(geometry["bits"], geometry["hashes"], words)
+    if layout == MitzSlice.layout:
+        return MitzSlice(geometry["bits"], geometry["hashes"], words)
     if layout == "counters":
         return CountingSlice(geometry["counters"], geometry["hashes"], geometry["counter_bits"], words)
     if layout == "table":

@@ -106,6 +106,15 @@ class WatchedKeys:
             self._known = {h1: h2 for h1, h2 in self._known.items() if not h2 & self._mask}
         self._wrong &= self._known.keys()
 
+    def unite(self, other: WatchedKeys) -> None:
+        """Watch the keys that ``other`` watched as well, or they would be taken for new ones when they come again."""
+        self._set_level(max(self._level, other._level))
+        both = {**self._known, **other._known}
+        self._known = {h1: h2 for h1, h2 in both.items() if not h2 & self._mask}
+        self._wrong = (self._wrong | other._wrong) & self._known.keys()
+        if len(self._known) > self._limit:
+            self._let_half_go()
+
     def measured(self) -> MeasuredFpp | None:
         """The rate and its interval; None before the first key."""
         sample, wrong = len(self._known), len(self._wrong)

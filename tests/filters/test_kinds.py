@@ -36,6 +36,10 @@ from crawler.filters import (
 from crawler.filters.batch import Batch
 from crawler.filters.cuckoo import CuckooSlice
 from crawler.filters.digests import digest_words
+from crawler.filters.guava import GuavaBloomFilter
+from crawler.filters.mitz import MitzSlice
+from crawler.filters.sample import WatchedKeys
+from crawler.filters.storage import zeroed_words
 from crawler.settings import SeenSettings
 
 Maker = Callable[[], SeenSet]
@@ -343,6 +347,7 @@ ALIKE: dict[str, Callable[[], BloomFilter | Bitmap]] = {
     "paired": lambda: BloomFilter(400, 0.01),
     "blocked": lambda: BloomFilter(400, 0.01, layout="blocked"),
     "classic": lambda: BloomFilter(400, 0.01, layout="classic"),
+    "guava": lambda: BloomFilter(400, 0.01, layout="guava", bits=3840, hashes=7),
     "bitmap": lambda: Bitmap(400, 0.01),
 }
 
@@ -359,6 +364,44 @@ def test_the_union_is_what_adding_both_would_have_made(name: str, first: set[str
     left.unite(right)
     assert bytes(left.snapshot().segments[0].buffer) == bytes(both.snapshot().segments[0].buffer)
     assert len(left) == pytest.approx(len(first | second), abs=5 + 0.1 * len(first | second))
+
+
+@given(st.sets(st.text(), max_size=40), st.integers(1, 8), st.integers(1, 255))
+def test_a_slice_in_the_layout_of_guava_has_the_bits_of_guava(keys: set[str], words: int, hashes: int) -> None:
+    peer = GuavaBloomFilter(zeroed_words(words), hashes)
+    at_once, one_by_one = (MitzSlice(words * 64, hashes) for _ in range(2))
+    digests = digest_keys(sorted(keys))
+    peer.put_digests(digests)
+    at_once.put(Batch(digest_words(digests)))
+    for h1, h2 in digest_words(digests).tolist():
+        one_by_one.put_one(h1, h2)
+    assert bytes(at_once.words) == bytes(one_by_one.words) == bytes(peer.words)
+    assert all(one_by_one.holds_one(digests, at) for at in range(0, len(digests), 16))
+    assert at_once.holds(Batch(digest_words(digests))).all()
+
+
+def test_a_united_filter_does_not_take_keys_of_the_other_for_false_positives() -> None:
+    left, right = BloomFilter(20_000, 0.01), BloomFilter(20_000, 0.01)
+    first, second = [[f"{name}{number}" for number in range(10_000)] for name in "ab"]
+    left.add_many(first)
+    right.add_many(second)
+    left.unite(right)
+    assert len(left.add_many(second)) == 0
+    measured = left.statistics()["fpp_measured"]
+    assert measured is not None
+    assert measured["sample"] == 20_000
+    assert measured["value"] < 0.01
+
+
+def test_united_samples_stay_within_their_limit() -> None:
+    left, right = WatchedKeys(64), WatchedKeys(64)
+    left.watch(digest_words(digest_keys([f"a{number}" for number in range(60)])))
+    right.watch(digest_words(digest_keys([f"b{number}" for number in range(600)])))
+    left.unite(right)
+    measured = left.measured()
+    assert measured is not None
+    assert 16 < measured["sample"] <= 64
+    assert measured["value"] == 0
 
 
 def test_uniting_filters_of_different_make_names_what_differs() -> None:

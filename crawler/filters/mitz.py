@@ -1,0 +1,30 @@
+"""A classic slice whose bits lie where Guava has them, so that its words are those of a file of Guava's.
+
+    position i of a key  =  (h1 + i * h2  mod 2**63)  mod m          i = 0 .. k-1
+
+``guava`` tells the source. It differs from ``classic`` in one bit of the sum, which moves nearly every position.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crawler.filters.batch import Batch
+from crawler.filters.classic import ClassicSlice, Words
+from crawler.filters.guava import MAX_HASHES
+
+_MASK63 = 2**63 - 1
+
+
+class MitzSlice(ClassicSlice):
+    """``bits`` bits, a multiple of 64, of which a key sets ``hashes``, up to 255."""
+
+    layout = "guava"
+    most_hashes = MAX_HASHES
+
+    def _positions(self, batch: Batch) -> Words:
+        steps = np.arange(self.hashes, dtype=np.uint64)
+        return (batch.halves[:, :1] + batch.halves[:, 1:] * steps & np.uint64(_MASK63)) % np.uint64(self.bits)
+
+    def _positions_of_one(self, h1: int, h2: int) -> list[int]:
+        return [(h1 + i * h2 & _MASK63) % self.bits for i in range(self.hashes)]

@@ -1,0 +1,230 @@
+"""The pages in docs/ say what the code does: their examples are decoded, their lists compared with the code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import tomllib
+import zlib
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawler.checkpoint import Generations, decode_envelope
+from crawler.cli import COMMANDS, _parser
+from crawler.cli.demo import MAGIC as DEMO_MAGIC
+from crawler.cli.demo import VERSION as DEMO_VERSION
+from crawler.cli.errors import Exit
+from crawler.crawl import identity
+from crawler.crawl.loop import State
+from crawler.crawl.recovery import COUNTERS, OUTPUT_END
+from crawler.crawl.robots_cache import RobotsCache
+from crawler.disk import RealDisk
+from crawler.filters import digest_keys, read_segment
+from crawler.frontier import Entry, Family, Rule, decode_entry, decode_host
+from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
+from crawler.records import (
+    Counters,
+    Outcome,
+    PageRecord,
+    Position,
+    decode_done,
+    encode_page,
+    sequence_key,
+)
+from crawler.settings import SHAPING, RobotsSettings
+from crawler.store import MemoryStore
+from tests.crawl.jobs import stopped_job
+from tests.site import crawler
+from tests.test_repository import LAYERS, ROOT
+
+DOCS = ROOT / "docs"
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text("utf-8")
+
+
+def example(name: str, of: str) -> bytes:
+    """The bytes of the hex dump that a page marks with ``of``; its offsets must be right."""
+    found = re.findall(rf"^```hex {of}\n(.*?)^```$", page(name), re.MULTILINE | re.DOTALL)
+    assert len(found) == 1, f"{name}: {len(found)} examples of {of}"
+    data = b""
+    for line in found[0].splitlines():
+        offset, _, digits = line.partition("  ")
+        assert int(offset, 16) == len(data), f"{name}: {of}: {line}"
+        data += bytes.fromhex(digits)
+    return data
+
+
+def first_column(text: str) -> list[str]:
+    """What stands in backquotes in the first cell of every table row."""
+    cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("| ")]
+    return [word for cell in cells for word in re.findall(r"`([^`]+)`", cell)]
+
+
+def section(text: str, title: str) -> str:
+    return re.split(r"^## ", text.partition(f"## {title}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+# -- the examples, decoded -------------------------------------------------------------------------------------
+
+
+def test_the_example_of_an_envelope() -> None:
+    data = example("format-job.md", "envelope")
+    assert decode_envelope(data, DEMO_MAGIC, DEMO_VERSION, "demo.json") == {"ports": [40001, 40002]}
+
+
+def test_the_examples_of_pending_urls() -> None:
+    assert split_pending_key(example("format-store.md", "pending-key")) == ("h.test", fresh_slot(7))
+    host, slot = split_pending_key(example("format-store.md", "retry-key"))
+    assert host == "h.test"
+    assert is_retry(slot)
+    assert retry_time(slot) == 1_700_000_000.25
+    assert int.from_bytes(slot[-8:], "big") == 8
+    entry = decode_entry(example("format-store.md", "entry"))
+    assert entry == Entry("http://h.test/a", 2, "http://h.test/", tries=1)
+
+
+def test_the_example_of_a_host() -> None:
+    host = decode_host("h.test", example("format-store.md", "host"))
+    assert (host.size, host.retry_size, host.crawl_delay, host.next_time) == (3, 1, 2.0, 1_700_000_001.5)
+    assert (host.rule, host.fetched, host.failed) == (Rule.CRAWL_DELAY, 5, 1)
+
+
+def test_the_example_of_robots_txt() -> None:
+    data = example("format-store.md", "robots")
+    assert data.endswith(b"User-agent: *\n")
+    robots = RobotsCache(MemoryStore(), RobotsSettings(), "crawler/0.1").decode(data)
+    assert (robots.status, robots.asked_at, robots.error) == (200, 1_700_000_000.0, None)
+
+
+def test_the_examples_of_the_journal_and_the_output_fit_together() -> None:
+    admitted = example("format-store.md", "admitted")
+    assert admitted == sequence_key(0) + digest_keys(["http://h.test/"])
+    done = decode_done(example("format-store.md", "done"))
+    line = json_lines()[0]
+    assert done.positions == (Position(0, len(line), len(line), zlib.crc32(line)),)
+    record = PageRecord(done.entry, done.outcome, 1_700_000_000.5, done.status, None, "text/html", 512, 3)
+    assert encode_page(record) == line
+
+
+def test_the_example_of_counters() -> None:
+    counters = Counters.decode(example("format-store.md", "counters"))
+    assert counters == Counters(sequence=1, next_number=1, admitted=1, seeds=1, hosts=1)
+
+
+def test_the_example_of_a_generation(tmp_path: Path) -> None:
+    (tmp_path / "generation-000001").write_bytes(example("format-generation.md", "manifest"))
+    (tmp_path / "slice-0000.g000001").write_bytes(example("format-generation.md", "segment"))
+    loaded, faults = Generations(tmp_path, 2, RealDisk()).load_newest()
+    assert faults == []
+    assert loaded is not None
+    assert (loaded.manifest.generation, loaded.manifest.sequence) == (1, 2)
+    assert {name: bytes(data) for name, data in loaded.payloads.items()} == {"slice-0000": b"\x01\x02\x03\x04"}
+    header, _ = read_segment(BytesIO(example("format-generation.md", "segment")), limit=4)
+    assert header == {"segment": "slice-0000"}
+
+
+def json_lines() -> list[bytes]:
+    (found,) = re.findall(r"^```jsonl pages\n(.*?)^```$", page("format-pages.md"), re.MULTILINE | re.DOTALL)
+    return [line.encode("ascii") + b"\n" for line in found.splitlines()]
+
+
+def test_the_example_records_have_all_fields_and_no_other() -> None:
+    documented = first_column(page("format-pages.md"))
+    outcomes = [outcome.value for outcome in Outcome]
+    assert documented == [*json.loads(json_lines()[1]), *outcomes]
+    for line in json_lines():
+        row = json.loads(line)
+        assert row["outcome"] in outcomes
+        assert set(documented) - {"location", *outcomes} <= set(row)
+
+
+# -- the lists, compared ---------------------------------------------------------------------------------------
+
+
+def test_every_family_key_and_counter_of_the_store_is_documented() -> None:
+    text = page("format-store.md")
+    tables = first_column(text)
+    assert {family.value for family in Family} <= set(tables)
+    assert {COUNTERS.decode(), OUTPUT_END.decode()} <= set(tables)
+    in_order = ", ".join(f"`{name}`" for name in Counters.__dataclass_fields__)
+    assert in_order in text, "the counters, in their order"
+    assert ", ".join(f"{rule.value} {rule.name.lower()}" for rule in Rule) in text
+    assert ", ".join(f"{number} {outcome}" for number, outcome in enumerate(Outcome)) in text
+
+
+def test_every_file_of_a_job_is_documented(tmp_path: Path) -> None:
+    documented = set(first_column(page("format-job.md")))
+    named = {identity.PAGES, identity.IDENTITY, identity.LOCK, identity.LIVE, "crash.txt", "demo.json"}
+    assert named | {f"{identity.STORE}/", f"{identity.SEEN}/"} <= documented
+    with stopped_job(tmp_path, 5) as made:
+        found = {path.name + "/" * path.is_dir() for path in made.job.iterdir()}
+    assert found <= documented
+    for table, key in SHAPING:
+        assert f"`{table}.{key}`" in page("format-job.md")
+
+
+def test_every_number_of_the_statistics_is_documented(tmp_path: Path) -> None:
+    with stopped_job(tmp_path, 5) as made:
+        stats: dict[str, Any] = json.loads(crawler("stats", made.job, "--json").out)
+    text = page("stats.md")
+    seen, checkpoint = stats["seen"], stats["checkpoint"]
+    assert first_column(text) == [
+        *re.findall(r"^\| `(\w+)`", text.partition("| key of `seen`")[0], re.MULTILINE),
+        "seen",
+        *seen,
+        *seen["slices"][0],
+        "checkpoint",
+        *checkpoint,
+    ]
+    assert set(first_column(text.partition("| key of `seen`")[0])) == set(stats)
+    for state in State:
+        assert f"`{state}`" in text
+
+
+def options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from options(command)
+        yield from (word for word in action.option_strings if word.startswith("--"))
+
+
+def test_every_command_flag_and_exit_code_is_documented() -> None:
+    text = page("command-line.md")
+    words = [cell.split()[0] for cell in first_column(text)]
+    assert set(words) >= set(COMMANDS)
+    assert set(options(_parser())) - {"--help", "--version"} == {word for word in words if word.startswith("--")}
+    codes = [int(code) for code in re.findall(r"^\| (\d+) \|", section(text, "Exit codes"), re.MULTILINE)]
+    assert codes == sorted(code.value for code in Exit)
+
+
+def test_every_layer_and_family_of_packages_stands_in_the_architecture() -> None:
+    rows = re.findall(r"^\| ((?:`\w+` ?)+)\|", section(page("architecture.md"), "Layers"), re.MULTILINE)
+    documented = [set(re.findall(r"`(\w+)`", row)) for row in rows]
+    order = {part: number for number, parts in enumerate(documented) for part in parts}
+    assert set(order) == set().union(*LAYERS) - {"__main__"}
+    place = {part: number for number, parts in enumerate(LAYERS) for part in parts}
+    for lower, upper in ((one, other) for one in order for other in order if order[one] < order[other]):
+        assert place[lower] <= place[upper], f"{lower} stands below {upper} on the page"
+
+
+def test_every_dependency_and_extra_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    text = page("dependencies.md")
+    for extra, packages in {"": project["dependencies"], **project["optional-dependencies"]}.items():
+        table = section(text, f"Extra `{extra}`") if extra else text.partition("\n## ")[0]
+        assert {re.split(r"[\[<>=!~; ]", name)[0] for name in packages} == set(first_column(table)) - {"speedups"}
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda path: path.name)
+def test_links_between_pages_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
+        if "://" not in target:
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"

@@ -34,6 +34,7 @@ from rocksdict import (
 )
 
 from crawler.frontier.storage import Batch, Family
+from crawler.store.wal import recycled_record
 
 _BLOCK_CACHE = 64 * 2**20  # bytes, for all other families together
 _SEEN_CACHE = 64 * 2**20  # bytes, for the rows of an exact seen-set
@@ -100,6 +101,14 @@ class RocksStore:
         self._options = _options()
         if self._counting:
             self._options.enable_statistics()
+        for log in sorted(self._path.glob("*.log")):
+            with contextlib.suppress(FileNotFoundError):  # who writes the store has flushed and removed it
+                offset = recycled_record(log)
+                if offset is not None:
+                    raise StoreError(
+                        f"cannot open the store {self._path}: {log.name} is damaged at offset {offset}, and RocksDB "
+                        "would never end reading it: cut the file there to carry on with what was written before"
+                    )
         with _as_store_error(f"cannot open the store {self._path}"):
             self._db = Rdict(str(self._path), self._options, column_families=families, access_type=self._access)
             self._tables.update((family, self._db.get_column_family(family.value)) for family in Family)

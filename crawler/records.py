@@ -63,6 +63,28 @@ def encode_page(record: PageRecord) -> bytes:
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"
 
 
+_FORGOTTEN = b"-"
+
+
+def encode_admitted(digests: bytes) -> bytes:
+    """The journal's event of keys found new together: their digests."""
+    return digests
+
+
+def encode_forgotten(digests: bytes) -> bytes:
+    """The journal's event of keys taken out of the seen-set: a hyphen, and their digests."""
+    return _FORGOTTEN + digests
+
+
+def decode_seen(value: bytes) -> tuple[bool, bytes]:
+    """(forgotten, digests) of an event of the seen-set; raises JournalError."""
+    forgotten = len(value) % DIGEST_SIZE == 1 and value.startswith(_FORGOTTEN)
+    digests = value[1:] if forgotten else value
+    if not digests or len(digests) % DIGEST_SIZE:
+        raise JournalError(f"{len(value)} bytes are no digests")
+    return forgotten, digests
+
+
 class JournalError(ValueError):
     """Stored bytes that are no journal event of a known version."""
 

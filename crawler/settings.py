@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SCOPES = ("host", "domain", "prefix", "any")
-SEEN_KINDS = ("scalable",)
+SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bitmap")
+SEEN_LAYOUTS = ("paired", "blocked", "classic")
 OUTPUTS = ("jsonl",)
 
 
@@ -96,7 +97,8 @@ class SeenSettings:
     fpp: float = 0.001  # compound bound of the whole filter
     capacity: int = 2**20  # keys in the first slice
     growth: float = 2.0  # capacity of a slice over the one before
-    tightening: float = 0.8  # fpp of a slice over the one before
+    tightening: float = 0.85  # fpp of a slice over the one before
+    layout: str = "paired"  # where the bits of a key lie
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,7 @@ SHAPING = (
     ("seen", "capacity"),
     ("seen", "growth"),
     ("seen", "tightening"),
+    ("seen", "layout"),
     ("canonical", "rules"),
 )
 
@@ -199,6 +202,7 @@ _POSITIVE = frozenset(
 _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("crawl", "scope"): SCOPES,
     ("seen", "kind"): SEEN_KINDS,
+    ("seen", "layout"): SEEN_LAYOUTS,
     ("output", "formats"): OUTPUTS,
 }
 _LEAST: dict[tuple[str, str], float] = {("durability", "generations"): 2, ("retry", "growth"): 1.0}

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from crawler.cli import bench, canon, crawl, demo, look
+from crawler.cli import bench, canon, crawl, demo, forget, look
 from crawler.cli.errors import Exit, UsageError
 from crawler.settings import nearest
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS = ("crawl", "stats", "explain", "verify", "canon", "bench", "demo")
+COMMANDS = ("crawl", "stats", "explain", "verify", "canon", "bench", "demo", "forget")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     crawl.add_parser(commands)
     look.add_parsers(commands)
+    forget.add_parser(commands)
     canon.add_parser(commands)
     bench.add_parser(commands)
     demo.add_parser(commands)

@@ -40,7 +40,7 @@ _FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "contact",
         {"metavar": "URL-OR-MAIL", "help": "who answers for the crawl; added to the User-Agent"},
     ),
-    "--seen": ("seen", "kind", {"choices": SEEN_KINDS, "help": "kind of seen-set (scalable)"}),
+    "--seen": ("seen", "kind", {"choices": SEEN_KINDS, "help": "kind of seen-set: " + ", ".join(SEEN_KINDS)}),
     "--fpp": (
         "seen",
         "fpp",

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from crawler.crawl.look import OpenJob, find_record, open_job, queue
 from crawler.crawl.robots_cache import RobotsCache
-from crawler.filters import digest_keys
 from crawler.frontier import Family, decode_host
 from crawler.frontier.entry import is_retry, retry_time
 from crawler.scope import Scope
@@ -47,15 +46,14 @@ def _scope(job: OpenJob, url: Canonical) -> Iterator[str]:
 
 def _seen(job: OpenJob, url: Canonical) -> Iterator[str]:
     seen = job.restore_seen().seen
-    digest = digest_keys([url.key])
     statistics = seen.statistics()
-    if seen.contains_digests(digest)[0]:
+    if url.key in seen:
         yield (
             f"seen: yes, says the seen-set ({statistics['kind']}); for a URL never admitted it would say so with "
             f"probability {statistics['fpp_estimated']:.2g}"
         )
     else:
-        yield f"seen: no (digest {digest.hex()}); the seen-set has no false negatives"
+        yield "seen: no; the seen-set has no false negatives"
 
 
 def _where(job: OpenJob, url: Canonical, now: float) -> Iterator[str]:

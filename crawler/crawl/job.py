@@ -39,7 +39,8 @@ from crawler.crawl.recovery import (
 )
 from crawler.crawl.verdict import Again, Finished, Throttled
 from crawler.disk import Disk, RealDisk, reach
-from crawler.filters import digest_keys, make_seen
+from crawler.exact import ExactSeenSet, digest_exactly, make_seen
+from crawler.filters import CountingFilter, CuckooFilter, digest_keys
 from crawler.frontier import Batch, Entry, Family, Frontier, Lease, Store
 from crawler.output import JsonlOutput
 from crawler.records import (
@@ -47,7 +48,9 @@ from crawler.records import (
     Done,
     Outcome,
     PageRecord,
+    encode_admitted,
     encode_done,
+    encode_forgotten,
     encode_page,
     sequence_key,
 )
@@ -141,7 +144,7 @@ class Job:
     def _take_up(self, settings: Settings, now: float) -> None:
         self.counters = stored_counters(self.store)
         self._generations = Generations(self.directory / SEEN, settings.durability.generations, self._disk)
-        restored = restore_seen(self._generations, self.store, lambda: make_seen(settings.seen))
+        restored = restore_seen(self._generations, self.store, lambda: make_seen(settings.seen, self.store))
         self.seen = restored.seen
         self.frontier = Frontier(
             self.store,
@@ -193,6 +196,28 @@ class Job:
             if seed:
                 self.counters.seeds += new
         return new
+
+    def forget(self, keys: Sequence[str]) -> list[int]:
+        """Take keys out of the seen-set; the positions of those that are not in it. Raises JobError for a kind of
+        seen-set that cannot forget."""
+        absent: list[int]
+        with self._step() as step:
+            if isinstance(self.seen, ExactSeenSet):
+                digests, absent = digest_exactly(keys), self.seen.forget_in(keys, step.batch)
+            elif isinstance(self.seen, CountingFilter | CuckooFilter):
+                digests = digest_keys(keys)
+                absent = self.seen.forget_digests(digests)
+            else:
+                raise JobError(
+                    f"a seen-set of kind {self.seen.kind} cannot forget: its bits are shared by many URLs; "
+                    "counting, cuckoo and exact can"
+                )
+            size, gone = DIGEST_SIZE, sorted(set(range(len(keys))) - set(absent))
+            if gone:
+                event = encode_forgotten(b"".join([digests[size * i : size * i + size] for i in gone]))
+                step.batch.put(Family.ADMITTED, sequence_key(self.counters.sequence), event)
+                self.counters.sequence += 1
+        return absent
 
     def finish(
         self,
@@ -264,8 +289,12 @@ class Job:
     ) -> int:
         if not found:
             return 0
-        digests = digest_keys([url.key for url in found])
-        new = self.seen.add_digests(digests)
+        keys = [url.key for url in found]
+        if isinstance(self.seen, ExactSeenSet):
+            digests, new = self.seen.admit(keys, batch)
+        else:
+            digests = digest_keys(keys)
+            new = self.seen.add_digests(digests)
         self.counters.duplicates += len(found) - len(new)
         if not new:
             return 0
@@ -273,7 +302,7 @@ class Job:
         batch.put(
             Family.ADMITTED,
             sequence_key(self.counters.sequence),
-            b"".join([digests[size * i : size * i + size] for i in new]),
+            encode_admitted(b"".join([digests[size * i : size * i + size] for i in new])),
         )
         self.counters.sequence += 1
         self.counters.admitted += len(new)

@@ -22,8 +22,8 @@ from crawler.crawl.identity import LIVE, PAGES, SEEN, STORE, lock_holder, read_i
 from crawler.crawl.recovery import RestoredSeen, restore_seen, stored_counters
 from crawler.crawl.stats import assemble
 from crawler.disk import RealDisk
-from crawler.filters import make_seen
-from crawler.frontier import Entry, Family, Host, Reader, decode_entry, decode_host
+from crawler.exact import make_seen
+from crawler.frontier import Entry, Family, Host, Reader, Store, decode_entry, decode_host
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
 from crawler.frontier.host import host_name
 from crawler.records import Counters
@@ -39,14 +39,16 @@ class OpenJob:
 
     directory: Path
     settings: Settings
-    store: Reader
+    store: Store
     counters: Counters
     generations: Generations
     numbers: list[int]  # of the generations that were there before the store was opened
 
     def restore_seen(self) -> RestoredSeen:
         """The seen-set, in this process's memory."""
-        return restore_seen(self.generations, self.store, lambda: make_seen(self.settings.seen), self.numbers)
+        return restore_seen(
+            self.generations, self.store, lambda: make_seen(self.settings.seen, self.store), self.numbers
+        )
 
 
 @contextlib.contextmanager

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from crawler.checkpoint import Generations
 from crawler.crawl.identity import SEEN, STORE, JobError
-from crawler.filters import SeenSet, load_seen
+from crawler.exact import Seen, load_seen
+from crawler.filters import CountingFilter, CuckooFilter
 from crawler.frontier import Family, Frontier, Reader, Store
 from crawler.output import JsonlOutput
-from crawler.records import DIGEST_SIZE, Counters, Done, Outcome, decode_done, sequence_key
+from crawler.records import DIGEST_SIZE, Counters, Done, Outcome, decode_done, decode_seen, sequence_key
 
 COUNTERS = b"counters"
 OUTPUT_END = b"output-end"
@@ -31,7 +32,7 @@ class RestoredSeen:
 
     ``sequence`` is where the journal was taken up: the events behind it are newer than the generation."""
 
-    seen: SeenSet
+    seen: Seen
     sequence: int
     replayed: int
     faults: list[str]
@@ -44,7 +45,7 @@ def stored_counters(store: Reader) -> Counters:
 
 
 def restore_seen(
-    generations: Generations, store: Reader, fresh: Callable[[], SeenSet], numbers: Sequence[int] | None = None
+    generations: Generations, store: Store, fresh: Callable[[], Seen], numbers: Sequence[int] | None = None
 ) -> RestoredSeen:
     """The seen-set as it was when the last step was written. ``fresh`` makes an empty one of the job's kind,
     ``numbers`` are the generations to choose from, newest first (all).
@@ -69,12 +70,16 @@ def restore_seen(
     if loaded is None:
         seen, sequence = fresh(), 0
     else:
-        seen, sequence = load_seen(loaded.manifest.state, loaded.payloads), loaded.manifest.sequence
+        seen, sequence = load_seen(loaded.manifest.state, loaded.payloads, store), loaded.manifest.sequence
     replayed = 0
     start = sequence_key(sequence)
     while rows := store.scan(Family.ADMITTED, start, None, _SCAN):
-        for _, digests in rows:
-            seen.restore(digests)
+        for _, value in rows:
+            forgotten, digests = decode_seen(value)
+            if not forgotten:
+                seen.restore(digests)
+            elif isinstance(seen, CountingFilter | CuckooFilter):
+                seen.forget_digests(digests)
             replayed += len(digests) // DIGEST_SIZE
         start = rows[-1][0] + b"\0"
     return RestoredSeen(seen, sequence, replayed, faults)

@@ -6,13 +6,13 @@ from typing import Any
 
 from crawler.checkpoint import Manifest
 from crawler.crawl.stall import LoopStall
-from crawler.filters import SeenSet
+from crawler.exact import Seen
 from crawler.records import Counters
 
 
 def assemble(
     counters: Counters,
-    seen: SeenSet,
+    seen: Seen,
     manifest: Manifest | None,
     *,
     now: float,

@@ -13,10 +13,11 @@ from crawler.checkpoint import EnvelopeError
 from crawler.crawl.identity import PAGES
 from crawler.crawl.look import OpenJob, hosts, open_job
 from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
-from crawler.filters import FormatError, SeenSet, digest_keys
+from crawler.exact import ExactSeenSet, Seen
+from crawler.filters import FormatError
 from crawler.frontier import EntryError, Family, decode_entry
 from crawler.frontier.entry import is_retry, split_pending_key
-from crawler.records import DIGEST_SIZE, JournalError, Position, decode_done
+from crawler.records import DIGEST_SIZE, JournalError, Position, decode_done, decode_seen
 from crawler.urls import Canonical, Canonicaliser
 
 _SCAN = 2_048
@@ -49,17 +50,43 @@ def _generations(job: OpenJob) -> Iterator[str]:
             )
 
 
-def _admitted(job: OpenJob, seen: SeenSet) -> Iterator[str]:
+def _knows(seen: Seen, digests: bytes) -> list[bool]:
+    return seen.lets_through(digests) if isinstance(seen, ExactSeenSet) else seen.contains_digests(digests)
+
+
+def _forgotten(job: OpenJob) -> set[bytes]:
+    """The digests of keys that were ever taken out of the seen-set: few, each by hand."""
+    gone: set[bytes] = set()
+    start = b""
+    while rows := job.store.scan(Family.ADMITTED, start, None, _SCAN):
+        for _, value in rows:
+            with contextlib.suppress(JournalError):
+                forgotten, digests = decode_seen(value)
+                if forgotten:
+                    gone.update(digests[at : at + DIGEST_SIZE] for at in range(0, len(digests), DIGEST_SIZE))
+        start = rows[-1][0] + b"\0"
+    return gone
+
+
+def _admitted(job: OpenJob, seen: Seen) -> Iterator[str]:
+    gone = _forgotten(job)
     count, start = 0, b""
     while rows := job.store.scan(Family.ADMITTED, start, None, _SCAN):
-        for key, digests in rows:
+        for key, value in rows:
             number = int.from_bytes(key, "big")
-            size, rest = divmod(len(digests), DIGEST_SIZE)
-            if rest or not size:
-                yield f"store/: journal {number}: {len(digests)} bytes are no digests"
+            try:
+                forgotten, digests = decode_seen(value)
+            except JournalError as error:
+                yield f"store/: journal {number}: {error}"
                 continue
+            if forgotten:
+                continue
+            size = len(digests) // DIGEST_SIZE
             count += size
-            missing = seen.contains_digests(digests).count(False)
+            missing = sum(
+                not known and digests[DIGEST_SIZE * at : DIGEST_SIZE * (at + 1)] not in gone
+                for at, known in enumerate(_knows(seen, digests))
+            )
             if missing:
                 yield f"seen/: journal {number}: {missing} of {size} admitted URLs are not in the seen-set"
         start = rows[-1][0] + b"\0"
@@ -67,7 +94,7 @@ def _admitted(job: OpenJob, seen: SeenSet) -> Iterator[str]:
         yield f"store/: {job.counters.admitted} URLs counted as admitted, the journal names {count}"
 
 
-def _pending(job: OpenJob, seen: SeenSet) -> Iterator[str]:
+def _pending(job: OpenJob, seen: Seen) -> Iterator[str]:
     canonicaliser = Canonicaliser(job.settings.canonical.rules)
     sizes: dict[str, list[int]] = {}
     start = b""
@@ -88,7 +115,7 @@ def _pending(job: OpenJob, seen: SeenSet) -> Iterator[str]:
                 yield f"store/: pending URL is not canonical: {entry.href}"
                 continue
             keys.append(url.key)
-        unseen = seen.contains_digests(digest_keys(keys)).count(False)
+        unseen = seen.contains_many(keys).count(False)
         if unseen:
             yield f"seen/: {unseen} pending URLs at or behind {rows[0][0]!r} are not in the seen-set"
         start = rows[-1][0] + b"\0"

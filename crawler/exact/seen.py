@@ -265,7 +265,13 @@ def make_seen(settings: SeenSettings, store: Store) -> Seen:
     """
     if settings.kind != ExactSeenSet.kind:
         return make_filter(settings)
-    front = ScalableBloomFilter(settings.fpp, settings.capacity, growth=settings.growth, tightening=settings.tightening)
+    front = ScalableBloomFilter(
+        settings.fpp,
+        settings.capacity,
+        growth=settings.growth,
+        tightening=settings.tightening,
+        layout=settings.layout,
+    )
     return ExactSeenSet(store, front)
 
 

@@ -27,9 +27,9 @@ def make_seen(settings: SeenSettings) -> SeenSet:
     fpp, capacity, growth, tightening = settings.fpp, settings.capacity, settings.growth, settings.tightening
     match settings.kind:
         case "scalable":
-            return ScalableBloomFilter(fpp, capacity, growth=growth, tightening=tightening)
+            return ScalableBloomFilter(fpp, capacity, growth=growth, tightening=tightening, layout=settings.layout)
         case "bloom":
-            return BloomFilter(capacity, fpp)
+            return BloomFilter(capacity, fpp, layout=settings.layout)
         case "counting":
             return CountingFilter(fpp, capacity, growth=growth, tightening=tightening)
         case "cuckoo":

@@ -1,0 +1,77 @@
+"""Every kind of seen-set in the main job: killed, carried on, verified, and forgetting where it can."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from crawler.settings import SEEN_KINDS
+from tests.site import Site, crawler, running, tree, wait_until
+
+FAST = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "8", "--quiet", "--ignore-robots")
+FORGETS = ("counting", "cuckoo", "exact")
+
+
+def urls(job: Path) -> Counter[str]:
+    return Counter(json.loads(line)["url"] for line in (job / "pages.jsonl").read_text().splitlines())
+
+
+@pytest.mark.parametrize("kind", SEEN_KINDS)
+def test_killed_and_carried_on_nothing_is_lost(tmp_path: Path, kind: str) -> None:
+    with Site(tree(120), latency=0.01) as site:
+        (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
+        job = tmp_path / "job"
+        # A small first slice: kinds that grow do so; kinds that do not are asked to hold more than they were made for.
+        words = (tmp_path / "seeds.txt", "--job", job, *FAST, "--seen", kind, "--capacity", "40", "--fpp", "0.0001")
+        with running(*words) as process:
+            wait_until(lambda: len(site.asked) > 60 or process.poll() is not None, "the crawl is under way")
+            process.send_signal(signal.SIGKILL)
+        ran = crawler(*words)
+        assert ran.code == 0, ran.err
+        found = urls(job)
+        assert set(found.values()) == {1}
+        wanted = {site.url(path) for path in tree(120)}
+        if kind == "bitmap":
+            # One hash, one bit: beyond its size it skips pages, which is what it is there to show.
+            assert found.keys() <= wanted
+        else:
+            assert found.keys() == wanted
+        checked = crawler("verify", job)
+        assert checked.out.strip().endswith("whole"), checked.out
+        stats = json.loads(crawler("stats", job, "--json").out)
+        assert stats["seen"]["kind"] == kind
+        assert stats["urls_admitted"] == len(found)
+
+
+@pytest.mark.parametrize("kind", FORGETS)
+def test_what_is_forgotten_is_fetched_again(tmp_path: Path, kind: str) -> None:
+    with Site(tree(20)) as site:
+        start, job = tmp_path / "seeds.txt", tmp_path / "job"
+        start.write_text(site.url("/") + "\n")
+        assert crawler(start, "--job", job, *FAST, "--seen", kind).code == 0
+        gone = crawler("forget", job, site.url("/page/3"))
+        assert gone.out == f"forgotten: {site.url('/page/3')}\n", gone.err
+        never = crawler("forget", job, site.url("/never"))
+        assert (never.code, never.out) == (1, f"was not seen: {site.url('/never')}\n")
+        assert crawler("verify", job).code == 0
+        start.write_text(f"{site.url('/')}\n{site.url('/page/3')}\n{site.url('/page/4')}\n")
+        assert crawler(start, "--job", job, *FAST).code == 0
+        assert site.count("/page/3") == 2
+        assert site.count("/page/4") == 1
+        assert crawler("verify", job).code == 0
+
+
+@pytest.mark.parametrize("kind", sorted(set(SEEN_KINDS) - set(FORGETS)))
+def test_kinds_that_cannot_forget_say_why(tmp_path: Path, kind: str) -> None:
+    with Site(tree(3)) as site:
+        (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
+        assert crawler(tmp_path / "seeds.txt", "--job", tmp_path / "job", *FAST, "--seen", kind).code == 0
+        refused = crawler("forget", tmp_path / "job", site.url("/"))
+        assert refused.code == 2
+        assert f"kind {kind} cannot forget" in refused.err
+        assert len(refused.err.splitlines()) == 1
+        assert crawler("verify", tmp_path / "job").code == 0

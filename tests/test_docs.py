@@ -33,6 +33,9 @@ from crawler.records import (
     PageRecord,
     Position,
     decode_done,
+    decode_seen,
+    encode_admitted,
+    encode_forgotten,
     encode_page,
     sequence_key,
 )
@@ -105,7 +108,10 @@ def test_the_example_of_robots_txt() -> None:
 
 def test_the_examples_of_the_journal_and_the_output_fit_together() -> None:
     admitted = example("format-store.md", "admitted")
-    assert admitted == sequence_key(0) + digest_keys(["http://h.test/"])
+    assert admitted == sequence_key(0) + encode_admitted(digest_keys(["http://h.test/"]))
+    forgotten = example("format-store.md", "forgotten")
+    assert forgotten == sequence_key(1) + encode_forgotten(digest_keys(["http://h.test/"]))
+    assert decode_seen(forgotten[8:]) == (True, admitted[8:])
     done = decode_done(example("format-store.md", "done"))
     line = json_lines()[0]
     assert done.positions == (Position(0, len(line), len(line), zlib.crc32(line)),)

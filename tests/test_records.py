@@ -20,7 +20,10 @@ from crawler.records import (
     PageRecord,
     Position,
     decode_done,
+    decode_seen,
+    encode_admitted,
     encode_done,
+    encode_forgotten,
     encode_page,
     sequence_key,
 )
@@ -80,6 +83,26 @@ def test_a_damaged_done_event_is_an_event_or_a_journal_error(done: Done, data: s
 def test_another_version_is_named() -> None:
     with pytest.raises(JournalError, match="version 9, not 1"):
         decode_done(b"\x09\x00\xc8\x00\x00")
+
+
+digests = st.integers(1, 5).flatmap(lambda count: st.binary(min_size=16 * count, max_size=16 * count))
+
+
+@given(digests)
+def test_events_of_the_seen_set_come_back(keys: bytes) -> None:
+    assert decode_seen(encode_admitted(keys)) == (False, keys)
+    assert decode_seen(encode_forgotten(keys)) == (True, keys)
+
+
+@given(st.binary(max_size=70) | st.binary(max_size=70).map(b"-".__add__))
+def test_any_bytes_are_an_event_of_the_seen_set_or_a_journal_error(data: bytes) -> None:
+    try:
+        forgotten, keys = decode_seen(data)
+    except JournalError:
+        return
+    assert keys
+    assert len(keys) % 16 == 0
+    assert data == (encode_forgotten(keys) if forgotten else encode_admitted(keys))
 
 
 @given(u64, u64)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crawler.crawl.look import OpenJob, find_record, open_job, queue
-from crawler.crawl.robots_cache import RobotsCache
+from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
 from crawler.frontier import Family, decode_host
 from crawler.frontier.entry import is_retry, retry_time
 from crawler.scope import Scope
@@ -64,9 +64,13 @@ def _where(job: OpenJob, url: Canonical, now: float) -> Iterator[str]:
         return
     host = decode_host(name, stored)
     yield f"host {name}: {host.size} pending, {host.fetched} fetched, {host.failed} failed"
-    robots = RobotsCache(job.store, job.settings.robots, job.settings.fetch.user_agent).get(name)
-    if robots is not None and not robots.rules.allowed(url.href):
-        yield f"robots: {robots.refusal}"
+    try:
+        robots = RobotsCache(job.store, job.settings.robots, job.settings.fetch.user_agent).get(name)
+    except RobotsRecordError as damage:
+        yield f"robots: the record in store/ is damaged: {damage}"
+    else:
+        if robots is not None and not robots.rules.allowed(url.href):
+            yield f"robots: {robots.refusal}"
     for position, (slot, entry) in enumerate(itertools.islice(queue(job.store, name), _QUEUE_SHOWN), 1):
         if entry.href != url.href:
             continue

@@ -26,7 +26,7 @@ from crawler.exact import make_seen
 from crawler.frontier import Entry, Family, Host, Reader, Store, decode_entry, decode_host
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
 from crawler.frontier.host import host_name
-from crawler.records import Counters
+from crawler.records import Counters, JournalError
 from crawler.settings import Settings, settings_from
 from crawler.store import RocksStore
 
@@ -121,7 +121,7 @@ def queue(store: Reader, host: str) -> Iterator[tuple[bytes, Entry]]:
 
 
 def find_record(directory: Path, href: str) -> dict[str, Any] | None:
-    """The URL's line in ``pages.jsonl``, found by reading through the file."""
+    """The URL's line in ``pages.jsonl``, found by reading through the file. Raises JournalError when it is damaged."""
     wanted = f'{{"url":{json.dumps(href)},'.encode("ascii")
     path = directory / PAGES
     if not path.exists():
@@ -133,5 +133,9 @@ def find_record(directory: Path, href: str) -> dict[str, Any] | None:
             at = 0 if data[: len(wanted)] == wanted else data.find(b"\n" + wanted)
             if at < 0:
                 return None
-            data.seek(at + 1 if at else 0)
-            return dict(json.loads(data.readline()))
+            start = at + 1 if at else 0
+            data.seek(start)
+            try:
+                return dict(json.loads(data.readline()))
+            except ValueError as error:
+                raise JournalError(f"{PAGES}: offset {start}: not JSON: {error}") from error

@@ -272,6 +272,20 @@ def test_a_store_that_is_gone_does_not_cost_the_output(job: Path, stopped: Stopp
     assert contents(job) == before
 
 
+def test_explaining_a_url_whose_records_are_damaged(job: Path) -> None:
+    href = rows(job)[-1]["url"]
+    pages = job / "pages.jsonl"
+    data = pages.read_bytes()
+    start = data.rindex(b"\n", 0, -1) + 1
+    flip(pages, data.index(b'"status"', start))
+    change(job, Family.ROBOTS, lambda found: (found[0][0], b"garbage"))
+    ran = crawler("explain", job, href)
+    assert "Traceback" not in ran.err
+    assert ran.code == 1
+    assert "robots: the record in store/ is damaged: not a robots record" in ran.out
+    assert f"pages.jsonl: offset {start}: not JSON" in ran.out + ran.err
+
+
 # -- a running job ---------------------------------------------------------------------------------------------
 
 

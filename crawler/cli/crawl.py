@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.checkpoint import EnvelopeError
-from crawler.cli.errors import Exit, UsageError
+from crawler.cli.errors import DAMAGE, Exit, UsageError
 from crawler.cli.options import add_crawl_options, settings_tables
 from crawler.crawl.identity import JobError, holds_job, shaped_by_job
 from crawler.crawl.loop import Stop
@@ -119,6 +119,13 @@ def crawl(
                 f"cannot serve the dashboard at {listen}: {os.strerror(error.errno)}, name another"
             ) from error
         return _stopped_by(error, directory, began)
+    except DAMAGE as error:
+        print(
+            f"crawler: stopped: {directory} is damaged: {error}; nothing more was changed: "
+            f"`crawler verify {directory}` names all that is wrong, `crawler repair {directory}` makes the job usable",
+            file=sys.stderr,
+        )
+        return Exit.FAILED
     except Exception as error:  # a bug must not look like an end  # noqa: BLE001
         return _stopped_by(error, directory, began)
     return _report(result, arguments.quiet)

@@ -8,20 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from crawler.checkpoint import EnvelopeError
-from crawler.cli.errors import Exit, UsageError
+from crawler.cli.errors import DAMAGE, Exit, UsageError
 from crawler.clock import SteadyClock
 from crawler.crawl.explain import explain_url
 from crawler.crawl.identity import JobError
 from crawler.crawl.look import job_stats
 from crawler.crawl.verify import verify_job
-from crawler.filters import FilterError
-from crawler.frontier import EntryError, HostRecordError
 from crawler.progress import summary
-from crawler.records import JournalError
 from crawler.settings import SettingsError
-
-_DAMAGE = (EnvelopeError, FilterError, EntryError, HostRecordError, JournalError, SettingsError)
 
 
 def add_parsers(commands: Any) -> None:
@@ -46,7 +40,7 @@ def _guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse
             return command(arguments)
         except JobError as error:
             raise UsageError(str(error)) from error
-        except _DAMAGE as error:
+        except (*DAMAGE, SettingsError) as error:
             print(f"{arguments.job}: {error}")
             return Exit.FAILED
 

@@ -26,6 +26,7 @@ from crawler.frontier.entry import (
     FRESH_END,
     FRESH_START,
     Entry,
+    EntryError,
     decode_entry,
     encode_entry,
     fresh_slot,
@@ -196,14 +197,14 @@ class Frontier:
         return heap[0][0] if heap else None
 
     def peek(self, host: Host) -> Entry:
-        """An entry of the host that waits; the host must have one (RuntimeError)."""
+        """An entry of the host that waits; the host must have one (EntryError: the store lacks it)."""
         if not host.buffer and host.immediate:
             self._read_ahead(host)
         if host.buffer:
             return host.buffer[0][1]
         rows = self._scan_retries(host, 1)
         if not rows:
-            raise RuntimeError(f"host {host.name} has nothing queued")
+            raise EntryError(f"host {host.name} has nothing queued")
         return decode_entry(rows[0][1])
 
     def _pop(self, host: Host, now: float) -> tuple[bytes, Entry]:
@@ -212,10 +213,7 @@ class Frontier:
         if not host.buffer:
             self._read_ahead(host)
         if not host.buffer:
-            raise RuntimeError(
-                f"host {host.name}: {host.immediate} entries counted, none in the store: the job's state is damaged, "
-                "`crawler verify` says where"
-            )
+            raise EntryError(f"host {host.name}: {host.immediate} entries counted, none in the store")
         self._buffered -= 1
         return host.buffer.pop(0)
 
@@ -233,7 +231,7 @@ class Frontier:
     def _pop_retry(self, host: Host) -> tuple[bytes, Entry]:
         rows = self._scan_retries(host, 1)
         if not rows:
-            raise RuntimeError(f"host {host.name}: {host.retries_waiting} retries counted, none in the store")
+            raise EntryError(f"host {host.name}: {host.retries_waiting} retries counted, none in the store")
         _, slot = split_pending_key(rows[0][0])
         host.retry_cursor = slot
         host.retries_waiting -= 1
@@ -244,7 +242,7 @@ class Frontier:
     def _find_retry(self, host: Host) -> None:
         rows = self._scan_retries(host, 1)
         if not rows:
-            raise RuntimeError(f"host {host.name}: {host.retries_waiting} retries counted, none in the store")
+            raise EntryError(f"host {host.name}: {host.retries_waiting} retries counted, none in the store")
         host.retry_at = retry_time(split_pending_key(rows[0][0])[1])
 
     def _scan_retries(self, host: Host, limit: int) -> list[tuple[bytes, bytes]]:

@@ -178,7 +178,7 @@ def test_a_pending_url_that_is_gone(job: Path, stopped: Stopped) -> None:
     change(job, Family.PENDING, lambda found: (found[-1][0], None))
     names(job, r"store/: host 127\.0\.0\.1:\d+ counts \d+ pending .* its queue holds \d+")
     line = one_line(stopped.resume(job), code=1)
-    assert "the job's state is damaged, `crawler verify` says where" in line
+    assert "is damaged: host" in line
 
 
 def test_a_host_record_that_is_gone(job: Path, stopped: Stopped) -> None:

@@ -25,7 +25,7 @@ LAYERS: list[set[str]] = [
     {"disk", "metrics"},
     {"store", "checkpoint", "output", "fetch", "dashboard", "progress", "exact"},
     {"crawl"},
-    {"demo", "bench"},
+    {"demo", "bench", "dedup"},
     {"cli"},
     {"__main__"},
 ]

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from crawler.cli import bench, canon, crawl, demo, forget, look
+from crawler.cli import bench, canon, crawl, dedup, demo, filter, forget, look, plan
 from crawler.cli.errors import Exit, UsageError
 from crawler.settings import nearest
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS = ("crawl", "stats", "explain", "verify", "canon", "bench", "demo", "forget")
+COMMANDS = ("crawl", "stats", "explain", "verify", "canon", "bench", "demo", "forget", "dedup", "filter", "plan")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     look.add_parsers(commands)
     forget.add_parser(commands)
     canon.add_parser(commands)
+    dedup.add_parser(commands)
+    filter.add_parser(commands)
+    plan.add_parser(commands)
     bench.add_parser(commands)
     demo.add_parser(commands)
     return parser

@@ -56,6 +56,7 @@ class WatchedKeys:
     """The exact set, of first halves of digests, and which of them the filter got wrong."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        """``limit`` 0 watches none: for a filter that holds keys which were never watched."""
         self._limit = limit
         self._known: dict[int, int] = {}  # first half -> second half
         self._wrong: set[int] = set()
@@ -112,8 +113,12 @@ class WatchedKeys:
         both = {**self._known, **other._known}
         self._known = {h1: h2 for h1, h2 in both.items() if not h2 & self._mask}
         self._wrong = (self._wrong | other._wrong) & self._known.keys()
+        self._limit = min(self._limit, other._limit)
         if len(self._known) > self._limit:
             self._let_half_go()
+        if not self._limit:
+            self._known.clear()
+            self._wrong.clear()
 
     def measured(self) -> MeasuredFpp | None:
         """The rate and its interval; None before the first key."""

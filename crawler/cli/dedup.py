@@ -1,0 +1,183 @@
+"""``crawler dedup``: lines on standard input, the new ones on standard output."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from crawler.cli.errors import Exit, UsageError
+from crawler.cli.options import read_toml
+from crawler.dedup.interrupt import Interruption
+from crawler.dedup.keys import KeySpec
+from crawler.dedup.lines import LineSource
+from crawler.dedup.make import Wanted, check_agreement, make_filter
+from crawler.dedup.memory import available_memory
+from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
+from crawler.dedup.stream import Keeper, Tally, deduplicate
+from crawler.filters import KINDS, FilterError, SeenSet, advise
+from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
+from crawler.urls import Canonicaliser
+
+STDIN, STDOUT = 0, 1
+FLAGS = {"seen": "kind", "fpp": "fpp", "capacity": "capacity"}
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "dedup",
+        help="the new ones among the URLs, or lines, of standard input",
+        description="URLs on standard input, one a line; those not seen before on standard output, in order. "
+        "A summary on standard error.",
+    )
+    parser.add_argument("--filter", type=Path, metavar="FILE", help="keep the seen-set there, and carry on with it")
+    add_seen_options(parser, "scalable")
+    parser.add_argument("--capacity", type=int, metavar="N", help="keys in the first slice (1048576)")
+    parser.add_argument(
+        "--raw",
+        action=argparse.BooleanOptionalAction,
+        help="any lines, compared byte by byte (default: URLs, compared by their canonical key; or as FILE has it)",
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags win over it")
+    parser.set_defaults(run=run)
+
+
+def add_seen_options(parser: argparse.ArgumentParser, usual: str) -> None:
+    parser.add_argument("--seen", choices=KINDS, help=f"kind of seen-set ({usual})")
+    parser.add_argument("--fpp", type=float, metavar="P", help="bound on its false-positive probability (0.001)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    settings, wanted = _settings(arguments)
+    rules: tuple[str, ...] = settings.canonical.rules
+    try:
+        if arguments.filter is None:
+            return _run(_new(settings.seen, wanted, _spec(arguments.raw, rules)), settings, None)
+        with FilterFile(arguments.filter) as file:
+            if file.path.exists():
+                stored = _carry_on(read_filter(file.path), file.path, wanted, arguments.raw, rules)
+            else:
+                stored = _new(settings.seen, wanted, _spec(arguments.raw, rules))
+            return _run(stored, settings, file)
+    except (FilterFileError, FilterError, ValueError) as problem:
+        raise UsageError(str(problem)) from problem
+
+
+def _settings(arguments: argparse.Namespace) -> tuple[Settings, list[Wanted]]:
+    """All settings, and those of the seen-set that the user gave. Raises UsageError."""
+    tables: dict[str, dict[str, Any]] = {} if arguments.config is None else read_toml(arguments.config)
+    seen = seen_settings(arguments, tables)
+    source = "command line" if arguments.config is None else f"{arguments.config} and command line"
+    try:
+        settings = settings_from(tables, source)
+        Canonicaliser(settings.canonical.rules)
+    except (SettingsError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    given = {name: f"seen.{name} in {arguments.config}" for name in tables.get("seen", {})}
+    given |= {name: f"--{flag}" for flag, name in FLAGS.items() if getattr(arguments, flag) is not None}
+    return replace(settings, seen=seen), [Wanted(label, name, getattr(seen, name)) for name, label in given.items()]
+
+
+def seen_settings(
+    arguments: argparse.Namespace, tables: dict[str, dict[str, Any]], usual: str | None = None
+) -> SeenSettings:
+    """The seen-set's settings, flags laid over tables; of the ``usual`` kind if none is named. Raises UsageError."""
+    values = dict(tables.get("seen", {}))
+    for flag, name in FLAGS.items():
+        if name != "kind" and getattr(arguments, flag) is not None:
+            values[name] = getattr(arguments, flag)
+    try:
+        settings = settings_from({"seen": values}, "command line").seen
+    except SettingsError as error:
+        raise UsageError(str(error)) from error
+    kind = arguments.seen or usual
+    return settings if kind is None else replace(settings, kind=kind)
+
+
+def _spec(raw: bool | None, rules: tuple[str, ...]) -> KeySpec:
+    return KeySpec(raw=True) if raw else KeySpec(rules=rules)
+
+
+def _new(settings: SeenSettings, wanted: list[Wanted], keys: KeySpec) -> StoredFilter:
+    seen = make_filter(settings)
+    check_agreement(None, seen, [want for want in wanted if _is_flag(want)])
+    return StoredFilter(seen, keys)
+
+
+def _carry_on(
+    stored: StoredFilter, path: Path, wanted: list[Wanted], raw: bool | None, rules: tuple[str, ...]
+) -> StoredFilter:
+    """What the file holds, if it is what was asked for. Raises FilterFileError."""
+    held = stored.seen.parameters()
+    # A configuration is written for any kind, a flag for this run.
+    check_agreement(path, stored.seen, [want for want in wanted if _is_flag(want) or want.name in held])
+    if stored.keys is None:
+        return StoredFilter(stored.seen, _spec(raw, rules))
+    asked = _spec(stored.keys.raw if raw is None else raw, rules or stored.keys.rules)
+    if asked != stored.keys:
+        raise FilterFileError(f"filter {path} is of {stored.keys}, not of {asked}: name another file")
+    return stored
+
+
+def _is_flag(want: Wanted) -> bool:
+    return want.label.startswith("--")
+
+
+def _run(stored: StoredFilter, settings: Settings, file: FilterFile | None) -> int:
+    keys = stored.keys or KeySpec()
+    keeper: Keeper | None = None
+    if file is not None:
+        interval = settings.durability.checkpoint_interval
+        keeper = Keeper(file, keys, STDOUT, interval=interval, clock=time.monotonic)
+    with Interruption() as interruption:
+        source = LineSource(STDIN, interruption.fd)
+        try:
+            tally = deduplicate(source, keys.reader(), stored.seen, STDOUT, keeper)
+        except FilterError as problem:
+            return fail(str(problem))
+    for line in summary(tally, stored.seen, keys):
+        print(line, file=sys.stderr)
+    return ended(tally)
+
+
+def ended(tally: Tally) -> int:
+    """The exit code, after a line about what went wrong."""
+    if tally.stopped is not None:
+        return fail(f"stopped after {tally.lines:,} lines: {tally.stopped}")
+    return Exit.INTERRUPTED if tally.interrupted else Exit.OK
+
+
+def fail(text: str) -> int:
+    print(f"crawler: error: {text}", file=sys.stderr)
+    return Exit.FAILED
+
+
+def summary(tally: Tally, seen: SeenSet, keys: KeySpec) -> Iterator[str]:
+    """What became of the lines, and how far the answers can be trusted."""
+    yield f"{tally.lines:,} {keys}: {tally.new:,} new, {tally.lines - tally.new:,} seen before"
+    yield from skipped_lines(tally)
+    yield from figures(seen)
+
+
+def skipped_lines(tally: Tally) -> Iterator[str]:
+    if tally.skipped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in tally.skipped.most_common())
+        yield f"{tally.skipped.total():,} lines skipped: {reasons}"
+
+
+def figures(seen: SeenSet) -> Iterator[str]:
+    """The seen-set in two lines or three."""
+    now = seen.statistics()
+    slices = len(now["slices"])
+    yield (
+        f"{now['kind']}: {now['count']:,} keys, {now['bytes']:,} bytes in {slices} slice{'s' if slices > 1 else ''}; "
+        f"false positives {now['fpp_estimated']:.2g} (target {now['fpp_target']:.2g}), "
+        f"about {now['expected_urls_skipped']:,.1f} new lines taken for seen ones"
+    )
+    warning = advise(now, seen.parameters(), memory=available_memory()).warning
+    if warning:
+        yield f"warning: {warning}"

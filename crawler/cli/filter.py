@@ -1,0 +1,240 @@
+"""``crawler filter``: seen-sets in files, made of lists, looked at, merged and exchanged."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from crawler.bench.table import text_table
+from crawler.cli.dedup import STDIN, STDOUT, add_seen_options, ended, fail, figures, seen_settings, skipped_lines
+from crawler.cli.errors import Exit, UsageError
+from crawler.cli.options import read_toml
+from crawler.dedup.build import BuildError, Recipe, build_from_file, build_from_source, merge_files
+from crawler.dedup.exchange import guava_from_seen, read_guava
+from crawler.dedup.interrupt import Interruption
+from crawler.dedup.keys import KeySpec
+from crawler.dedup.lines import LineSource, LineTooLongError, count_lines
+from crawler.dedup.make import LAYOUTS
+from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
+from crawler.dedup.stream import Tally, contained
+from crawler.filters import FilterError, SeenSet
+from crawler.settings import SettingsError, settings_from
+from crawler.urls import Canonicaliser
+
+_MOST_JOBS = 256
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "filter",
+        help="make, merge and look at seen-sets in files",
+        description="Seen-sets in files, as `crawler dedup --filter FILE` uses them.",
+    )
+    parser.set_defaults(run=lambda _: _list(parser))
+    actions = parser.add_subparsers(metavar="ACTION")
+
+    build = actions.add_parser("build", help="make one of the lines of a list, in several processes")
+    build.add_argument("file", type=Path, metavar="FILE", help="what to make; must not be there yet")
+    build.add_argument(
+        "--from", dest="list", required=True, metavar="LIST", help="URLs, one a line; - for standard input"
+    )
+    build.add_argument("--raw", action="store_true", help="any lines, by their bytes (default: URLs, by their key)")
+    add_seen_options(build, "bloom")
+    build.add_argument("--layout", choices=LAYOUTS, help="of a bloom filter (paired); guava can be exported")
+    build.add_argument(
+        "--keys", "--capacity", type=int, dest="capacity", metavar="N", help="keys it is made for (the lines of LIST)"
+    )
+    build.add_argument("--jobs", type=int, metavar="N", help="processes (one a core)")
+    build.add_argument("--config", type=Path, metavar="FILE", help="take canonical.rules from this TOML file")
+    build.set_defaults(run=_guarded(_build))
+
+    merge = actions.add_parser("merge", help="unite several, made alike, into a new one")
+    merge.add_argument("file", type=Path, metavar="OUT", help="must not be there yet")
+    merge.add_argument("parts", type=Path, nargs="+", metavar="IN")
+    merge.set_defaults(run=_guarded(_merge))
+
+    info = actions.add_parser("info", help="what one is and holds, its checksums verified")
+    info.add_argument("file", type=Path, metavar="FILE")
+    info.add_argument("--json", action="store_true", help="one JSON object")
+    info.set_defaults(run=_guarded(_info))
+
+    check = actions.add_parser("check", help="the lines of standard input that are in it, its checksums verified")
+    check.add_argument("file", type=Path, metavar="FILE")
+    check.set_defaults(run=_guarded(_check))
+
+    for name, run, source, target in (("export", _export, "FILE", "OUT"), ("import", _import, "IN", "FILE")):
+        action = actions.add_parser(name, help=f"{name} a filter of another library")
+        action.add_argument("source", type=Path, metavar=source)
+        action.add_argument("file", type=Path, metavar=target, help="must not be there yet")
+        action.add_argument("--format", choices=("guava",), required=True)
+        action.set_defaults(run=_guarded(run))
+    action.add_argument("--raw", action="store_true", help="its keys are lines (default: canonical keys of URLs)")
+
+
+def _list(parser: argparse.ArgumentParser) -> int:
+    parser.print_help()
+    return Exit.OK
+
+
+def _guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """What cannot be done with these files and parameters: one line."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        try:
+            return command(arguments)
+        except (FilterFileError, FilterError) as problem:
+            raise UsageError(str(problem)) from problem
+        except (BuildError, LineTooLongError) as problem:
+            return fail(str(problem))
+
+    return run
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    if arguments.jobs is not None and not 1 <= arguments.jobs <= _MOST_JOBS:
+        raise UsageError(f"--jobs must lie between 1 and {_MOST_JOBS}, not {arguments.jobs}")
+    if arguments.seen == "digest" and arguments.fpp is not None:
+        raise UsageError("--fpp means nothing for a seen-set of kind digest")
+    keys = KeySpec(raw=True) if arguments.raw else KeySpec(rules=_rules(arguments.config))
+    made = _from_pipe if _is_pipe(arguments.list) else _from_file
+    with _new_file(arguments.file) as file:
+        seen, tally = made(arguments, keys)
+        file.write(StoredFilter(seen, keys))
+    _tell(f"{arguments.file}: {tally.lines:,} {keys} read", *skipped_lines(tally), *figures(seen))
+    return Exit.OK
+
+
+def _is_pipe(name: str) -> bool:
+    """Whether the list comes only once: then it cannot be counted, or cut into parts. Raises UsageError."""
+    if name == "-":
+        return True
+    try:
+        mode = os.stat(name).st_mode
+        os.close(os.open(name, os.O_RDONLY | os.O_NONBLOCK))
+    except OSError as error:
+        raise UsageError(f"cannot read list {name}: {error.strerror}") from error
+    if stat.S_ISDIR(mode):
+        raise UsageError(f"list {name} is a directory")
+    return not stat.S_ISREG(mode)
+
+
+def _from_pipe(arguments: argparse.Namespace, keys: KeySpec) -> tuple[SeenSet, Tally]:
+    if arguments.jobs not in (None, 1):
+        raise UsageError(f"--jobs {arguments.jobs} needs a list in a file: a pipe is read by one process")
+    if arguments.capacity is None:
+        raise UsageError("a list that comes through a pipe cannot be counted: say --keys N")
+    recipe = Recipe(keys, seen_settings(arguments, {}, "bloom"), arguments.layout)
+    with open(STDIN if arguments.list == "-" else arguments.list, "rb", closefd=arguments.list != "-") as inp:
+        return build_from_source(LineSource(inp.fileno()), recipe)
+
+
+def _from_file(arguments: argparse.Namespace, keys: KeySpec) -> tuple[SeenSet, Tally]:
+    path = Path(arguments.list)
+    if arguments.capacity is None:
+        with open(path, "rb") as inp:
+            arguments.capacity = max(1, count_lines(inp.fileno()))
+    recipe = Recipe(keys, seen_settings(arguments, {}, "bloom"), arguments.layout)
+    return build_from_file(path, recipe, arguments.jobs)
+
+
+def _rules(config: Path | None) -> tuple[str, ...]:
+    """Raises UsageError."""
+    try:
+        rules = settings_from({} if config is None else read_toml(config), str(config)).canonical.rules
+        Canonicaliser(rules)
+    except (SettingsError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    return rules
+
+
+def _merge(arguments: argparse.Namespace) -> int:
+    with _new_file(arguments.file) as file:
+        whole = merge_files(arguments.parts)
+        file.write(whole)
+    _tell(f"{arguments.file}: {len(arguments.parts)} filters merged", *figures(whole.seen))
+    return Exit.OK
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    stored = read_filter(arguments.file)
+    parameters, now = stored.seen.parameters(), stored.seen.statistics()
+    if arguments.json:
+        keys = None if stored.keys is None else stored.keys.as_json()
+        print(json.dumps({"keys": keys, "parameters": parameters, **now}, indent=2))
+        return Exit.OK
+    print(f"keys: {'not told' if stored.keys is None else stored.keys}")
+    print(", ".join(f"{name} {value}" for name, value in parameters.items()))
+    for line in figures(stored.seen):
+        print(line)
+    heads = ("slice", "capacity", "keys", "bytes", "hashes", "fill", "fpp", "fpp full")
+    rows = [
+        (
+            str(number),
+            f"{part['capacity']:,}",
+            f"{part['count']:,}",
+            f"{part['bits'] // 8:,}",
+            str(part["hashes"]),
+            f"{part['fill']:.3f}",
+            f"{part['fpp_estimated']:.2g}",
+            f"{part['fpp_design']:.2g}",
+        )
+        for number, part in enumerate(now["slices"])
+    ]
+    print("\n".join(text_table(heads, rows)))
+    return Exit.OK
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    stored = read_filter(arguments.file)
+    keys = stored.keys or KeySpec()
+    with Interruption() as interruption:
+        tally = contained(LineSource(STDIN, interruption.fd), keys.reader(), stored.seen, STDOUT)
+    held = tally.lines - tally.new
+    _tell(
+        f"{arguments.file}: checksums fit",
+        f"{tally.lines:,} {keys}: {held:,} contained, {tally.new:,} not",
+        *skipped_lines(tally),
+    )
+    return ended(tally)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    stored = read_filter(arguments.source)
+    try:
+        made = guava_from_seen(stored.seen)
+    except FilterError as problem:
+        raise FilterFileError(f"filter {arguments.source}: {problem}") from problem
+    with _new_file(arguments.file) as file:
+        file.replace(lambda out: made.write_to(cast("BinaryIO", out)))
+    _tell(f"{arguments.file}: a filter of Guava's, whose keys are {stored.keys or 'not told'}")
+    return Exit.OK
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    seen = read_guava(arguments.source)
+    keys = KeySpec(raw=bool(arguments.raw))
+    with _new_file(arguments.file) as file:
+        file.write(StoredFilter(seen, keys))
+    _tell(f"{arguments.file}: {keys}", *figures(seen))
+    return Exit.OK
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[FilterFile]:
+    """Raises FilterFileError when there is one already: what is in it cannot be had again."""
+    with FilterFile(path) as file:
+        if file.path.exists():
+            raise FilterFileError(f"{path} is there already: name another file, or remove it")
+        yield file
+
+
+def _tell(*lines: str) -> None:
+    for line in lines:
+        print(line, file=sys.stderr)

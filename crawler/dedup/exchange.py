@@ -1,0 +1,64 @@
+"""Filters of others: those of Guava (``crawler.filters.guava``).
+
+A seen-set of kind ``bloom`` and layout ``guava`` has the very bits of a filter of Guava's, so it goes either way
+without loss. Such a file does not tell how many keys are in or how many it was made for: the first is estimated from
+its bits, the second taken to be what half of the bits stand for, where the fpp is 2**-k.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crawler.dedup.memory import check_memory
+from crawler.dedup.store import FilterFileError
+from crawler.filters import BloomFilter, FilterError, FormatError, SeenSet, load_seen
+from crawler.filters.classic import classic_fpp
+from crawler.filters.guava import GuavaBloomFilter
+from crawler.filters.mitz import MitzSlice
+from crawler.filters.sample import WatchedKeys
+
+
+def read_guava(path: Path) -> SeenSet:
+    """The filter that Guava wrote to ``path``. Raises FilterFileError."""
+    try:
+        with open(path, "rb") as inp:
+            size = os.fstat(inp.fileno()).st_size
+            check_memory(size, "the filter in it")
+            found = GuavaBloomFilter.read_from(inp, limit=size)
+            if inp.read(1):
+                raise FormatError("there is more behind its last word")
+            return seen_from_guava(found)
+    except OSError as error:
+        raise FilterFileError(f"cannot read filter {path}: {error.strerror}") from error
+    except (FormatError, FilterError) as problem:
+        raise FilterFileError(f"filter {path}: {problem}") from problem
+
+
+def seen_from_guava(found: GuavaBloomFilter) -> SeenSet:
+    """A seen-set around its words. Raises FilterError."""
+    bits, hashes = found.bits, found.hashes
+    capacity = max(1, int(bits * math.log(2) / hashes))
+    fpp = classic_fpp(capacity, bits, hashes)
+    state: Any = copy.deepcopy(
+        BloomFilter(capacity, fpp, layout=MitzSlice.layout, bits=bits, hashes=hashes).snapshot().state
+    )
+    part = state["slices"][0]
+    part["count"] = part["admitted"] = round(min(found.count_estimated(), bits))
+    # Which keys are in is not known, so none can be watched: each would look like a false positive.
+    return load_seen(state, {part["segment"]: found.words.data, "watched": WatchedKeys(0).dump()})
+
+
+def guava_from_seen(seen: SeenSet) -> GuavaBloomFilter:
+    """The inverse; the words are those of ``seen``. Raises FilterError for a seen-set with other bits than Guava's."""
+    parameters: Any = seen.parameters()
+    if parameters.get("layout") != MitzSlice.layout:
+        made = f"kind {seen.kind}" + (f" and layout {parameters['layout']}" if "layout" in parameters else "")
+        raise FilterError(f"it is of {made}, whose bits lie elsewhere: build it with --layout guava")
+    words = np.frombuffer(seen.snapshot().segments[0].buffer, "<u8")
+    return GuavaBloomFilter(words, parameters["hashes"])

@@ -1,0 +1,113 @@
+"""From a line to the key that decides whether it was seen.
+
+    raw     the key is the line's bytes, whatever they are
+    URLs    the key is that of the URL in the line (``crawler.urls``), so that spellings of one URL are one; lines that
+            are not UTF-8 or no http(s) URL are counted by reason, and skipped
+
+A line ends with a line feed, which is no part of it; the last one may lack it. All work is done on blocks of lines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from crawler.filters import JSON, FilterError, digest_keys, digest_lines
+from crawler.urls import Canonicaliser, Rejected
+
+NOT_UTF8 = Rejected("not UTF-8")
+EMPTY = Rejected("empty line")
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpec:
+    """How the keys of a filter were made of lines; stored with it, since other keys would find nothing in it."""
+
+    raw: bool = False
+    rules: tuple[str, ...] = ()  # of canonicalisation
+
+    def __str__(self) -> str:
+        if self.raw:
+            return "raw lines"
+        return f"URLs by the rules {', '.join(self.rules)}" if self.rules else "URLs"
+
+    def as_json(self) -> dict[str, JSON]:
+        return {"from": "lines" if self.raw else "urls", "rules": list(self.rules)}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> KeySpec:
+        """The inverse. Raises FilterError for keys that this program does not know how to make."""
+        made, rules = stored.get("from"), stored.get("rules")
+        if made not in ("lines", "urls") or not isinstance(rules, list):
+            raise FilterError(f"its keys are made in a way that this program does not know: {dict(stored)}")
+        return cls(made == "lines", tuple(rules))
+
+    def reader(self) -> LineKeys:
+        """Raises ValueError for an unknown rule."""
+        return RawLines() if self.raw else UrlLines(Canonicaliser(self.rules))
+
+
+class LineKeys(Protocol):
+    """Makes keys of lines; ``skipped`` counts the lines without one, by reason."""
+
+    skipped: Counter[str]
+
+    def read(self, block: bytes) -> tuple[list[bytes], bytes]:
+        """(The lines of a block that have a key, the digests of those keys, 16 bytes each)."""
+        ...
+
+
+def split_lines(block: bytes) -> list[bytes]:
+    lines = block.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+class RawLines:
+    """Every line is its own key."""
+
+    def __init__(self) -> None:
+        self.skipped: Counter[str] = Counter()
+
+    def read(self, block: bytes) -> tuple[list[bytes], bytes]:
+        lines = split_lines(block)
+        return lines, digest_lines(lines)
+
+
+class UrlLines:
+    """The key of a line is that of its URL."""
+
+    def __init__(self, canonicaliser: Canonicaliser) -> None:
+        self.skipped: Counter[str] = Counter()
+        self._canonicaliser = canonicaliser
+
+    def read(self, block: bytes) -> tuple[list[bytes], bytes]:
+        lines = split_lines(block)
+        try:
+            texts = block.decode().split("\n")[: len(lines)]
+        except UnicodeDecodeError:
+            lines, texts = self._decodable(lines)
+        if b"\r" in block:
+            texts = [text.removesuffix("\r") for text in texts]
+        keys = self._canonicaliser.keys(texts)
+        known = [key for key in keys if isinstance(key, str)]
+        if len(known) < len(keys):
+            for text, key in zip(texts, keys, strict=True):
+                if isinstance(key, Rejected):
+                    self.skipped[(key if text.strip() else EMPTY).reason] += 1
+            lines = [line for line, key in zip(lines, keys, strict=True) if isinstance(key, str)]
+        return lines, digest_keys(known)
+
+    def _decodable(self, lines: list[bytes]) -> tuple[list[bytes], list[str]]:
+        kept, texts = [], []
+        for line in lines:
+            try:
+                texts.append(line.decode())
+            except UnicodeDecodeError:
+                self.skipped[NOT_UTF8.reason] += 1
+            else:
+                kept.append(line)
+        return kept, texts

@@ -1,0 +1,161 @@
+"""Blocks of whole lines: of a pipe as they come, or of a part of a file.
+
+Large blocks, because hashing and asking cost least in batches of thousands; but never a wait for more while there is
+something: a block ends where the input would make us wait.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Iterator
+from enum import Enum
+
+BLOCK = 2**20  # bytes read at once
+LONGEST = 2**28  # bytes of a line; one without end must not take all memory
+
+
+class LineTooLongError(ValueError):
+    """A line that is longer than a line may be; one line for the user."""
+
+
+class Pause(Enum):
+    """Why there is no block."""
+
+    END = "the input ended"
+    IDLE = "nothing came for so long"
+    INTERRUPTED = "a signal asks to stop"
+
+
+class Splitter:
+    """Cuts pieces of text at their last line feed."""
+
+    def __init__(self, longest: int = LONGEST) -> None:
+        self._longest = longest
+        self._pieces: list[bytes] = []
+        self._held = 0
+
+    def feed(self, piece: bytes) -> bytes:
+        """The whole lines that end in this piece. Raises LineTooLongError."""
+        cut = piece.rfind(b"\n") + 1
+        if not cut:
+            self._hold(piece)
+            return b""
+        whole = b"".join((*self._pieces, piece[:cut])) if self._pieces else piece[:cut]
+        self._pieces, self._held = [], 0
+        self._hold(piece[cut:])
+        return whole
+
+    def rest(self) -> bytes:
+        """The last line, if it has no line feed."""
+        whole = b"".join(self._pieces)
+        self._pieces, self._held = [], 0
+        return whole
+
+    def _hold(self, piece: bytes) -> None:
+        if piece:
+            self._pieces.append(piece)
+            self._held += len(piece)
+        if self._held > self._longest:
+            raise LineTooLongError(f"a line is longer than {self._longest:,} bytes")
+
+
+class LineSource:
+    """The lines of an open file, pipe or terminal."""
+
+    def __init__(self, fd: int, wake: int | None = None, longest: int = LONGEST) -> None:
+        """``wake`` is a descriptor that can be read when a signal came."""
+        self._fd = fd
+        self._wake = wake
+        self._splitter = Splitter(longest)
+        self._ended = False
+        self._ready = select.poll()
+        self._ready.register(fd, select.POLLIN)
+        self._either = select.poll()
+        self._either.register(fd, select.POLLIN)
+        if wake is not None:
+            self._either.register(wake, select.POLLIN)
+
+    def next(self, timeout: float | None = None) -> bytes | Pause:
+        """The next whole lines, all that are there up to about a mebibyte; waits ``timeout`` seconds for them.
+
+        Raises LineTooLongError, OSError.
+        """
+        while not self._ended:
+            ready = [fd for fd, _ in self._either.poll(None if timeout is None else max(0.0, timeout) * 1000)]
+            if self._wake in ready:
+                return Pause.INTERRUPTED
+            if not ready:
+                return Pause.IDLE
+            if whole := self._splitter.feed(self._gather()):
+                return whole
+        return self._splitter.rest() or Pause.END
+
+    def _gather(self) -> bytes:
+        pieces: list[bytes] = []
+        left = BLOCK
+        while left > 0:
+            try:
+                piece = os.read(self._fd, left)
+            except BlockingIOError:
+                break
+            if not piece:
+                self._ended = True
+                break
+            pieces.append(piece)
+            left -= len(piece)
+            if left > 0 and not self._ready.poll(0):
+                break
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def part_of_file(fd: int, start: int, end: int) -> Iterator[bytes]:
+    """Blocks of whole lines: those lines of a file whose first byte lies from ``start`` up to before ``end``.
+
+    So parts that join cover every line once. Raises LineTooLongError, OSError.
+    """
+    at, stop = _line_start(fd, start), _line_start(fd, end)
+    splitter = Splitter()
+    while at < stop:
+        piece = os.pread(fd, min(BLOCK, stop - at), at)
+        if not piece:
+            break
+        at += len(piece)
+        if whole := splitter.feed(piece):
+            yield whole
+    if rest := splitter.rest():
+        yield rest
+
+
+def _line_start(fd: int, offset: int) -> int:
+    """Where the first line starts that starts at ``offset`` or behind it; the end of the file if none does."""
+    if offset <= 0:
+        return 0
+    at = offset - 1
+    while piece := os.pread(fd, 2**16, at):
+        cut = piece.find(b"\n")
+        if cut >= 0:
+            return at + cut + 1
+        at += len(piece)
+    return at
+
+
+def count_lines(fd: int) -> int:
+    """The lines of a file, a last one without line feed included. Raises OSError."""
+    lines = at = 0
+    last = b"\n"
+    while piece := os.pread(fd, 8 * BLOCK, at):
+        lines += piece.count(b"\n")
+        at += len(piece)
+        last = piece[-1:]
+    return lines + (last != b"\n")
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of it, also where ``fd`` does not block. Raises OSError."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:
+            select.select([], [fd], [])

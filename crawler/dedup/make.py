@@ -1,0 +1,77 @@
+"""A seen-set for a tool, and whether what was asked for is what a file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crawler.dedup.memory import Room
+from crawler.dedup.store import FilterFileError
+from crawler.filters import JSON, KINDS, BloomFilter, FilterError, SeenSet, make_seen
+from crawler.filters.guava import guava_size
+from crawler.filters.layouts import BLOOM_LAYOUTS
+from crawler.settings import SeenSettings
+
+GUAVA = "guava"
+LAYOUTS = (*BLOOM_LAYOUTS, GUAVA)
+_USUAL = "paired"
+_FIXED = ("bloom", "bitmap")
+UNITED = _FIXED  # filters of these kinds can be merged
+
+
+class Wanted(NamedTuple):
+    """A parameter that the user gave: how he named it, its name in ``parameters()``, its value."""
+
+    label: str
+    name: str
+    value: JSON
+
+
+def make_filter(settings: SeenSettings, layout: str | None = None, copies: int = 1) -> SeenSet:
+    """An empty seen-set. Raises FilterError: none like it, or no memory for it, ``copies`` times."""
+    if settings.kind not in KINDS:
+        raise FilterError(f"there is no seen-set of kind {settings.kind} for lines; there are {', '.join(KINDS)}")
+    if layout is not None and settings.kind != "bloom":
+        raise FilterError(f"a layout can be chosen for kind bloom, not for {settings.kind}")
+    Room(_planned(settings, layout or _USUAL)).need(1, copies)
+    if layout is None:
+        return make_seen(settings)
+    return BloomFilter(settings.capacity, settings.fpp, layout=layout, **_geometry(settings, layout))
+
+
+def _planned(settings: SeenSettings, layout: str) -> dict[str, Any]:
+    """What ``parameters()`` will be, as far as sizes depend on it."""
+    made: dict[str, Any] = {"kind": settings.kind, "capacity": settings.capacity, "fpp": settings.fpp}
+    made |= {"layout": layout, "counter_bits": 4, "digest_bits": 128, **_geometry(settings, layout)}
+    if settings.kind not in _FIXED:
+        made["growth"] = settings.growth
+    if settings.kind in ("scalable", "counting"):
+        made["tightening"] = settings.tightening
+    return made
+
+
+def _geometry(settings: SeenSettings, layout: str) -> dict[str, int]:
+    if layout != GUAVA:
+        return {}
+    words, hashes = guava_size(settings.capacity, settings.fpp)
+    return {"bits": words * 64, "hashes": hashes}
+
+
+def room_of(seen: SeenSet) -> Room:
+    """The slices that ``seen`` may still open."""
+    return Room(seen.parameters(), len(seen.statistics()["slices"]))
+
+
+def check_agreement(path: Path | None, seen: SeenSet, wanted: Sequence[Wanted]) -> None:
+    """Raises FilterFileError when what the user gave is not what ``seen``, stored at ``path``, was made with."""
+    parameters = seen.parameters()
+    for label, name, value in wanted:
+        if name not in parameters:
+            raise FilterFileError(f"{label} means nothing for a seen-set of kind {seen.kind}")
+        if parameters[name] != value:
+            where = "the filter" if path is None else f"filter {path}"
+            raise FilterFileError(
+                f"{label} {value} does not fit {where}, which has {name} {parameters[name]}: leave it out, or name "
+                "another file"
+            )

@@ -1,0 +1,156 @@
+"""A seen-set in a file, replaced whole or not at all, and held by one process at a time.
+
+FILE        a stored seen-set (docs/format-slice.md); the header of its first segment also tells, under ``keys``, how
+            keys were made of lines
+FILE.part   the next one while it is written
+FILE.lock   held (flock) by the process that is going to replace FILE; its pid stands inside
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Protocol
+
+from crawler.dedup.keys import KeySpec
+from crawler.dedup.memory import check_memory
+from crawler.disk import Appender, Disk, RealDisk
+from crawler.filters import FilterError, FormatError, SeenSet, load_seen, read_segment, write_segment
+from crawler.filters.format import Output
+
+_HOLDS = "seen-set"
+
+
+class FilterFileError(Exception):
+    """A file that is not the filter asked for; one line for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFilter:
+    """What a file holds; ``keys`` is None where it does not tell."""
+
+    seen: SeenSet
+    keys: KeySpec | None
+
+
+def read_filter(path: Path) -> StoredFilter:
+    """Raises FilterFileError, also for a file that is not there and for one that does not fit into memory."""
+    try:
+        with open(path, "rb") as inp:
+            found = os.fstat(inp.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise FilterFileError(f"{path} is no file that could hold a filter")
+            check_memory(found.st_size, "the filter in it")
+            stored = read_stored(inp, found.st_size)
+            if inp.read(1):
+                raise FormatError("there is more behind its last segment")
+            return stored
+    except OSError as error:
+        raise FilterFileError(f"cannot read filter {path}: {error.strerror}") from error
+    except (FormatError, FilterError) as problem:
+        raise FilterFileError(f"filter {path}: {problem}") from problem
+
+
+def read_stored(inp: BinaryIO, limit: int) -> StoredFilter:
+    """The inverse of ``write_stored``; ``limit`` bounds the bytes of a segment. ``inp`` is left behind it.
+
+    Raises FormatError, FilterError.
+    """
+    head, _ = read_segment(inp, limit=0)
+    state, names, keys = head.get("state"), head.get("segments"), head.get("keys")
+    if head.get("holds") != _HOLDS or not isinstance(state, Mapping) or not isinstance(names, list):
+        raise FormatError("it begins with a segment that is no seen-set's state")
+    parts = {name: read_segment(inp, limit=limit)[1] for name in names}
+    spec = KeySpec.from_json(keys) if isinstance(keys, Mapping) else None
+    return StoredFilter(load_seen(state, parts), spec)
+
+
+def write_stored(out: Output, stored: StoredFilter) -> None:
+    """As ``crawler.filters.write_seen`` does, which reads it too, with the keys told in the first header."""
+    shot = stored.seen.snapshot()
+    header: dict[str, Any] = {"holds": _HOLDS, "state": shot.state, "segments": [part.name for part in shot.segments]}
+    if stored.keys is not None:
+        header["keys"] = stored.keys.as_json()
+    write_segment(out, header, memoryview(b""))
+    for part in shot.segments:
+        write_segment(out, part.header, part.buffer)
+
+
+class Writer(Protocol):
+    """Writes all bytes of a file."""
+
+    def __call__(self, out: Output, /) -> object: ...
+
+
+def replace_with(disk: Disk, path: Path, write: Writer) -> None:
+    """``replace_file`` for what is too large to lie in memory a second time. Raises OSError."""
+    part = path.with_name(path.name + ".part")
+    file = disk.open(part, create=True)
+    try:
+        file.truncate(0)
+        write(Appender(file))
+        file.sync()
+    except OSError as error:
+        disk.unlink(part)
+        raise OSError(error.errno, error.strerror, str(part)) from error
+    finally:
+        file.close()
+    disk.replace(part, path)
+    disk.sync_directory(path.parent)
+
+
+class FilterFile:
+    """A filter's file, held for as long as it is entered; ``path`` is where links lead to."""
+
+    def __init__(self, path: Path, disk: Disk | None = None) -> None:
+        self.path = Path(os.path.realpath(path))
+        self._disk = disk or RealDisk()
+        self._lock = self.path.with_name(self.path.name + ".lock")
+        self._fd: int | None = None
+
+    def __enter__(self) -> FilterFile:
+        """Raises FilterFileError when another process holds it, or nothing can be written there."""
+        if self.path.exists() and not self.path.is_file():
+            raise FilterFileError(f"{self.path} is no file that could hold a filter")
+        while self._fd is None:
+            self._fd = self._take()
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode("ascii"), 0)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._fd is not None:
+            # While it is held: whoever opened it meanwhile finds that its name is gone, and starts again.
+            os.unlink(self._lock)
+            os.close(self._fd)
+            self._fd = None
+
+    def _take(self) -> int | None:
+        """The lock's descriptor; None when its holder took it away between opening and locking."""
+        try:
+            fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise FilterFileError(f"cannot write filter {self.path}: {error.strerror}") from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+            os.close(fd)
+            raise FilterFileError(f"filter {self.path} is in use by process {holder or 'unknown'}") from None
+        if self._lock.exists() and os.path.samestat(os.fstat(fd), os.stat(self._lock)):
+            return fd
+        os.close(fd)
+        return None
+
+    def write(self, stored: StoredFilter) -> None:
+        """Replace the file; after a crash it is the old one or the new one, whole. Raises OSError."""
+        self.replace(lambda out: write_stored(out, stored))
+
+    def replace(self, write: Writer) -> None:
+        """The same for any bytes."""
+        replace_with(self._disk, self.path, write)

@@ -1,0 +1,141 @@
+"""Lines in, new lines out, in order.
+
+One block at a time: hash its lines, ask and add them, write the new ones, and only then read on. So a line comes out as
+soon as the input makes us wait, and between two blocks the seen-set is exactly what was written. It is stored only
+there: at the end, when a signal asks to stop, and every so often.
+
+    after                           what the file holds
+    the end, SIGINT, SIGTERM        all that was written: the next run prints none of it again
+    SIGKILL, a write that fails     what was written when it was last stored: what was written since is printed again
+
+So every line comes out at least once, whatever happens. Where the output is a file it is made durable before the
+seen-set is, or a power loss could keep the one without the other.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+from crawler.dedup.keys import KeySpec, LineKeys
+from crawler.dedup.lines import LineSource, LineTooLongError, Pause, write_all
+from crawler.dedup.make import room_of
+from crawler.dedup.store import FilterFile, StoredFilter
+from crawler.filters import FilterError, SeenSet
+
+_SHARE = 10  # of the time at most one part in so many goes into storing
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the lines."""
+
+    lines: int = 0  # with a key
+    new: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)  # without, by reason
+    interrupted: bool = False
+    stopped: str | None = None  # why the rest of the input was not read
+
+
+class Keeper:
+    """Stores the seen-set of a stream in a file, when it is due."""
+
+    def __init__(
+        self, file: FilterFile, keys: KeySpec, out: int, *, interval: float, clock: Callable[[], float]
+    ) -> None:
+        """``out`` is the descriptor that new lines go to, ``interval`` in seconds of ``clock``."""
+        self._file = file
+        self._keys = keys
+        self._out = out
+        self._interval = interval
+        self._clock = clock
+        self._changed = not file.path.exists()
+        self._due = clock() + interval
+
+    def seconds_left(self) -> float | None:
+        """Until it is due; None when there is nothing to store."""
+        return self._due - self._clock() if self._changed else None
+
+    def written(self, seen: SeenSet, new: int) -> None:
+        """So many new lines were added and written."""
+        self._changed |= new > 0
+        if self._changed and self._clock() >= self._due:
+            self.store(seen)
+
+    def store(self, seen: SeenSet) -> None:
+        """Make the file what ``seen`` is. Raises OSError."""
+        if not self._changed:
+            return
+        began = self._clock()
+        if stat.S_ISREG(os.fstat(self._out).st_mode):
+            os.fsync(self._out)
+        self._file.write(StoredFilter(seen, self._keys))
+        ended = self._clock()
+        self._changed = False
+        self._due = ended + max(self._interval, (ended - began) * _SHARE)
+
+
+def deduplicate(source: LineSource, keys: LineKeys, seen: SeenSet, out: int, keeper: Keeper | None = None) -> Tally:
+    """Write the lines of ``source`` whose keys are new to ``out``, to its end or until a signal comes.
+
+    Raises OSError, with nothing stored since the last time.
+    """
+    tally = Tally(skipped=keys.skipped)
+    room = room_of(seen)
+    while True:
+        try:
+            got = source.next(keeper.seconds_left() if keeper else None)
+            if got is Pause.IDLE and keeper:
+                keeper.store(seen)
+                continue
+            if isinstance(got, Pause):
+                tally.interrupted = got is Pause.INTERRUPTED
+                break
+            lines, digests = keys.read(got)
+            room.need(len(seen) + len(lines))
+        except (LineTooLongError, FilterError) as problem:
+            tally.stopped = str(problem)
+            break
+        new = seen.add_digests(digests)
+        tally.lines += len(lines)
+        tally.new += len(new)
+        if new:
+            chosen = lines if len(new) == len(lines) else _at(new, lines)
+            write_all(out, b"\n".join((*chosen, b"")))
+        if keeper:
+            keeper.written(seen, len(new))
+    if keeper:
+        keeper.store(seen)
+    return tally
+
+
+def contained(source: LineSource, keys: LineKeys, seen: SeenSet, out: int) -> Tally:
+    """Write the lines of ``source`` whose keys are in ``seen``; ``new`` counts the others. Raises OSError."""
+    tally = Tally(skipped=keys.skipped)
+    while True:
+        try:
+            got = source.next()
+        except LineTooLongError as problem:
+            tally.stopped = str(problem)
+            break
+        if isinstance(got, Pause):
+            tally.interrupted = got is Pause.INTERRUPTED
+            break
+        lines, digests = keys.read(got)
+        held = [line for line, found in zip(lines, seen.contains_digests(digests), strict=True) if found]
+        tally.lines += len(lines)
+        tally.new += len(lines) - len(held)
+        if held:
+            write_all(out, b"\n".join((*held, b"")))
+    return tally
+
+
+def _at(positions: list[int], lines: list[bytes]) -> tuple[bytes, ...]:
+    if len(positions) == 1:
+        return (lines[positions[0]],)
+    chosen: tuple[bytes, ...] = itemgetter(*positions)(lines)
+    return chosen

@@ -404,6 +404,17 @@ def test_united_samples_stay_within_their_limit() -> None:
     assert measured["value"] == 0
 
 
+def test_where_nothing_was_watched_nothing_is_measured() -> None:
+    blind, seeing = WatchedKeys(0), WatchedKeys()
+    halves = digest_words(digest_keys([f"a{number}" for number in range(200_000)]))
+    blind.watch(halves)
+    assert blind.measured() is None
+    assert WatchedKeys.load(blind.dump()).measured() is None
+    seeing.watch(halves)
+    seeing.unite(blind)
+    assert seeing.measured() is None
+
+
 def test_uniting_filters_of_different_make_names_what_differs() -> None:
     with pytest.raises(FilterError, match=r"differ in fpp \(0\.01 and 0\.001\), blocks_per_region"):
         BloomFilter(1000, 0.01).unite(BloomFilter(1000, 0.001))

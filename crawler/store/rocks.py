@@ -68,7 +68,8 @@ def _first_line(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _as_store_error(what: str) -> Iterator[None]:
+def as_store_error(what: str) -> Iterator[None]:
+    """What RocksDB raises inside is raised as a StoreError that begins with ``what``."""
     # rocksdict raises the bare Exception for whatever RocksDB answers; subclasses of it are somebody else's.
     try:
         yield
@@ -81,16 +82,19 @@ def _as_store_error(what: str) -> Iterator[None]:
 class RocksStore:
     """A RocksDB directory, opened for writing by one process, or for looking by any number."""
 
-    def __init__(self, path: Path, *, secondary: Path | None = None, counting: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, secondary: Path | None = None, counting: bool = False, partial: bool = False
+    ) -> None:
         """Open or create. ``secondary``: look at a store that another process may have open, without writing to it;
-        the directory is for RocksDB's own log. ``counting``: keep RocksDB's counters, see ``tickers``. Raises
-        StoreError."""
+        the directory is for RocksDB's own log. ``counting``: keep RocksDB's counters, see ``tickers``. ``partial``:
+        open also a store that has lost some of its families. Raises StoreError."""
         self._path = path
+        self._partial = partial
         self._counting = counting
         self._access = AccessType.read_write() if secondary is None else AccessType.secondary(str(secondary))
         self._open()
         if secondary is not None:
-            with _as_store_error(f"cannot open the store {path}"):
+            with as_store_error(f"cannot open the store {path}"):
                 self._db.try_catch_up_with_primary()
 
     def _open(self) -> None:
@@ -98,21 +102,37 @@ class RocksStore:
         families = {family.value: _family_options(family, cache) for family in Family}
         self._tables: dict[Family, Rdict] = {}
         self._handles: dict[Family, ColumnFamily] = {}
-        self._options = _options()
+        self._options = database_options()
         if self._counting:
             self._options.enable_statistics()
-        for log in sorted(self._path.glob("*.log")):
+        for log in sorted((*self._path.glob("*.log"), *self._path.glob("MANIFEST-*"))):  # both are RocksDB's logs
             with contextlib.suppress(FileNotFoundError):  # who writes the store has flushed and removed it
                 offset = recycled_record(log)
                 if offset is not None:
                     raise StoreError(
                         f"cannot open the store {self._path}: {log.name} is damaged at offset {offset}, and RocksDB "
-                        "would never end reading it: cut the file there to carry on with what was written before"
+                        "would never end reading it: `crawler repair` carries on with what was written before"
                     )
-        with _as_store_error(f"cannot open the store {self._path}"):
+        self._check_whole()
+        with as_store_error(f"cannot open the store {self._path}"):
             self._db = Rdict(str(self._path), self._options, column_families=families, access_type=self._access)
             self._tables.update((family, self._db.get_column_family(family.value)) for family in Family)
             self._handles.update((family, self._db.get_column_family_handle(family.value)) for family in Family)
+
+    def _check_whole(self) -> None:
+        """Opening makes what is not there: a database where CURRENT is gone, a family that a MANIFEST without its end
+        does not name. What the log and the tables hold for them would be dropped, so it is refused before that."""
+        data = [path for end in ("*.log", "*.sst") for path in self._path.glob(end)]
+        if self._partial or not any(path.exists() and path.stat().st_size for path in data):
+            return
+        what = f"cannot open the store {self._path}: damaged"
+        if not (self._path / "CURRENT").exists():
+            raise StoreError(f"{what}: it has data and no file CURRENT")
+        with as_store_error(what):
+            known = Rdict.list_cf(str(self._path), database_options())
+        lost = sorted({family.value for family in Family}.difference(known))
+        if lost:
+            raise StoreError(f"{what}: its MANIFEST does not name the family {lost[0]!r}")
 
     def batch(self) -> Batch:
         return Batch()
@@ -127,22 +147,22 @@ class RocksStore:
                 delete(key, handles[family])
             else:
                 native.delete_range(key, end, handles[family])
-        with _as_store_error("cannot write to the store"):
+        with as_store_error("cannot write to the store"):
             self._db.write(native)
 
     def get(self, family: Family, key: bytes) -> bytes | None:
-        with _as_store_error("cannot read the store"):
+        with as_store_error("cannot read the store"):
             value: bytes | None = self._tables[family].get(key)
         return value
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        with _as_store_error("cannot read the store"):
+        with as_store_error("cannot read the store"):
             found: Any = self._tables[family].get(list(keys))
         values: list[bytes | None] = found
         return values
 
     def holds_prefix(self, family: Family, prefix: bytes) -> bool:
-        with _as_store_error("cannot read the store"):
+        with as_store_error("cannot read the store"):
             options = ReadOptions()
             end = _after(prefix)
             if end is not None:
@@ -157,7 +177,7 @@ class RocksStore:
         self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None
     ) -> list[tuple[bytes, bytes]]:
         rows: list[tuple[bytes, bytes]] = []
-        with _as_store_error("cannot read the store"):
+        with as_store_error("cannot read the store"):
             options = ReadOptions()
             # Otherwise a family with filters for prefixes is only sure to be ordered within the prefix of `start`.
             options.set_total_order_seek(True)
@@ -172,7 +192,7 @@ class RocksStore:
         return rows
 
     def sync(self) -> None:
-        with _as_store_error("cannot sync the store"):
+        with as_store_error("cannot sync the store"):
             self._db.flush_wal(True)
 
     def tickers(self) -> dict[str, int]:
@@ -195,7 +215,7 @@ class RocksStore:
         self._handles.clear()
         self._tables.clear()
         # Closed already: opening it anew did not succeed.
-        with contextlib.suppress(DbClosedError), _as_store_error("cannot close the store"):
+        with contextlib.suppress(DbClosedError), as_store_error("cannot close the store"):
             self._db.close()
 
 
@@ -205,7 +225,8 @@ def _after(prefix: bytes) -> bytes | None:
     return head[:-1] + bytes((head[-1] + 1,)) if head else None
 
 
-def _options() -> Options:
+def database_options() -> Options:
+    """RocksDB's options of the database as a whole."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)

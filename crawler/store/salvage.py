@@ -1,0 +1,202 @@
+"""What can still be read of a store that RocksDB does not open, or cannot read to the end.
+
+The damaged directory is never written. A copy of it is made to open, by the first of these that helps:
+
+1. its logs cut where RocksDB would not get past them,
+2. ``CURRENT`` pointed at the newest MANIFEST,
+3. where there are table files: RocksDB's own repair, which makes a MANIFEST from what they say of themselves,
+4. where everything is still in the log: the log put beside an empty store whose families have the same numbers.
+
+Then every row that can be read is put into a new store. Around a damaged block reading starts again at the next key
+that answers, found by steps that double and a bisection, so one bad block costs the rows in it and not those behind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rocksdict import Options, Rdict
+
+from crawler.frontier.storage import Family, Store
+from crawler.store.rocks import RocksStore, StoreError, as_store_error, database_options
+from crawler.store.wal import recycled_record
+
+_ROWS = 2_048  # read at once while all is well
+_WIDTH = 64  # bytes of a key that count when a hole is stepped over
+_FAMILY_SECTION = re.compile(r'^\[CFOptions "([^"]+)"\]', re.MULTILINE)
+_TEMPLATE_LOG = 1_000_000  # number of the first log beside an empty store: above all that it has itself
+
+
+def salvage(damaged: Path, scratch: Path, target: Path) -> list[str]:
+    """Put what can be read of the store ``damaged`` into a new store ``target``. ``scratch`` is a directory of the
+    same file system for the copy; both are removed first if they are there.
+
+    Returns what had to be done and what could not be read, a line each. Raises StoreError when no way led in, OSError
+    when there is no room."""
+    refusals: list[str] = []
+    for name, way in (_PLAIN, _CURRENT, _tables_or_log(damaged)):
+        _remove(scratch)
+        _remove(target)
+        _copy(damaged, scratch)
+        try:
+            way(scratch)
+            source = RocksStore(scratch, partial=way is _rebuild_manifest)
+        except StoreError as error:
+            refusals.append(f"{name}: {error}")
+            continue
+        try:
+            holes = _copy_rows(source, target)
+        finally:
+            source.close()
+        _remove(scratch)
+        return [f"{name} let it be read", *holes]
+    _remove(scratch)
+    raise StoreError("; ".join(refusals))
+
+
+def readable(store: Store) -> bool:
+    """Whether every row of every family can be read."""
+    try:
+        for family in Family:
+            start = b""
+            while rows := store.scan(family, start, None, _ROWS):
+                start = rows[-1][0] + b"\0"
+    except StoreError:
+        return False
+    return True
+
+
+def _copy(damaged: Path, to: Path) -> None:
+    to.mkdir()
+    for path in damaged.iterdir():
+        # Tables are never changed in place: a second name is enough.
+        if path.suffix == ".sst":
+            os.link(path, to / path.name)
+        elif path.is_file() and path.name != "LOCK":
+            shutil.copyfile(path, to / path.name)
+
+
+def _remove(path: Path) -> None:
+    if path.exists():
+        shutil.rmtree(path)
+
+
+# -- ways in ---------------------------------------------------------------------------------------------------
+
+
+def _cut_logs(store: Path) -> None:
+    for log in store.glob("*.log"):
+        offset = recycled_record(log)
+        if offset is not None:
+            os.truncate(log, offset)
+
+
+def _point_current(store: Path) -> None:
+    _cut_logs(store)
+    manifests = sorted(store.glob("MANIFEST-*"))
+    if not manifests:
+        raise StoreError("there is no MANIFEST")
+    (store / "CURRENT").write_text(f"{manifests[-1].name}\n", "ascii")
+
+
+def _rebuild_manifest(store: Path) -> None:
+    _cut_logs(store)
+    with as_store_error("RocksDB's repair failed"):
+        Rdict.repair(str(store), database_options())
+
+
+def _replay_on_empty(store: Path) -> None:
+    """Family numbers are given in the order of creation, which is the order of the sections in RocksDB's OPTIONS."""
+    _cut_logs(store)
+    logs = [(path.name, path.read_bytes()) for path in sorted(store.glob("*.log"))]
+    options = sorted(store.glob("OPTIONS-*"))
+    families = _FAMILY_SECTION.findall(options[-1].read_text("utf-8", "replace")) if options else []
+    if not logs or set(families) != {"default", *(family.value for family in Family)}:
+        raise StoreError("there is no log, or no OPTIONS file that names its families")
+    shutil.rmtree(store)
+    with as_store_error("cannot make an empty store"):
+        empty = Rdict(str(store), database_options())
+        for family in families[1:]:
+            empty.create_column_family(family, Options(raw_mode=True))
+        empty.close()
+    for number, (_, data) in enumerate(logs, _TEMPLATE_LOG):
+        (store / f"{number}.log").write_bytes(data)
+
+
+Way = tuple[str, Callable[[Path], None]]
+_PLAIN: Way = ("a copy with its logs cut at the first record that stops RocksDB", _cut_logs)
+_CURRENT: Way = ("the newest MANIFEST", _point_current)
+
+
+def _tables_or_log(damaged: Path) -> Way:
+    if any(damaged.glob("*.sst")):
+        return "a MANIFEST made anew from the table files", _rebuild_manifest
+    return "the log alone", _replay_on_empty
+
+
+# -- rows ------------------------------------------------------------------------------------------------------
+
+
+def _copy_rows(source: RocksStore, target: Path) -> list[str]:
+    holes: list[str] = []
+    copy = RocksStore(target)
+    try:
+        for family in Family:
+            for piece in _pieces(source, family, holes):
+                batch = copy.batch()
+                for key, value in piece:
+                    batch.put(family, key, value)
+                copy.write(batch)
+        copy.sync()
+    finally:
+        copy.close()
+    return holes
+
+
+def _pieces(source: RocksStore, family: Family, holes: list[str]) -> Iterator[list[tuple[bytes, bytes]]]:
+    start, limit = b"", _ROWS
+    while True:
+        try:
+            rows = source.scan(family, start, None, limit)
+        except StoreError as error:
+            if limit > 1:
+                limit //= 16 if limit >= 16 else limit
+                limit = max(limit, 1)
+                continue
+            behind = _behind_hole(source, family, start)
+            holes.append(f"{family}: rows from {start!r} up to {behind!r} cannot be read: {error}")
+            start, limit = behind, _ROWS
+            continue
+        if not rows:
+            return
+        yield rows
+        start = rows[-1][0] + b"\0"
+
+
+def _behind_hole(source: RocksStore, family: Family, start: bytes) -> bytes:
+    """A key above ``start`` from which reading works again; perhaps above all that there are."""
+
+    def answers(number: int) -> bool:
+        try:
+            source.scan(family, number.to_bytes(_WIDTH, "big"), None, 1)
+        except StoreError:
+            return False
+        return True
+
+    bad = int.from_bytes(start[:_WIDTH].ljust(_WIDTH, b"\0"), "big")
+    most: int = 256**_WIDTH - 1
+    step = 1
+    while bad + step < most and not answers(bad + step):
+        bad, step = bad + step, step * 2
+    good = min(bad + step, most)
+    while good - bad > 1:
+        middle = (good + bad) // 2
+        if answers(middle):
+            good = middle
+        else:
+            bad = middle
+    return good.to_bytes(_WIDTH, "big")

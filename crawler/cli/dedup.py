@@ -175,7 +175,7 @@ def figures(seen: SeenSet) -> Iterator[str]:
     slices = len(now["slices"])
     yield (
         f"{now['kind']}: {now['count']:,} keys, {now['bytes']:,} bytes in {slices} slice{'s' if slices > 1 else ''}; "
-        f"false positives {now['fpp_estimated']:.2g} (target {now['fpp_target']:.2g}), "
+        f"false positives {abs(now['fpp_estimated']):.2g} (target {now['fpp_target']:.2g}), "
         f"about {now['expected_urls_skipped']:,.1f} new lines taken for seen ones"
     )
     warning = advise(now, seen.parameters(), memory=available_memory()).warning

@@ -54,6 +54,14 @@ class Stream:
             assert piece, self.process.communicate()[1]
             self.printed += piece
 
+    def drained(self) -> bool:
+        """Take what is there to be read; true, as nothing is left of it."""
+        while select.select([self._out], [], [], 0)[0]:
+            piece = os.read(self._out, 2**16)
+            assert piece, self.process.communicate()[1]
+            self.printed += piece
+        return True
+
     def end(self, number: signal.Signals | None = None) -> Ran:
         if number is not None:
             self.process.send_signal(number)
@@ -244,7 +252,7 @@ def test_killed_half_way_nothing_is_missing_from_both_outputs(run: Commands, tmp
     for size in (15_000, 30_000):
         with stream("--filter", tmp_path / "seen", "--seen", "digest", "--config", config) as running:
             running.feed(b"\n".join(lines[:size]) + b"\n")
-            wait_until((tmp_path / "seen").exists, "it was stored once")
+            wait_until(lambda: running.drained() and (tmp_path / "seen").exists(), "it was stored once")
             running.end(signal.SIGKILL)
             printed += lines_of(running.printed)
     code, out, _ = run("dedup", "--filter", tmp_path / "seen", "--config", config, data=b"\n".join(lines))

@@ -99,6 +99,7 @@ class SeenSettings:
     growth: float = 2.0  # capacity of a slice over the one before
     tightening: float = 0.85  # fpp of a slice over the one before
     layout: str = "paired"  # where the bits of a key lie
+    compact_slices: int = 2  # a scalable chain of so many is rebuilt as one slice; 0: never
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +278,8 @@ def _check_number(place: tuple[str, str], name: str, value: float) -> None:
         raise SettingsError(f"{name} must be at least {_LEAST.get(place, 0)}, not {value}")
     if place in (("seen", "fpp"), ("seen", "tightening")) and not 0 < value < 1:
         raise SettingsError(f"{name} must lie between 0 and 1, both excluded, not {value}")
+    if place == ("seen", "compact_slices") and value == 1:
+        raise SettingsError(f"{name} must be 0 (never) or at least 2, not 1: one slice is what is made of them")
     if place == ("seen", "growth") and not 1 <= value <= 16:
         raise SettingsError(f"{name} must lie between 1 and 16, not {value}")
     if place == ("seen", "capacity") and value > 2**40:

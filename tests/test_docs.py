@@ -24,7 +24,7 @@ from crawler.crawl.loop import State
 from crawler.crawl.recovery import COUNTERS, OUTPUT_END
 from crawler.crawl.robots_cache import RobotsCache
 from crawler.disk import RealDisk
-from crawler.filters import digest_keys, read_segment
+from crawler.filters import Advice, digest_keys, read_segment
 from crawler.frontier import Entry, Family, Rule, decode_entry, decode_host
 from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
 from crawler.records import (
@@ -186,6 +186,9 @@ def test_every_number_of_the_statistics_is_documented(tmp_path: Path) -> None:
         "seen",
         *seen,
         *seen["slices"][0],
+        "advice",
+        *Advice.__dataclass_fields__,
+        "new_urls_per_second",
         "checkpoint",
         *checkpoint,
     ]

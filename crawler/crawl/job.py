@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from crawler.checkpoint import Generations, Manifest
+from crawler.crawl.compaction import Compaction
 from crawler.crawl.identity import (
     PAGES,
     SEEN,
@@ -146,6 +147,7 @@ class Job:
         self._generations = Generations(self.directory / SEEN, settings.durability.generations, self._disk)
         restored = restore_seen(self._generations, self.store, lambda: make_seen(settings.seen, self.store))
         self.seen = restored.seen
+        self._compaction = Compaction(self.seen, self.store, settings.seen.compact_slices, self.notes.append)
         self.frontier = Frontier(
             self.store,
             settings.politeness,
@@ -421,6 +423,11 @@ class Job:
         self._trim()
         reach("checkpoint.trimmed")
         return manifest
+
+    def compact(self) -> bool:
+        """Do a piece of a compaction of the seen-set; False when there is nothing to do for now. Raises OSError."""
+        # What was not written is in the seen-set and not in the journal.
+        return not self._torn and self._compaction.advance()
 
     @property
     def manifest(self) -> Manifest | None:

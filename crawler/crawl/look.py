@@ -87,6 +87,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
             paused=None,
             disk_free=shutil.disk_usage(directory).free,
             stall=None,
+            advice=None,
         )
 
 

@@ -19,6 +19,8 @@ from typing import Any
 
 from asyncio_throttle.throttler import Throttler
 
+from crawler.crawl.advice import Adviser
+from crawler.crawl.compaction import compact_beside
 from crawler.crawl.job import Job
 from crawler.crawl.robots_cache import RobotsCache, encode_robots
 from crawler.crawl.stall import LoopStall
@@ -80,6 +82,7 @@ class Crawl:
         self.disk_free = shutil.disk_usage(job.directory).free
         self._said_blocked = False
         self._stall = LoopStall()
+        self._adviser = Adviser(settings.seen.compact_slices)
         self._last_seed_error: str | None = None
 
     # -- the run -----------------------------------------------------------------------------------------------
@@ -93,13 +96,14 @@ class Crawl:
             async with asyncio.TaskGroup() as group:
                 seeding = group.create_task(self._seed(seeds))
                 keeping = group.create_task(self._keep())
-                watching = group.create_task(self._stall.watch())
+                advising = self._adviser.watch(self.job.seen, self._clock)
+                others = (self._stall.watch(), compact_beside(self.job.compact), advising)
+                beside = [group.create_task(other) for other in others]
                 try:
                     reason = await self._hand_out(group)
                 finally:
-                    seeding.cancel()
-                    keeping.cancel()
-                    watching.cancel()
+                    for task in (seeding, keeping, *beside):
+                        task.cancel()
         except BaseExceptionGroup as errors:
             self.state = State.STOPPED
             raise _first(errors) from errors
@@ -135,6 +139,7 @@ class Crawl:
             paused=job.blocked,
             disk_free=self.disk_free,
             stall=self._stall,
+            advice=self._adviser.advice,
         )
 
     async def _hand_out(self, group: asyncio.TaskGroup) -> Stop:

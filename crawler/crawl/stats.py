@@ -24,10 +24,11 @@ def assemble(
     paused: str | None,
     disk_free: int,
     stall: LoopStall | None,
+    advice: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """``now`` in seconds since 1970, ``disk_free`` in bytes. ``elapsed`` (seconds), ``seeds_rejected`` (lines of the
-    seeds that are no URL), ``paused`` (why no step can be written) and ``stall`` belong to a run: None when none is
-    running."""
+    seeds that are no URL), ``paused`` (why no step can be written), ``stall`` and ``advice`` belong to a run: None when
+    none is running."""
     return {
         "state": state,
         "elapsed_seconds": elapsed,
@@ -59,6 +60,7 @@ def assemble(
             "5xx": counters.status_5xx,
         },
         "seen": seen.statistics(),
+        "advice": advice,
         "paused": paused,
         "disk_free_bytes": disk_free,
         "loop_stall_seconds": None if stall is None else {"0.99": stall.p99(), "1": stall.longest},

@@ -25,6 +25,7 @@ POINTS = (
     "checkpoint.done",  # the generation exists, older ones are not pruned
     "checkpoint.pruned",  # they are, the journal is not trimmed
     "checkpoint.trimmed",  # it is
+    "compaction.done",  # one slice stands for the chain, in memory only
     "resume.opened",  # lock and store are held, nothing is restored
     "resume.restored",  # the seen-set is, the output is not cut
     "resume.cut",  # the output is cut, lost URLs are not queued again

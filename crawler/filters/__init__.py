@@ -20,6 +20,7 @@ From low to high:
     sample     the false-positive rate as it really was
     link, chain
                slices that together are a seen-set
+    compaction larger slices in place of a chain
     scalable, bloom, growing
                the kinds
     kinds      the kinds by name, and seen-sets in files
@@ -33,6 +34,7 @@ from __future__ import annotations
 from crawler.filters.advisor import Advice, Plan, advise, plan
 from crawler.filters.bloom import Bitmap, BloomFilter
 from crawler.filters.chain import ForgettingChain
+from crawler.filters.compaction import Successor
 from crawler.filters.digests import DIGEST_BYTES, digest_keys, digest_lines
 from crawler.filters.format import FormatError, SegmentSum, read_segment, write_segment
 from crawler.filters.growing import CountingFilter, CuckooFilter, DigestTable
@@ -75,6 +77,7 @@ __all__ = [
     "Segment",
     "SegmentSum",
     "SliceStatistics",
+    "Successor",
     "advise",
     "digest_keys",
     "digest_lines",

@@ -14,10 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from itertools import count, islice
 from typing import Any
 
 from crawler.filters.blocked import sized_blocks
 from crawler.filters.classic import classic_size
+from crawler.filters.compaction import following_share, successor_share
 from crawler.filters.cuckoo import LOAD, PLACES, TAG_BITS, cuckoo_fpp
 from crawler.filters.model import compound
 from crawler.filters.protocol import FilterError, SeenStatistics
@@ -49,6 +52,15 @@ class Plan:
     forgets: bool
 
 
+class Cause(StrEnum):
+    """What an advice warns of."""
+
+    MEMORY = "memory"  # no room for the next slice
+    FULL = "full"  # no more keys can be taken
+    TARGET = "target"  # the fpp will pass what was asked for
+    PASSED = "passed"  # it has
+
+
 @dataclass(frozen=True, slots=True)
 class Advice:
     """What is ahead of a seen-set in use. Counts are URLs admitted; sizes are bytes."""
@@ -57,16 +69,20 @@ class Advice:
     urls_left: int
     seconds_left: float | None  # at the rate given
     fpp_then: float  # compound, when the present slice is full
-    next_size: int | None  # of the slice that follows; None when none does
-    size_then: int  # all slices, with the one that follows
+    next_size: int | None  # of the slice that follows, and of the successor if it brings one; None when none does
+    size_then: int  # all slices, with those that follow
     warning: str | None
+    cause: Cause | None  # of the warning, whose figures change from moment to moment
 
 
-def schedule(parameters: Mapping[str, Any]) -> Iterator[SlicePlan]:
+def schedule(parameters: Mapping[str, Any], compacted: int | None = None) -> Iterator[SlicePlan]:
     """The slices that a seen-set of these ``parameters()`` opens, one after the other; one only if its size is fixed.
 
-    Raises ``FilterError`` for a kind that has no slices.
+    ``compacted`` is the capacity of the first slice of a chain that was compacted. Raises ``FilterError`` for a kind
+    that has no slices.
     """
+    if compacted is not None:
+        yield from _compacted(parameters, compacted)
     kind, growth = parameters["kind"], parameters.get("growth")
     capacity = parameters["capacity"]
     number, spent = 0, 0.0
@@ -83,6 +99,13 @@ def schedule(parameters: Mapping[str, Any]) -> Iterator[SlicePlan]:
             made = _slice(kind, keys, fpp, parameters)
         yield made
         number += 1
+
+
+def _compacted(parameters: Mapping[str, Any], capacity: int) -> Iterator[SlicePlan]:
+    fpp, growth, tightening = parameters["fpp"], parameters["growth"], parameters["tightening"]
+    yield _slice("scalable", capacity, fpp * tightening, parameters)
+    for number in count():
+        yield _slice("scalable", *following_share(number, capacity, fpp, growth, tightening), parameters)
 
 
 def _slice(kind: str, keys: int, fpp: float, parameters: Mapping[str, Any]) -> SlicePlan:
@@ -141,17 +164,17 @@ def plan(
 
 
 def _plan_one(urls: int, parameters: dict[str, Any]) -> Plan:
-    keys = size = count = 0
+    keys = size = slices = 0
     fpp = 0.0
     for part in schedule(parameters):
         keys += part.capacity
         size += part.size
-        count += 1
+        slices += 1
         fpp = compound((fpp, part.fpp))
         if keys >= urls:
             break
     kind = parameters["kind"]
-    return Plan(kind, count, size, size * 8 / urls, fpp, urls * fpp / (1 - fpp), kind in ("counting", "cuckoo"))
+    return Plan(kind, slices, size, size * 8 / urls, fpp, urls * fpp / (1 - fpp), kind in ("counting", "cuckoo"))
 
 
 def advise(
@@ -160,48 +183,58 @@ def advise(
     *,
     rate: float | None = None,
     memory: int | None = None,
+    compact_slices: int = 0,
 ) -> Advice:
     """What is ahead of the seen-set of these ``statistics()`` and ``parameters()``.
 
-    ``rate`` is in new URLs a second, ``memory`` what is free, in bytes; None when unknown.
+    ``rate`` is in new URLs a second, ``memory`` what is free, in bytes; None when unknown. ``compact_slices``: how many
+    slices of a scalable chain are rebuilt as one; 0 for never. Raises ``FilterError`` for a kind that has no slices.
     """
     slices = statistics["slices"]
     last = slices[-1]
     left = max(0, last["capacity"] - last["count"])
     seconds = left / rate if rate else None
     fpps = [max(last["fpp_design"], last["fpp_estimated"]), *(part["fpp_estimated"] for part in slices[:-1])]
-    following: SlicePlan | None = None
-    for number, part_plan in enumerate(schedule(parameters)):
-        if number == len(slices):
-            following = part_plan
-            break
+    full_at = statistics["count"] + left
+    compacted = slices[0]["capacity"] if statistics["compactions"] else None
+    following = next(islice(schedule(parameters, compacted), len(slices), None), None)
     next_size = following.size if following else None
+    if next_size is not None and parameters["kind"] == "scalable" and 0 < compact_slices <= len(slices) + 1:
+        share = successor_share(full_at, parameters["fpp"], parameters["tightening"])
+        next_size += _slice("scalable", *share, parameters).size
+    cause, warning = _warning(statistics, left, seconds, next_size, memory)
     return Advice(
-        full_at=statistics["count"] + left,
+        full_at=full_at,
         urls_left=left,
         seconds_left=seconds,
         fpp_then=compound(fpps),
         next_size=next_size,
         size_then=statistics["bytes"] + (next_size or 0),
-        warning=_warning(statistics, left, seconds, next_size, memory),
+        warning=warning,
+        cause=cause,
     )
 
 
 def _warning(
     statistics: SeenStatistics, left: int, seconds: float | None, next_size: int | None, memory: int | None
-) -> str | None:
+) -> tuple[Cause, str] | tuple[None, None]:
     last = statistics["slices"][-1]
     soon = left <= _SOON_SHARE * last["capacity"] or (seconds is not None and seconds <= _SOON_SECONDS)
     when = f"in {left:,} URLs" + (f", about {seconds:,.0f} s" if seconds is not None else "")
     if next_size is not None:
         if memory is not None and next_size > memory and soon:
-            return f"the next slice comes {when} and takes {next_size:,} bytes; {memory:,} are free"
-        return None
-    if statistics["kind"] == "cuckoo":
-        return f"the filter is full {when}, and takes no more keys then" if soon else None
-    if left == 0:
-        return (
+            return Cause.MEMORY, f"the next slice comes {when} and takes {next_size:,} bytes; {memory:,} are free"
+    elif statistics["kind"] == "cuckoo":
+        if soon:
+            return Cause.FULL, f"the filter is full {when}, and takes no more keys then"
+    elif left == 0:
+        return Cause.PASSED, (
             f"the filter holds {last['count']:,} keys and was made for {last['capacity']:,}: its fpp is "
             f"{statistics['fpp_estimated']:.2g} and climbs; the target is {statistics['fpp_target']:.2g}"
         )
-    return f"the fpp reaches its target of {statistics['fpp_target']:.2g} {when}, and climbs then" if soon else None
+    elif soon:
+        return (
+            Cause.TARGET,
+            f"the fpp reaches its target of {statistics['fpp_target']:.2g} {when}, and climbs then",
+        )
+    return None, None

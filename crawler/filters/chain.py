@@ -61,6 +61,8 @@ class Chain(DigestSet):
 
     def __init__(self) -> None:
         self._watched = WatchedKeys()
+        self._compactions = 0
+        self._skipped_before = 0.0  # expected of the chains that stood in this one's place
         self._chain: list[Link] = []
         self._grow()
 
@@ -199,7 +201,7 @@ class Chain(DigestSet):
         return self._chain[-1]
 
     def _grow(self) -> None:
-        self._chain.append(Link(*self._make(len(self._chain))))
+        self._chain.append(Link(*self._make(len(self._chain)), compactions=self._compactions))
         self._restack()
 
     def _restack(self) -> None:
@@ -211,7 +213,7 @@ class Chain(DigestSet):
     @property
     def expected_skipped(self) -> float:
         """How many absent keys were taken for present so far, in expectation."""
-        total, before = 0.0, 0.0
+        total, before = self._skipped_before, 0.0
         for link in self._chain:
             skipped, fpp = link.skipped(before)
             total += skipped
@@ -238,6 +240,7 @@ class Chain(DigestSet):
             "expected_urls_skipped": self.expected_skipped,
             "bytes": size,
             "bits_per_url": size * 8 / count if count else None,
+            "compactions": self._compactions,
         }
 
     # -- storing
@@ -250,6 +253,8 @@ class Chain(DigestSet):
         state: dict[str, JSON] = {
             "parameters": self.parameters(),
             "slices": [link.state(number) for number, link in links],
+            "compactions": self._compactions,
+            "skipped_before": self._skipped_before,
         }
         segments = [
             Segment(link.name(number), sealed, link.header(), link.stored_words(sealed))
@@ -273,6 +278,8 @@ class Chain(DigestSet):
         chain._chain = [Link.stored(part, segments) for part in state["slices"]]
         if not chain._chain:
             raise FilterError("the stored seen-set has no slice")
+        chain._compactions = state.get("compactions", 0)
+        chain._skipped_before = state.get("skipped_before", 0.0)
         chain._watched = WatchedKeys.load(segment(segments, _WATCHED))
         chain._restack()
         return chain

@@ -33,6 +33,8 @@ class Link:
     admitted: int = 0
     revision: int = 0  # how often a sealed slice was replaced by a changed copy
     published: bool = False  # this revision is in a snapshot as a sealed one, and must not change
+    compactions: int = 0  # of the chain when this slice was made
+    built: int = 0  # keys that were put in when the slice took the place of a chain: none of them was asked for here
     _curve: tuple[int, SkipCurve] | None = None
     _last: Look | None = field(default=None, repr=False)
 
@@ -57,14 +59,14 @@ class Link:
         }
 
     def skipped(self, before: float) -> tuple[float, float]:
-        """Keys expected to be skipped while this slice filled, and its fpp now; ``before`` is that of older ones."""
+        """Keys expected to be skipped while this slice was open, and its fpp now; ``before`` is that of older ones."""
         reach = self.capacity
         while reach < self.admitted:
             reach *= 2
         if self._curve is None or self._curve[0] != reach:
             self._curve = reach, SkipCurve(self.filter.fpp_at, reach)
         curve = self._curve[1]
-        return curve.skipped(self.admitted, before), curve.fpp(self.count)
+        return curve.skipped(self.admitted, before) - curve.skipped(self.built, before), curve.fpp(self.count)
 
     def header(self) -> dict[str, JSON]:
         """Enough to make the slice again around its stored memory."""
@@ -72,7 +74,8 @@ class Link:
 
     def name(self, number: int) -> str:
         """Of its segment: never the same for two different sealed contents."""
-        return f"slice-{number:04d}" + (f"-{self.revision}" if self.revision else "")
+        chain = f"{self.compactions}." if self.compactions else ""
+        return f"slice-{chain}{number:04d}" + (f"-{self.revision}" if self.revision else "")
 
     def state(self, number: int) -> dict[str, JSON]:
         return {
@@ -80,6 +83,8 @@ class Link:
             "count": self.count,
             "admitted": self.admitted,
             "revision": self.revision,
+            "compactions": self.compactions,
+            "built": self.built,
             **self.header(),
         }
 
@@ -115,7 +120,17 @@ class Link:
             part = stored_slice(state, adopt_words(segment(segments, name)))
         except ValueError as problem:
             raise FilterError(f"segment {name}: {problem}") from None
-        return cls(part, capacity, state["fpp"], count, admitted, state["revision"], published=True)
+        return cls(
+            part,
+            capacity,
+            state["fpp"],
+            count,
+            admitted,
+            state["revision"],
+            published=True,
+            compactions=state.get("compactions", 0),
+            built=state.get("built", 0),
+        )
 
 
 def segment(segments: Mapping[str, memoryview], name: str) -> memoryview:

@@ -63,6 +63,7 @@ class SeenStatistics(TypedDict):
     expected_urls_skipped: float  # so far
     bytes: int
     bits_per_url: float | None
+    compactions: int  # how often one slice took the place of all
 
 
 @dataclass(frozen=True, slots=True)

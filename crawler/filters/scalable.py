@@ -23,13 +23,16 @@ growth of 2, a tightening of 0.85 and slices of the ``paired`` layout, a chain w
 (docs/filters.md has the table). Asking costs one look into each slice that does not hold the key, newest first, since
 that one holds half of all keys.
 
-How batches, growth and snapshots work is told in ``chain``.
+Where the digests of all keys are kept, as in the journal of a crawl, a long chain can be rebuilt as one larger slice:
+``compaction`` says how the bound is kept then. How batches, growth and snapshots work is told in ``chain``.
 """
 
 from __future__ import annotations
 
 from crawler.filters.chain import Chain
+from crawler.filters.compaction import Successor, following_share, successor_share
 from crawler.filters.layouts import sized_slice
+from crawler.filters.link import Link
 from crawler.filters.protocol import JSON, FilterError
 from crawler.filters.slices import Slice
 
@@ -73,8 +76,12 @@ class ScalableBloomFilter(Chain):
         super().__init__()
 
     def _make(self, number: int) -> tuple[Slice, int, float]:
-        capacity = int(self.capacity * self.growth**number)
-        fpp = self.fpp * (1 - self.tightening) * self.tightening**number
+        if self._compactions:
+            first = self._chain[0].capacity
+            capacity, fpp = following_share(number - 1, first, self.fpp, self.growth, self.tightening)
+        else:
+            capacity = int(self.capacity * self.growth**number)
+            fpp = self.fpp * (1 - self.tightening) * self.tightening**number
         return sized_slice(self.layout, capacity, fpp), capacity, fpp
 
     def _room(self) -> int | None:
@@ -83,6 +90,35 @@ class ScalableBloomFilter(Chain):
     @property
     def _overfills(self) -> bool:
         return False
+
+    @property
+    def slices(self) -> int:
+        """How many slices a key that is new is asked of."""
+        return len(self._chain)
+
+    def successor(self) -> Successor:
+        """An empty slice that can take the place of all when every key was put into it.
+
+        Raises ``FilterError`` when there is no memory for it.
+        """
+        return Successor(self.layout, *successor_share(len(self), self.fpp, self.tightening))
+
+    def succeed(self, successor: Successor) -> None:
+        """Let ``successor`` take the place of all slices; it must not be used any more.
+
+        It must hold the keys of the chain, those added since it was begun among them. Raises ``FilterError``, and
+        changes nothing, when it does not hold as many, or more than it has room for.
+        """
+        count = successor.count
+        if count != len(self) or successor.room < 0:
+            raise FilterError(
+                f"a slice for {successor.capacity} keys that holds {count} cannot stand for a chain of {len(self)}"
+            )
+        self._skipped_before = self.expected_skipped
+        self._compactions += 1
+        part, capacity, fpp = successor.filter, successor.capacity, successor.fpp
+        self._chain = [Link(part, capacity, fpp, count, count, compactions=self._compactions, built=count)]
+        self._restack()
 
     def parameters(self) -> dict[str, JSON]:
         return {

@@ -22,7 +22,8 @@ from crawler.store import RocksStore
 from tests.site import Ran, Site, crawler, running, tree, wait_until
 
 PAGES = 60
-# A first slice of 16 URLs: the seen-set of a small site is then a chain, with slices that are sealed.
+# A first slice of 16 URLs: the seen-set of a small site is then a chain, with slices that are sealed, and stays one.
+CHAIN = "[seen]\ncompact_slices = 0\n"
 OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "8", "--capacity", "16", "--quiet")
 
 
@@ -39,7 +40,9 @@ class Stopped:
         return to
 
     def resume(self, job: Path, *options: str) -> Ran:
-        return crawler(self.seeds, "--job", job, *OPTIONS, *options)
+        config = self.seeds.with_name("chain.toml")
+        config.write_text(CHAIN)
+        return crawler(self.seeds, "--job", job, "--config", config, *OPTIONS, *options)
 
     def asked_since(self, moment: float) -> int:
         """Pages asked for since then (monotonic seconds); what a killed crawl had in flight may end later."""
@@ -70,9 +73,18 @@ def stopped_job(directory: Path, *limits: int) -> Iterator[Stopped]:
 
 def verify(job: Path) -> Ran:
     """``crawler verify``, in this process: an exception that it lets through fails the test."""
+    return _here("verify", job)
+
+
+def repair(job: Path) -> Ran:
+    """``crawler repair``, in the same way."""
+    return _here("repair", job)
+
+
+def _here(command: str, job: Path) -> Ran:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(["verify", str(job)])
+        code = main([command, str(job)])
     return Ran(code, out.getvalue(), err.getvalue())
 
 
@@ -120,7 +132,7 @@ def killed_job(directory: Path, checkpoint_interval: float) -> Iterator[Stopped]
         made = Stopped(site, directory / "seeds.txt", directory / "job")
         made.seeds.write_text(site.url("/") + "\n")
         config = directory / "often.toml"
-        config.write_text(f"[durability]\nsync_interval = 0.01\ncheckpoint_interval = {checkpoint_interval}\n")
+        config.write_text(f"[durability]\nsync_interval = 0.01\ncheckpoint_interval = {checkpoint_interval}\n{CHAIN}")
         with running(made.seeds, "--job", made.job, "--config", config, *OPTIONS) as process:
             often = checkpoint_interval < 1
             wait_until(lambda: _half_way(made.job) and (not often or len(manifests(made.job)) == 2), "half of it")

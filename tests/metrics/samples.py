@@ -64,6 +64,18 @@ _FULL: dict[str, Any] = {
         "expected_urls_skipped": 2.3,
         "bytes": 51_200,
         "bits_per_url": 33.18,
+        "compactions": 0,
+    },
+    "advice": {
+        "full_at": 24_000,
+        "urls_left": 11_655,
+        "seconds_left": 24.5,
+        "fpp_then": 0.0005,
+        "next_size": 65_536,
+        "size_then": 116_736,
+        "warning": None,
+        "cause": None,
+        "new_urls_per_second": 475.5,
     },
     "checkpoint": {"generation": 4, "age_seconds": 3.5, "seconds": 0.2, "bytes": 51_300},
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from crawler.checkpoint import Manifest
 from crawler.crawl.stall import LoopStall
 from crawler.crawl.stats import assemble
-from crawler.filters import MeasuredFpp, SeenStatistics, SliceStatistics
+from crawler.filters import Advice, MeasuredFpp, SeenStatistics, SliceStatistics
 from crawler.metrics import METRICS, prometheus_text
 from crawler.records import Counters
 from tests.metrics.samples import statistics
@@ -99,12 +100,13 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         paused=None,
         disk_free=0,
         stall=LoopStall(),
+        advice={field.name: None for field in fields(Advice)} | {"new_urls_per_second": None},
     )
-    nested = {(part, key) for part in ("seen", "checkpoint") for key in stats[part]}
+    nested = {(part, key) for part in ("seen", "advice", "checkpoint") for key in stats[part]}
     nested |= {("seen", "fpp_measured", key) for key in MeasuredFpp.__annotations__}
-    nested -= {("seen", "kind"), ("seen", "fpp_measured")}
+    nested -= {("seen", "kind"), ("seen", "fpp_measured"), ("advice", "warning"), ("advice", "cause")}
     # A sentence has no place in a metric: the state says that the crawl is paused.
-    nested_parts = ("seen", "checkpoint", "paused")
+    nested_parts = ("seen", "advice", "checkpoint", "paused")
     numbers = {(key,) for key in stats if key not in nested_parts} | nested
     assert numbers == {metric.path for metric in METRICS}
     assert {metric.field for metric in METRICS if metric.field} == SliceStatistics.__annotations__.keys()

@@ -1,0 +1,178 @@
+"""A running crawl rebuilds its seen-set's chain; a loss of power at any moment costs the work and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawler.crawl.compaction import Compaction
+from crawler.crawl.job import Job, Machine
+from crawler.disk import FaultyDisk, PowerCutError
+from crawler.exact import make_seen
+from crawler.filters import ScalableBloomFilter, digest_keys
+from crawler.frontier import Family
+from crawler.records import encode_admitted, sequence_key
+from crawler.settings import SeenSettings
+from crawler.store import FaultyStore
+from crawler.urls import Canonical
+from tests.durability.power import SETTINGS, Inline
+from tests.site import Site, crawler, tree
+
+FINE = replace(SETTINGS, seen=SeenSettings(fpp=1e-6, capacity=16))
+
+
+def found(numbers: list[int]) -> list[Canonical]:
+    return [Canonical(f"http://h.test/{number}", f"http://h.test/{number}") for number in numbers]
+
+
+def figures(job: Job) -> dict[str, Any]:
+    return dict(job.seen.statistics())
+
+
+def holds(job: Job, digests: bytes) -> bool:
+    assert isinstance(job.seen, ScalableBloomFilter)
+    return all(job.seen.contains_digests(digests))
+
+
+class Lives:
+    """A job that admits, compacts, syncs and writes generations at random, and loses its power now and then."""
+
+    def __init__(self, seed: int, directory: Path) -> None:
+        self.chance = random.Random(seed)
+        self.directory = directory
+        self.store = FaultyStore()
+        self.compacted = self.resumed_compacted = 0
+
+    def live(self) -> None:
+        for _ in range(6):
+            disk = FaultyDisk(self.chance, cut_after=self.chance.choice([None, self.chance.randrange(1, 80)]))
+            with contextlib.suppress(PowerCutError):
+                asyncio.run(self._life(disk))
+            disk.lose_power()
+            self.store = self.store.lose_power(self.chance)
+
+    async def _life(self, disk: FaultyDisk) -> None:
+        job = Job(self.directory / "job", FINE, 0.0, Machine(disk, lambda _: self.store, Inline))
+        try:
+            compactions = figures(job)["compactions"]
+            self.resumed_compacted += compactions > 0
+            self._agrees(job)
+            for _ in range(self.chance.randint(5, 60)):
+                match self.chance.randrange(8):
+                    case 0:
+                        await job.sync()
+                    case 1:
+                        await job.checkpoint(0.0)
+                    case 2 | 3 | 4:
+                        job.compact()
+                    case _:
+                        job.admit(found([self.chance.randrange(3_000) for _ in range(20)]), depth=0)
+                self._agrees(job)
+            self.compacted += figures(job)["compactions"] - compactions
+        finally:
+            job.close()
+
+    def _agrees(self, job: Job) -> None:
+        journal = b"".join(value for _, value in self.store.scan(Family.ADMITTED, b""))
+        assert len(job.seen) == len(journal) // 16 == job.counters.admitted
+        assert holds(job, journal)
+        assert sum(part["fpp_design"] for part in figures(job)["slices"]) < 1e-6
+
+
+def test_what_was_admitted_is_seen_through_compactions_and_losses_of_power(tmp_path: Path) -> None:
+    lives = [Lives(seed, tmp_path / str(seed)) for seed in range(12)]
+    for one in lives:
+        one.directory.mkdir()
+        one.live()
+    assert sum(one.compacted for one in lives) > 20
+    assert sum(one.resumed_compacted for one in lives) > 5
+
+
+def test_a_long_chain_takes_several_pieces_and_what_comes_meanwhile_is_in(tmp_path: Path) -> None:
+    job = Job(tmp_path / "job", FINE, 0.0, Machine(FaultyDisk(random.Random(1)), lambda _: FaultyStore(), Inline))
+    try:
+        for start in range(0, 20_000, 20):
+            job.admit(found(list(range(start, start + 20))), depth=0)
+        slices = len(figures(job)["slices"])
+        assert slices > 8
+        pieces = 0
+        while len(figures(job)["slices"]) > 1:
+            assert job.compact()
+            job.admit(found([100_000 + pieces]), depth=0)
+            pieces += 1
+        assert pieces > 3
+        keys = [url.key for url in found([*range(20_000), *range(100_000, 100_000 + pieces)])]
+        assert holds(job, digest_keys(keys))
+        assert figures(job)["bits_per_url"] < 60
+        assert not job.compact()
+    finally:
+        job.close()
+
+
+def test_nothing_is_compacted_while_a_step_is_not_written(tmp_path: Path) -> None:
+    store = FaultyStore()
+    job = Job(tmp_path / "job", FINE, 0.0, Machine(FaultyDisk(random.Random(1)), lambda _: store, Inline))
+    try:
+        job.admit(found(list(range(40))), depth=0)
+        store.fail_next_write = errno.ENOSPC
+        job.admit(found(list(range(40, 60))), depth=0)
+        assert job.blocked is not None
+        assert not job.compact()
+        assert job.write_again()
+        assert job.compact()
+        assert figures(job)["compactions"] == 1
+        assert holds(job, digest_keys([url.key for url in found(list(range(60)))]))
+    finally:
+        job.close()
+
+
+@pytest.mark.parametrize("in_journal", [30, 200])
+def test_a_journal_that_holds_other_keys_leaves_the_chain_as_it_is(in_journal: int) -> None:
+    store = FaultyStore()
+    seen = make_seen(SeenSettings(capacity=16), store)
+    seen.restore(digest_keys([str(number) for number in range(40)]))
+    batch = store.batch()
+    event = encode_admitted(digest_keys([str(number) for number in range(in_journal)]))
+    batch.put(Family.ADMITTED, sequence_key(0), event)
+    store.write(batch)
+    said: list[str] = []
+    compaction = Compaction(seen, store, 2, said.append)
+    while compaction.advance():
+        pass
+    assert len(said) == 1
+    assert "stays a chain of 2 slices" in said[0]
+    assert seen.statistics()["compactions"] == 0
+
+
+@pytest.mark.parametrize(("kind", "slices"), [("scalable", 0), ("counting", 2), ("exact", 2)])
+def test_other_kinds_and_those_who_want_none_are_left_alone(kind: str, slices: int) -> None:
+    store = FaultyStore()
+    seen = make_seen(SeenSettings(kind=kind, capacity=16), store)
+    seen.restore(digest_keys([str(number) for number in range(100)]))
+    assert not Compaction(seen, store, slices, pytest.fail).advance()
+
+
+def test_a_crawl_compacts_while_it_runs_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[politeness]\nper_host = 8\n[seen]\ncapacity = 8\n")
+    options = ("--job", tmp_path / "job", "--config", tmp_path / "config.toml", "--allow-private", "--delay", "0")
+    with Site(tree(300), latency=0.02) as site:
+        (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
+        first = crawler(tmp_path / "seeds.txt", *options, "--max-pages", "150")
+        assert first.code == 3, first.err
+        stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
+        assert stats["seen"]["compactions"] > 0
+        assert len(stats["seen"]["slices"]) <= 2
+        assert stats["advice"] is None, "no crawl is running"
+        assert crawler(tmp_path / "seeds.txt", *options).code == 0
+    rows = [json.loads(line)["url"] for line in (tmp_path / "job" / "pages.jsonl").read_text().splitlines()]
+    assert sorted(rows) == sorted(site.url(path) for path in tree(300))
+    checked = crawler("verify", tmp_path / "job")
+    assert checked.code == 0, checked.out

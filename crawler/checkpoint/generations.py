@@ -259,6 +259,7 @@ class Generations:
         # Files of a damaged generation are evidence; which of them are good is not known.
         damaged = {entry.name for entry in self.directory.iterdir() if entry.name.startswith(_DAMAGED)}
         spared = {name.rpartition("-")[2] for name in damaged}
+        gone: list[Path] = []
         for entry in self.directory.iterdir():
             if entry.name in kept or entry.name in damaged:
                 continue
@@ -267,8 +268,14 @@ class Generations:
             # What is not named as our files are is somebody else's.
             ours = _SEGMENT_FILE.fullmatch(entry.name) or _MANIFEST_FILE.fullmatch(entry.name)
             if ours and entry.is_file():
+                gone.append(entry)
+        # Manifests first, and for good: one whose segments are gone would look like damage.
+        manifests = [entry for entry in gone if _MANIFEST_FILE.fullmatch(entry.name)]
+        for some in (manifests, [entry for entry in gone if entry not in manifests]):
+            for entry in some:
                 self._disk.unlink(entry)
-        self._disk.sync_directory(self.directory)
+            if some:
+                self._disk.sync_directory(self.directory)
 
 
 def _check_segment_file(manifest: str, segment: SegmentFile) -> None:

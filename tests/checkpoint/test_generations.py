@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError, encode_envelope
 from crawler.checkpoint.generations import MAGIC, VERSION, Manifest, manifest_name
-from crawler.disk import RealDisk
+from crawler.disk import Fault, FaultyDisk, RealDisk
 from crawler.filters import FormatError, SeenSnapshot, Segment
 
 NOW = 1_700_000_000.0
@@ -373,3 +375,17 @@ def test_a_manifest_that_does_not_hold_what_it_must_is_damaged(seen: Path, chang
     assert "generation 3 is damaged: " in faults[0]
     with pytest.raises((EnvelopeError, FormatError)):
         opened(seen).read(3)
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+def test_pruning_that_is_broken_off_leaves_no_manifest_without_its_segments(seen: Path, number: int) -> None:
+    two(seen)
+    disk = FaultyDisk(random.Random(0), Fault("unlink", number, lasting=True))
+    generations = Generations(seen, 2, disk)
+    generations.load_newest()
+    with contextlib.suppress(OSError):
+        write(generations, 30, b"third", SEALED, b"another" * 10)
+    left = opened(seen)
+    assert len(left.numbers()) >= 2
+    for generation in left.numbers():
+        left.read(generation)

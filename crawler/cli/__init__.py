@@ -9,13 +9,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from crawler.cli import bench, canon, crawl, dedup, demo, filter, forget, look, plan
+from crawler.cli import bench, canon, crawl, dedup, demo, filter, forget, look, plan, repair
 from crawler.cli.errors import Exit, UsageError
 from crawler.settings import nearest
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS = ("crawl", "stats", "explain", "verify", "canon", "bench", "demo", "forget", "dedup", "filter", "plan")
+COMMANDS = (
+    "crawl",
+    "stats",
+    "explain",
+    "verify",
+    "repair",
+    "canon",
+    "bench",
+    "demo",
+    "forget",
+    "dedup",
+    "filter",
+    "plan",
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -67,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     crawl.add_parser(commands)
     look.add_parsers(commands)
+    repair.add_parser(commands)
     forget.add_parser(commands)
     canon.add_parser(commands)
     dedup.add_parser(commands)

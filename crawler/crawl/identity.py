@@ -90,11 +90,16 @@ def read_identity(directory: Path) -> dict[str, Any]:
 
 def write_identity(disk: Disk, directory: Path, settings: Settings) -> None:
     """Raises OSError."""
+    replace_file(disk, directory / IDENTITY, encode_envelope(MAGIC, VERSION, {"shaping": shaping_of(settings)}))
+
+
+def shaping_of(settings: Settings) -> dict[str, dict[str, Any]]:
+    """The shaping settings as nested tables."""
     tables = as_tables(settings)
     shaping: dict[str, dict[str, Any]] = {}
     for table, key in SHAPING:
         shaping.setdefault(table, {})[key] = tables[table][key]
-    replace_file(disk, directory / IDENTITY, encode_envelope(MAGIC, VERSION, {"shaping": shaping}))
+    return shaping
 
 
 def shaped_by_job(directory: Path, asked: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -34,6 +34,7 @@ from crawler.crawl.recovery import (
     RestoredSeen,
     check_counts,
     check_output,
+    keep_shaping,
     requeue,
     restore_seen,
     stored_counters,
@@ -164,6 +165,7 @@ class Job:
         reach("resume.cut")
         requeue(self.store, self.frontier, self.counters, cut)
         reach("resume.requeued")
+        keep_shaping(self.store, settings)
         if cut.lost:
             self.notes.append(f"{len(cut.lost)} finished URLs had no record on disk any more: they are pending again")
         self.scope = Scope(settings.crawl.scope)

@@ -8,20 +8,23 @@ anything is changed.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from crawler.checkpoint import Generations
-from crawler.crawl.identity import SEEN, STORE, JobError
+from crawler.crawl.identity import SEEN, STORE, JobError, shaping_of
 from crawler.exact import Seen, load_seen
 from crawler.filters import CountingFilter, CuckooFilter
 from crawler.frontier import Family, Frontier, Reader, Store
 from crawler.output import JsonlOutput
-from crawler.records import DIGEST_SIZE, Counters, Done, Outcome, decode_done, decode_seen, sequence_key
+from crawler.records import DIGEST_SIZE, Counters, Done, JournalError, Outcome, decode_done, decode_seen, sequence_key
+from crawler.settings import Settings
 
 COUNTERS = b"counters"
 OUTPUT_END = b"output-end"
+SHAPING_KEPT = b"shaping"
 _END = struct.Struct("<Q")
 _SCAN = 2_048  # journal events read at a time
 
@@ -111,11 +114,44 @@ def check_counts(store: Reader, frontier: Frontier, counters: Counters) -> None:
 _HOW = "`crawler verify` says where, nothing was changed"
 
 
+def stored_end(store: Reader) -> int | None:
+    """Where the output ended when no finished URL was left in the journal to say so. Raises JournalError."""
+    value = store.get(Family.META, OUTPUT_END)
+    if value is None:
+        return None
+    if len(value) != _END.size:
+        raise JournalError(f"not the end of an output: {len(value)} bytes")
+    return int(_END.unpack(value)[0])
+
+
+def encode_end(end: int) -> bytes:
+    """The inverse of ``stored_end``."""
+    return _END.pack(end)
+
+
+def keep_shaping(store: Store, settings: Settings) -> None:
+    """Keep what ``job.json`` says in the store as well, so that either can be made from the other. Raises OSError."""
+    value = json.dumps(shaping_of(settings), sort_keys=True).encode("ascii")
+    if store.get(Family.META, SHAPING_KEPT) != value:
+        batch = store.batch()
+        batch.put(Family.META, SHAPING_KEPT, value)
+        store.write(batch)
+
+
+def kept_shaping(store: Reader) -> dict[str, dict[str, object]] | None:
+    """The shaping settings as nested tables; None where the store has none that can be read."""
+    value = store.get(Family.META, SHAPING_KEPT)
+    try:
+        tables = json.loads(value or b"")
+        return {str(table): dict(keys) for table, keys in tables.items()}
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return None
+
+
 def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut:
     """Compare the output with the finished URLs since ``sequence``; what is older was made durable with the
     generation. Raises JobError when the file lacks even that."""
-    kept = store.get(Family.META, OUTPUT_END)
-    durable_end = end = 0 if kept is None else int(_END.unpack(kept)[0])
+    durable_end = end = stored_end(store) or 0
     lost: list[tuple[bytes, Done]] = []
     border = sequence_key(sequence)
     start = b""
@@ -148,7 +184,7 @@ def requeue(store: Store, frontier: Frontier, counters: Counters, cut: OutputCut
         return
     batch = store.batch()
     # Perhaps none is left to say where the output ends.
-    batch.put(Family.META, OUTPUT_END, _END.pack(cut.end))
+    batch.put(Family.META, OUTPUT_END, encode_end(cut.end))
     for key, done in cut.lost:
         batch.delete(Family.DONE, key)
         counters.count_done(done.outcome, done.status, by=-1)

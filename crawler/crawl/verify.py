@@ -12,12 +12,13 @@ from typing import BinaryIO
 from crawler.checkpoint import EnvelopeError
 from crawler.crawl.identity import PAGES
 from crawler.crawl.look import OpenJob, hosts, open_job
+from crawler.crawl.recovery import stored_end
 from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
 from crawler.exact import ExactSeenSet, Seen
 from crawler.filters import FormatError
-from crawler.frontier import EntryError, Family, decode_entry
+from crawler.frontier import EntryError, Family, Reader, decode_entry
 from crawler.frontier.entry import is_retry, split_pending_key
-from crawler.records import DIGEST_SIZE, JournalError, Position, decode_done, decode_seen
+from crawler.records import DIGEST_SIZE, JournalError, Position, decode_done, decode_seen, sequence_key
 from crawler.urls import Canonical, Canonicaliser
 
 _SCAN = 2_048
@@ -27,6 +28,7 @@ def verify_job(directory: Path) -> Iterator[str]:
     """The faults of the job, one line each; none when it is whole. Raises what ``open_job`` raises."""
     with open_job(directory) as job:
         yield from _generations(job)
+        yield from _names(job)
         restored = job.restore_seen()
         yield from _admitted(job, restored.seen)
         yield from _pending(job, restored.seen)
@@ -107,6 +109,9 @@ def _pending(job: OpenJob, seen: Seen) -> Iterator[str]:
             except EntryError as error:
                 yield f"store/: pending {key!r}: {error}"
                 continue
+            number = int.from_bytes(slot[-8:], "big")
+            if number >= job.counters.next_number:
+                yield f"store/: pending {key!r}: number {number}, the next is {job.counters.next_number}"
             size = sizes.setdefault(host, [0, 0])
             size[0] += 1
             size[1] += is_retry(slot)
@@ -120,6 +125,8 @@ def _pending(job: OpenJob, seen: Seen) -> Iterator[str]:
             yield f"seen/: {unseen} pending URLs at or behind {rows[0][0]!r} are not in the seen-set"
         start = rows[-1][0] + b"\0"
     for record in hosts(job.store):
+        if record.robots_until and job.store.get(Family.ROBOTS, record.name.encode("ascii")) is None:
+            yield f"store/: host {record.name} has asked for robots.txt, no answer is stored"
         size = sizes.pop(record.name, [0, 0])
         if [record.size, record.retry_size] != size:
             yield (
@@ -154,7 +161,7 @@ def _done(job: OpenJob) -> Iterator[str]:
     path = job.directory / PAGES
     with contextlib.ExitStack() as opened:
         output = opened.enter_context(open(path, "rb")) if path.exists() else None
-        last_end, start = 0, b""
+        last_end, start = _kept_end(job.store), b""
         while rows := job.store.scan(Family.DONE, start, None, _SCAN):
             for key, value in rows:
                 try:
@@ -186,6 +193,29 @@ def _done(job: OpenJob) -> Iterator[str]:
         yield f"{PAGES}: ends at {end}, the journal's last record ends at {last_end}"
     elif lines != job.counters.done:
         yield f"{PAGES}: {lines} records, {job.counters.done} URLs counted as done"
+
+
+def _kept_end(store: Reader) -> int:
+    try:
+        return stored_end(store) or 0
+    except JournalError:
+        return 0  # named among the names
+
+
+def _names(job: OpenJob) -> Iterator[str]:
+    for name, _ in job.store.scan(Family.META, b""):
+        try:
+            name.decode("utf-8")
+        except UnicodeDecodeError:
+            yield f"store/: meta {name!r}: no name"
+    try:
+        stored_end(job.store)
+    except JournalError as error:
+        yield f"store/: meta output-end: {error}"
+    after = sequence_key(job.counters.sequence)
+    for family in (Family.ADMITTED, Family.DONE):
+        for key, _ in job.store.scan(family, after, None, 1):
+            yield f"store/: journal {int.from_bytes(key, 'big')}: at or beyond the next number, {job.counters.sequence}"
 
 
 def _stands(output: BinaryIO, position: Position) -> bool:

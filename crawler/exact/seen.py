@@ -37,7 +37,7 @@ from crawler.filters import make_seen as make_filter
 from crawler.frontier.storage import Batch, Family, Store
 from crawler.settings import SeenSettings
 
-_COUNT = b"seen-count"
+ROW_COUNT = b"seen-count"  # the name under which the number of rows is stored
 _COUNT_FORM = struct.Struct("<Q")
 _HOSTS_REMEMBERED = 2**16  # about 6 MB
 _SCAN = 4096  # rows read at a time
@@ -64,7 +64,7 @@ class ExactSeenSet:
         question. Raises OSError when the store cannot be read."""
         self._store = store
         self._front = front
-        stored = store.get(Family.META, _COUNT)
+        stored = store.get(Family.META, ROW_COUNT)
         self._count: int = 0 if stored is None else _COUNT_FORM.unpack(stored)[0]
         self._hosts: set[bytes] = set()  # with a row for certain
         self._batch: Batch | None = None
@@ -119,7 +119,7 @@ class ExactSeenSet:
 
     def _put_count(self, batch: Batch, more: int) -> None:
         self._count += more
-        batch.put(Family.META, _COUNT, _COUNT_FORM.pack(self._count))
+        batch.put(Family.META, ROW_COUNT, _COUNT_FORM.pack(self._count))
 
     # -- keys by themselves ------------------------------------------------------------------------------------
 

@@ -46,6 +46,8 @@ def salvage(damaged: Path, scratch: Path, target: Path) -> list[str]:
             way(scratch)
             source = RocksStore(scratch, partial=way is _rebuild_manifest)
         except StoreError as error:
+            if error.errno is not None:
+                raise  # a disk that is full or fails says nothing of the store
             refusals.append(f"{name}: {error}")
             continue
         try:

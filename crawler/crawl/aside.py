@@ -1,0 +1,55 @@
+"""Where a repair puts what it replaces: nothing damaged is ever destroyed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from crawler.disk import Disk
+from crawler.frontier import Family
+
+PREFIX = "damaged-"
+ROWS = "rows.jsonl"
+
+
+class Aside:
+    """``DIR/damaged-N``, of the first number that is free; made when something is put there."""
+
+    def __init__(self, job: Path, disk: Disk) -> None:
+        self._job = job
+        self._disk = disk
+        taken = [int(name) for path in job.glob(f"{PREFIX}*") if (name := path.name[len(PREFIX) :]).isdecimal()]
+        self.path = job / f"{PREFIX}{max(taken, default=0) + 1}"
+        self._rows = b""
+
+    def made(self) -> Path:
+        """The directory, which is then there. Raises OSError."""
+        if not self.path.is_dir():
+            self.path.mkdir()
+            self._disk.sync_directory(self._job)
+        return self.path
+
+    def move(self, path: Path) -> None:
+        """Put a file or directory of the job there, under its name. Raises OSError."""
+        os.replace(path, self.made() / path.name)
+        self._disk.sync_directory(path.parent)
+        self._disk.sync_directory(self.path)
+
+    def keep_row(self, family: Family, key: bytes, value: bytes) -> None:
+        """Remember a row of the store that is to be deleted; written with ``flush``."""
+        row = {"family": family.value, "key": key.hex(), "value": value.hex()}
+        self._rows += json.dumps(row).encode("ascii") + b"\n"
+
+    def flush(self) -> None:
+        """Write the rows that were kept. Raises OSError."""
+        if not self._rows:
+            return
+        file = self._disk.open(self.made() / ROWS, create=True)
+        try:
+            file.pwrite(self._rows, file.size())
+            file.sync()
+        finally:
+            file.close()
+        self._disk.sync_directory(self.path)
+        self._rows = b""

@@ -1,0 +1,431 @@
+"""Making queue, journal, output and counters of a damaged job agree, by what ``recount`` found.
+
+The order matters if this is broken off: first what is to be fetched again is queued, then records go, then the journal
+follows, the counters last. At each moment in between ``recount`` finds the same URLs again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from crawler.crawl.aside import Aside
+from crawler.crawl.identity import PAGES
+from crawler.crawl.recount import (
+    Flags,
+    Journal,
+    Keys,
+    Output,
+    Queue,
+    Record,
+    as_halves,
+    compare,
+    count_records,
+    finished,
+    halves,
+    read_journal,
+    read_output,
+    read_queue,
+    record_of,
+    rows_of_family,
+    stored_counters_or_none,
+)
+from crawler.crawl.recovery import COUNTERS, OUTPUT_END, encode_end, stored_end
+from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
+from crawler.disk import Appender, Disk
+from crawler.exact import ROW_BYTES, ExactSeenSet, make_seen
+from crawler.exact.seen import ROW_COUNT
+from crawler.frontier import Batch, Entry, Family, Host, HostRecordError, Store, decode_host, encode_entry
+from crawler.frontier.entry import fresh_slot, pending_key, split_pending_key
+from crawler.frontier.host import encode_host, host_name
+from crawler.records import DIGEST_SIZE, Counters, JournalError, decode_seen, encode_admitted, sequence_key
+from crawler.settings import Settings
+from crawler.urls import host_key
+
+_CHANGES = 4_096  # in one batch
+_EVENT = 256  # URLs named by one new event
+
+
+class Mend:
+    """One pass over a job whose store is open for writing."""
+
+    def __init__(
+        self, directory: Path, settings: Settings, store: Store, disk: Disk, aside: Aside, say: Callable[[str], None]
+    ) -> None:
+        self._directory = directory
+        self._path = directory / PAGES
+        self._settings = settings
+        self._keys = Keys(settings)
+        self._store = store
+        self._disk = disk
+        self._aside = aside
+        self._say = say
+        self._batch = Batch()
+
+    def run(self, *, whole_store: bool) -> bool:
+        """``whole_store`` is False after rows of the store were lost. Returns whether the seen-set must be rebuilt:
+        URLs that it knows were forgotten. Raises OSError."""
+        self._meta()
+        kept = stored_counters_or_none(self._store.get(Family.META, COUNTERS))
+        if kept is None:
+            self._say("the counters were gone: counted anew; those of links, retries and duplicates begin at 0")
+        journal = read_journal(self._store)
+        queue = read_queue(self._store, self._keys)
+        trusted = (
+            whole_store
+            and kept is not None
+            and len(journal.admitted) == kept.admitted
+            and not any(family is Family.ADMITTED for family, _, _ in journal.bad)
+        )
+        with _lines_of(self._path) as lines:
+            output = read_output(lines, self._keys, journal.done)
+        end = journal.end if journal.done else stored_end(self._store)
+        good = finished(output, queue, journal, trusted=trusted, end=end)
+        number = max(queue.number, kept.next_number if kept else 0)
+        sequence = max(journal.sequence, kept.sequence if kept else 0)
+
+        again = self._unfinished(output, good, queue, journal, trusted)
+        number = self._queue(queue, again, number)
+        self._output(output, good, journal, lost=bool(again))
+        there = np.concatenate((as_halves(queue.urls), as_halves(output.urls)[good]))
+        difference = compare(as_halves(journal.admitted), there)
+        self._drop_events(journal, difference.excess)
+        sequence = self._name_events(difference.lacking, sequence)
+        self._robots()
+        hosts = self._hosts(queue.size)
+
+        with _lines_of(self._path) as lines:
+            counters = count_records(kept or Counters(), self._records(lines))
+        counters = replace(counters, sequence=sequence, next_number=number, admitted=len(there), hosts=hosts)
+        if kept is not None and counters != kept:
+            self._say("the counters were set to what queue, journal and output hold")
+        self._put(Family.META, COUNTERS, counters.encode())
+        self._write()
+        if self._settings.seen.kind == ExactSeenSet.kind:
+            self._exact_rows(journal.out)
+        self._store.sync()
+        return bool(difference.excess)
+
+    # -- what is pending again ---------------------------------------------------------------------------------
+
+    def _unfinished(
+        self, output: Output, good: Flags, queue: Queue, journal: Journal, trusted: bool
+    ) -> dict[str, Entry]:
+        """By key: URLs that were finished, or pending in a row where they cannot stay, and must be queued again."""
+        again: dict[str, Entry] = {}
+        for entry in queue.again:
+            self._add(again, entry)
+        lost = 0
+        events = [(done.entry, self._keys.key(href)) for href, each in journal.done.items() for done in each[-1:]]
+        known = [(entry, key) for entry, key in events if key is not None]
+        if known:
+            marks = as_halves(halves(self._keys.digests([key for _, key in known])))
+            gone = ~(np.isin(marks, as_halves(output.urls)[good]) | np.isin(marks, as_halves(queue.urls)))
+            for place in np.flatnonzero(gone):
+                lost += self._add(again, known[place][0])
+        lost += self._readable_records(output, good, queue, journal, trusted, again)
+        if lost:
+            self._say(f"{lost} finished URLs had no whole record any more: they are pending again")
+        if queue.again:
+            self._say(f"{len(queue.again)} pending URLs stood where they could not be found: they are queued anew")
+        return again
+
+    def _readable_records(
+        self, output: Output, good: Flags, queue: Queue, journal: Journal, trusted: bool, again: dict[str, Entry]
+    ) -> int:
+        """Records that do not count, of URLs that nothing else accounts for."""
+        urls = as_halves(output.urls)
+        other = ~good & (np.frombuffer(bytes(output.whole), np.bool_))
+        other &= ~(np.isin(urls, as_halves(queue.urls)) | np.isin(urls, urls[good]))
+        if trusted:
+            other &= np.isin(urls, as_halves(journal.admitted))
+        if not other.any():
+            return 0
+        lost = 0
+        with _lines_of(self._path) as lines:
+            for line in itertools.compress(lines, other):
+                record = record_of(line)
+                if record is not None:
+                    lost += self._add(again, _entry_of(record))
+        return lost
+
+    def _add(self, again: dict[str, Entry], entry: Entry) -> bool:
+        key = self._keys.key(entry.href)
+        if key is None or key in again:
+            return False
+        again[key] = entry
+        return True
+
+    def _queue(self, queue: Queue, again: dict[str, Entry], number: int) -> int:
+        for key, value in queue.bad:
+            self._drop(Family.PENDING, key, value)
+        if queue.gone:
+            self._say(f"{queue.gone} rows of the queue held no URL any more: removed")
+        self._drop_repeated(queue)
+        marks = as_halves(queue.urls)
+        for url, entry in again.items():
+            digest = halves(self._keys.digests([url]))
+            if np.isin(as_halves(digest), marks).any():
+                continue  # it stands in a good row as well
+            name = host_key(entry.href)
+            self._put(Family.PENDING, pending_key(name, fresh_slot(number)), encode_entry(entry))
+            number += 1
+            queue.size.setdefault(name, [0, 0])[0] += 1
+            queue.urls.extend(digest)
+        return number
+
+    def _drop_repeated(self, queue: Queue) -> None:
+        urls, times = np.unique(as_halves(queue.urls), return_counts=True)
+        repeated = set(urls[times > 1].tolist())
+        if not repeated:
+            return
+        met: Counter[int] = Counter()
+        dropped: set[int] = set()
+        place = -1
+        bad = {key for key, _ in queue.bad}
+        for key, value in rows_of_family(self._store, Family.PENDING):
+            if key in bad:
+                continue
+            place += 1
+            url = queue.urls[place]
+            if url in repeated:
+                met[url] += 1
+                if met[url] > 1:
+                    host, slot = split_pending_key(key)
+                    self._drop(Family.PENDING, key, value)
+                    queue.size[host][0] -= 1
+                    queue.size[host][1] -= slot[0] == 0
+                    dropped.add(place)
+        for place in sorted(dropped, reverse=True):
+            del queue.urls[place]
+        self._say(f"{len(dropped)} URLs were queued twice: once is left")
+
+    # -- the output --------------------------------------------------------------------------------------------
+
+    def _output(self, output: Output, good: Flags, journal: Journal, *, lost: bool) -> None:
+        """Keep the good lines. The events then no longer say where records stand: the output's end does."""
+        events_fit = (journal.end if journal.events else stored_end(self._store) or 0) == output.size
+        bad = [(key, value) for family, key, value in journal.bad if family is Family.DONE]
+        if good.all() and events_fit and not bad and not lost:
+            return
+        for key, value in bad:
+            self._drop(Family.DONE, key, value)
+        if bad:
+            self._say(f"{len(bad)} events of finished URLs in the journal were no events: removed")
+        self._write()  # what is queued again must be there before its record goes
+        self._store.sync()
+        size = output.size if good.all() else self._keep_lines(output, good)
+        batch = self._batch
+        batch.delete_range(Family.DONE, b"", b"\xff" * 9)
+        self._put(Family.META, OUTPUT_END, encode_end(size))
+        self._write()
+
+    def _keep_lines(self, output: Output, good: Flags) -> int:
+        kept = int(good.sum())
+        path = self._path
+        part = path.with_name(PAGES + ".part")
+        file = self._disk.open(part, create=True)
+        try:
+            file.truncate(0)
+            sink = Appender(file)
+            size = 0
+            with _lines_of(self._path) as lines:
+                for line in itertools.compress(lines, good):
+                    size += sink.write(line)
+            file.sync()
+        finally:
+            file.close()
+        self._aside.move(path)
+        self._disk.replace(part, path)
+        self._disk.sync_directory(self._directory)
+        self._say(
+            f"{PAGES}: {len(good) - kept} lines were damaged, unfinished or of URLs that are pending: {kept} are kept"
+        )
+        return size
+
+    def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
+        for line in lines:
+            record = record_of(line)
+            if record is not None:
+                yield record
+
+    # -- the journal -------------------------------------------------------------------------------------------
+
+    def _drop_events(self, journal: Journal, excess: dict[int, int]) -> None:
+        bad = [(key, value) for family, key, value in journal.bad if family is Family.ADMITTED]
+        for key, value in bad:
+            self._drop(Family.ADMITTED, key, value)
+        if bad:
+            self._say(f"{len(bad)} events of admitted URLs in the journal were no events: removed")
+        if not excess:
+            return
+        left = dict(excess)
+        # From the end: of a URL that was admitted, forgotten and admitted again the last is the one that is gone.
+        for key, value in reversed(list(self._events_with(left))):
+            _, digests = decode_seen(value)
+            each = [digests[at : at + DIGEST_SIZE] for at in range(0, len(digests), DIGEST_SIZE)]
+            stay = []
+            for digest in reversed(each):
+                half = int.from_bytes(digest[:8], "little")
+                if left.get(half, 0) > 0:
+                    left[half] -= 1
+                else:
+                    stay.append(digest)
+            self._drop(Family.ADMITTED, key, value)
+            if stay:
+                self._put(Family.ADMITTED, key, encode_admitted(b"".join(reversed(stay))))
+        self._say(
+            f"{sum(excess.values())} admitted URLs are neither pending nor finished and nothing tells their addresses: "
+            "forgotten, so that they are fetched when a link to them is found"
+        )
+
+    def _events_with(self, wanted: dict[int, int]) -> Iterator[tuple[bytes, bytes]]:
+        for key, value in rows_of_family(self._store, Family.ADMITTED):
+            try:
+                forgotten, digests = decode_seen(value)
+            except JournalError:
+                continue
+            if not forgotten and any(half in wanted for half in halves(digests)):
+                yield key, value
+
+    def _name_events(self, lacking: dict[int, int], sequence: int) -> int:
+        """Name URLs that are there in the journal; returns the next sequence number."""
+        if not lacking:
+            return sequence
+        self._write()
+        left, waiting = dict(lacking), bytearray()
+
+        def name() -> None:
+            nonlocal sequence
+            self._put(Family.ADMITTED, sequence_key(sequence), encode_admitted(bytes(waiting)))
+            sequence += 1
+            waiting.clear()
+
+        for digest in self._digests_there():
+            half = int.from_bytes(digest[:8], "little")
+            if left.get(half, 0) > 0:
+                left[half] -= 1
+                waiting += digest
+                if len(waiting) == _EVENT * DIGEST_SIZE:
+                    name()
+        if waiting:
+            name()
+        self._say(f"{sum(lacking.values())} URLs that are pending or finished were not in the journal: named again")
+        return sequence
+
+    def _keys_there(self) -> Iterator[str]:
+        """The key of every pending and every finished URL. Raises OSError."""
+        for _, value in rows_of_family(self._store, Family.PENDING):
+            yield self._keys.key(value[8:].split(b"\n")[0].decode("ascii")) or ""
+        with _lines_of(self._path) as lines:
+            for record in self._records(lines):
+                yield self._keys.key(str(record["url"])) or ""
+
+    def _digests_there(self) -> Iterator[bytes]:
+        for key in self._keys_there():
+            yield self._keys.digests([key])
+
+    # -- hosts -------------------------------------------------------------------------------------------------
+
+    def _hosts(self, sizes: dict[str, list[int]]) -> int:
+        """Make the hosts' counts those of the queue; returns how many hosts there are."""
+        left, count, changed = dict(sizes), 0, 0
+        for key, value in rows_of_family(self._store, Family.HOSTS):
+            try:
+                name = host_name(key)
+                host = decode_host(name, value)
+            except HostRecordError:
+                self._drop(Family.HOSTS, key, value)
+                continue
+            count += 1
+            size, retries = left.pop(name, [0, 0])
+            robots = 0.0 if self._store.get(Family.ROBOTS, key) is None else host.robots_until
+            if (host.size, host.retry_size, host.robots_until) != (size, retries, robots):
+                host.size, host.retry_size, host.robots_until = size, retries, robots
+                self._put(Family.HOSTS, key, encode_host(host))
+                changed += 1
+        for name, (size, retries) in left.items():
+            self._put(Family.HOSTS, name.encode("ascii"), encode_host(Host(name, size=size, retry_size=retries)))
+        if changed:
+            self._say(f"{changed} hosts counted other than their queues hold: counted anew")
+        if left:
+            self._say(f"{len(left)} hosts with pending URLs had no record: made anew, robots.txt will be asked for")
+        return count + len(left)
+
+    def _robots(self) -> None:
+        known = RobotsCache(self._store, self._settings.robots, self._settings.fetch.user_agent)
+        bad = 0
+        for key, value in rows_of_family(self._store, Family.ROBOTS):
+            try:
+                known.decode(value)
+            except RobotsRecordError:
+                self._drop(Family.ROBOTS, key, value)
+                bad += 1
+        if bad:
+            self._say(f"{bad} records of robots.txt were none: removed, it will be asked for again")
+        self._write()
+
+    # -- names and exact rows ----------------------------------------------------------------------------------
+
+    def _meta(self) -> None:
+        for name, value in rows_of_family(self._store, Family.META):
+            try:
+                name.decode("utf-8")
+                if name == OUTPUT_END:
+                    stored_end(self._store)
+            except (UnicodeDecodeError, JournalError):
+                self._drop(Family.META, name, value)
+        self._write()
+
+    def _exact_rows(self, out: set[bytes]) -> None:
+        """The rows of an exact seen-set anew: one for each URL that is there, less those that were taken out."""
+        self._batch.delete_range(Family.SEEN, b"", b"\xff" * (ROW_BYTES + 1))
+        self._batch.delete(Family.META, ROW_COUNT)
+        self._write()
+        seen = make_seen(self._settings.seen, self._store)
+        if not isinstance(seen, ExactSeenSet):
+            raise TypeError(f"a seen-set of kind {seen.kind} has no rows")
+        keys = self._keys_there()
+        while some := list(itertools.islice(keys, _EVENT)):
+            batch = self._store.batch()
+            seen.admit([key for key in some if self._keys.digests([key]) not in out], batch)
+            self._store.write(batch)
+
+    # -- changes -----------------------------------------------------------------------------------------------
+
+    def _put(self, family: Family, key: bytes, value: bytes) -> None:
+        self._batch.put(family, key, value)
+        if len(self._batch.changes) >= _CHANGES:
+            self._write()
+
+    def _drop(self, family: Family, key: bytes, value: bytes) -> None:
+        self._aside.keep_row(family, key, value)
+        self._batch.delete(family, key)
+
+    def _write(self) -> None:
+        self._aside.flush()
+        if self._batch.changes:
+            self._store.write(self._batch)
+            self._batch = Batch()
+
+
+@contextlib.contextmanager
+def _lines_of(path: Path) -> Iterator[Iterable[bytes]]:
+    """The lines of a file, their line feeds included; none where there is no file."""
+    if path.exists():
+        with open(path, "rb") as stream:
+            yield stream
+    else:
+        yield ()
+
+
+def _entry_of(record: Record) -> Entry:
+    depth, via = record.get("depth"), record.get("via")
+    hops = depth if isinstance(depth, int) else 0
+    return Entry(str(record["url"]), hops, via if isinstance(via, str) else None, seed=hops == 0)

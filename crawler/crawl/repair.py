@@ -1,0 +1,275 @@
+"""``crawler repair``: a damaged job made whole again, from what the disk still holds.
+
+    store       read as far as it can be, into a new one, where RocksDB does not open or read it
+    job.json    made anew from the copy of its settings in the store, or from a generation
+    queue, journal, output, counters, hosts
+                put together anew: ``recount`` finds what is there, ``mend`` makes them agree
+    seen-set    from the newest whole generation and the journal behind it, or from the journal alone
+
+What is replaced is moved to ``DIR/damaged-N``. A repair that is broken off can be run again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError, decode_envelope
+from crawler.crawl.aside import Aside
+from crawler.crawl.identity import (
+    IDENTITY,
+    MAGIC,
+    PAGES,
+    SEEN,
+    STORE,
+    VERSION,
+    JobError,
+    JobLock,
+    read_identity,
+    write_identity,
+)
+from crawler.crawl.mend import Mend
+from crawler.crawl.recovery import kept_shaping, restore_seen, stored_counters
+from crawler.crawl.verify import verify_job
+from crawler.disk import RealDisk
+from crawler.exact import make_seen
+from crawler.filters import FilterError, FormatError
+from crawler.frontier import EntryError, Family, HostRecordError
+from crawler.records import JournalError
+from crawler.settings import Settings, SettingsError, settings_from
+from crawler.store import RocksStore, StoreError
+from crawler.store.salvage import readable, salvage
+
+_SCRATCH = "store.scratch"  # the copy that is made to open
+_PART = "store.part"  # the new store while it is filled
+_READY = "store.repaired"  # when it is, until it has the place of the old one
+
+DAMAGE = (EnvelopeError, FilterError, FormatError, EntryError, HostRecordError, JournalError, SettingsError)
+
+Say = Callable[[str], None]
+
+
+def repair_job(directory: Path, now: float, say: Say) -> list[str]:
+    """Repair the job; ``say`` is told each thing that was done, ``now`` is in seconds since 1970. Returns the faults
+    that are left, none when the job is whole. Nothing is changed when it was whole before.
+
+    Raises JobError: no job, in use, or written by another version of the program. OSError when the disk fails."""
+    if not any((directory / name).exists() for name in (IDENTITY, STORE, _READY, SEEN)):
+        raise JobError(f"{directory} holds no crawl: name a job directory")
+    try:
+        lock = JobLock(directory)
+    except OSError as error:
+        raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
+    try:
+        _refuse_other_versions(directory)
+        if not faults_of(directory):
+            say("whole, nothing was changed")
+            return []
+        _Repair(directory, now, say).run()
+        return faults_of(directory)
+    finally:
+        lock.release()
+
+
+def faults_of(directory: Path) -> list[str]:
+    """What ``verify`` finds, and what keeps it from looking."""
+    try:
+        return list(verify_job(directory))
+    except (JobError, OSError, *DAMAGE) as error:
+        return [" ".join(str(error).split())]
+
+
+def _refuse_other_versions(directory: Path) -> None:
+    """A newer program's files are no damage. Raises JobError."""
+    generations = Generations(directory / SEEN, 2, RealDisk())
+    try:
+        if (directory / IDENTITY).is_file():
+            _unless_damaged(lambda: decode_envelope((directory / IDENTITY).read_bytes(), MAGIC, VERSION, IDENTITY))
+        for number in generations.numbers():
+            _unless_damaged(lambda number=number: generations.read_manifest(number))  # type: ignore[misc]
+    except UnknownVersionError as error:
+        raise JobError(f"{directory}: {error}") from error
+
+
+def _unless_damaged(read: Callable[[], object]) -> None:
+    try:
+        read()
+    except UnknownVersionError:
+        raise
+    except (EnvelopeError, OSError):
+        pass  # repaired later
+
+
+class _Repair:
+    def __init__(self, directory: Path, now: float, say: Say) -> None:
+        self._directory = directory
+        self._now = now
+        self._say = say
+        self._disk = RealDisk()
+        self._aside = Aside(directory, self._disk)
+
+    def run(self) -> None:
+        read_anew = self._put_back_store()
+        with self._store() as store:
+            anew = self._is_empty(store)
+        if anew:
+            self._begin_anew()
+        with self._store() as store:
+            settings = self._settings(store)
+            behind = self._generations_ahead(store, settings)
+            mend = Mend(self._directory, settings, store, self._disk, self._aside, self._say)
+            forgotten = mend.run(whole_store=not read_anew)
+            self._seen_set(store, settings, rebuild=behind or forgotten or read_anew or anew)
+        self._aside.flush()
+        if self._aside.path.is_dir():
+            self._say(f"what was replaced stands in {self._aside.path.name}/")
+
+    # -- the store ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _store(self) -> Iterator[RocksStore]:
+        store = RocksStore(self._directory / STORE)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    def _put_back_store(self) -> bool:
+        """Have a store that can be read. True when it is a new one with the rows of the old."""
+        path, ready = self._directory / STORE, self._directory / _READY
+        if ready.exists():  # a repair was broken off here
+            if path.exists():
+                self._aside.move(path)
+            os.replace(ready, path)
+            self._disk.sync_directory(self._directory)
+            return True
+        if not path.exists() or self._opens(path):
+            return False
+        part, scratch = self._directory / _PART, self._directory / _SCRATCH
+        try:
+            lines = salvage(path, scratch, part)
+        except StoreError as error:
+            if error.errno is not None:
+                raise
+            self._say(f"{STORE}/: nothing of it can be read: {error}")
+            self._aside.move(path)
+            return False
+        for line in lines:
+            self._say(f"{STORE}/: {line}")
+        os.replace(part, ready)
+        self._aside.move(path)
+        os.replace(ready, path)
+        self._disk.sync_directory(self._directory)
+        return True
+
+    def _opens(self, path: Path) -> bool:
+        try:
+            store = RocksStore(path)
+        except StoreError as error:
+            if error.errno is not None:
+                raise
+            return False
+        try:
+            return readable(store)
+        finally:
+            store.close()
+
+    def _is_empty(self, store: RocksStore) -> bool:
+        return not any(store.scan(family, b"", None, 1) for family in (Family.PENDING, Family.ADMITTED, Family.DONE))
+
+    def _begin_anew(self) -> None:
+        """Without a queue nobody knows what was pending: what was fetched must be fetched again to find it."""
+        pages = self._directory / PAGES
+        if pages.exists() and pages.stat().st_size:
+            self._aside.move(pages)
+            self._say(f"{STORE}/ holds nothing any more: the crawl begins anew, the records so far are set aside")
+
+    # -- settings ----------------------------------------------------------------------------------------------
+
+    def _settings(self, store: RocksStore) -> Settings:
+        try:
+            return settings_from(read_identity(self._directory), IDENTITY)
+        except (JobError, SettingsError):
+            pass  # made anew below
+        source = f"the copy in {STORE}/"
+        tables = kept_shaping(store)
+        if tables is None:
+            source, tables = "a generation", self._parameters()
+        try:
+            settings = settings_from(tables, source)
+        except SettingsError as error:
+            raise JobError(f"{self._directory}: {IDENTITY} is damaged and cannot be made anew: {error}") from error
+        path = self._directory / IDENTITY
+        if path.exists():
+            self._aside.move(path)
+        write_identity(self._disk, self._directory, settings)
+        self._say(f"{IDENTITY} was made anew from {source}")
+        return settings
+
+    def _parameters(self) -> dict[str, dict[str, object]]:
+        """The seen-set's settings as a generation has them. Raises JobError when there is none."""
+        generations = Generations(self._directory / SEEN, 2, self._disk)
+        for number in generations.numbers():
+            try:
+                parameters = generations.read_manifest(number).state["parameters"]
+            except (EnvelopeError, OSError, KeyError):
+                continue
+            self._say("canonical.rules are not told by generations: taken as none")
+            return {"seen": dict(parameters)}
+        raise JobError(
+            f"{self._directory}: {IDENTITY} is damaged and neither {STORE}/ nor {SEEN}/ tells the job's settings: "
+            "begin a new job with --job"
+        )
+
+    # -- the seen-set ------------------------------------------------------------------------------------------
+
+    def _generations_ahead(self, store: RocksStore, settings: Settings) -> bool:
+        """Whether a generation stands for more than the journal holds; its bits may be of URLs that are not queued."""
+        try:
+            end = stored_counters(store).sequence
+        except JournalError:
+            return True
+        generations = Generations(self._directory / SEEN, settings.durability.generations, self._disk)
+        for number in generations.numbers():
+            try:
+                if generations.read_manifest(number).sequence > end:
+                    return True
+            except (EnvelopeError, OSError):
+                continue
+        return False
+
+    def _seen_set(self, store: RocksStore, settings: Settings, *, rebuild: bool) -> None:
+        directory = self._directory / SEEN
+        directory.mkdir(exist_ok=True)
+        generations = Generations(directory, settings.durability.generations, self._disk)
+        kept = set() if rebuild else self._whole_files(generations)
+        moved = [path for path in sorted(directory.iterdir()) if path.is_file() and path.name not in kept]
+        for path in moved:
+            self._aside.move(path)
+        try:
+            restored = restore_seen(generations, store, lambda: make_seen(settings.seen, store))
+        except FilterError as error:
+            if not kept:
+                raise
+            self._say(f"{SEEN}/: {error}")
+            self._seen_set(store, settings, rebuild=True)
+            return
+        if moved or not kept:
+            where = "the journal alone" if generations.newest is None else f"generation {generations.newest.generation}"
+            self._say(f"the seen-set was taken from {where}: {restored.replayed} URLs of the journal were added to it")
+        generations.write(restored.seen.snapshot(), stored_counters(store).sequence, self._now, store.sync)
+
+    def _whole_files(self, generations: Generations) -> set[str]:
+        """The names of the files of all whole generations."""
+        kept: set[str] = set()
+        for number in generations.numbers():
+            try:
+                manifest = generations.read(number).manifest
+            except (EnvelopeError, FormatError, OSError) as error:
+                self._say(f"{SEEN}/: generation {number}: {error}: set aside")
+                continue
+            kept.add(f"generation-{number:06d}")
+            kept.update(segment.file for segment in manifest.segments)
+        return kept

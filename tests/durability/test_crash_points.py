@@ -17,7 +17,8 @@ from tests.site import Site, crawler, tree
 
 PAGES = 60
 DELAY = 0.01
-# Small slices are sealed often, short intervals bring many checkpoints; a tiny gap can be held to account.
+# Small slices are sealed often, short intervals bring many checkpoints; a tiny gap can be held to account. Every page
+# must be found: a false positive would skip one, as it should.
 CONFIG = f"""
 [politeness]
 delay = {DELAY}
@@ -26,6 +27,7 @@ sync_interval = 0.02
 checkpoint_interval = 0.06
 [seen]
 capacity = 8
+fpp = 1e-9
 """
 # Which pass of a place is the last one, where the first would be too early to hurt.
 PASSES = {"step.marked": 17, "step.recorded": 23, "step.written": 31, "checkpoint.segment": 3, "sync.done": 3}

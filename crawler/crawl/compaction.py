@@ -67,22 +67,25 @@ class Compaction:
     def _piece(self, seen: ScalableBloomFilter) -> None:
         if self._successor is None:
             self._successor, self._next = seen.successor(), b""
+        if not self._successor.touch():
+            return
         rows = self._store.scan(Family.ADMITTED, self._next, None, _EVENTS)
-        size, taken = 0, 0
-        for key, value in rows:
-            _, digests = decode_seen(value)
-            if len(digests) > self._successor.room * DIGEST_SIZE:
-                if len(seen) <= self._successor.capacity:
-                    raise FilterError(f"the journal holds more than its {len(seen)} keys")
-                self._successor = None  # the chain outgrew it: there must be a larger one
-                return
-            self._successor.put(digests)
-            self._next = key + b"\0"
-            size += len(digests)
-            taken += 1
+        piece: list[bytes] = []
+        size = 0
+        for _, value in rows:
+            piece.append(decode_seen(value)[1])
+            size += len(piece[-1])
             if size >= _KEYS * DIGEST_SIZE:
                 break
-        if taken == len(rows) < _EVENTS:
+        if size > self._successor.room * DIGEST_SIZE:
+            if len(seen) <= self._successor.capacity:
+                raise FilterError(f"the journal holds more than its {len(seen)} keys")
+            self._successor = None  # the chain outgrew it: there must be a larger one
+            return
+        if piece:
+            self._successor.put(b"".join(piece))
+            self._next = rows[len(piece) - 1][0] + b"\0"
+        if len(piece) == len(rows) < _EVENTS:
             seen.succeed(self._successor)
             self._successor = None
             reach("compaction.done")

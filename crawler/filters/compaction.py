@@ -40,6 +40,7 @@ from crawler.filters.layouts import sized_slice
 
 MARGIN = 0.5  # keys that a successor has room for, over those of the chain
 OVERFLOW = 8  # capacity of a successor over that of the slice which follows it
+_TOUCH = 2**19  # words: 4 MiB, about a millisecond
 _CHUNK = 4096  # keys; bounds what a batch takes besides the filter
 
 
@@ -63,11 +64,24 @@ class Successor:
         self.capacity = capacity
         self.fpp = fpp
         self.count = 0
+        self._touched = 0
 
     @property
     def room(self) -> int:
         """How many keys it still takes."""
         return self.capacity - self.count
+
+    def touch(self) -> bool:
+        """Write to the next part of the memory, before the first key is put; True when all of it was.
+
+        The system clears memory when it is first touched, by large pages. The first keys would touch all of them, and
+        clearing gigabytes at a time holds up whoever waits.
+        """
+        words = self.filter.words
+        if self._touched < len(words):
+            words[self._touched : self._touched + _TOUCH] = 0
+            self._touched += _TOUCH
+        return self._touched >= len(words)
 
     def put(self, digests: bytes) -> None:
         """Add keys of the chain, each once; no more than there is room for."""

@@ -47,6 +47,10 @@ class Scope:
         self.restore([entry])
         return entry
 
+    def entry(self, href: str) -> str | None:
+        """What the URL would add, whether it belongs already or not; None in ``any``."""
+        return None if self.mode == "any" else self._entry(href)
+
     def contains(self, href: str) -> bool:
         """Whether an href (http or https, canonical) belongs to the crawl."""
         if self.mode == "any":

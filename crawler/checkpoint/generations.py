@@ -5,7 +5,8 @@
 
 A segment that is sealed (a full slice) is written once and named again by every later manifest; the active one is
 written anew each time. While a segment is written the crawl goes on setting bits in it. That is harmless, because of
-the order: segments, then the journal is made durable, then the manifest. So every bit in a generation that exists
+the order: segments; then every step that was begun meanwhile is written; then the journal is made durable; then the
+manifest. So every bit in a generation that exists
 belongs to an admitted URL that is durable, and the journal from the manifest's sequence on brings back the rest: bits
 are a cache of the journal.
 
@@ -20,7 +21,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,14 @@ class Loaded:
 
     manifest: Manifest
     payloads: dict[str, memoryview]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A generation whose segments are durable and whose manifest is not there yet."""
+
+    started: float
+    manifest: Manifest
 
 
 def manifest_name(generation: int) -> str:
@@ -176,10 +185,15 @@ class Generations:
     # -- writing -----------------------------------------------------------------------------------------------
 
     def write(self, snapshot: SeenSnapshot, sequence: int, now: float, sync: Callable[[], None]) -> Manifest:
-        """Write a generation and drop those that are no longer kept. Runs in a thread beside the crawl.
+        """Both halves of a generation, where nobody changes the seen-set meanwhile. Raises OSError."""
+        return self.complete(self.begin(snapshot, sequence, now), sync)
+
+    def begin(self, snapshot: SeenSnapshot, sequence: int, now: float) -> Draft:
+        """Write the segments of a generation. Runs in a thread beside the crawl.
 
         ``sequence`` is the journal's next number at the moment of the snapshot, ``now`` the time in seconds since
-        1970, ``sync`` makes journal and outputs durable. Raises OSError; the generations before it are untouched.
+        1970. Steps that are made meanwhile may leave bits in the segments: the generation must be completed only when
+        all of them are written. Raises OSError; the generations before it are untouched.
         """
         started = time.perf_counter()
         reach("checkpoint.begun")
@@ -202,10 +216,15 @@ class Generations:
             written += total.size
         # A manifest must not become durable before the names of the files that it lists.
         self._disk.sync_directory(self.directory)
-        sync()
         reach("checkpoint.segments")
-        seconds = time.perf_counter() - started
-        manifest = Manifest(generation, sequence, now, seconds, written, snapshot.state, tuple(segments))
+        return Draft(started, Manifest(generation, sequence, now, 0.0, written, snapshot.state, tuple(segments)))
+
+    def complete(self, draft: Draft, sync: Callable[[], None]) -> Manifest:
+        """Put the manifest in place, and drop generations that are no longer kept. Runs in a thread. ``sync`` makes
+        journal and outputs durable. Raises OSError; the generations before it are untouched."""
+        sync()
+        manifest = replace(draft.manifest, seconds=time.perf_counter() - draft.started)
+        generation = manifest.generation
         replace_file(self._disk, self.directory / manifest_name(generation), _encode_manifest(manifest))
         reach("checkpoint.done")
         self.newest = manifest

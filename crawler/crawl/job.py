@@ -57,12 +57,14 @@ from crawler.records import (
     sequence_key,
 )
 from crawler.scope import Scope
-from crawler.settings import Settings
+from crawler.settings import SCOPES, Settings
 from crawler.store import RocksStore
 from crawler.urls import Canonical
 
-_SCOPE = b"scope/"
-_SCOPE_END = b"scope0"
+
+def scope_key(mode: str, entry: str) -> bytes:
+    """The META key that keeps an entry of a scope."""
+    return f"scope/{mode}/{entry}".encode()
 
 
 # A disk that is full may have room again; any other error of a disk does not pass by itself.
@@ -116,7 +118,8 @@ class Job:
         self._room.set()
         self.blocked: str | None = None
         self._torn = False
-        self._synced_sequence = 0
+        self._steps = 0  # written in this run
+        self._synced_steps = 0
         with contextlib.ExitStack() as undo:
             try:
                 directory.mkdir(parents=True, exist_ok=True)
@@ -130,6 +133,12 @@ class Job:
                 )
             if not self.resumed:
                 write_identity(disk, directory, settings)
+            pages = directory / PAGES
+            if self.resumed and not (directory / STORE).is_dir() and pages.exists() and pages.stat().st_size:
+                raise JobError(
+                    f"{directory}: {STORE}/ is gone and {PAGES} is not: put it back, or begin a new job with --job"
+                )
+            (directory / STORE).mkdir(exist_ok=True)
             self.store = machine.open_store(directory / STORE)
             undo.callback(self.store.close)
             self.output = JsonlOutput(directory / PAGES, disk)
@@ -168,12 +177,12 @@ class Job:
         keep_shaping(self.store, settings)
         if cut.lost:
             self.notes.append(f"{len(cut.lost)} finished URLs had no record on disk any more: they are pending again")
-        self.scope = Scope(settings.crawl.scope)
-        prefix = f"{settings.crawl.scope}/".encode("ascii")
-        rows = self.store.scan(Family.META, _SCOPE + prefix, _SCOPE + prefix[:-1] + b"0")
-        self.scope.restore(key[len(_SCOPE + prefix) :].decode("utf-8") for key, _ in rows)
-        self._scope_prefix = _SCOPE + prefix
-        self._new_scope: list[str] = []
+        self._scopes = {mode: Scope(mode) for mode in SCOPES}
+        self.scope = self._scopes[settings.crawl.scope]
+        prefix = scope_key(self.scope.mode, "")
+        rows = self.store.scan(Family.META, prefix, prefix[:-1] + b"0")
+        self.scope.restore(key[len(prefix) :].decode("utf-8") for key, _ in rows)
+        self._new_scope: list[bytes] = []
 
     def _note(self, restored: RestoredSeen) -> None:
         for fault in restored.faults:
@@ -187,11 +196,13 @@ class Job:
 
     def widen(self, href: str) -> bool:
         """Take the URL into the scope; stored with the next step. True if the scope grew."""
-        entry = self.scope.widen(href)
-        if entry is None:
-            return False
-        self._new_scope.append(entry)
-        return True
+        grown = self.scope.widen(href)
+        # The next run may be asked for another scope: what the URL means to each of them is kept.
+        for mode, scope in self._scopes.items():
+            entry = grown if scope is self.scope else scope.entry(href)
+            if entry is not None:
+                self._new_scope.append(scope_key(mode, entry))
+        return grown is not None
 
     def admit(self, found: Sequence[Canonical], *, depth: int, via: str | None = None, seed: bool = False) -> int:
         """Admit those of the URLs that were never seen: a step of its own. Returns how many were new."""
@@ -299,7 +310,8 @@ class Job:
         else:
             digests = digest_keys(keys)
             new = self.seen.add_digests(digests)
-        self.counters.duplicates += len(found) - len(new)
+        # Seeds are read again by every run: that says nothing of the web.
+        self.counters.duplicates += 0 if seed and via is None else len(found) - len(new)
         if not new:
             return 0
         size = DIGEST_SIZE
@@ -331,8 +343,8 @@ class Job:
         # never queued.
         self._torn = True
         yield step
-        for entry in self._new_scope:
-            step.batch.put(Family.META, self._scope_prefix + entry.encode("utf-8"), b"")
+        for key in self._new_scope:
+            step.batch.put(Family.META, key, b"")
         self._new_scope.clear()
         self.counters.next_number = self.frontier.next_number
         self.counters.hosts = self.frontier.hosts
@@ -356,6 +368,7 @@ class Job:
             step.records.pop(0)
             reach("step.recorded")
         self.store.write(step.batch)
+        self._steps += 1
         self._torn = False
         reach("step.written")
 
@@ -393,10 +406,10 @@ class Job:
 
     async def sync(self) -> None:
         """Make all steps so far durable, in a thread. Raises OSError."""
-        sequence = self.counters.sequence
-        if sequence != self._synced_sequence:
+        steps = self._steps
+        if steps != self._synced_steps:
             await asyncio.get_running_loop().run_in_executor(self._durability, self._sync)
-            self._synced_sequence = sequence
+            self._synced_steps = steps
 
     @property
     def whole(self) -> bool:
@@ -414,9 +427,13 @@ class Job:
         snapshot = self.seen.snapshot()
         loop = asyncio.get_running_loop()
         try:
-            manifest = await loop.run_in_executor(
-                self._durability, self._generations.write, snapshot, sequence, now, self._sync
-            )
+            draft = await loop.run_in_executor(self._durability, self._generations.begin, snapshot, sequence, now)
+            # The segments may hold bits of a step that was begun meanwhile. Back on the loop all steps are over; one
+            # that could not be written must be before a generation may stand for its bits: this one never will.
+            if self._torn:
+                self.notes.append("no checkpoint, the journal stands for it: a step could not be written meanwhile")
+                return None
+            manifest = await loop.run_in_executor(self._durability, self._generations.complete, draft, self._sync)
         except OSError as error:
             if error.errno not in FULL:
                 raise

@@ -25,7 +25,7 @@ from crawler.crawl.job import Job
 from crawler.crawl.robots_cache import RobotsCache, encode_robots
 from crawler.crawl.stall import LoopStall
 from crawler.crawl.stats import assemble
-from crawler.crawl.verdict import Again, Finished, Throttled, judge
+from crawler.crawl.verdict import Again, Finished, Throttled, judge, parse_retry_after
 from crawler.fetch import Fetches, fetch_robots
 from crawler.frontier import Entry, Lease, retry_wait
 from crawler.links import extract_links
@@ -118,6 +118,8 @@ class Crawl:
             self._stopping.set()
             self._wake.set()
             asyncio.get_running_loop().call_later(GRACE, self._release_all)
+        elif reason is Stop.INTERRUPTED:
+            self._stop = reason  # whoever asks for it is told so, also where a limit was first
 
     def _release_all(self) -> None:
         for visit in self._visits:
@@ -161,7 +163,7 @@ class Crawl:
                 await self._wait(self._next_event(now, deadline, concurrency))
             elif self._refuse(lease):
                 await asyncio.sleep(0)
-            elif self._throttle is None or await self._turn(lease):
+            elif self._throttle is None or await self._turn(lease, deadline):
                 visit = group.create_task(self._visit(lease))
                 self._visits.add(visit)
                 visit.add_done_callback(self._visit_ended)
@@ -203,18 +205,20 @@ class Crawl:
         finally:
             timer.cancel()
 
-    async def _turn(self, lease: Lease) -> bool:
-        """Wait for the global rate; False when the crawl was stopped meanwhile. There is one waiter, this one:
-        the throttler polls for each."""
+    async def _turn(self, lease: Lease, deadline: float | None) -> bool:
+        """Wait for the global rate; False when the crawl was stopped or its time ran out meanwhile. There is one
+        waiter, this one: the throttler polls for each."""
         assert self._throttle is not None
         turn = asyncio.ensure_future(_acquire(self._throttle))
         stopped = asyncio.ensure_future(self._stopping.wait())
         try:
-            await asyncio.wait({turn, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            left = None if deadline is None else max(0.0, deadline - self._clock())
+            await asyncio.wait({turn, stopped}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            mine = turn.done() and not self._stopping.is_set()
         finally:
             turn.cancel()
             stopped.cancel()
-        if not self._stopping.is_set():
+        if mine:
             return True
         self.job.frontier.release(lease)
         return False
@@ -304,7 +308,7 @@ class Crawl:
             raise RuntimeError(f"host {lease.host.name} was handed out before its robots.txt was asked for")
         if robots.rules.allowed(lease.entry.href):
             return False
-        outcome = Outcome.EXCLUDED if robots.reachable else Outcome.FAILED
+        outcome = Outcome.EXCLUDED if robots.reachable or robots.refused else Outcome.FAILED
         now = self._clock()
         refused = PageRecord(lease.entry, outcome, now, error=robots.refusal)
         self._seed_failed(refused)
@@ -328,7 +332,6 @@ class Crawl:
         now = self._clock()
         match judge(entry, result, now, self.settings.retry):
             case Again() as again:
-                log.info("again in %.0f s: %s: %s", again.wait, entry.href, again.reason)
                 self.job.retry(lease, again, now)
             case Throttled() as throttled:
                 self.job.throttle(lease, throttled, now)
@@ -388,13 +391,17 @@ class Crawl:
 
     async def _visit_robots(self, lease: Lease) -> None:
         host = lease.host
-        result = await fetch_robots(self._fetcher, self.job.frontier.peek(host).href, self.settings.robots)
+        pause = max(self.settings.politeness.delay, host.crawl_delay or 0.0)
+        href = self.job.frontier.peek(host).href
+        result = await fetch_robots(self._fetcher, href, self.settings.robots, pause)
         await self.job.room()
         now = self._clock()
-        passing = result.status is None or result.status >= 500 or result.status == 429
-        if passing and host.robots_tries + 1 < self.settings.retry.tries:
+        if result.passing and host.robots_tries + 1 < self.settings.retry.tries:
             wait = retry_wait(host.robots_tries + 1, self.settings.retry)
-            log.info("robots.txt of %s again in %.0f s: %s", host.name, wait, result.error or result.status)
+            asked = parse_retry_after(result.retry_after, now) or 0.0
+            wait = max(wait, min(asked, self.settings.politeness.max_retry_after))
+            if host.robots_tries == 0:
+                log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, result.error or result.status)
             self.job.robots_later(lease, wait, now)
             return
         stored = encode_robots(result, now)

@@ -10,12 +10,14 @@ import struct
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from crawler.fetch import RobotsResult
+from crawler.fetch import FailureKind, RobotsResult
 from crawler.frontier import Family, Reader
 from crawler.robots import DISALLOW_ALL, RobotsRules, robots_for_status
 from crawler.settings import RobotsSettings
 
 PARSED_MAX = 4_096  # hosts whose parsed rules are kept in memory
+_REFUSED_TTL = 1.0  # seconds: asking costs no request, and the next run may allow it
+_OWN_RULES = frozenset(kind.value for kind in FailureKind if kind.excluded)
 _VERSION = 1
 _HEAD = struct.Struct("<BHdH")
 
@@ -39,8 +41,16 @@ class Robots:
         return self.status is not None
 
     @property
+    def refused(self) -> bool:
+        """Whether one of our own rules kept us from asking (a private address)."""
+        kind = (self.error or "").partition(":")[0]
+        return self.status is None and kind in _OWN_RULES
+
+    @property
     def refusal(self) -> str:
         """Why a URL that the rules do not allow is refused."""
+        if self.refused:
+            return str(self.error)
         if self.status is None:
             return f"robots.txt could not be had: {self.error}"
         if self.status >= 500:
@@ -95,6 +105,8 @@ class RobotsCache:
 
     def ttl(self, robots: Robots) -> float:
         """Seconds for which the record may be used."""
+        if robots.refused:
+            return _REFUSED_TTL
         if robots.status is None or robots.status >= 500:
             return self._settings.unreachable_ttl
         return self._settings.ttl

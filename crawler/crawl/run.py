@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from crawler.clock import SteadyClock
 from crawler.crawl.identity import LIVE
 from crawler.crawl.job import FULL, Job
-from crawler.crawl.loop import Crawl, State, Stop
+from crawler.crawl.loop import Crawl, Stop
 from crawler.dashboard import Dashboard
 from crawler.fetch import Fetcher
 from crawler.settings import Settings
@@ -121,8 +121,12 @@ def _allow_files(concurrency: int) -> None:
 def _signals(crawl: Crawl) -> Iterator[None]:
     """The first SIGINT or SIGTERM stops in order; a second SIGINT leaves at once, the journal stands for the rest."""
 
+    interrupts = 0
+
     def interrupted() -> None:
-        if crawl.state is State.STOPPING:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1:
             os.write(2, b"crawler: left at once; the same command replays the journal\n")
             os._exit(130)
         log.warning("interrupted: finishing what is in flight, once more leaves at once")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from crawler.fetch.outcome import Failure, Fetches
@@ -18,28 +19,34 @@ class RobotsResult:
     nothing.
 
     A status of 3xx is left when more than five redirects came in a row or one led nowhere. ``status`` is None
-    exactly when ``error`` is set: the host counts as unreachable (RFC 9309, 2.3.1.4).
+    exactly when ``error`` is set: the host counts as unreachable (RFC 9309, 2.3.1.4). ``error`` is the kind of failure,
+    a colon, and the message; ``passing`` says whether asking again may help.
     """
 
     status: int | None
     body: bytes
     error: str | None
+    passing: bool = False
+    retry_after: str | None = None
 
 
-async def fetch_robots(fetcher: Fetches, href: str, settings: RobotsSettings) -> RobotsResult:
-    """The robots.txt that rules ``href`` (any URL of the host)."""
+async def fetch_robots(fetcher: Fetches, href: str, settings: RobotsSettings, pause: float = 0.0) -> RobotsResult:
+    """The robots.txt that rules ``href`` (any URL of the host). ``pause`` seconds lie between an answer and the next
+    request, where it redirects: the caller has the host for itself meanwhile."""
     address = robots_url(href)
     canonicaliser = Canonicaliser()
     redirects = 0
     while True:
         answer = await fetcher.fetch(address, accept=_any_type, max_body=settings.max_bytes, truncate=True)
         if isinstance(answer, Failure):
-            return RobotsResult(None, b"", answer.message)
+            return RobotsResult(None, b"", f"{answer.kind.value}: {answer.message}", answer.kind.transient)
         target = None if answer.location is None else canonicaliser.canonicalise(answer.location, address)
         if target is None or isinstance(target, Rejected) or redirects == _REDIRECTS:
-            return RobotsResult(answer.status, answer.body or b"", None)
+            passing = answer.status >= 500 or answer.status == 429
+            return RobotsResult(answer.status, answer.body or b"", None, passing, answer.retry_after)
         address = target.href
         redirects += 1
+        await asyncio.sleep(pause)
 
 
 def _any_type(content_type: str | None) -> bool:

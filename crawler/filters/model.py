@@ -66,7 +66,8 @@ def _cover(keys: Floats, bits: int) -> Floats:
 
 def compound(fpps: Iterable[float]) -> float:
     """1 - prod(1 - p): the fpp of several filters of which any may be wrong. Exact for tiny ones, too."""
-    return -math.expm1(sum(math.log1p(-min(fpp, _NEARLY_ONE)) for fpp in fpps))
+    # Less than nothing from zero, lest an empty filter show a negative zero.
+    return 0.0 - math.expm1(sum(math.log1p(-min(fpp, _NEARLY_ONE)) for fpp in fpps))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from heapq import heappop, heappush
 from crawler.frontier.entry import (
     FRESH_END,
     FRESH_START,
+    RETRY_START,
     Entry,
     EntryError,
     decode_entry,
@@ -80,7 +81,7 @@ class Frontier:
         self._heap: list[tuple[float, int, int, Host]] = []
         self._pushes = 0
         self._buffered = 0
-        self._now = 0.0  # the last time that was named
+        self._now = self._loaded = 0.0  # the last time that was named, and the first
         self.next_number = next_number
         self.hosts = hosts
         self.queued = 0
@@ -91,7 +92,7 @@ class Frontier:
     def load(self, now: float) -> None:
         """Take up the hosts of a stored job. A next time further ahead than any rule allows (the clock was set
         back while the job lay still) is cut to what the rules allow."""
-        self._now = now
+        self._now = self._loaded = now
         start = b""
         while rows := self._store.scan(Family.HOSTS, start, None, _SCAN):
             for key, value in rows:
@@ -111,7 +112,6 @@ class Frontier:
             host.next_time, host.rule = now + pause, rule
         if host.retry_size:
             self._find_retry(host)
-            host.retry_at = min(host.retry_at, now + self._longest_hold())
 
     def _clamp(self, host: Host) -> None:
         """A stored time may be of a clock that was set back since: no rule holds a host longer than from now on."""
@@ -234,6 +234,9 @@ class Frontier:
             raise EntryError(f"host {host.name}: {host.retries_waiting} retries counted, none in the store")
         _, slot = split_pending_key(rows[0][0])
         host.retry_cursor = slot
+        if host.retries_out is None:
+            host.retries_out = set()
+        host.retries_out.add(slot)
         host.retries_waiting -= 1
         if host.retries_waiting:
             self._find_retry(host)
@@ -243,12 +246,18 @@ class Frontier:
         rows = self._scan_retries(host, 1)
         if not rows:
             raise EntryError(f"host {host.name}: {host.retries_waiting} retries counted, none in the store")
-        host.retry_at = retry_time(split_pending_key(rows[0][0])[1])
+        due = retry_time(split_pending_key(rows[0][0])[1])
+        if due > self._now + self._longest_hold():
+            due = self._loaded + self._longest_hold()  # of a clock that was set back before this process began
+        host.retry_at = due
 
     def _scan_retries(self, host: Host, limit: int) -> list[tuple[bytes, bytes]]:
-        # Slots behind the cursor are in flight: a retry is due later than whatever was taken before it was stored.
+        # Slots up to the cursor are finished or in flight; it is set back where a clock that was set back between two
+        # runs brings a retry before them.
+        out = host.retries_out or set()
         start = pending_key(host.name, host.retry_cursor + b"\0")
-        return self._store.scan(Family.PENDING, start, pending_key(host.name, FRESH_START), limit)
+        rows = self._store.scan(Family.PENDING, start, pending_key(host.name, FRESH_START), limit + len(out))
+        return [row for row in rows if split_pending_key(row[0])[1] not in out][:limit]
 
     def _schedule(self, host: Host) -> None:
         """Put the host where it belongs: on the heap once, or nowhere."""
@@ -380,6 +389,8 @@ class Frontier:
         host.size -= 1
         if is_retry(lease.slot):
             host.retry_size -= 1
+            if host.retries_out is not None:
+                host.retries_out.discard(lease.slot)
 
     def _again(self, lease: Lease, again: Entry, not_before: float, batch: Batch) -> None:
         host = lease.host
@@ -389,6 +400,8 @@ class Frontier:
         batch.put(Family.PENDING, pending_key(host.name, slot), encode_entry(again))
         host.size += 1
         host.retry_size += 1
+        if slot <= host.retry_cursor:
+            host.retry_cursor = RETRY_START
         due = retry_time(slot)
         host.retry_at = due if not host.retries_waiting else min(host.retry_at, due)
         host.retries_waiting += 1

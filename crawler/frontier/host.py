@@ -59,6 +59,7 @@ class Host:
     complete: bool = True
     cursor: bytes = FRESH_START
     retry_cursor: bytes = RETRY_START
+    retries_out: set[bytes] | None = None  # slots of retries in flight; None where there never was one
 
     @property
     def queued(self) -> int:

@@ -61,7 +61,7 @@ async def test_unreachable() -> None:
         port = free.getsockname()[1]
     async with Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
         result = await fetch_robots(fetcher, f"http://127.0.0.1:{port}/", RobotsSettings())
-    assert result == RobotsResult(None, b"", "connection refused")
+    assert result == RobotsResult(None, b"", "refused: connection refused", passing=True)
 
 
 async def test_cut_off() -> None:

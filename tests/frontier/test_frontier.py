@@ -291,3 +291,28 @@ def test_an_idle_host_of_a_clock_that_was_set_back_waits_no_longer_than_its_gap(
     ready = resumed.next_ready()
     assert ready is not None
     assert ready <= NOW - 3600 + 2.0
+
+
+def test_a_retry_stored_before_older_ones_of_a_clock_that_was_set_back(store: Store, make: Make) -> None:
+    frontier = make(delay=0.0, per_host=2)
+    admit(frontier, store, *urls(0, 2))
+    for _ in range(2):
+        lease = frontier.take(NOW)
+        assert lease is not None
+        assert lease.entry is not None
+        batch = store.batch()
+        frontier.retry(lease, lease.entry, 5.0, NOW, batch)
+        store.write(batch)
+    early = NOW - 100_000
+    resumed = make(delay=0.0, per_host=2, next_number=99)
+    resumed.load(early)
+    first = resumed.take(early + 3600)
+    second = resumed.take(early + 3600)
+    assert first is not None
+    assert first.entry is not None
+    batch = store.batch()
+    resumed.retry(first, first.entry, 5.0, early + 3601, batch)
+    store.write(batch)
+    again = resumed.take(early + 3606.1)
+    assert href(again) == first.entry.href
+    assert href(second) != href(again), "what is in flight is not handed out twice"

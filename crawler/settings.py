@@ -22,7 +22,6 @@ from typing import Any
 SCOPES = ("host", "domain", "prefix", "any")
 SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bitmap")
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
-OUTPUTS = ("jsonl",)
 
 
 class SettingsError(ValueError):
@@ -130,13 +129,6 @@ class DurabilitySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputSettings:
-    """Where records go."""
-
-    formats: tuple[str, ...] = ("jsonl",)
-
-
-@dataclass(frozen=True, slots=True)
 class DashboardSettings:
     """The live page."""
 
@@ -158,7 +150,6 @@ class Settings:
     canonical: CanonicalSettings = field(default_factory=CanonicalSettings)
     links: LinkSettings = field(default_factory=LinkSettings)
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)
-    output: OutputSettings = field(default_factory=OutputSettings)
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)
 
 
@@ -204,9 +195,24 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("crawl", "scope"): SCOPES,
     ("seen", "kind"): SEEN_KINDS,
     ("seen", "layout"): SEEN_LAYOUTS,
-    ("output", "formats"): OUTPUTS,
 }
 _LEAST: dict[tuple[str, str], float] = {("durability", "generations"): 2, ("retry", "growth"): 1.0}
+# Any more is a slip of the keyboard; where a number is bound to what is stored or computed with it, a comment says how.
+_MOST_WHOLE = 2**53
+_MOST_SECONDS = 1e9
+_MOST: dict[tuple[str, str], float] = {
+    ("crawl", "concurrency"): 2**16,  # as many as a machine has ports
+    ("crawl", "max_depth"): 2**32 - 2,  # four bytes, and one link further is looked at
+    ("politeness", "per_host"): 2**16,
+    ("fetch", "max_redirects"): 255,  # counted in one byte
+    ("fetch", "max_body"): 2**32,
+    ("retry", "tries"): 255,  # counted in one byte
+    ("retry", "throttled_tries"): 255,
+    ("retry", "growth"): 1_000,  # taken to powers up to 64, it stays a number
+    ("robots", "max_bytes"): 2**32,
+    ("seen", "capacity"): 2**40,
+    ("durability", "generations"): 1_000,
+}
 _TEXT_LINES = frozenset({("fetch", "user_agent"), ("fetch", "contact")})
 
 
@@ -216,17 +222,24 @@ def nearest(word: str, known: typing.Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+def check_tables(tables: Mapping[str, Any], source: str) -> None:
+    """Raises SettingsError when one is unknown, or no table."""
+    known = [part.name for part in dataclasses.fields(Settings)]
+    for table, values in tables.items():
+        if table not in known:
+            raise SettingsError(f"{source}: unknown table [{table}]{nearest(table, known)}")
+        if not isinstance(values, Mapping):
+            raise SettingsError(f"{source}: [{table}] must be a table of keys")
+
+
 def settings_from(tables: Tables, source: str = "configuration") -> Settings:
     """The settings with the given tables laid over the defaults. ``source`` names their origin in a message.
 
     Raises SettingsError: an unknown table or key, a value of the wrong type or outside its range."""
+    check_tables(tables, source)
     parts = {part.name: part for part in dataclasses.fields(Settings)}
     built: dict[str, Any] = {}
     for table, values in tables.items():
-        if table not in parts:
-            raise SettingsError(f"{source}: unknown table [{table}]{nearest(table, parts)}")
-        if not isinstance(values, Mapping):
-            raise SettingsError(f"{source}: [{table}] must be a table of keys")
         kind = typing.cast("type[Any]", parts[table].default_factory)
         hints = typing.get_type_hints(kind)
         checked: dict[str, Any] = {}
@@ -245,17 +258,18 @@ def _checked(table: str, key: str, value: Any, hint: Any, source: str) -> Any:
     kinds = [kind for kind in typing.get_args(hint) or (hint,) if kind is not types.NoneType]
     if hint == tuple[str, ...]:
         if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
-            raise SettingsError(f"{name} must be a list of strings, not {value!r}")
+            raise SettingsError(f"{name} must be a list of strings, not {_shown(value)}")
         value = tuple(value)
         kinds = [tuple]
     elif value is None and types.NoneType in typing.get_args(hint):
         return None
     kind = kinds[0]
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        # Far beyond any bound, and a float still holds it.
+        value = float(max(-(2**1000), min(value, 2**1000)))
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
-        raise SettingsError(f"{name} must be {words[kind]}, not {value!r}")
+        raise SettingsError(f"{name} must be {words[kind]}, not {_shown(value)}")
     place = (table, key)
     if place in _CHOICES:
         for item in value if isinstance(value, tuple) else (value,):
@@ -270,25 +284,33 @@ def _checked(table: str, key: str, value: Any, hint: Any, source: str) -> Any:
 
 
 def _check_number(place: tuple[str, str], name: str, value: float) -> None:
-    if not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise SettingsError(f"{name} must be finite, not {value}")
     if value <= 0 and place in _POSITIVE:
-        raise SettingsError(f"{name} must be above 0, not {value}")
+        raise SettingsError(f"{name} must be above 0, not {_shown(value)}")
     if value < _LEAST.get(place, 0):
-        raise SettingsError(f"{name} must be at least {_LEAST.get(place, 0)}, not {value}")
+        raise SettingsError(f"{name} must be at least {_LEAST.get(place, 0)}, not {_shown(value)}")
     if place in (("seen", "fpp"), ("seen", "tightening")) and not 0 < value < 1:
-        raise SettingsError(f"{name} must lie between 0 and 1, both excluded, not {value}")
+        raise SettingsError(f"{name} must lie between 0 and 1, both excluded, not {_shown(value)}")
     if place == ("seen", "compact_slices") and value == 1:
         raise SettingsError(f"{name} must be 0 (never) or at least 2, not 1: one slice is what is made of them")
     if place == ("seen", "growth") and not 1 <= value <= 16:
-        raise SettingsError(f"{name} must lie between 1 and 16, not {value}")
-    if place == ("seen", "capacity") and value > 2**40:
-        raise SettingsError(f"{name} must be at most 2^40, not {value}")
+        raise SettingsError(f"{name} must lie between 1 and 16, not {_shown(value)}")
+    most = _MOST.get(place, _MOST_WHOLE if isinstance(value, int) else _MOST_SECONDS)
+    if value > most:
+        raise SettingsError(f"{name} must be at most {most:,.0f}, not {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    """The value in a line, cut where it is long."""
+    if isinstance(value, int) and abs(value) > 10**30:
+        # Python refuses to write out a number of thousands of digits.
+        return "a number of more than 30 digits"
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def _check_together(settings: Settings, source: str) -> None:
-    if "jsonl" not in settings.output.formats:
-        raise SettingsError(f"{source}: output.formats must hold 'jsonl': the job is resumed from it")
     if not settings.fetch.user_agent.strip():
         raise SettingsError(f"{source}: fetch.user_agent must not be empty")
     if settings.politeness.per_host > settings.crawl.concurrency:

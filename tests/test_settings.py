@@ -127,13 +127,16 @@ def test_every_number_is_finite(table: str, key: str, value: float) -> None:
         ("seen", "tightening", 1, "between 0 and 1"),
         ("seen", "growth", 0.5, "between 1 and 16"),
         ("seen", "growth", 17, "between 1 and 16"),
-        ("seen", "capacity", 2**40 + 1, "at most 2^40"),
+        ("seen", "capacity", 2**40 + 1, "at most 1,099,511,627,776"),
+        ("retry", "tries", 256, "at most 255"),
+        ("retry", "throttled_tries", 256, "at most 255"),
+        ("fetch", "max_redirects", 256, "at most 255"),
+        ("politeness", "delay", 10**400, "at most 1,000,000,000"),
+        ("crawl", "max_time", 2e9, "at most 1,000,000,000"),
         ("durability", "generations", 1, "at least 2"),
         ("retry", "growth", 0.5, "at least 1.0"),
         ("crawl", "scope", "hosts", "unknown 'hosts' (did you mean 'host'?)"),
         ("seen", "kind", "scalabel", "unknown 'scalabel' (did you mean 'scalable'?)"),
-        ("output", "formats", ["jsonl", "jsn"], "unknown 'jsn'"),
-        ("output", "formats", [], "must hold 'jsonl'"),
         ("fetch", "user_agent", " ", "must not be empty"),
         ("fetch", "user_agent", "a\r\nHost: b", "printable ASCII"),
         ("fetch", "contact", "m\u00fcller@example.org", "printable ASCII"),
@@ -152,6 +155,9 @@ def test_a_value_out_of_its_range_is_refused(table: str, key: str, value: object
         ("seen", "capacity", 2**40),
         ("seen", "growth", 16),
         ("durability", "generations", 2),
+        ("retry", "tries", 255),
+        ("retry", "growth", 1_000),
+        ("politeness", "delay", 10**9),
     ],
 )
 def test_the_ends_of_the_ranges_may_be_used(table: str, key: str, value: float) -> None:
@@ -161,6 +167,12 @@ def test_the_ends_of_the_ranges_may_be_used(table: str, key: str, value: float) 
 @pytest.mark.parametrize(("table", "key"), [key for key in KEYS if type(None) in typing.get_args(HINTS[key])])
 def test_what_may_be_left_out_may_be_none(table: str, key: str) -> None:
     assert getattr(getattr(settings_from({table: {key: None}}), table), key) is None
+
+
+def test_a_number_too_long_to_be_written_out_is_refused() -> None:
+    refused({"crawl": {"max_pages": 16**5000}}, "crawl.max_pages", "at most 9,007,199,254,740,992")
+    refused({"crawl": {"max_pages": -(16**5000)}}, "crawl.max_pages", "above 0")
+    refused({"fetch": {"user_agent": 16**5000}}, "fetch.user_agent must be a string")
 
 
 def test_more_slots_a_host_than_in_all_are_refused() -> None:

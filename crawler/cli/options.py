@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.cli.errors import UsageError
-from crawler.settings import SCOPES, SEEN_KINDS
+from crawler.settings import SCOPES, SEEN_KINDS, SettingsError, check_tables
 
 DEFAULT_JOB = Path("crawl-job")
 
@@ -69,7 +69,6 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
     for flag, (_, _, arguments) in _FLAGS.items():
         given = {"default": argparse.SUPPRESS, **arguments}
         parser.add_argument(flag, **given)
-    parser.add_argument("--output", default=argparse.SUPPRESS, metavar="LIST", help="formats of the output (jsonl)")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
     shown.add_argument("--progress", action="store_true", help="the live view also where there is no terminal")
@@ -85,20 +84,23 @@ def settings_tables(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
         name = flag.removeprefix("--").replace("-", "_")
         if name in given:
             tables.setdefault(table, {})[key] = given[name]
-    if "output" in given:
-        formats = [word.strip() for word in given["output"].split(",") if word.strip()]
-        tables.setdefault("output", {})["formats"] = formats
     return tables
 
 
 def read_toml(path: Path) -> dict[str, dict[str, Any]]:
-    """Raises UsageError."""
+    """The tables of the file, their keys unchecked. Raises UsageError."""
     try:
         with open(path, "rb") as stream:
-            return tomllib.load(stream)
+            tables = tomllib.load(stream)
     except FileNotFoundError:
         raise UsageError(f"configuration file {path} does not exist") from None
     except OSError as error:
         raise UsageError(f"cannot read configuration file {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
+        # A syntax error, bytes that are no text, a number of thousands of digits, brackets thousands deep.
         raise UsageError(f"configuration file {path}: {error}") from error
+    try:
+        check_tables(tables, f"configuration file {path}")
+    except SettingsError as error:
+        raise UsageError(str(error)) from error
+    return tables

@@ -77,14 +77,19 @@ def test_near_misses_are_answered_with_the_nearest_command() -> None:
         ("[crawl]\nscope = 'hosts'", ("'hosts'", "'host'")),
         ("[politeness]\ndelay = nan", ("politeness.delay", "finite")),
         ("[canonical]\nrules = ['sort-quary']", ("sort",)),
-        ("[output]\nformats = []", ("output.formats", "jsonl")),
+        ("[politeness]\ndelay = 1" + "0" * 400, ("politeness.delay", "at most")),
+        ("[politeness]\ndelay = 1" + "0" * 5000, ("quick.toml", "digits")),
+        ("[retry]\ntries = 256", ("retry.tries", "at most 255")),
+        ("crawl = 3", ("quick.toml", "[crawl]", "table")),
         ("not toml", ("quick.toml",)),
         ("[dashboard]\nlisten = '0.0.0.0:8080'", ("dashboard.token",)),
     ],
 )
 def test_configuration_that_cannot_be_meant(tmp_path: Path, start: Path, text: str, words: tuple[str, ...]) -> None:
     (tmp_path / "quick.toml").write_text(text)
-    refused(crawler(start, "--config", tmp_path / "quick.toml", "--job", tmp_path / "job"), *words)
+    # A flag goes into the table that the file should have had.
+    flags = ("--scope", "any", "--delay", "0") if text == "crawl = 3" else ()
+    refused(crawler(start, "--config", tmp_path / "quick.toml", "--job", tmp_path / "job", *flags), *words)
     assert not (tmp_path / "job").exists()
 
 

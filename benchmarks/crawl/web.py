@@ -36,7 +36,7 @@ http {{
   fastcgi_temp_path {home}/fastcgi;
   uwsgi_temp_path {home}/uwsgi;
   scgi_temp_path {home}/scgi;
-  log_format short '$status\t$sent_http_content_type\thttp://$http_host$request_uri';
+  log_format short '$status\t$sent_http_content_type\thttp://$http_host$request_uri\t$msec\t$request_time';
   access_log {home}/access.log short;
 {servers}
 }}
@@ -51,6 +51,12 @@ class Asked:
     status: int
     html: bool
     url: str
+    end: float  # seconds since 1970; the answer was sent
+    seconds: float  # from the request's first byte to there
+
+    @property
+    def start(self) -> float:
+        return self.end - self.seconds
 
 
 @dataclass
@@ -68,9 +74,9 @@ class Web:
         whole = text[: text.rfind(b"\n") + 1]
         found = []
         for line in whole.decode("utf-8", "replace").splitlines():
-            status, kind, url = line.split("\t")
+            status, kind, url, end, seconds = line.split("\t")
             if not url.endswith("/robots.txt"):
-                found.append(Asked(int(status), kind.startswith("text/html"), url))
+                found.append(Asked(int(status), kind.startswith("text/html"), url, float(end), float(seconds)))
         return found, since + len(whole)
 
 

@@ -115,7 +115,7 @@ def read_segment(inp: BinaryIO, *, limit: int) -> tuple[dict[str, Any], memoryvi
         )
     try:
         header = json.loads(text)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise FormatError(f"the header at offset {_PREFIX.size} is not JSON: {problem}") from None
     if not isinstance(header, dict):
         raise FormatError(f"the header at offset {_PREFIX.size} is not a JSON object")

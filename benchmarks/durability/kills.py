@@ -1,0 +1,273 @@
+"""SIGKILL, many times: at random moments of crawls, at every named place, and of a crawl that must keep its gaps.
+
+    python benchmarks/durability/kills.py [--kills 200] [--serve DIR[=PATH] ...] [--seed N]
+
+Serves a web with an nginx of its own (made files, or the given directories, each a host whose first page is PATH). Its
+protocol tells what was asked and when, whatever the crawler says. A crawl is killed after a time drawn uniformly from
+the time that a whole one takes, and the same command given again; a job that has ended is held to account and a new one
+begun. Ends with 1 if anything was missing, stood twice, or was asked too early.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "crawl"))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from child import run
+from crawls import ROOT, floor, ours
+from run import PACKAGES
+from web import MADE_PAGES, Asked, Web, make_files, served
+
+from crawler.bench.machine import describe_machine
+from crawler.disk import POINTS
+from crawler.disk.crashpoints import VARIABLE
+
+CONCURRENCY = 64
+DELAY = 0.02  # seconds, of the crawl that must keep its gaps
+_RESOLUTION = 0.002  # seconds: nginx gives both times in whole milliseconds
+_SETTLE = 0.2  # seconds: nginx writes its line a moment after the answer
+# Many generations, and slices that are sealed, in the few seconds that a crawl takes.
+_OFTEN = "[durability]\nsync_interval = 0.1\ncheckpoint_interval = 0.3\n[seen]\ncapacity = 16\n"
+FAST = ("--delay", "0", "--per-host", "16", "--concurrency", str(CONCURRENCY))
+POLITE = ("--delay", str(DELAY), "--per-host", "1", "--concurrency", str(CONCURRENCY))
+
+
+@dataclass
+class Account:
+    """What became of the crawls."""
+
+    jobs: int = 0
+    kills: int = 0
+    missing: int = 0
+    twice: int = 0
+    unsound: int = 0  # jobs that verify did not call whole
+    again: list[int] = field(default_factory=list)  # requests repeated after each kill
+    requests: int = 0
+    overlaps: int = 0
+    early: int = 0  # gaps too short
+    shortest: float = float("inf")  # seconds
+
+
+@dataclass
+class Bench:
+    """The web, what there is to find on it, and a directory for jobs."""
+
+    web: Web
+    seeds: Path
+    home: Path
+    wanted: set[str]
+
+    def command(self, flags: Sequence[str]) -> list[str]:
+        config = self.home / "often.toml"
+        config.write_text(_OFTEN)
+        words = (
+            str(self.seeds),
+            "--job",
+            str(self.home / "job"),
+            "--config",
+            str(config),
+            "--allow-private",
+            "--quiet",
+        )
+        return [sys.executable, "-m", "crawler", *words, *flags]
+
+    def start(self, flags: Sequence[str], kill_when: Callable[[], bool] | None = None, at: str = "") -> int:
+        """One run; how it ended."""
+        os.environ[VARIABLE] = at
+        try:
+            return run(self.command(flags), self.home / "log", ROOT, kill_when).code
+        finally:
+            del os.environ[VARIABLE]
+
+    def hold_to_account(self, account: Account) -> None:
+        """The job has ended: compare its output with what there is, and remove it."""
+        job = self.home / "job"
+        lines = Counter(ours().pages(self.home))
+        account.jobs += 1
+        account.missing += len(self.wanted - lines.keys())
+        account.twice += lines.total() - len(lines)
+        words = [sys.executable, "-m", "crawler", "verify", str(job)]
+        checked = subprocess.run(words, cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
+        account.unsound += checked.returncode != 0
+        shutil.rmtree(job)
+
+
+def main(words: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--kills", type=int, default=200, help="at random moments (200)")
+    parser.add_argument("--polite-kills", type=int, default=20, help="of a crawl that must keep its gaps (20)")
+    parser.add_argument("--serve", nargs="+", metavar="DIR[=PATH]", default=[], help="directories, not made files")
+    parser.add_argument("--pages", type=int, default=MADE_PAGES, help=f"of the made web ({MADE_PAGES})")
+    parser.add_argument("--points", choices=("all", "none"), default="all", help="kill at the named places too (all)")
+    parser.add_argument("--seed", type=int, default=1, help="of the moments (1)")
+    chosen = parser.parse_args(words)
+    chance = random.Random(chosen.seed)
+    for line in describe_machine(PACKAGES):
+        print(line)
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        roots = [_root(word) for word in chosen.serve] or make_files(home / "files", pages=chosen.pages)
+        with served(roots, home / "nginx") as web:
+            seeds = home / "seeds.txt"
+            seeds.write_text("".join(f"{url}\n" for url in web.seeds))
+            bench = Bench(web, seeds, home, _undisturbed(seeds, home))
+            kind = "given directories" if chosen.serve else "made files"
+            print(f"web       {kind}, {len(web.seeds)} hosts, {len(bench.wanted)} HTML pages; seed {chosen.seed}\n")
+            print(f"{'':<28}" + "".join(f"{head:>10}" for head in _HEADS))
+            accounts = [
+                _show("random moments", at_random(bench, FAST, chosen.kills, chance)),
+                _show("every named place", at_points(bench, chance, POINTS if chosen.points == "all" else ())),
+                _show(f"per host 1, gap {DELAY} s", at_random(bench, POLITE, chosen.polite_kills, chance, gaps=True)),
+            ]
+    _distribution(accounts[0])
+    polite = accounts[2]
+    print(
+        f"gaps: {polite.requests} requests, {polite.overlaps} overlapping, {polite.early} earlier than {DELAY} s, "
+        f"the shortest {polite.shortest:.3f} s"
+    )
+    bad = sum(a.missing + a.twice + a.unsound + a.overlaps + a.early for a in accounts)
+    most = max(max(account.again, default=0) for account in accounts)
+    if bad or most > CONCURRENCY:
+        raise SystemExit("the contract was broken")
+
+
+def at_random(bench: Bench, flags: Sequence[str], kills: int, chance: random.Random, *, gaps: bool = False) -> Account:
+    """Kill until it was done ``kills`` times; the last job runs to its end."""
+    account = Account()
+    began = time.monotonic()
+    if bench.start(flags):
+        raise SystemExit((bench.home / "log").read_text()[-2000:])
+    whole = time.monotonic() - began
+    bench.hold_to_account(Account())
+    while account.kills < kills:
+        for code in _until_it_ends(bench, flags, account, gaps, lambda: chance.uniform(0, whole)):
+            account.kills += code < 0
+        bench.hold_to_account(account)
+    return account
+
+
+def at_points(bench: Bench, chance: random.Random, points: Sequence[str]) -> Account:
+    """One job for each named place: killed there, then given the same command until it ends."""
+    account = Account()
+    for point in points:
+        passes = iter(
+            [f"step.written:{chance.randrange(2, len(bench.wanted) // 2)}"] if point.startswith("resume.") else []
+        )
+        first = chance.randrange(2, len(bench.wanted) // 2) if point.startswith("step.") else 1
+        once = point.startswith(("resume.", "compaction."))
+        ats = itertools.chain(passes, [point if once else f"{point}:{first}"])
+        codes = list(_until_it_ends(bench, FAST, account, False, None, ats))
+        account.kills += sum(code < 0 for code in codes)
+        if codes[-2:-1] != [-9]:
+            raise SystemExit(f"{point} was not reached: {codes}")
+        bench.hold_to_account(account)
+    return account
+
+
+def _until_it_ends(
+    bench: Bench,
+    flags: Sequence[str],
+    account: Account,
+    gaps: bool,
+    moment: Callable[[], float] | None,
+    ats: Iterator[str] | None = None,
+) -> Iterator[int]:
+    """Run one job until it ends by itself; how each run ended. Counts what was asked again after each kill."""
+    _, position = bench.web.asked(0)
+    known: Counter[str] = Counter()
+    all_asked: list[Asked] = []
+    while True:
+        deadline = time.monotonic() + (1e9 if moment is None else moment())
+        code = bench.start(
+            flags,
+            None if moment is None else lambda until=deadline: time.monotonic() >= until,
+            next(ats or iter(()), ""),
+        )  # type: ignore[misc]
+        time.sleep(_SETTLE)
+        asked, position = bench.web.asked(position)
+        urls = Counter(entry.url for entry in asked)
+        repeated = sum(times if url in known else times - 1 for url, times in urls.items())
+        if known:
+            account.again.append(repeated)
+        elif repeated:
+            raise SystemExit(f"{repeated} requests were repeated before any kill")
+        known |= urls
+        account.requests += urls.total()
+        all_asked += asked
+        yield code
+        if code > 0:
+            raise SystemExit(f"ended with {code}:\n{(bench.home / 'log').read_text()[-2000:]}")
+        if code == 0:
+            break
+    if gaps:
+        _measure_gaps(all_asked, account)
+
+
+def _measure_gaps(asked: list[Asked], account: Account) -> None:
+    hosts: defaultdict[str, list[Asked]] = defaultdict(list)
+    for one in asked:
+        hosts[one.url.split("/")[2]].append(one)
+    for requests in hosts.values():
+        requests.sort(key=lambda one: one.start)
+        for earlier, later in itertools.pairwise(requests):
+            gap = later.start - earlier.end
+            account.overlaps += gap < -_RESOLUTION
+            account.early += gap < DELAY - _RESOLUTION
+            account.shortest = min(account.shortest, gap)
+
+
+_HEADS = ("jobs", "kills", "missing", "twice", "unsound", "again", "at most")
+
+
+def _show(name: str, account: Account) -> Account:
+    figures = (
+        account.jobs,
+        account.kills,
+        account.missing,
+        account.twice,
+        account.unsound,
+        sum(account.again),
+        max(account.again, default=0),
+    )
+    print(f"{name:<28}" + "".join(f"{figure:>10}" for figure in figures), flush=True)
+    return account
+
+
+def _distribution(account: Account) -> None:
+    print(f"\nrequests repeated after a kill at a random moment, at most {CONCURRENCY} in flight:")
+    ends = (0, 1, 2, 4, 8, 16, 32, 64)
+    counts = [sum(low < one <= high for one in account.again) for low, high in itertools.pairwise((-1, *ends))]
+    labels = [str(high) if high - low == 1 else f"{low + 1}-{high}" for low, high in itertools.pairwise((-1, *ends))]
+    print("repeated  " + "".join(f"{label:>8}" for label in labels))
+    print("kills     " + "".join(f"{count:>8}" for count in counts))
+
+
+def _root(word: str) -> tuple[Path, str]:
+    directory, _, path = word.partition("=")
+    return Path(directory).expanduser().resolve(), path or "/"
+
+
+def _undisturbed(seeds: Path, home: Path) -> set[str]:
+    own = home / "floor"
+    own.mkdir()
+    crawler = floor()
+    run(crawler.command(seeds, own), own / "log", ROOT)
+    return set(crawler.pages(own))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -284,5 +284,7 @@ def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview], stor
         if state["parameters"]["kind"] != ExactSeenSet.kind:
             return load_filter(state, segments)
         return ExactSeenSet(store, ScalableBloomFilter.from_snapshot(state["front"], segments))
-    except (KeyError, TypeError) as problem:
+    except FilterError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
         raise FilterError(f"the state of the stored seen-set is damaged: {problem!r}") from problem

@@ -53,7 +53,9 @@ def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> S
         if kind not in _CLASSES:
             raise _unknown(kind)
         return _CLASSES[kind].from_snapshot(state, segments)
-    except (KeyError, TypeError) as problem:
+    except FilterError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
         raise FilterError(f"the state of the stored seen-set is damaged: {problem!r}") from problem
 
 

@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,12 @@ from crawler.crawl.loop import Stop
 from crawler.crawl.run import Result, View, run_crawl
 from crawler.crawl.seeds import SeedsError, check_seeds_file, file_batches, parse_line, read_lines, stdin_batches
 from crawler.dashboard import is_loopback, parse_listen
+from crawler.dedup.make import planned_parameters
+from crawler.dedup.memory import Room
+from crawler.exact import ExactSeenSet
+from crawler.filters import FilterError, ScalableBloomFilter
 from crawler.progress import Progress, summary
-from crawler.settings import Settings, SettingsError, settings_from
+from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
 from crawler.urls import Canonical, Canonicaliser
 
 
@@ -44,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     if seeds != "-":
         _check_seeds(Path(seeds), settings)
     batches = stdin_batches() if seeds == "-" else file_batches(Path(seeds))
-    return crawl(arguments, settings, batches)
+    return crawl(arguments, settings, batches, finite=seeds != "-")
 
 
 def build_settings(arguments: argparse.Namespace) -> Settings:
@@ -55,6 +60,8 @@ def build_settings(arguments: argparse.Namespace) -> Settings:
         settings = settings_from(tables, source)
         settings = settings_from(shaped_by_job(arguments.job, _normal(tables, settings)), source)
         Canonicaliser(settings.canonical.rules)
+        if not holds_job(arguments.job):
+            _check_seen(settings.seen)
         if settings.dashboard.listen is not None:
             host, _ = parse_listen(settings.dashboard.listen)
             if not is_loopback(host) and not settings.dashboard.token:
@@ -64,6 +71,16 @@ def build_settings(arguments: argparse.Namespace) -> Settings:
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(str(error)) from error
     return settings
+
+
+def _check_seen(settings: SeenSettings) -> None:
+    """Raises FilterError when there is no such seen-set, or no memory for its first slice; nothing is allocated."""
+    kind = ScalableBloomFilter.kind if settings.kind == ExactSeenSet.kind else settings.kind
+    try:
+        Room(planned_parameters(replace(settings, kind=kind), settings.layout)).need(1)
+    except FilterError as error:
+        asked = f"seen.kind {settings.kind}, seen.capacity {settings.capacity}, seen.fpp {settings.fpp}"
+        raise FilterError(f"{asked}: {error}; choose others (`crawler plan` compares them)") from error
 
 
 def _normal(tables: dict[str, dict[str, Any]], settings: Settings) -> dict[str, dict[str, Any]]:
@@ -96,6 +113,7 @@ def crawl(
     settings: Settings,
     seeds: AsyncIterator[list[str]],
     around: contextlib.AbstractAsyncContextManager[object] | None = None,
+    finite: bool = True,
 ) -> int:
     """Run the crawl with a view on it, inside ``around``; returns the exit code. Raises UsageError."""
     directory: Path = arguments.job
@@ -104,7 +122,7 @@ def crawl(
     async def whole() -> Result:
         with view or contextlib.nullcontext():
             async with around or contextlib.nullcontext():
-                return await run_crawl(directory, settings, seeds, view)
+                return await run_crawl(directory, settings, seeds, view, finite=finite)
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[_Handler(view)])
     began = holds_job(directory)

@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from crawler.checkpoint import Generations, Manifest
@@ -39,11 +36,12 @@ from crawler.crawl.recovery import (
     restore_seen,
     stored_counters,
 )
+from crawler.crawl.step import FULL, Machine, Step, scope_key
 from crawler.crawl.verdict import Again, Finished, Throttled
-from crawler.disk import Disk, RealDisk, reach
+from crawler.disk import reach
 from crawler.exact import ExactSeenSet, digest_exactly, make_seen
 from crawler.filters import CountingFilter, CuckooFilter, digest_keys
-from crawler.frontier import Batch, Entry, Family, Frontier, Lease, Store
+from crawler.frontier import Batch, Entry, Family, Frontier, Lease
 from crawler.output import JsonlOutput
 from crawler.records import (
     DIGEST_SIZE,
@@ -58,40 +56,7 @@ from crawler.records import (
 )
 from crawler.scope import Scope
 from crawler.settings import SCOPES, Settings
-from crawler.store import RocksStore
 from crawler.urls import Canonical
-
-
-def scope_key(mode: str, entry: str) -> bytes:
-    """The META key that keeps an entry of a scope."""
-    return f"scope/{mode}/{entry}".encode()
-
-
-# A disk that is full may have room again; any other error of a disk does not pass by itself.
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-
-
-@dataclass(slots=True)
-class Step:
-    """One atomic change: what goes to the store, and the records (with their journal numbers) that go to the output
-    before it."""
-
-    batch: Batch = field(default_factory=Batch)
-    records: list[tuple[int, PageRecord]] = field(default_factory=list)
-
-
-def _durability_thread() -> Executor:
-    return ThreadPoolExecutor(1, thread_name_prefix="durability")
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What a job stands on: the real one, or what a simulation puts in its place. ``executor`` makes what runs syncs
-    and checkpoints one after the other, beside the event loop."""
-
-    disk: Disk = field(default_factory=RealDisk)
-    open_store: Callable[[Path], Store] = RocksStore
-    executor: Callable[[], Executor] = _durability_thread
 
 
 class Job:

@@ -87,8 +87,9 @@ class Crawl:
 
     # -- the run -----------------------------------------------------------------------------------------------
 
-    async def run(self, seeds: AsyncIterator[list[str]]) -> Stop:
-        """Crawl until nothing is pending and the seeds have ended, or until a limit or ``stop``.
+    async def run(self, seeds: AsyncIterator[list[str]], *, finite: bool = True) -> Stop:
+        """Crawl until nothing is pending and the seeds have ended, or until a limit or ``stop``. ``finite`` seeds are
+        read to their end also where a limit is reached before: they are then known to the next run.
 
         An exception of any part ends it: what is in flight is dropped (it stays pending) and the exception raised."""
         self._seeding = True
@@ -100,7 +101,7 @@ class Crawl:
                 others = (self._stall.watch(), compact_beside(self.job.compact), advising)
                 beside = [group.create_task(other) for other in others]
                 try:
-                    reason = await self._hand_out(group)
+                    reason = await self._hand_out(group, finite)
                 finally:
                     for task in (seeding, keeping, *beside):
                         task.cancel()
@@ -144,7 +145,7 @@ class Crawl:
             advice=self._adviser.advice,
         )
 
-    async def _hand_out(self, group: asyncio.TaskGroup) -> Stop:
+    async def _hand_out(self, group: asyncio.TaskGroup, finite: bool) -> Stop:
         frontier, concurrency = self.job.frontier, self.settings.crawl.concurrency
         deadline = self._deadline()
         while True:
@@ -154,7 +155,7 @@ class Crawl:
                 self.stop(Stop.MAX_TIME)
             if self._stop is None and not self._seeding and not frontier.queued and not self._visits:
                 return Stop.FINISHED
-            if self._stop is None and self._page_limit_reached():
+            if self._stop is None and self._page_limit_reached() and not (self._seeding and finite):
                 self.stop(Stop.MAX_PAGES)
             if self._stop is not None and not self._visits:
                 return self._ended_meanwhile(self._stop)

@@ -9,15 +9,16 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from crawler.clock import SteadyClock
 from crawler.crawl.identity import LIVE
-from crawler.crawl.job import FULL, Job
+from crawler.crawl.job import Job
 from crawler.crawl.loop import Crawl, Stop
+from crawler.crawl.step import FULL
 from crawler.dashboard import Dashboard
 from crawler.fetch import Fetcher
 from crawler.settings import Settings
@@ -46,8 +47,16 @@ class Result:
     last_seed_error: str | None
 
 
-async def run_crawl(directory: Path, settings: Settings, seeds: AsyncIterator[list[str]], view: View | None) -> Result:
-    """Crawl in the job directory until it is done or stopped, then write a last generation.
+async def run_crawl(
+    directory: Path,
+    settings: Settings,
+    seeds: AsyncIterator[list[str]],
+    view: View | None,
+    *,
+    finite: bool = True,
+) -> Result:
+    """Crawl in the job directory until it is done or stopped, then write a last generation. ``finite`` seeds are read
+    to their end also where a limit is reached before.
 
     Raises what ``Job`` raises when the job cannot be opened, OSError when the dashboard's port is taken or the disk
     fails, and any bug: the state is then checkpointed as far as it is whole, and the job can be run again."""
@@ -70,11 +79,11 @@ async def run_crawl(directory: Path, settings: Settings, seeds: AsyncIterator[li
             ) as fetcher:
                 crawl = Crawl(job, fetcher, settings, clock)
                 if view is not None:
-                    for note in job.notes:
-                        view.say(note)
+                    while job.notes:
+                        view.say(job.notes.pop(0))
                     if address is not None:
                         view.say(f"dashboard: {address}")
-                return await _guarded(crawl, job, seeds, view, clock)
+                return await _guarded(crawl, job, crawl.run(seeds, finite=finite), view, clock)
         finally:
             job.close()
     finally:
@@ -83,13 +92,13 @@ async def run_crawl(directory: Path, settings: Settings, seeds: AsyncIterator[li
 
 
 async def _guarded(
-    crawl: Crawl, job: Job, seeds: AsyncIterator[list[str]], view: View | None, clock: Callable[[], float]
+    crawl: Crawl, job: Job, running: Coroutine[Any, Any, Stop], view: View | None, clock: Callable[[], float]
 ) -> Result:
     showing = asyncio.create_task(_show(crawl, job.directory, view))
     try:
         with _signals(crawl):
             try:
-                reason = await crawl.run(seeds)
+                reason = await running
             finally:
                 # Also after a bug: what was done is worth keeping, if memory and store still agree.
                 if job.whole:

@@ -22,7 +22,7 @@ from crawler.store import RocksStore
 from tests.site import Ran, Site, crawler, running, tree, wait_until
 
 PAGES = 60
-# A first slice of 16 URLs: the seen-set of a small site is then a chain, with slices that are sealed, and stays one. All
+# A first slice of 16 URLs: the seen-set of a small site is then a chain with sealed slices, and stays one. All
 # of its pages must be found: a false positive would skip one, as it should.
 CHAIN = "[seen]\ncompact_slices = 0\n"
 SHAPE = ("--capacity", "16", "--fpp", "1e-9")

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from crawler.crawl.compaction import Compaction
-from crawler.crawl.job import Job, Machine
+from crawler.crawl.job import Job
+from crawler.crawl.step import Machine
 from crawler.disk import FaultyDisk, PowerCutError
 from crawler.exact import make_seen
 from crawler.filters import ScalableBloomFilter, digest_keys

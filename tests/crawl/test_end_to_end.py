@@ -194,3 +194,30 @@ def test_the_global_rate_is_kept(tmp_path: Path) -> None:
         assert len(times) == 26
         # Requests may come in pairs, a tenth of a second apart; over the whole the rate is never exceeded.
         assert times[-1] - times[0] >= (len(times) - 2) / 20 * 0.95
+
+
+def test_a_limit_that_is_reached_already_still_takes_new_seeds_in(tmp_path: Path) -> None:
+    with Site({"/a": "a", "/b": "b"}) as site:
+        job, start = tmp_path / "job", seeds(tmp_path, site.url("/a"))
+        words = (start, "--job", job, *FAST, "--max-pages", "1")
+        assert crawler(*words).code == 0
+        assert crawler(*words).code == 0, "nothing is left: the limit has stopped nothing"
+        seeds(tmp_path, site.url("/a"), site.url("/b"))
+        assert crawler(*words).code == 3
+        assert crawler("-", "--job", job, *FAST).code == 0
+        assert set(outcomes(job)) == {site.url("/a"), site.url("/b")}
+
+
+def test_another_scope_on_resume_knows_the_seeds(tmp_path: Path) -> None:
+    with Site(tree(30)) as site:
+        job, start = tmp_path / "job", seeds(tmp_path, site.url("/"))
+        assert crawler(start, "--job", job, *FAST, "--max-pages", "3").code == 3
+        assert crawler("-", "--job", job, *FAST, "--scope", "domain").code == 0
+        assert len(outcomes(job)) == 30
+
+
+def test_the_rate_does_not_outlast_the_time_limit(tmp_path: Path) -> None:
+    with Site(tree(30)) as site:
+        start = seeds(tmp_path, site.url("/"))
+        words = (start, "--job", tmp_path / "job", *FAST, "--ignore-robots", "--rate", "0.01", "--max-time", "1")
+        assert crawler(*words, timeout=30).code == 3

@@ -18,8 +18,9 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawler.crawl.job import Job, Machine
+from crawler.crawl.job import Job
 from crawler.crawl.loop import Crawl, Stop
+from crawler.crawl.step import Machine
 from crawler.disk import FaultyDisk, PowerCutError
 from crawler.fetch import SimulatedWeb
 from crawler.fetch.simulated import redirect

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from crawler.crawl.identity import JobError
-from crawler.crawl.job import Job, Machine
+from crawler.crawl.job import Job
+from crawler.crawl.step import Machine
 from crawler.disk import FaultyDisk
 from crawler.store import FaultyStore
 from crawler.urls import Canonical

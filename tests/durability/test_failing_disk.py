@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from crawler.crawl.job import Job, Machine
+from crawler.crawl.job import Job
 from crawler.crawl.loop import Crawl, State, Stop
+from crawler.crawl.step import Machine
 from crawler.disk import Fault, FaultyDisk
 from crawler.fetch import SimulatedWeb
 from crawler.settings import DurabilitySettings

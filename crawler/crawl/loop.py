@@ -28,7 +28,7 @@ from crawler.crawl.stats import assemble
 from crawler.crawl.verdict import Again, Finished, Throttled, judge, parse_retry_after
 from crawler.fetch import Fetches, fetch_robots
 from crawler.frontier import Entry, Lease, retry_wait
-from crawler.links import extract_links
+from crawler.links import encode_queries, extract_links
 from crawler.records import Outcome, PageRecord
 from crawler.settings import Settings
 from crawler.urls import Canonical, Canonicaliser, Rejected
@@ -353,7 +353,7 @@ class Crawl:
         if page.base is not None:
             resolved = self._canonicaliser.canonicalise(page.base, entry.href)
             base = base if isinstance(resolved, Rejected) else resolved.href
-        urls, rejected = self._canonicaliser.outlinks(base, page.hrefs)
+        urls, rejected = self._canonicaliser.outlinks(base, encode_queries(page.hrefs, page.encoding))
         self.job.counters.links += len(urls)
         self.job.counters.rejected_links += rejected
         outlinks = [] if page.nofollow else self._in_scope(urls, entry.depth + 1)

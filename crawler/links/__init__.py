@@ -8,5 +8,12 @@ whatever it holds (see ``tags``).
 
 from crawler.links.encoding import python_codec, sniff_encoding
 from crawler.links.extract import PageLinks, extract_links
+from crawler.links.query import encode_queries
 
-__all__ = ["PageLinks", "extract_links", "python_codec", "sniff_encoding"]
+__all__ = [
+    "PageLinks",
+    "encode_queries",
+    "extract_links",
+    "python_codec",
+    "sniff_encoding",
+]

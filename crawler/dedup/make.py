@@ -34,14 +34,14 @@ def make_filter(settings: SeenSettings, layout: str | None = None, copies: int =
         raise FilterError(f"there is no seen-set of kind {settings.kind} for lines; there are {', '.join(KINDS)}")
     if layout is not None and settings.kind != "bloom":
         raise FilterError(f"a layout can be chosen for kind bloom, not for {settings.kind}")
-    Room(_planned(settings, layout or _USUAL)).need(1, copies)
+    Room(planned_parameters(settings, layout or _USUAL)).need(1, copies)
     if layout is None:
         return make_seen(settings)
     return BloomFilter(settings.capacity, settings.fpp, layout=layout, **_geometry(settings, layout))
 
 
-def _planned(settings: SeenSettings, layout: str) -> dict[str, Any]:
-    """What ``parameters()`` will be, as far as sizes depend on it."""
+def planned_parameters(settings: SeenSettings, layout: str) -> dict[str, Any]:
+    """What ``parameters()`` of a seen-set made of these will be, as far as sizes depend on it."""
     made: dict[str, Any] = {"kind": settings.kind, "capacity": settings.capacity, "fpp": settings.fpp}
     made |= {"layout": layout, "counter_bits": 4, "digest_bits": 128, **_geometry(settings, layout)}
     if settings.kind not in _FIXED:

@@ -107,6 +107,14 @@ def test_configuration_that_cannot_be_meant(tmp_path: Path, start: Path, text: s
         ("--config", "/does/not/exist.toml"),
         ("--no-such-flag",),
         ("--user-agent", "two\nlines"),
+        ("--capacity", str(2**40)),
+        ("--capacity", str(2**40), "--seen", "exact"),
+        ("--capacity", str(2**40), "--seen", "cuckoo"),
+        ("--fpp", "1e-30"),
+        ("--fpp", "1e-300", "--seen", "bloom"),
+        ("--fpp", "1e-30", "--seen", "bitmap"),
+        ("--fpp", "1e-300", "--seen", "bitmap"),
+        ("--fpp", "1e-30", "--seen", "cuckoo"),
     ],
 )
 def test_flags_that_cannot_be_meant(tmp_path: Path, start: Path, words: tuple[str, ...]) -> None:

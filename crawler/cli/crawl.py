@@ -21,7 +21,18 @@ from crawler.cli.options import add_crawl_options, settings_tables
 from crawler.crawl.identity import JobError, holds_job, shaped_by_job
 from crawler.crawl.loop import Stop
 from crawler.crawl.run import Result, View, run_crawl
-from crawler.crawl.seeds import SeedsError, check_seeds_file, file_batches, parse_line, read_lines, stdin_batches
+from crawler.crawl.seeds import (
+    STDIN,
+    AwaitedSeeds,
+    SeedsError,
+    check_seeds_file,
+    file_batches,
+    is_stream,
+    no_url,
+    parse_line,
+    read_lines,
+    stream_batches,
+)
 from crawler.dashboard import is_loopback, parse_listen
 from crawler.dedup.make import planned_parameters
 from crawler.dedup.memory import Room
@@ -46,10 +57,15 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     seeds: str = arguments.seeds
     settings = build_settings(arguments)
-    if seeds != "-":
-        _check_seeds(Path(seeds), settings)
-    batches = stdin_batches() if seeds == "-" else file_batches(Path(seeds))
-    return crawl(arguments, settings, batches, finite=seeds != "-")
+    path = Path(seeds)
+    if seeds != "-" and not is_stream(path):
+        _check_seeds(path, settings)
+        return crawl(arguments, settings, file_batches(path))
+    source = STDIN if seeds == "-" else path
+    if holds_job(arguments.job):
+        return crawl(arguments, settings, stream_batches(source), finite=False)
+    awaited = AwaitedSeeds(source, Canonicaliser(settings.canonical.rules))
+    return crawl(arguments, settings, aiter(awaited), awaited, finite=False)
 
 
 def build_settings(arguments: argparse.Namespace) -> Settings:
@@ -102,10 +118,8 @@ def _check_seeds(path: Path, settings: Settings) -> None:
             url = canonicaliser.canonicalise(text)
             if isinstance(url, Canonical):
                 return
-            reason = reason or f"{text[:80]!r}: {url.reason}"
-    raise UsageError(
-        f"seeds file {path} holds no http or https URL ({reason}): write one a line, as in https://example.com/"
-    )
+            reason = reason or no_url(text, url.reason)
+    raise UsageError(f"seeds file {path} {reason}")
 
 
 def crawl(

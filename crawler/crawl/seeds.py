@@ -1,4 +1,8 @@
-"""Seeds: one URL a line, ``#`` comments and empty lines apart, from a file or streaming from standard input."""
+"""Seeds: one URL a line, ``#`` comments and empty lines apart, from a file, or streaming from standard input or whatever
+else can be read only once.
+
+A line over 64 KiB is no URL; in its place comes a text that says so, which is none either.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,13 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from crawler.urls import Canonical, Canonicaliser
+
+STDIN = 0  # file descriptor
 BATCH = 256  # lines handed over at once
-_LINE_MAX = 64 * 1024  # bytes; no URL is longer
+_LINE_MAX = 64 * 1024  # bytes with the line feed; no URL is longer
+_SHOWN = 80  # characters of a line that is too long
+_MOST_WITHOUT = 16 * BATCH  # lines that are no URL before the first one that is
 _PROBE = 64 * 1024  # bytes looked at to tell text from a binary file
 
 
@@ -23,6 +32,11 @@ def parse_line(line: str) -> str | None:
     """The URL of a line, or None for an empty line or a comment."""
     text = line.strip()
     return None if not text or text.startswith("#") else text
+
+
+def is_stream(path: Path) -> bool:
+    """Whether the path leads to what can be read only once: a pipe, a terminal, a socket's file descriptor."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def check_seeds_file(path: Path) -> None:
@@ -57,10 +71,15 @@ def read_lines(path: Path) -> Iterator[str]:
 
 def _lines(stream: BinaryIO) -> Iterator[str]:
     first = True
-    while line := stream.readline(_LINE_MAX):
+    while line := stream.readline(_LINE_MAX + 1):
         text = line.decode("utf-8", "replace")
-        yield text.removeprefix("\ufeff") if first else text
-        first = False
+        if first:
+            text = text.removeprefix("\ufeff")
+            first = False
+        too_long = len(line) > _LINE_MAX
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(_LINE_MAX)
+        yield f"(a line over {_LINE_MAX:,} bytes) {text[:_SHOWN]}" if too_long else text
 
 
 async def file_batches(path: Path) -> AsyncIterator[list[str]]:
@@ -78,11 +97,12 @@ async def file_batches(path: Path) -> AsyncIterator[list[str]]:
         yield batch
 
 
-async def stdin_batches() -> AsyncIterator[list[str]]:
-    """The URLs of standard input as they come, until it ends.
+async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
+    """The URLs that come out of a pipe (or anything that is read once) as they come, until it ends.
 
-    Read in a daemon thread, one line at a time ahead of the crawl: a terminal or pipe that never ends cannot keep the
-    program from stopping, and a fast writer is held back by the pipe and not by memory.
+    ``source`` is its path, or a file descriptor, which stays open. Read in a daemon thread, a little ahead of the crawl:
+    a terminal or pipe that never ends cannot keep the program from stopping, and a fast writer is held back by the pipe
+    and not by memory. Raises SeedsError when it cannot be read.
     """
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[str | BaseException | None] = asyncio.Queue()
@@ -95,13 +115,14 @@ async def stdin_batches() -> AsyncIterator[list[str]]:
 
     def read() -> None:
         try:
-            # A reader of its own: the interpreter, when it ends, waits for the lock of sys.stdin, and this thread may
-            # be blocked in a read for ever.
-            for line in _lines(open(0, "rb", closefd=False)):  # noqa: SIM115
-                url = parse_line(line)
-                if url is not None:
-                    room.acquire()
-                    put(url)
+            # Opened here, as a named pipe opens when its writer does. Standard input too has a reader of its own: the
+            # interpreter, when it ends, waits for the lock of sys.stdin, and this thread may be in a read for ever.
+            with open(source, "rb", closefd=isinstance(source, Path)) as stream:
+                for line in _lines(stream):
+                    url = parse_line(line)
+                    if url is not None:
+                        room.acquire()
+                        put(url)
         except (OSError, ValueError) as error:
             put(error)
         else:
@@ -116,7 +137,7 @@ async def stdin_batches() -> AsyncIterator[list[str]]:
         batch: list[str] = []
         for item in items:
             if isinstance(item, BaseException):
-                raise SeedsError(f"cannot read standard input: {item}") from item
+                raise SeedsError(f"cannot read {_named(source)}: {item}") from item
             if item is None:
                 ended = True
             else:
@@ -124,3 +145,50 @@ async def stdin_batches() -> AsyncIterator[list[str]]:
                 room.release()
         if batch:
             yield batch
+
+
+class AwaitedSeeds:
+    """A stream of seeds; as a context manager it waits until the first http or https URL is there, so that nothing is
+    begun for a stream that has none. Iterated after that, it gives all batches."""
+
+    def __init__(self, source: Path | int, canonicaliser: Canonicaliser) -> None:
+        self._source = source
+        self._batches = stream_batches(source)
+        self._canonicaliser = canonicaliser
+        self._held: list[list[str]] = []
+
+    async def __aenter__(self) -> AwaitedSeeds:
+        """Raises SeedsError when the stream ends, or goes on for too long, without such a URL."""
+        passed = 0
+        reason = ""
+        async for batch in self._batches:
+            self._held.append(batch)
+            for text in batch:
+                url = self._canonicaliser.canonicalise(text)
+                if isinstance(url, Canonical):
+                    return self
+                reason = reason or no_url(text, url.reason)
+            passed += len(batch)
+            if passed >= _MOST_WITHOUT:
+                break
+        if not reason:
+            raise SeedsError(f"{_named(self._source)} holds no URL: write one a line")
+        raise SeedsError(f"{_named(self._source)} {reason}")
+
+    async def __aexit__(self, *exception: object) -> None:
+        return None
+
+    async def __aiter__(self) -> AsyncIterator[list[str]]:
+        while self._held:
+            yield self._held.pop(0)
+        async for batch in self._batches:
+            yield batch
+
+
+def no_url(text: str, reason: str) -> str:
+    """What is to be said of seeds whose first line is ``text``, and whose other lines are no better."""
+    return f"holds no http or https URL ({text[:_SHOWN]!r}: {reason}): write one a line, as in https://example.com/"
+
+
+def _named(source: Path | int) -> str:
+    return "standard input" if source == STDIN else f"seeds file {source}"

@@ -50,6 +50,16 @@ def test_seeds_that_are_missing_or_a_directory(tmp_path: Path) -> None:
     assert not (tmp_path / "job").exists()
 
 
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [(b"", "holds no URL"), (b"\n# none\n", "holds no URL"), (b"\x7fELF\x00\nno\n", "holds no http or https URL")],
+)
+def test_a_stream_without_a_seed_begins_nothing(tmp_path: Path, content: bytes, word: str) -> None:
+    refused(crawler("-", "--job", tmp_path / "job", "--quiet", stdin=content), "standard input", word)
+    refused(crawler("/dev/stdin", "--job", tmp_path / "job", "--quiet", stdin=content), "/dev/stdin", word)
+    assert not (tmp_path / "job").exists()
+
+
 def test_a_line_that_is_no_url_is_skipped_counted_and_shown(tmp_path: Path) -> None:
     with Site({"/": "page"}) as site:
         (tmp_path / "seeds.txt").write_text(f"not a url\n{site.url('/')}\nhttp://[::bad/\n")

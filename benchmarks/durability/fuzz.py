@@ -294,18 +294,13 @@ def fuzz(seconds: float, seed: int, home: Path, only: Sequence[str] = ()) -> dic
     pool = [example for reader in chosen for example in reader.examples]
     answers: dict[str, Counter[str]] = {reader.name: Counter() for reader in chosen}
     until, number = time.monotonic() + seconds, 0
-    before = signal.signal(signal.SIGALRM, _too_slow)
-    try:
-        while time.monotonic() < until:
-            reader = chosen[number % len(chosen)]
-            data = mutated(chance, chance.choice(reader.examples), pool)
-            if reader.mend is not None and chance.random() < 0.5:
-                data = reader.mend(data)
-            answers[reader.name][_try(reader, data, traced=number // len(chosen) % _MEASURED == 0)] += 1
-            number += 1
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    while time.monotonic() < until:
+        reader = chosen[number % len(chosen)]
+        data = mutated(chance, chance.choice(reader.examples), pool)
+        if reader.mend is not None and chance.random() < 0.5:
+            data = reader.mend(data)
+        answers[reader.name][attempt(reader, data, traced=number // len(chosen) % _MEASURED == 0)] += 1
+        number += 1
     return answers
 
 
@@ -313,7 +308,9 @@ def _too_slow(*_: object) -> None:
     raise TooSlowError
 
 
-def _try(reader: Reader, data: bytes, *, traced: bool) -> str:
+def attempt(reader: Reader, data: bytes, *, traced: bool) -> str:
+    """What the reader answers; ``traced``: also see how much it allocates. Raises AssertionError."""
+    before = signal.signal(signal.SIGALRM, _too_slow)
     if traced:
         tracemalloc.start()
     signal.setitimer(signal.ITIMER_REAL, LONGEST)
@@ -328,6 +325,7 @@ def _try(reader: Reader, data: bytes, *, traced: bool) -> str:
         raise AssertionError(f"{reader.name}: {error!r} for {data.hex()}") from error
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
         if traced:
             most = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()

@@ -22,7 +22,7 @@ def run(script: str, *words: str) -> str:
 
 def test_kills_at_random_moments_and_of_a_crawl_that_keeps_its_gaps() -> None:
     need("nginx", "nginx-light")
-    out = run("kills.py", "--pages", "300", "--kills", "3", "--polite-kills", "1", "--points", "none")
+    out = run("kills.py", "--pages", "100", "--kills", "2", "--polite-kills", "1", "--points", "none")
     rows = re.findall(r"^(random moments|per host 1, gap [\d.]+ s) +(.+)$", out, re.MULTILINE)
     assert len(rows) == 2
     for _, figures in rows:
@@ -41,9 +41,9 @@ def test_power_losses() -> None:
 
 
 def test_stalls() -> None:
-    out = run("stall.py", "--megabytes", "8", "--seconds", "4", "--keys", "3000000")
+    out = run("stall.py", "--megabytes", "8", "--seconds", "3", "--keys", "2000000")
     row = re.search(r"^one checkpoint after the other(.+)$", out, re.MULTILINE)
     assert row is not None
     _, _, pages, generations, _ = map(float, row[1].split())
     assert pages > 0
-    assert generations >= 2
+    assert generations >= 1

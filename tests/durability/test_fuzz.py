@@ -23,7 +23,7 @@ def script() -> ModuleType:
 
 
 def test_no_reader_answers_anything_but_its_errors(tmp_path: Path) -> None:
-    answers = script().fuzz(15, 7, tmp_path)
+    answers = script().fuzz(12, 7, tmp_path)
     assert len(answers) == 19
     for name, counts in answers.items():
         assert counts.total() > 100, name
@@ -34,7 +34,7 @@ def test_what_no_reader_may_do_is_told(tmp_path: Path) -> None:
     fuzz = script()
     for wrong in (fails, hangs, hoards):
         with pytest.raises(AssertionError, match=r"reader: .* for 6279746573"):
-            fuzz._try(fuzz.Reader("reader", wrong, (), (b"",)), b"bytes", traced=True)
+            fuzz.attempt(fuzz.Reader("reader", wrong, (), (b"",)), b"bytes", traced=True)
 
 
 def fails(data: bytes) -> None:

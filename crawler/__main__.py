@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from typing import NoReturn
 
-from crawler.cli import main
+INTERRUPTED = 130
 
 
-def run() -> None:
-    sys.exit(main())
+def run() -> NoReturn:
+    """Run the command that the words of the process name, and end the process with its exit code."""
+    _open_standard_streams()
+    # Some hundred modules are read first. Python would answer a Ctrl-C meanwhile with a traceback, from wherever it is.
+    mine = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if mine:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    from crawler.cli import main  # noqa: PLC0415
+
+    if mine:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        code = main()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code)
+
+
+def _open_standard_streams() -> None:
+    """Put /dev/null where a standard stream is closed: the next file to be opened would take its number, and get what
+    is meant for the stream."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            fd = os.open(os.devnull, os.O_RDWR)
+            if fd != number:
+                os.dup2(fd, number)
+                os.close(fd)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 if __name__ == "__main__":

@@ -6,8 +6,11 @@ Reads the statistics that ``stats --json`` prints, and nothing else.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 from rich.console import Console, Group
@@ -19,6 +22,41 @@ from rich.text import Text
 from crawler.metrics import count, probability, trust
 
 _RATE_OVER = 5.0  # seconds that the shown rate is the mean of
+
+
+# What writing to a pipe without a reader, and to a terminal that was closed, ends with.
+_GONE = frozenset({errno.EPIPE, errno.EIO})
+
+
+@contextlib.contextmanager
+def watched(stream: TextIO) -> Iterator[None]:
+    """What is written to ``stream`` meanwhile may have lost its reader: that is no reason for a crawl to stop. What is
+    written later goes nowhere. Any other error is raised."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _GONE:
+            raise
+        _turn_away(stream)
+
+
+def say(stream: TextIO, text: str) -> None:
+    """Write a line, for whoever may be watching."""
+    with watched(stream):
+        stream.write(text + "\n")
+        stream.flush()
+
+
+def _turn_away(stream: TextIO) -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        # rich would end the program.
+        _turn_away(self.file)  # type: ignore[arg-type]
 
 
 class Progress:
@@ -36,36 +74,38 @@ class Progress:
         self._course: deque[tuple[float, int]] = deque()
         self._live: Live | None = None
         # Asked of the stream itself: rich also believes environment variables, and would fill a log.
-        console = Console(file=stream, force_terminal=force or stream.isatty())
+        console = _Console(file=stream, force_terminal=force or stream.isatty())
         if console.is_terminal and (force or not console.is_dumb_terminal):
             self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Progress:
         if self._live is not None:
-            self._live.start()
+            with watched(self._stream):
+                self._live.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         if self._live is not None:
-            self._live.stop()
+            with watched(self._stream):
+                self._live.stop()
 
     def update(self, stats: Mapping[str, Any]) -> None:
         elapsed = stats["elapsed_seconds"]
         rate = self._rate(elapsed, stats["pages_fetched"])
         if self._live is not None:
-            self._live.update(_view(stats, rate), refresh=True)
+            with watched(self._stream):
+                self._live.update(_view(stats, rate), refresh=True)
         elif elapsed >= self._next_line:
             self._next_line = elapsed + self._every
-            self._stream.write(_line(stats, rate) + "\n")
-            self._stream.flush()
+            say(self._stream, _line(stats, rate))
 
     def say(self, text: str) -> None:
         """Write a line of its own, above the live view where there is one."""
         if self._live is not None:
-            self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            with watched(self._stream):
+                self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:
-            self._stream.write(text + "\n")
-            self._stream.flush()
+            say(self._stream, text)
 
     def _rate(self, elapsed: float, pages: int) -> float | None:
         """Pages a second over the last seconds; None at the first update."""

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from crawler.cli import bench, canon, crawl, dedup, demo, filter, forget, look, plan, repair
 from crawler.cli.errors import Exit, UsageError
+from crawler.progress import say
 from crawler.settings import nearest
 
 __all__ = ["COMMANDS", "main"]
@@ -42,10 +43,11 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     words = list(sys.argv[1:] if words is None else words)
     try:
+        _check_text(words)
         arguments = _parser().parse_args(_with_command(words))
         return int(arguments.run(arguments))
     except UsageError as error:
-        print(f"crawler: error: {error}", file=sys.stderr)
+        say(sys.stderr, f"crawler: error: {error}")
         return Exit.USAGE
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
@@ -54,8 +56,17 @@ def main(words: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
     except OSError as error:
-        print(f"crawler: error: {' '.join(str(error).split())}", file=sys.stderr)
+        say(sys.stderr, f"crawler: error: {' '.join(str(error).split())}")
         return Exit.FAILED
+
+
+def _check_text(words: list[str]) -> None:
+    """Raises UsageError for bytes that are no UTF-8: neither the job's store nor its output could name such a file."""
+    for word in words:
+        try:
+            word.encode("utf-8")
+        except UnicodeEncodeError:
+            raise UsageError(f"the argument {word!r} is not UTF-8: give the file or directory another name") from None
 
 
 def _with_command(words: list[str]) -> list[str]:

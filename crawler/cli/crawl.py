@@ -38,7 +38,7 @@ from crawler.dedup.make import planned_parameters
 from crawler.dedup.memory import Room
 from crawler.exact import ExactSeenSet
 from crawler.filters import FilterError, ScalableBloomFilter
-from crawler.progress import Progress, summary
+from crawler.progress import Progress, say, summary
 from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
 from crawler.urls import Canonical, Canonicaliser
 
@@ -152,10 +152,10 @@ def crawl(
             ) from error
         return _stopped_by(error, directory, began)
     except DAMAGE as error:
-        print(
+        say(
+            sys.stderr,
             f"crawler: stopped: {directory} is damaged: {error}; nothing more was changed: "
             f"`crawler verify {directory}` names all that is wrong, `crawler repair {directory}` makes the job usable",
-            file=sys.stderr,
         )
         return Exit.FAILED
     except Exception as error:  # a bug must not look like an end  # noqa: BLE001
@@ -165,7 +165,7 @@ def crawl(
 
 def _report(result: Result, quiet: bool) -> int:
     if not quiet:
-        print(summary(result.stats), file=sys.stderr)
+        say(sys.stderr, summary(result.stats))
     match result.reason:
         case Stop.INTERRUPTED:
             return Exit.INTERRUPTED
@@ -173,7 +173,7 @@ def _report(result: Result, quiet: bool) -> int:
             return Exit.LIMIT
         case Stop.FINISHED if result.seeds_fetched == 0:
             why = f": {result.last_seed_error}" if result.last_seed_error else ""
-            print(f"crawler: not one seed could be fetched{why}", file=sys.stderr)
+            say(sys.stderr, f"crawler: not one seed could be fetched{why}")
             return Exit.FAILED
         case _:
             return Exit.OK
@@ -196,7 +196,7 @@ def _stopped_by(error: Exception, directory: Path, began: bool) -> int:
     kept = (
         "what was done is kept: the same command carries on" if began or holds_job(directory) else "nothing was begun"
     )
-    print(f"crawler: stopped: {text}{where}; {kept}", file=sys.stderr)
+    say(sys.stderr, f"crawler: stopped: {text}{where}; {kept}")
     return Exit.FAILED
 
 
@@ -210,6 +210,6 @@ class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text = self.format(record)
         if self._view is None:
-            print(text, file=sys.stderr)
+            say(sys.stderr, text)
         else:
             self._view.say(text)

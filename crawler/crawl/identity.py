@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,9 @@ SEEN = "seen"
 PAGES = "pages.jsonl"
 LIVE = "live.json"
 
+_LOCK_TRIES = 20
+_LOCK_PAUSE = 0.05  # seconds
+
 
 class JobError(Exception):
     """The job directory cannot be used as asked; the text is one line for the user."""
@@ -32,24 +37,38 @@ class JobError(Exception):
 class JobLock:
     """Held while a process writes to the job. The kernel drops it with the process, however that ends."""
 
-    def __init__(self, directory: Path) -> None:
-        """Raises JobError when another process holds it, OSError when the file cannot be written."""
+    def __init__(self, directory: Path, pause: Callable[[float], None] = time.sleep) -> None:
+        """Raises JobError when another process holds it, OSError when the file cannot be written.
+
+        Who asks for the holder (``lock_holder``) holds the lock for a moment too, so it is tried for a second;
+        ``pause`` is what passes the time."""
         fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        for _ in range(_LOCK_TRIES):
+            if _locked(fd):
+                break
+            pause(_LOCK_PAUSE)
+        else:
             holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
             os.close(fd)
             raise JobError(
                 f"{directory} is in use by process {holder or 'unknown'}: stop that one first, or name another "
                 "directory with --job"
-            ) from None
+            )
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0)
         self._fd = fd
 
     def release(self) -> None:
         os.close(self._fd)
+
+
+def _locked(fd: int) -> bool:
+    """Take the lock, if it is free."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def lock_holder(directory: Path) -> int | None:
@@ -74,15 +93,15 @@ def holds_job(directory: Path) -> bool:
     return (directory / IDENTITY).is_file()
 
 
-def read_identity(directory: Path) -> dict[str, Any]:
+def read_identity(directory: Path) -> dict[str, dict[str, Any]]:
     """The shaping settings of the job as nested tables. Raises JobError."""
     path = directory / IDENTITY
     try:
         content = decode_envelope(path.read_bytes(), MAGIC, VERSION, str(path))
-        return dict(content["shaping"])
+        return {table: dict(values) for table, values in content["shaping"].items()}
     except FileNotFoundError:
         raise JobError(f"{directory} holds no crawl: name a job directory") from None
-    except KeyError:
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise JobError(f"{path}: the shaping settings are missing") from None
     except (EnvelopeError, OSError) as error:
         raise JobError(str(error)) from error
@@ -111,6 +130,8 @@ def shaped_by_job(directory: Path, asked: dict[str, dict[str, Any]]) -> dict[str
     stored = read_identity(directory)
     merged = {table: dict(values) for table, values in asked.items()}
     for table, key in SHAPING:
+        if key not in stored.get(table, {}):
+            raise JobError(f"{directory / IDENTITY}: {table}.{key}, which shapes the job, is missing: begin a new job")
         kept = stored[table][key]
         given = merged.setdefault(table, {}).setdefault(key, kept)
         if (list(given) if isinstance(given, tuple) else given) != kept:

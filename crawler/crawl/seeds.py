@@ -1,4 +1,4 @@
-"""Seeds: one URL a line, ``#`` comments and empty lines apart, from a file, or streaming from standard input or whatever
+"""Seeds: one URL a line, ``#`` comments and empty lines apart, from a file, or streaming from standard input or what
 else can be read only once.
 
 A line over 64 KiB is no URL; in its place comes a text that says so, which is none either.
@@ -100,9 +100,9 @@ async def file_batches(path: Path) -> AsyncIterator[list[str]]:
 async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
     """The URLs that come out of a pipe (or anything that is read once) as they come, until it ends.
 
-    ``source`` is its path, or a file descriptor, which stays open. Read in a daemon thread, a little ahead of the crawl:
-    a terminal or pipe that never ends cannot keep the program from stopping, and a fast writer is held back by the pipe
-    and not by memory. Raises SeedsError when it cannot be read.
+    ``source`` is its path, or a file descriptor, which stays open. Read in a daemon thread, a little ahead of the
+    crawl: a terminal or pipe that never ends cannot keep the program from stopping, and a fast writer is held back by
+    the pipe and not by memory. Raises SeedsError when it cannot be read.
     """
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[str | BaseException | None] = asyncio.Queue()

@@ -101,10 +101,10 @@ def read_identity(directory: Path) -> dict[str, dict[str, Any]]:
         return {table: dict(values) for table, values in content["shaping"].items()}
     except FileNotFoundError:
         raise JobError(f"{directory} holds no crawl: name a job directory") from None
+    except (EnvelopeError, OSError) as error:  # before ValueError, which an EnvelopeError is too
+        raise JobError(str(error)) from error
     except (KeyError, TypeError, ValueError, AttributeError):
         raise JobError(f"{path}: the shaping settings are missing") from None
-    except (EnvelopeError, OSError) as error:
-        raise JobError(str(error)) from error
 
 
 def write_identity(disk: Disk, directory: Path, settings: Settings) -> None:

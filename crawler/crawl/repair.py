@@ -33,7 +33,7 @@ from crawler.crawl.identity import (
 from crawler.crawl.mend import Mend
 from crawler.crawl.recovery import kept_shaping, restore_seen, stored_counters
 from crawler.crawl.verify import verify_job
-from crawler.disk import RealDisk
+from crawler.disk import Disk, RealDisk
 from crawler.exact import make_seen
 from crawler.filters import FilterError, FormatError
 from crawler.frontier import EntryError, Family, HostRecordError
@@ -51,9 +51,10 @@ DAMAGE = (EnvelopeError, FilterError, FormatError, EntryError, HostRecordError, 
 Say = Callable[[str], None]
 
 
-def repair_job(directory: Path, now: float, say: Say) -> list[str]:
+def repair_job(directory: Path, now: float, say: Say, disk: Disk | None = None) -> list[str]:
     """Repair the job; ``say`` is told each thing that was done, ``now`` is in seconds since 1970. Returns the faults
-    that are left, none when the job is whole. Nothing is changed when it was whole before.
+    that are left, none when the job is whole. Nothing is changed when it was whole before. ``disk`` is the real one
+    unless a test puts another in its place.
 
     Raises JobError: no job, in use, or written by another version of the program. OSError when the disk fails."""
     if not any((directory / name).exists() for name in (IDENTITY, STORE, _READY, SEEN)):
@@ -67,7 +68,7 @@ def repair_job(directory: Path, now: float, say: Say) -> list[str]:
         if not faults_of(directory):
             say("whole, nothing was changed")
             return []
-        _Repair(directory, now, say).run()
+        _Repair(directory, now, say, disk or RealDisk()).run()
         return faults_of(directory)
     finally:
         lock.release()
@@ -103,12 +104,12 @@ def _unless_damaged(read: Callable[[], object]) -> None:
 
 
 class _Repair:
-    def __init__(self, directory: Path, now: float, say: Say) -> None:
+    def __init__(self, directory: Path, now: float, say: Say, disk: Disk) -> None:
         self._directory = directory
         self._now = now
         self._say = say
-        self._disk = RealDisk()
-        self._aside = Aside(directory, self._disk)
+        self._disk = disk
+        self._aside = Aside(directory, disk)
 
     def run(self) -> None:
         read_anew = self._put_back_store()

@@ -26,10 +26,10 @@ def test_kills_at_random_moments_and_of_a_crawl_that_keeps_its_gaps() -> None:
     rows = re.findall(r"^(random moments|per host 1, gap [\d.]+ s) +(.+)$", out, re.MULTILINE)
     assert len(rows) == 2
     for _, figures in rows:
-        jobs, kills, missing, twice, unsound, _, most = map(int, figures.split())
+        jobs, kills, missing, twice, unsound, retried, _, most = map(int, figures.split())
         assert jobs
         assert kills
-        assert missing == twice == unsound == 0
+        assert missing == twice == unsound == retried == 0
         assert most <= 64
     assert ", 0 overlapping, 0 earlier" in out
 

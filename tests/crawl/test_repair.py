@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 from collections import Counter
@@ -13,10 +14,14 @@ from pathlib import Path
 import pytest
 
 from crawler.crawl.recovery import COUNTERS, SHAPING_KEPT
+from crawler.crawl.repair import repair_job
+from crawler.disk import FaultyDisk, PowerCutError
 from crawler.frontier import Family
 from crawler.records import Counters
 from tests.crawl.jobs import PAGES, Stopped, change, flip, manifests, repair, rows, stopped_job, store_of, verify
 from tests.site import crawler, running, tree, wait_until
+
+NOW = 1_700_000_000.0
 
 
 @pytest.fixture(scope="module")
@@ -337,6 +342,39 @@ def test_a_store_that_is_lost_begins_the_crawl_anew(job: Path, stopped: Stopped,
     says(job, "the crawl begins anew, the records so far are set aside")
     assert kept(job, "pages.jsonl") == [pages]
     stopped.carries_on_to_the_end(job)
+
+
+# -- broken off ------------------------------------------------------------------------------------------------
+
+
+def hurt_everywhere(job: Path) -> None:
+    edited(job, OUTPUTS["a hole"])
+    drop_all(Family.HOSTS)(job)
+    counters(sequence=-5, admitted=2)(job)
+    garbage(Family.ADMITTED, 2)(job)
+    flip(job / "job.json", -5)
+    for path in newest_files(job):
+        flip(path, 60)
+    ROCKS["MANIFEST cut"](job)
+
+
+def test_a_repair_that_is_broken_off_can_be_run_again(stopped: Stopped, tmp_path: Path) -> None:
+    damaged = stopped.copy(tmp_path / "damaged")
+    hurt_everywhere(damaged)
+    broken = 0
+    for calls in (*range(0, 48, 5), 1_000):
+        job = tmp_path / f"job-{calls}"
+        shutil.copytree(damaged, job)
+        try:
+            left = repair_job(job, NOW, lambda _: None, FaultyDisk(random.Random(calls), cut_after=calls))
+        except PowerCutError:
+            broken += 1
+            left = repair_job(job, NOW, lambda _: None)
+        assert left == []
+        if calls % 25 == 0:
+            stopped.carries_on_to_the_end(job)
+        shutil.rmtree(job)
+    assert broken == 10
 
 
 # -- other kinds of seen-set -----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import json
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from importlib import resources
 from typing import Any
@@ -44,12 +44,17 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Dashboard:
     """Shows what ``stats()`` returns, once every ``settings.interval`` seconds, to whoever looks.
 
-    ``stats`` is called in the event loop and must be quick; ``clock()`` is in seconds since 1970. Raises ValueError
-    with one line when the settings name no usable address, or one beyond this machine without a token.
+    ``stats`` is called in the event loop and must be quick; ``clock()`` is in seconds since 1970. ``routes`` are those
+    that need more of the crawl than its statistics: they come from above, and stand behind the same guard. Raises
+    ValueError with one line when the settings name no usable address, or one beyond this machine without a token.
     """
 
     def __init__(
-        self, settings: DashboardSettings, stats: Callable[[], dict[str, Any]], clock: Callable[[], float]
+        self,
+        settings: DashboardSettings,
+        stats: Callable[[], dict[str, Any]],
+        clock: Callable[[], float],
+        routes: Sequence[web.RouteDef] = (),
     ) -> None:
         self._host, self._port = parse_listen(settings.listen or "")
         if not is_loopback(self._host) and not settings.token:
@@ -58,6 +63,7 @@ class Dashboard:
         self._interval = settings.interval
         self._stats = stats
         self._clock = clock
+        self._routes = routes
         self._history = History()
         self._listeners = Listeners()
         self._runner: web.AppRunner | None = None
@@ -78,6 +84,7 @@ class Dashboard:
                 web.get("/api/stats", self._api_stats),
                 web.get("/api/events", self._api_events),
                 web.get("/healthz", self._healthz),
+                *self._routes,
             ]
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)

@@ -1,10 +1,11 @@
-"""The crawl: the one module that knows all others. Read top to bottom it is the life of one URL.
+"""The crawl: one run over a job, from its seeds to its end. With ``discover`` and ``visit`` the only modules that know
+all others; read together they are the life of one URL.
 
     discover   href and base -> canonical -> in scope? -> admitted if never seen
     visit      taken from the frontier -> robots.txt -> fetched -> its outlinks discovered -> its record written, done
 
-One task hands out leases while slots are free, each to a task of its own. Whatever a server or network can do comes
-back as a value and ends as a record; an exception is a bug or a failing disk, and stops the crawl.
+One task hands out leases while slots are free, each to a task of its own. An exception is a bug or a failing disk, and
+stops the crawl.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import asyncio
 import logging
 import shutil
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -21,22 +21,18 @@ from asyncio_throttle.throttler import Throttler
 
 from crawler.crawl.advice import Adviser
 from crawler.crawl.compaction import compact_beside
+from crawler.crawl.discover import Discovery
 from crawler.crawl.job import Job
-from crawler.crawl.robots_cache import RobotsCache, encode_robots
 from crawler.crawl.stall import LoopStall
 from crawler.crawl.stats import assemble
-from crawler.crawl.verdict import Again, Finished, Throttled, judge, parse_retry_after
-from crawler.fetch import Fetches, fetch_robots
-from crawler.frontier import Entry, Lease, retry_wait
-from crawler.links import encode_queries, extract_links
-from crawler.records import Outcome, PageRecord
+from crawler.crawl.visit import Visitor
+from crawler.fetch import Fetches
+from crawler.frontier import Lease
 from crawler.settings import Settings
-from crawler.urls import Canonical, Canonicaliser, Rejected
 
 log = logging.getLogger("crawler")
 
 GRACE = 5.0  # seconds that requests in flight are given when the crawl stops
-LINKS_A_STEP = 1_000  # outlinks admitted in one step; a page with more takes several, and the loop runs between them
 
 
 class State(StrEnum):
@@ -68,22 +64,19 @@ class Crawl:
         self.state = State.RUNNING
         self.started_at = clock()
         self._clock = clock
-        self._fetcher = fetcher
-        self._canonicaliser = Canonicaliser(settings.canonical.rules)
-        self._robots = RobotsCache(job.store, settings.robots, settings.fetch.user_agent)
         rate = settings.politeness.rate
         self._throttle = None if rate is None else _throttler(rate)
         self._visits: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
+        self._discovery = Discovery(job, settings)
+        self._visitor = Visitor(job, self._discovery, fetcher, settings, clock, self._wake.set)
         self._stopping = asyncio.Event()
         self._stop: Stop | None = None
         self._seeding = False
-        self.seeds_rejected = 0
         self.disk_free = shutil.disk_usage(job.directory).free
         self._said_blocked = False
         self._stall = LoopStall()
         self._adviser = Adviser(settings.seen.compact_slices)
-        self._last_seed_error: str | None = None
 
     # -- the run -----------------------------------------------------------------------------------------------
 
@@ -162,10 +155,10 @@ class Crawl:
             lease = frontier.take(now) if self._may_take(concurrency) else None
             if lease is None:
                 await self._wait(self._next_event(now, deadline, concurrency))
-            elif self._refuse(lease):
+            elif self._visitor.refuse(lease):
                 await asyncio.sleep(0)
             elif self._throttle is None or await self._turn(lease, deadline):
-                visit = group.create_task(self._visit(lease))
+                visit = group.create_task(self._visitor.visit(lease))
                 self._visits.add(visit)
                 visit.add_done_callback(self._visit_ended)
 
@@ -265,19 +258,12 @@ class Crawl:
         while self.job.notes:
             log.warning(self.job.notes.pop(0))
 
-    # -- discover ----------------------------------------------------------------------------------------------
+    # -- seeds -------------------------------------------------------------------------------------------------
 
     async def _seed(self, seeds: AsyncIterator[list[str]]) -> None:
-        """Admit the seeds; each widens the scope. A line that is no URL is counted and shown."""
+        """Admit the seeds; each widens the scope."""
         async for lines in seeds:
-            found: list[Canonical] = []
-            for line in lines:
-                url = self._canonicaliser.canonicalise(line)
-                if isinstance(url, Rejected):
-                    self.seeds_rejected += 1
-                    log.warning("seed skipped: %s: %s", _shown(line), url.reason)
-                    continue
-                found.append(url)
+            found = self._discovery.seeds(lines)
             await self.job.room()
             for url in found:
                 self.job.widen(url.href)
@@ -286,138 +272,15 @@ class Crawl:
         self._seeding = False
         self._wake.set()
 
-    def _in_scope(self, urls: list[Canonical], depth: int) -> list[Canonical]:
-        counters, longest = self.job.counters, self.settings.links.max_url_length
-        if self.settings.crawl.max_depth is not None and depth > self.settings.crawl.max_depth:
-            counters.too_deep += len(urls)
-            return []
-        contains = self.job.scope.contains
-        inside = [url for url in urls if contains(url.href)]
-        counters.off_scope += len(urls) - len(inside)
-        short = [url for url in inside if len(url.href) <= longest]
-        counters.too_long += len(inside) - len(short)
-        return short
-
-    # -- visit -------------------------------------------------------------------------------------------------
-
-    def _refuse(self, lease: Lease) -> bool:
-        """Finish a URL that robots.txt does not allow, without asking its host."""
-        if lease.entry is None or self.settings.robots.ignore:
-            return False
-        robots = self._robots.get(lease.host.name)
-        if robots is None:
-            raise RuntimeError(f"host {lease.host.name} was handed out before its robots.txt was asked for")
-        if robots.rules.allowed(lease.entry.href):
-            return False
-        outcome = Outcome.EXCLUDED if robots.reachable or robots.refused else Outcome.FAILED
-        now = self._clock()
-        refused = PageRecord(lease.entry, outcome, now, error=robots.refusal)
-        self._seed_failed(refused)
-        self.job.finish(lease, Finished(refused), now, requested=False)
-        return True
-
-    async def _visit(self, lease: Lease) -> None:
-        try:
-            if lease.entry is None:
-                await self._visit_robots(lease)
-            else:
-                await self._visit_url(lease, lease.entry)
-        except asyncio.CancelledError:
-            # Only an await can be cancelled, and every lease is ended in a step without one.
-            self.job.frontier.release(lease)
-            raise
-
-    async def _visit_url(self, lease: Lease, entry: Entry) -> None:
-        result = await self._fetcher.fetch(entry.href)
-        await self.job.room()
-        now = self._clock()
-        match judge(entry, result, now, self.settings.retry):
-            case Again() as again:
-                self.job.retry(lease, again, now)
-            case Throttled() as throttled:
-                self.job.throttle(lease, throttled, now)
-            case Finished(location=None) as finished:
-                await self._finish_page(lease, finished)
-            case Finished() as finished:
-                self._finish_redirect(lease, finished)
-
-    async def _finish_page(self, lease: Lease, finished: Finished) -> None:
-        record = finished.record
-        if finished.body is None:
-            self._seed_failed(record)
-            self.job.finish(lease, finished, self._clock())
-            return
-        entry = record.entry
-        page = extract_links(finished.body, finished.charset, self.settings.links)
-        base = entry.href
-        if page.base is not None:
-            resolved = self._canonicaliser.canonicalise(page.base, entry.href)
-            base = base if isinstance(resolved, Rejected) else resolved.href
-        urls, rejected = self._canonicaliser.outlinks(base, encode_queries(page.hrefs, page.encoding))
-        self.job.counters.links += len(urls)
-        self.job.counters.rejected_links += rejected
-        outlinks = [] if page.nofollow else self._in_scope(urls, entry.depth + 1)
-        while len(outlinks) > LINKS_A_STEP:
-            self.job.admit(outlinks[:LINKS_A_STEP], depth=entry.depth + 1, via=entry.href)
-            outlinks = outlinks[LINKS_A_STEP:]
-            self._wake.set()
-            await asyncio.sleep(0)
-            await self.job.room()
-        self.job.finish(lease, finished, self._clock(), outlinks=outlinks, record=replace(record, links=len(urls)))
-
-    def _finish_redirect(self, lease: Lease, finished: Finished) -> None:
-        """A redirect is a newly discovered link at the same depth."""
-        entry, location = finished.record.entry, finished.location
-        assert location is not None
-        error: str | None = None
-        target: list[Canonical] = []
-        url = self._canonicaliser.canonicalise(location, entry.href)
-        if isinstance(url, Rejected):
-            error = f"redirect to {_shown(location)}: {url.reason}"
-        elif entry.redirects >= self.settings.fetch.max_redirects:
-            error = f"redirect number {entry.redirects + 1} in a row: not followed (fetch.max_redirects)"
-        else:
-            if entry.seed and self.job.widen(url.href):
-                log.warning("scope widened: seed %s redirects to %s", entry.href, url.href)
-            target = self._in_scope([url], entry.depth)
-        record = replace(
-            finished.record,
-            outcome=Outcome.REDIRECT,
-            location=location if isinstance(url, Rejected) else url.href,
-            error=error,
-        )
-        self.job.finish(lease, finished, self._clock(), outlinks=target, record=record)
-
-    # -- robots.txt --------------------------------------------------------------------------------------------
-
-    async def _visit_robots(self, lease: Lease) -> None:
-        host = lease.host
-        pause = max(self.settings.politeness.delay, host.crawl_delay or 0.0)
-        href = self.job.frontier.peek(host).href
-        result = await fetch_robots(self._fetcher, href, self.settings.robots, pause)
-        await self.job.room()
-        now = self._clock()
-        if result.passing and host.robots_tries + 1 < self.settings.retry.tries:
-            wait = retry_wait(host.robots_tries + 1, self.settings.retry)
-            asked = parse_retry_after(result.retry_after, now) or 0.0
-            wait = max(wait, min(asked, self.settings.politeness.max_retry_after))
-            if host.robots_tries == 0:
-                log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, result.error or result.status)
-            self.job.robots_later(lease, wait, now)
-            return
-        stored = encode_robots(result, now)
-        robots = self._robots.decode(stored)
-        self._robots.forget(host.name)
-        self.job.robots_known(lease, stored, now + self._robots.ttl(robots), robots.rules.crawl_delay, now)
-
-    def _seed_failed(self, record: PageRecord) -> None:
-        if record.entry.seed and record.outcome is not Outcome.FETCHED:
-            self._last_seed_error = f"{record.entry.href}: {record.error}"
+    @property
+    def seeds_rejected(self) -> int:
+        """Lines among the seeds of this run that are no URL."""
+        return self._discovery.seeds_rejected
 
     @property
     def last_seed_error(self) -> str | None:
         """Why the last seed that could not be fetched was not."""
-        return self._last_seed_error
+        return self._visitor.last_seed_error
 
 
 def _throttler(rate: float) -> Throttler:
@@ -429,12 +292,6 @@ def _throttler(rate: float) -> Throttler:
 
 async def _acquire(throttler: Throttler) -> None:
     await throttler.acquire()  # type: ignore[no-untyped-call]  # the library has no types
-
-
-def _shown(text: str) -> str:
-    """At most 200 characters of it, control characters escaped."""
-    short = text if len(text) <= 200 else text[:200] + "..."
-    return short.encode("unicode_escape").decode("ascii")
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

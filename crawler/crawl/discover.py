@@ -1,0 +1,104 @@
+"""Discover: from text that names URLs to the URLs that may be admitted.
+
+    seeds      lines -> canonical, each widens the scope
+    outlinks   a page's body -> its links, canonical -> those in scope
+    redirect   a Location -> the one link that it is
+
+What is left out is counted where it is left out. Nothing is admitted here: that is one step with the end of the visit.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from crawler.crawl.job import Job
+from crawler.frontier import Entry
+from crawler.links import encode_queries, extract_links
+from crawler.settings import Settings
+from crawler.urls import Canonical, Canonicaliser, Rejected
+
+log = logging.getLogger("crawler")
+
+_SHOWN = 200  # characters of foreign text in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Outlinks:
+    """What a page links to: ``found`` distinct links in all, ``inside`` those that may be admitted."""
+
+    found: int
+    inside: list[Canonical]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a redirect leads: its ``location`` as the record shows it, the link to follow, or why there is none."""
+
+    location: str
+    inside: list[Canonical]
+    error: str | None = None
+
+
+class Discovery:
+    """The links of one run over a job."""
+
+    def __init__(self, job: Job, settings: Settings) -> None:
+        self._job = job
+        self._settings = settings
+        self._canonicaliser = Canonicaliser(settings.canonical.rules)
+        self.seeds_rejected = 0
+
+    def seeds(self, lines: list[str]) -> list[Canonical]:
+        """The URLs of the lines. A line that is no URL is counted and shown."""
+        found: list[Canonical] = []
+        for line in lines:
+            url = self._canonicaliser.canonicalise(line)
+            if isinstance(url, Rejected):
+                self.seeds_rejected += 1
+                log.warning("seed skipped: %s: %s", shown(line), url.reason)
+                continue
+            found.append(url)
+        return found
+
+    def outlinks(self, entry: Entry, body: bytes, charset: str | None) -> Outlinks:
+        """The links of a page that was fetched."""
+        page = extract_links(body, charset, self._settings.links)
+        base = entry.href
+        if page.base is not None:
+            resolved = self._canonicaliser.canonicalise(page.base, entry.href)
+            base = base if isinstance(resolved, Rejected) else resolved.href
+        urls, rejected = self._canonicaliser.outlinks(base, encode_queries(page.hrefs, page.encoding))
+        self._job.counters.links += len(urls)
+        self._job.counters.rejected_links += rejected
+        return Outlinks(len(urls), [] if page.nofollow else self._inside(urls, entry.depth + 1))
+
+    def redirect(self, entry: Entry, location: str) -> Target:
+        """A redirect is a newly discovered link at the same depth; that of a seed widens the scope."""
+        url = self._canonicaliser.canonicalise(location, entry.href)
+        if isinstance(url, Rejected):
+            return Target(location, [], f"redirect to {shown(location)}: {url.reason}")
+        if entry.redirects >= self._settings.fetch.max_redirects:
+            many = f"redirect number {entry.redirects + 1} in a row: not followed (fetch.max_redirects)"
+            return Target(url.href, [], many)
+        if entry.seed and self._job.widen(url.href):
+            log.warning("scope widened: seed %s redirects to %s", entry.href, url.href)
+        return Target(url.href, self._inside([url], entry.depth))
+
+    def _inside(self, urls: list[Canonical], depth: int) -> list[Canonical]:
+        counters, longest = self._job.counters, self._settings.links.max_url_length
+        if self._settings.crawl.max_depth is not None and depth > self._settings.crawl.max_depth:
+            counters.too_deep += len(urls)
+            return []
+        contains = self._job.scope.contains
+        inside = [url for url in urls if contains(url.href)]
+        counters.off_scope += len(urls) - len(inside)
+        short = [url for url in inside if len(url.href) <= longest]
+        counters.too_long += len(inside) - len(short)
+        return short
+
+
+def shown(text: str) -> str:
+    """Foreign text for a message: cut where it is long, control characters escaped."""
+    short = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    return short.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,138 @@
+"""Visit: a lease -> robots.txt -> fetched -> its outlinks discovered -> its record written, done.
+
+Whatever a server or network can do comes back as a value and ends as a record. Every lease is ended in a step of the
+job without an await in it, or handed back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from crawler.crawl.discover import Discovery
+from crawler.crawl.job import Job
+from crawler.crawl.robots_cache import RobotsCache, encode_robots
+from crawler.crawl.verdict import Again, Finished, Throttled, judge, parse_retry_after
+from crawler.fetch import Fetches, fetch_robots
+from crawler.frontier import Entry, Lease, retry_wait
+from crawler.records import Outcome, PageRecord
+from crawler.settings import Settings
+
+log = logging.getLogger("crawler")
+
+LINKS_A_STEP = 1_000  # outlinks admitted in one step; a page with more takes several, and the loop runs between them
+
+
+class Visitor:
+    """Visits the URLs of one run over a job. ``wake`` is called when something was admitted before a visit ends."""
+
+    def __init__(
+        self,
+        job: Job,
+        discovery: Discovery,
+        fetcher: Fetches,
+        settings: Settings,
+        clock: Callable[[], float],
+        wake: Callable[[], None],
+    ) -> None:
+        self._job = job
+        self._discovery = discovery
+        self._fetcher = fetcher
+        self._settings = settings
+        self._clock = clock
+        self._wake = wake
+        self._robots = RobotsCache(job.store, settings.robots, settings.fetch.user_agent)
+        self.last_seed_error: str | None = None  # why the last seed that could not be fetched was not
+
+    def refuse(self, lease: Lease) -> bool:
+        """Finish a URL that robots.txt does not allow, without asking its host."""
+        if lease.entry is None or self._settings.robots.ignore:
+            return False
+        robots = self._robots.get(lease.host.name)
+        if robots is None:
+            raise RuntimeError(f"host {lease.host.name} was handed out before its robots.txt was asked for")
+        if robots.rules.allowed(lease.entry.href):
+            return False
+        outcome = Outcome.EXCLUDED if robots.reachable or robots.refused else Outcome.FAILED
+        now = self._clock()
+        refused = PageRecord(lease.entry, outcome, now, error=robots.refusal)
+        self._seed_failed(refused)
+        self._job.finish(lease, Finished(refused), now, requested=False)
+        return True
+
+    async def visit(self, lease: Lease) -> None:
+        """See a lease through to its end; cancelled, it is handed back."""
+        try:
+            if lease.entry is None:
+                await self._visit_robots(lease)
+            else:
+                await self._visit_url(lease, lease.entry)
+        except asyncio.CancelledError:
+            # Only an await can be cancelled, and every lease is ended in a step without one.
+            self._job.frontier.release(lease)
+            raise
+
+    async def _visit_url(self, lease: Lease, entry: Entry) -> None:
+        result = await self._fetcher.fetch(entry.href)
+        await self._job.room()
+        now = self._clock()
+        match judge(entry, result, now, self._settings.retry):
+            case Again() as again:
+                self._job.retry(lease, again, now)
+            case Throttled() as throttled:
+                self._job.throttle(lease, throttled, now)
+            case Finished(location=None) as finished:
+                await self._finish_page(lease, finished)
+            case Finished() as finished:
+                self._finish_redirect(lease, finished)
+
+    async def _finish_page(self, lease: Lease, finished: Finished) -> None:
+        record, job = finished.record, self._job
+        if finished.body is None:
+            self._seed_failed(record)
+            job.finish(lease, finished, self._clock())
+            return
+        entry = record.entry
+        page = self._discovery.outlinks(entry, finished.body, finished.charset)
+        outlinks = page.inside
+        while len(outlinks) > LINKS_A_STEP:
+            job.admit(outlinks[:LINKS_A_STEP], depth=entry.depth + 1, via=entry.href)
+            outlinks = outlinks[LINKS_A_STEP:]
+            self._wake()
+            await asyncio.sleep(0)
+            await job.room()
+        job.finish(lease, finished, self._clock(), outlinks=outlinks, record=replace(record, links=page.found))
+
+    def _finish_redirect(self, lease: Lease, finished: Finished) -> None:
+        assert finished.location is not None
+        target = self._discovery.redirect(finished.record.entry, finished.location)
+        record = replace(finished.record, outcome=Outcome.REDIRECT, location=target.location, error=target.error)
+        self._job.finish(lease, finished, self._clock(), outlinks=target.inside, record=record)
+
+    # -- robots.txt --------------------------------------------------------------------------------------------
+
+    async def _visit_robots(self, lease: Lease) -> None:
+        host = lease.host
+        pause = max(self._settings.politeness.delay, host.crawl_delay or 0.0)
+        href = self._job.frontier.peek(host).href
+        result = await fetch_robots(self._fetcher, href, self._settings.robots, pause)
+        await self._job.room()
+        now = self._clock()
+        if result.passing and host.robots_tries + 1 < self._settings.retry.tries:
+            wait = retry_wait(host.robots_tries + 1, self._settings.retry)
+            asked = parse_retry_after(result.retry_after, now) or 0.0
+            wait = max(wait, min(asked, self._settings.politeness.max_retry_after))
+            if host.robots_tries == 0:
+                log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, result.error or result.status)
+            self._job.robots_later(lease, wait, now)
+            return
+        stored = encode_robots(result, now)
+        robots = self._robots.decode(stored)
+        self._robots.forget(host.name)
+        self._job.robots_known(lease, stored, now + self._robots.ttl(robots), robots.rules.crawl_delay, now)
+
+    def _seed_failed(self, record: PageRecord) -> None:
+        if record.entry.seed and record.outcome is not Outcome.FETCHED:
+            self.last_seed_error = f"{record.entry.href}: {record.error}"

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from crawler.checkpoint import Generations, Manifest
+from crawler.crawl.admission import Admission
 from crawler.crawl.compaction import Compaction
 from crawler.crawl.identity import (
     PAGES,
@@ -39,18 +40,14 @@ from crawler.crawl.recovery import (
 from crawler.crawl.step import FULL, Machine, Step, scope_key
 from crawler.crawl.verdict import Again, Finished, Throttled
 from crawler.disk import reach
-from crawler.exact import ExactSeenSet, digest_exactly, make_seen
-from crawler.filters import CountingFilter, CuckooFilter, digest_keys
-from crawler.frontier import Batch, Entry, Family, Frontier, Lease
+from crawler.exact import make_seen
+from crawler.frontier import Family, Frontier, Lease
 from crawler.output import JsonlOutput
 from crawler.records import (
-    DIGEST_SIZE,
     Done,
     Outcome,
     PageRecord,
-    encode_admitted,
     encode_done,
-    encode_forgotten,
     encode_page,
     sequence_key,
 )
@@ -131,6 +128,7 @@ class Job:
             hosts=self.counters.hosts,
         )
         self.frontier.load(now)
+        self._admission = Admission(self.seen, self.frontier, self.counters)
         check_counts(self.store, self.frontier, self.counters)
         cut = check_output(self.store, self.output, restored.sequence)
         reach("resume.restored")
@@ -172,7 +170,7 @@ class Job:
     def admit(self, found: Sequence[Canonical], *, depth: int, via: str | None = None, seed: bool = False) -> int:
         """Admit those of the URLs that were never seen: a step of its own. Returns how many were new."""
         with self._step() as step:
-            new = self._admit(found, step.batch, depth=depth, via=via, seed=seed, redirects=0)
+            new = self._admission.admit(found, step.batch, depth=depth, via=via, seed=seed, redirects=0)
             if seed:
                 self.counters.seeds += new
         return new
@@ -182,21 +180,7 @@ class Job:
         seen-set that cannot forget."""
         absent: list[int]
         with self._step() as step:
-            if isinstance(self.seen, ExactSeenSet):
-                digests, absent = digest_exactly(keys), self.seen.forget_in(keys, step.batch)
-            elif isinstance(self.seen, CountingFilter | CuckooFilter):
-                digests = digest_keys(keys)
-                absent = self.seen.forget_digests(digests)
-            else:
-                raise JobError(
-                    f"a seen-set of kind {self.seen.kind} cannot forget: its bits are shared by many URLs; "
-                    "counting, cuckoo and exact can"
-                )
-            size, gone = DIGEST_SIZE, sorted(set(range(len(keys))) - set(absent))
-            if gone:
-                event = encode_forgotten(b"".join([digests[size * i : size * i + size] for i in gone]))
-                step.batch.put(Family.ADMITTED, sequence_key(self.counters.sequence), event)
-                self.counters.sequence += 1
+            absent = self._admission.forget(keys, step.batch)
         return absent
 
     def finish(
@@ -216,7 +200,7 @@ class Job:
         entry = record.entry
         with self._step() as step:
             redirect = record.outcome is Outcome.REDIRECT
-            new = self._admit(
+            new = self._admission.admit(
                 outlinks,
                 step.batch,
                 depth=entry.depth if redirect else entry.depth + 1,
@@ -256,39 +240,6 @@ class Job:
         """robots.txt could not be had; it is asked for again."""
         with self._step() as step:
             self.frontier.robots_later(lease, wait, now, step.batch)
-
-    def _admit(
-        self,
-        found: Sequence[Canonical],
-        batch: Batch,
-        *,
-        depth: int,
-        via: str | None,
-        seed: bool,
-        redirects: int,
-    ) -> int:
-        if not found:
-            return 0
-        keys = [url.key for url in found]
-        if isinstance(self.seen, ExactSeenSet):
-            digests, new = self.seen.admit(keys, batch)
-        else:
-            digests = digest_keys(keys)
-            new = self.seen.add_digests(digests)
-        # Seeds are read again by every run: that says nothing of the web.
-        self.counters.duplicates += 0 if seed and via is None else len(found) - len(new)
-        if not new:
-            return 0
-        size = DIGEST_SIZE
-        batch.put(
-            Family.ADMITTED,
-            sequence_key(self.counters.sequence),
-            encode_admitted(b"".join([digests[size * i : size * i + size] for i in new])),
-        )
-        self.counters.sequence += 1
-        self.counters.admitted += len(new)
-        self.frontier.admit([Entry(found[i].href, depth, via, seed, redirects) for i in new], batch)
-        return len(new)
 
     def _finish_record(self, record: PageRecord, step: Step) -> None:
         step.records.append((self.counters.sequence, record))

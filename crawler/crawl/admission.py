@@ -1,0 +1,84 @@
+"""Admitting URLs: seen-set, queue and journal change together.
+
+What is *seen but not queued* would be lost for ever, so every way into the seen-set leads through here, and each puts
+what makes it durable into the one batch of its step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawler.crawl.identity import JobError
+from crawler.exact import ExactSeenSet, Seen, digest_exactly
+from crawler.filters import CountingFilter, CuckooFilter, digest_keys
+from crawler.frontier import Batch, Entry, Family, Frontier
+from crawler.records import DIGEST_SIZE, Counters, encode_admitted, encode_forgotten, sequence_key
+from crawler.urls import Canonical
+
+
+class Admission:
+    """The door to the seen-set and the queue."""
+
+    def __init__(self, seen: Seen, frontier: Frontier, counters: Counters) -> None:
+        self._seen = seen
+        self._frontier = frontier
+        self._counters = counters
+
+    def admit(
+        self,
+        found: Sequence[Canonical],
+        batch: Batch,
+        *,
+        depth: int,
+        via: str | None,
+        seed: bool,
+        redirects: int,
+    ) -> int:
+        """Queue those of the URLs that were never seen. Returns how many."""
+        if not found:
+            return 0
+        keys = [url.key for url in found]
+        if isinstance(self._seen, ExactSeenSet):
+            digests, new = self._seen.admit(keys, batch)
+        else:
+            digests = digest_keys(keys)
+            new = self._seen.add_digests(digests)
+        # Seeds are read again by every run: that says nothing of the web.
+        self._counters.duplicates += 0 if seed and via is None else len(found) - len(new)
+        if new:
+            entries = [Entry(found[i].href, depth, via, seed, redirects) for i in new]
+            self._queue(_chosen(digests, new), entries, batch)
+        return len(new)
+
+    def forget(self, keys: Sequence[str], batch: Batch) -> list[int]:
+        """Take keys out of the seen-set; the positions of those that are not in it. Raises JobError for a kind of
+        seen-set that cannot forget."""
+        if isinstance(self._seen, ExactSeenSet):
+            digests, absent = digest_exactly(keys), self._seen.forget_in(keys, batch)
+        elif isinstance(self._seen, CountingFilter | CuckooFilter):
+            digests = digest_keys(keys)
+            absent = self._seen.forget_digests(digests)
+        else:
+            raise JobError(
+                f"a seen-set of kind {self._seen.kind} cannot forget: its bits are shared by many URLs; "
+                "counting, cuckoo and exact can"
+            )
+        gone = sorted(set(range(len(keys))) - set(absent))
+        if gone:
+            self._journal(encode_forgotten(_chosen(digests, gone)), batch)
+        return absent
+
+    def _queue(self, digests: bytes, entries: Sequence[Entry], batch: Batch) -> None:
+        """Queue URLs that the seen-set has taken in, and name them in the journal."""
+        self._journal(encode_admitted(digests), batch)
+        self._counters.admitted += len(entries)
+        self._frontier.admit(entries, batch)
+
+    def _journal(self, event: bytes, batch: Batch) -> None:
+        batch.put(Family.ADMITTED, sequence_key(self._counters.sequence), event)
+        self._counters.sequence += 1
+
+
+def _chosen(digests: bytes, positions: Sequence[int]) -> bytes:
+    size = DIGEST_SIZE
+    return b"".join([digests[size * i : size * i + size] for i in positions])

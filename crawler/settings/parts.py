@@ -1,0 +1,151 @@
+"""Every setting of the program, with its default and its unit.
+
+One small frozen dataclass for each part, so that a part is handed only what concerns it. ``Settings`` holds them
+all; the names of its fields are the tables of the TOML file, the names of theirs are the keys. ``config/default.toml``
+lists every key with its reason and a test holds the two equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+SCOPES = ("host", "domain", "prefix", "any")
+SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bitmap")
+SEEN_LAYOUTS = ("paired", "blocked", "classic")
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlSettings:
+    """How much, in all."""
+
+    concurrency: int = 64  # URLs in flight
+    max_pages: int | None = None  # `fetched` URLs in this job
+    max_depth: int | None = None  # hops from a seed
+    max_time: float | None = None  # seconds of this run
+    scope: str = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class PolitenessSettings:
+    """What one host is asked to bear."""
+
+    delay: float = 1.0  # seconds between the end of one request to a host and the start of the next
+    per_host: int = 1  # lease slots a host
+    rate: float | None = None  # requests a second, all hosts together
+    max_crawl_delay: float = 60.0  # seconds; a larger Crawl-delay is cut to this
+    max_retry_after: float = 3600.0  # seconds; a larger Retry-After is cut to this
+    backoff_first: float = 5.0  # seconds after the first 429 or 503 that names no time; doubles
+    backoff_max: float = 600.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """One HTTP exchange."""
+
+    user_agent: str = "crawler/0.1"
+    contact: str | None = None  # URL or mail address, added to the User-Agent
+    connect_timeout: float = 10.0  # seconds until the connection stands, name look-up and TLS included
+    headers_timeout: float = 30.0  # seconds from the request to the end of the response's headers
+    body_timeout: float = 60.0  # seconds for the whole body
+    idle_timeout: float = 20.0  # seconds without a byte
+    max_body: int = 16 * 2**20  # bytes after content decoding
+    max_redirects: int = 10  # redirects in a row
+    allow_private: bool = False  # loopback, private and link-local addresses
+
+
+@dataclass(frozen=True, slots=True)
+class RetrySettings:
+    """Transient failures go through the same host queue again."""
+
+    tries: int = 4  # the first and three more
+    throttled_tries: int = 10  # of a URL answered 429 or 503
+    first_wait: float = 5.0  # seconds; grows by `growth`
+    growth: float = 4.0
+    max_wait: float = 600.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsSettings:
+    """robots.txt, by RFC 9309."""
+
+    ignore: bool = False
+    max_bytes: int = 512_000  # RFC 9309 asks for at least 500 KiB
+    ttl: float = 86_400.0  # seconds a copy is used (RFC 9309, 2.4)
+    unreachable_ttl: float = 3_600.0  # seconds that "5xx or unreachable" is believed
+
+
+@dataclass(frozen=True, slots=True)
+class SeenSettings:
+    """The seen-set."""
+
+    kind: str = "scalable"
+    fpp: float = 0.001  # compound bound of the whole filter
+    capacity: int = 2**20  # keys in the first slice
+    growth: float = 2.0  # capacity of a slice over the one before
+    tightening: float = 0.85  # fpp of a slice over the one before
+    layout: str = "paired"  # where the bits of a key lie
+    compact_slices: int = 2  # a scalable chain of so many is rebuilt as one slice; 0: never
+
+
+@dataclass(frozen=True, slots=True)
+class CanonicalSettings:
+    """Identity of a URL."""
+
+    rules: tuple[str, ...] = ()  # names of opt-in rules that touch the key
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """Which links of a page are followed."""
+
+    respect_meta_robots: bool = True
+    respect_rel_nofollow: bool = False
+    max_url_length: int = 2_048  # characters of the href; longer ones are counted, not admitted
+    max_links: int = 200_000  # distinct links taken from one page
+
+
+@dataclass(frozen=True, slots=True)
+class DurabilitySettings:
+    """What a crash may cost."""
+
+    sync_interval: float = 1.0  # seconds between fsyncs
+    checkpoint_interval: float = 60.0  # seconds between generations
+    generations: int = 2  # kept
+    min_free: int = 0  # bytes free on the disk below which the crawl stops
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardSettings:
+    """The live page."""
+
+    listen: str | None = None  # [HOST:]PORT
+    token: str | None = None  # needed when HOST is not loopback
+    interval: float = 1.0  # seconds between events
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of them; one field a TOML table."""
+
+    crawl: CrawlSettings = field(default_factory=CrawlSettings)
+    politeness: PolitenessSettings = field(default_factory=PolitenessSettings)
+    fetch: FetchSettings = field(default_factory=FetchSettings)
+    retry: RetrySettings = field(default_factory=RetrySettings)
+    robots: RobotsSettings = field(default_factory=RobotsSettings)
+    seen: SeenSettings = field(default_factory=SeenSettings)
+    canonical: CanonicalSettings = field(default_factory=CanonicalSettings)
+    links: LinkSettings = field(default_factory=LinkSettings)
+    durability: DurabilitySettings = field(default_factory=DurabilitySettings)
+    dashboard: DashboardSettings = field(default_factory=DashboardSettings)
+
+
+# Settings that stored state depends on: they are fixed when a job begins.
+SHAPING = (
+    ("seen", "kind"),
+    ("seen", "fpp"),
+    ("seen", "capacity"),
+    ("seen", "growth"),
+    ("seen", "tightening"),
+    ("seen", "layout"),
+    ("canonical", "rules"),
+)

@@ -26,6 +26,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from crawler.bench.machine import describe_machine
 from crawler.crawl.job import Job
 from crawler.crawl.loop import Crawl
+from crawler.crawl.run import spare_the_collector
 from crawler.fetch import SimulatedWeb
 from crawler.settings import (
     CrawlSettings,
@@ -81,6 +82,7 @@ async def stalls(name: str, seen: SeenSettings, keys: int, seconds: float, inter
         fill(job, keys)
         first = job.manifest
         crawl = Crawl(job, SimulatedWeb(Endless(), pause), chosen, time.time)
+        spare_the_collector()
         began = time.monotonic()
         await crawl.run(seeds())
         lasted = time.monotonic() - began

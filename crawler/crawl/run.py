@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -78,6 +79,7 @@ async def run_crawl(
                 per_host=settings.politeness.per_host,
             ) as fetcher:
                 crawl = Crawl(job, fetcher, settings, clock)
+                spare_the_collector()
                 if view is not None:
                     while job.notes:
                         view.say(job.notes.pop(0))
@@ -114,6 +116,13 @@ async def _guarded(
             await showing
         with contextlib.suppress(FileNotFoundError):
             os.unlink(job.directory / LIVE)
+
+
+def spare_the_collector() -> None:
+    """Take what lives as long as the process (modules, settings, the hosts of a job that is carried on) out of the
+    garbage collector's sight. Each of its full passes walks all that it sees, while the event loop stands still."""
+    gc.collect()
+    gc.freeze()
 
 
 def _allow_files(concurrency: int) -> None:

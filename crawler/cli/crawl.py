@@ -33,7 +33,7 @@ from crawler.crawl.seeds import (
     read_lines,
     stream_batches,
 )
-from crawler.dashboard import is_loopback, parse_listen
+from crawler.dashboard import access_of
 from crawler.dedup.make import planned_parameters
 from crawler.dedup.memory import Room
 from crawler.exact import ExactSeenSet
@@ -79,11 +79,7 @@ def build_settings(arguments: argparse.Namespace) -> Settings:
         if not holds_job(arguments.job):
             _check_seen(settings.seen)
         if settings.dashboard.listen is not None:
-            host, _ = parse_listen(settings.dashboard.listen)
-            if not is_loopback(host) and not settings.dashboard.token:
-                raise UsageError(
-                    f"the dashboard at {host} can be reached by others: set dashboard.token in the configuration"
-                )
+            access_of(settings.dashboard, arguments.job)
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(str(error)) from error
     return settings

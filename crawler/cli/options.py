@@ -59,6 +59,11 @@ _FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"type": int, "metavar": "BYTES", "help": "stop when less is free on the job's disk (0)"},
     ),
     "--dashboard": ("dashboard", "listen", {"metavar": "[HOST:]PORT", "help": "serve the live page there"}),
+    "--dashboard-token-file": (
+        "dashboard",
+        "token_file",
+        {"metavar": "FILE", "help": "holds the token that the live page asks for (one of its own, in DIR)"},
+    ),
 }
 
 

@@ -20,7 +20,7 @@ from crawler.crawl.identity import LIVE
 from crawler.crawl.job import Job
 from crawler.crawl.loop import Crawl, Stop
 from crawler.crawl.step import FULL
-from crawler.dashboard import Dashboard
+from crawler.dashboard import Dashboard, access_of, keep_token
 from crawler.fetch import Fetcher
 from crawler.settings import Settings
 
@@ -68,11 +68,17 @@ async def run_crawl(
     def stats() -> dict[str, Any]:
         return {} if crawl is None else crawl.stats()
 
-    dashboard = None if settings.dashboard.listen is None else Dashboard(settings.dashboard, stats, clock)
-    address = None if dashboard is None else await dashboard.start()
+    access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
+    dashboard = None if access is None else Dashboard(settings.dashboard, stats, clock, access=access)
+    addresses: list[str] = []
+    if dashboard is not None and access is not None:
+        address = await dashboard.start()
+        addresses = [f"dashboard: {address}", f"with its token: {access.link(address)}"]
     try:
         job = Job(directory, settings, clock())
         try:
+            if access is not None and access.token is not None:
+                keep_token(directory, access.token)
             async with Fetcher(
                 settings.fetch,
                 concurrency=settings.crawl.concurrency,
@@ -83,8 +89,8 @@ async def run_crawl(
                 if view is not None:
                     while job.notes:
                         view.say(job.notes.pop(0))
-                    if address is not None:
-                        view.say(f"dashboard: {address}")
+                    for line in addresses:
+                        view.say(line)
                 return await _guarded(crawl, job, crawl.run(seeds, finite=finite), view, clock)
         finally:
             job.close()

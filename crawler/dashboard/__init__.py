@@ -1,10 +1,14 @@
 """The live page, and the same numbers for programs.
 
-`listen` and `access` are pure (where to bind, who may look), `events` feeds the listeners, `server` is the HTTP side,
-``page/`` is what the browser loads. Everything shown comes from one mapping, the one that ``stats --json`` prints.
+`listen` and `access` are pure (where to bind, who may look, who may change something), `guard` asks them before every
+route, `token` keeps the token, `events` feeds the listeners, `server` is the HTTP side, ``page/`` is what the browser
+loads. Everything shown comes from one mapping, the one that ``stats --json`` prints.
 """
 
+from crawler.dashboard.access import Access
+from crawler.dashboard.guard import json_body
 from crawler.dashboard.listen import is_loopback, parse_listen
 from crawler.dashboard.server import Dashboard
+from crawler.dashboard.token import access_of, keep_token
 
-__all__ = ["Dashboard", "is_loopback", "parse_listen"]
+__all__ = ["Access", "Dashboard", "access_of", "is_loopback", "json_body", "keep_token", "parse_listen"]

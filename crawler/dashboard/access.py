@@ -1,30 +1,125 @@
-"""Who may look.
+"""Who may look, and who may change something.
 
-Without a token the dashboard is on loopback, where every program of this machine may look; what must be kept out is
-a web page in the user's browser. The same-origin policy does that, unless a name of the attacker's own is made to
-lead to 127.0.0.1 (DNS rebinding); so only the names of this machine are accepted as Host.
+A route needs no code of its own for this: ``Guard`` stands before all of them and decides by the method.
 
-With a token the Host may be any, since the machine may be known by many names: a rebinding page has no token,
-and the cookie belongs to the name it was set under.
+| | on loopback, no token configured | on another host, or a token configured |
+|---|---|---|
+| GET, HEAD (look) | every program of this machine | the token: header, cookie or ``?token=`` |
+| all others (change something) | the token in the header | the token in the header |
+
+What must be kept out on loopback is a web page in the user's browser. The same-origin policy does not let it read,
+unless a name of the attacker's own is made to lead to 127.0.0.1 (DNS rebinding); so only the names of this machine
+are accepted as ``Host``. It could still send: requests that the browser marks as another site's (``Origin``,
+``Sec-Fetch-Site``) are refused, those that only look among them, since an event stream takes a listener's place.
+
+A change is never granted to a cookie: the browser adds it by itself, to what another page makes it send too, and it
+does not keep ports apart. With a token asked of those who look, the Host may be any, since the machine may be known
+by many names: a rebinding page has no token, and the cookie belongs to the name it was set under.
+
+A handler that changes something is added like any other and reads its body by ``json_body``::
+
+    app.router.add_post("/api/urls", self._add)
+
+    async def _add(self, request: web.Request) -> web.Response:
+        asked = await json_body(request)  # 413, 415 and 400 are answered by itself
+
+The page sends ``Authorization: Bearer TOKEN`` and ``Content-Type: application/json``. It has the token from the
+address that is printed at the start, ``/#token=TOKEN`` (``/?token=TOKEN`` where looking needs it too), and keeps it
+in ``sessionStorage``, which belongs to one origin, port included. An error under ``/api/`` is ``{"error": text}``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
 
 from crawler.dashboard.listen import is_loopback
 
 COOKIE = "crawler_dashboard"
+LOOKING = frozenset({"GET", "HEAD"})
+# Answered to whoever asks by a right Host: it says nothing but that the crawl lives, to what supervises it.
+HEALTH = "/healthz"
 
 
-def host_allowed(header: str, token: str | None) -> bool:
-    """Whether a request with this Host header is answered. The port does not matter: tunnels change it."""
-    if token is not None:
-        return True
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not answered: the status and one line."""
+
+    status: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """``token`` is asked of whoever changes something, with ``to_look`` of everybody. None: nothing can be changed."""
+
+    token: str | None = None
+    to_look: bool = False
+
+    def refusal(
+        self, method: str, path: str, headers: Mapping[str, str], query: Mapping[str, str], cookies: Mapping[str, str]
+    ) -> Refusal | None:
+        """None when the request is to be answered. The names of headers are matched as ``headers`` does."""
+        host = headers.get("Host", "")
+        if not self.to_look and not names_this_machine(host):
+            return Refusal(403, "This name does not belong to the dashboard.")
+        if comes_from_another_site(headers, host):
+            return Refusal(403, "A page of another site asks: open the dashboard's own address.")
+        offered = bearer(headers.get("Authorization"))
+        if method not in LOOKING:
+            if self.token is None:
+                return Refusal(403, "This dashboard changes nothing: it has no token.")
+            if not token_matches(self.token, offered):
+                return Refusal(401, "To change something send Authorization: Bearer TOKEN, with the job's token.")
+            return None
+        if not self.to_look or self.token is None or path == HEALTH:
+            return None
+        if (
+            token_matches(self.token, offered)
+            or token_matches(self.token, query.get("token"))
+            or cookie_matches(self.token, cookies.get(COOKIE))
+        ):
+            return None
+        return Refusal(
+            401, "The dashboard needs its token: open /?token=TOKEN once, or send Authorization: Bearer TOKEN."
+        )
+
+    def link(self, url: str) -> str:
+        """The address for a browser that is to change something too. A fragment is not sent to the server."""
+        if self.token is None:
+            return url
+        return f"{url}{'?' if self.to_look else '#'}token={quote(self.token, safe='')}"
+
+
+def names_this_machine(header: str) -> bool:
+    """Whether a Host header is a name or address of loopback. The port does not matter: tunnels change it."""
     host, bracket, _ = header.partition("]")
     host = host.removeprefix("[") if bracket else header.rpartition(":")[0] or header
     return is_loopback(host.lower())
+
+
+def comes_from_another_site(headers: Mapping[str, str], host: str) -> bool:
+    """Whether the browser says that a page which is not ours asks; a link to us that was followed is no such thing.
+
+    https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/. The scheme is not compared:
+    behind a TLS proxy it is the proxy's.
+    """
+    origin = headers.get("Origin")
+    if origin is not None and urlsplit_host(origin) != host.lower():
+        return True
+    followed = headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest") == "document"
+    return headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not followed
+
+
+def urlsplit_host(origin: str) -> str:
+    """Host and port of an Origin; empty for ``null`` and for what is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def cookie_value(token: str) -> str:
@@ -33,6 +128,7 @@ def cookie_value(token: str) -> str:
 
 
 def token_matches(token: str, offered: str | None) -> bool:
+    """In a time that does not depend on where the two differ."""
     return offered is not None and hmac.compare_digest(token.encode(), offered.encode(errors="surrogateescape"))
 
 

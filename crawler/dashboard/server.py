@@ -9,36 +9,25 @@ import asyncio
 import hashlib
 import json
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import resources
 from typing import Any
 
 from aiohttp import web
 
-from crawler.dashboard import access
+from crawler.dashboard.access import Access
 from crawler.dashboard.events import Listeners, message
+from crawler.dashboard.guard import HEADERS, guarded_application
 from crawler.dashboard.listen import is_loopback, parse_listen
 from crawler.metrics import CONTENT_TYPE, History, prometheus_text, trust
 from crawler.settings import DashboardSettings
 
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
-        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-}
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # What the page drops while it is open (points between thinned ones) it gets back this often, in ticks.
 _HISTORY_EVERY = 60
 # A listener that takes nothing for so many seconds is gone.
 _WRITE_TIMEOUT = 30.0
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Dashboard:
@@ -46,7 +35,8 @@ class Dashboard:
 
     ``stats`` is called in the event loop and must be quick; ``clock()`` is in seconds since 1970. ``routes`` are those
     that need more of the crawl than its statistics: they come from above, and stand behind the same guard. Raises
-    ValueError with one line when the settings name no usable address, or one beyond this machine without a token.
+    ValueError with one line when the settings name no usable address, or one beyond this machine where everybody may
+    look.
     """
 
     def __init__(
@@ -55,11 +45,12 @@ class Dashboard:
         stats: Callable[[], dict[str, Any]],
         clock: Callable[[], float],
         routes: Sequence[web.RouteDef] = (),
+        access: Access | None = None,
     ) -> None:
         self._host, self._port = parse_listen(settings.listen or "")
-        if not is_loopback(self._host) and not settings.token:
+        self._access = access or Access(settings.token or None, to_look=bool(settings.token))
+        if not is_loopback(self._host) and not (self._access.to_look and self._access.token):
             raise ValueError(f"a dashboard on {self._host} can be reached by others: it needs a token")
-        self._token = settings.token or None
         self._interval = settings.interval
         self._stats = stats
         self._clock = clock
@@ -75,7 +66,7 @@ class Dashboard:
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         listening = socket.create_server((self._host, self._port), family=family)
         self._files = _page_files()
-        app = web.Application(middlewares=[self._guard])
+        app = guarded_application(self._access)
         app.add_routes(
             [
                 web.get("/", self._page),
@@ -130,40 +121,6 @@ class Dashboard:
 
     def _now(self, event: str, stats: dict[str, Any]) -> bytes:
         return message(event, {"stats": stats, "point": self._history.point(), "trust": trust(stats)})
-
-    @web.middleware
-    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        response: web.StreamResponse
-        if refusal := self._refusal(request):
-            response = refusal
-        else:
-            try:
-                response = await handler(request)
-            except web.HTTPException as error:
-                error.headers.update(HEADERS)
-                raise
-        if not response.prepared:
-            response.headers.update(HEADERS)
-            if self._token is not None and access.token_matches(self._token, request.query.get("token")):
-                response.set_cookie(access.COOKIE, access.cookie_value(self._token), httponly=True, samesite="Strict")
-        return response
-
-    def _refusal(self, request: web.Request) -> web.Response | None:
-        if not access.host_allowed(request.host, self._token):
-            return web.Response(status=403, text="This name does not belong to the dashboard.\n")
-        if self._token is None or request.path == "/healthz":
-            return None
-        if (
-            access.token_matches(self._token, access.bearer(request.headers.get("Authorization")))
-            or access.token_matches(self._token, request.query.get("token"))
-            or access.cookie_matches(self._token, request.cookies.get(access.COOKIE))
-        ):
-            return None
-        return web.Response(
-            status=401,
-            text="The dashboard needs its token: open /?token=TOKEN once, or send Authorization: Bearer TOKEN.\n",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
 
     async def _page(self, request: web.Request) -> web.Response:
         name = request.match_info.get("name", "index.html")

@@ -119,7 +119,8 @@ class DashboardSettings:
     """The live page."""
 
     listen: str | None = None  # [HOST:]PORT
-    token: str | None = None  # needed when HOST is not loopback
+    token: str | None = None  # asked of every visitor; the job's own where neither is given
+    token_file: str | None = None  # file that holds the token
     interval: float = 1.0  # seconds between events
 
 

@@ -92,7 +92,7 @@ def test_near_misses_are_answered_with_the_nearest_command() -> None:
         ("[retry]\ntries = 256", ("retry.tries", "at most 255")),
         ("crawl = 3", ("quick.toml", "[crawl]", "table")),
         ("not toml", ("quick.toml",)),
-        ("[dashboard]\nlisten = '0.0.0.0:8080'", ("dashboard.token",)),
+        ("[dashboard]\nlisten = '8080'\ntoken = 'short'", ("dashboard.token", "16")),
     ],
 )
 def test_configuration_that_cannot_be_meant(tmp_path: Path, start: Path, text: str, words: tuple[str, ...]) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from crawler.dashboard import Dashboard, is_loopback, parse_listen
-from crawler.dashboard.access import bearer, cookie_matches, cookie_value, host_allowed, token_matches
+from crawler.dashboard.access import Access, bearer, cookie_matches, cookie_value, names_this_machine, token_matches
 from crawler.settings import DashboardSettings
+
+WITH = {"Authorization": "Bearer secret"}
 
 
 @pytest.mark.parametrize(
@@ -52,13 +54,13 @@ def test_beyond_loopback_a_token_is_needed(listen: str, token: str | None) -> No
 
 @pytest.mark.parametrize("header", ["127.0.0.1:8080", "localhost", "LOCALHOST:9", "[::1]:8080", "[::1]", "127.0.0.1"])
 def test_names_of_this_machine_are_answered(header: str) -> None:
-    assert host_allowed(header, token=None)
+    assert names_this_machine(header)
 
 
 @pytest.mark.parametrize("header", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "", "[::2]:80"])
 def test_names_that_lead_here_without_being_ours_are_refused(header: str) -> None:
-    assert not host_allowed(header, token=None)
-    assert host_allowed(header, token="secret")
+    assert not names_this_machine(header)
+    assert Access("secret", to_look=True).refusal("GET", "/", {"Host": header, **WITH}, {}, {}) is None
 
 
 def test_only_the_token_matches_and_its_cookie_does_not_hold_it() -> None:

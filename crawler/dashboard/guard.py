@@ -1,0 +1,77 @@
+"""What stands before every route: `access` decides, headers are added, bodies are bounded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from crawler.dashboard.access import COOKIE, LOOKING, Access, cookie_value, token_matches
+
+# Ten thousand URLs of a hundred characters fit; what is larger is sent in parts.
+MOST_BODY = 2**20  # bytes
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def guarded_application(access: Access) -> web.Application:
+    """An application of which every route answers only those whom ``access`` lets in, with ``HEADERS``."""
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        response: web.StreamResponse
+        refusal = access.refusal(request.method, request.path, request.headers, request.query, request.cookies)
+        if refusal is not None:
+            response = _error(request, refusal.status, refusal.text)
+            if refusal.status == web.HTTPUnauthorized.status_code:
+                response.headers["WWW-Authenticate"] = "Bearer"
+        else:
+            try:
+                response = await handler(request)
+            except web.HTTPException as error:
+                response = _error(request, error.status, error.text or error.reason)
+                if isinstance(error, web.HTTPMethodNotAllowed):
+                    response.headers["Allow"] = error.headers["Allow"]
+        if not response.prepared:
+            response.headers.update(HEADERS)
+            if access.to_look and access.token and token_matches(access.token, request.query.get("token")):
+                response.set_cookie(COOKIE, cookie_value(access.token), httponly=True, samesite="Strict")
+        return response
+
+    return web.Application(middlewares=[guard], client_max_size=MOST_BODY)
+
+
+async def json_body(request: web.Request) -> Any:
+    """The JSON of a request's body, of at most ``MOST_BODY`` bytes.
+
+    Raises the HTTP errors that answer everything else: 413, 415 and 400, each with one line.
+    """
+    if request.content_type != "application/json":
+        raise web.HTTPUnsupportedMediaType(text="The body must be JSON: send Content-Type: application/json.")
+    try:
+        return json.loads(await request.read())
+    except web.HTTPRequestEntityTooLarge:
+        raise web.HTTPRequestEntityTooLarge(
+            MOST_BODY, text=f"The body is larger than {MOST_BODY} bytes: send it in parts."
+        ) from None
+    except (ValueError, RecursionError):
+        raise web.HTTPBadRequest(text="The body is not JSON.") from None
+
+
+def _error(request: web.Request, status: int, text: str) -> web.Response:
+    """One line: as JSON where programs ask."""
+    if request.path.startswith("/api/") or request.method not in LOOKING:
+        return web.json_response({"error": text}, status=status)
+    return web.Response(status=status, text=f"{text.rstrip()}\n")

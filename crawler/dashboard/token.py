@@ -1,0 +1,71 @@
+"""Where the dashboard's token comes from: the configuration, a file that is named there, or the job's own."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from pathlib import Path
+
+from crawler.dashboard.access import Access
+from crawler.dashboard.listen import is_loopback, parse_listen
+from crawler.settings import DashboardSettings
+
+TOKEN = "dashboard-token"
+# With 16 of these nobody gets through by guessing over a network.
+LEAST = 16
+_TOKEN = re.compile(rf"[!-~]{{{LEAST},512}}")
+
+
+def checked_token(text: str, source: str) -> str:
+    """``text``, when a header can carry it and nobody guesses it. Raises ValueError with one line."""
+    if _TOKEN.fullmatch(text) is None:
+        raise ValueError(f"{source} must be {LEAST} to 512 printable ASCII characters without spaces")
+    return text
+
+
+def token_from_file(path: Path) -> str:
+    """The first and only line of the file. Raises ValueError with one line."""
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(1_024)
+    except OSError as error:
+        raise ValueError(f"cannot read the dashboard's token file {path}: {error.strerror}") from error
+    return checked_token(data.decode("latin-1").strip(), f"the token in {path}")
+
+
+def job_token(directory: Path) -> str:
+    """The token that the job keeps, so that a page which is open stays valid when the crawl is carried on; a new one
+    where there is none yet, or none that can be used."""
+    try:
+        return token_from_file(directory / TOKEN)
+    except ValueError:
+        return secrets.token_urlsafe(24)
+
+
+def keep_token(directory: Path, token: str) -> None:
+    """Leave the token in the job for the user who owns it, unless it is there. Raises OSError."""
+    if job_token(directory) == token:
+        return
+    path = directory / TOKEN
+    part = directory / f"{TOKEN}.part"
+    part.unlink(missing_ok=True)
+    with open(part, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as stream:
+        stream.write(f"{token}\n")
+    os.replace(part, path)
+
+
+def access_of(settings: DashboardSettings, directory: Path) -> Access:
+    """Who may look at and change the crawl in ``directory``, which need not exist yet.
+
+    Raises ValueError with one line: an address or a token that cannot be used.
+    """
+    host, _ = parse_listen(settings.listen or "")
+    if settings.token is not None and settings.token_file is not None:
+        raise ValueError("dashboard.token and dashboard.token_file are both given: keep one")
+    given: str | None = None
+    if settings.token is not None:
+        given = checked_token(settings.token, "dashboard.token")
+    elif settings.token_file is not None:
+        given = token_from_file(Path(settings.token_file))
+    return Access(given or job_token(directory), to_look=given is not None or not is_loopback(host))

@@ -34,6 +34,7 @@ from rocksdict import (
 )
 
 from crawler.frontier.storage import Batch, Family
+from crawler.store.links import data_files, link_files
 from crawler.store.wal import recycled_record
 
 _BLOCK_CACHE = 64 * 2**20  # bytes, for all other families together
@@ -43,6 +44,7 @@ _SMALL_MEMTABLE = 8 * 2**20
 _WAL_MAX = 256 * 2**20  # bytes of log after which the oldest memtables are flushed
 _BUSY = frozenset({Family.PENDING, Family.ADMITTED, Family.SEEN})
 _RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
+_LOOKS = 5  # tries to look at a store whose files change meanwhile
 _SEEN_PREFIX = 8  # bytes of a key of SEEN that stand for the host
 
 
@@ -54,8 +56,8 @@ class StoreError(OSError):
 _ERRNO = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES)}
 
 
-def _store_error(what: str, error: Exception) -> StoreError:
-    text = f"{what}: {_first_line(error)}"
+def _store_error(what: str, error: Exception, names: tuple[str, str]) -> StoreError:
+    text = f"{what}: {_first_line(error).replace(*names)}"
     for words, number in _ERRNO.items():
         if words in text:
             return StoreError(number, text)
@@ -68,15 +70,16 @@ def _first_line(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def as_store_error(what: str) -> Iterator[None]:
-    """What RocksDB raises inside is raised as a StoreError that begins with ``what``."""
+def as_store_error(what: str, names: tuple[str, str] = ("", "")) -> Iterator[None]:
+    """What RocksDB raises inside is raised as a StoreError that begins with ``what``. ``names``: a directory as RocksDB
+    knows it, and as the message is to call it."""
     # rocksdict raises the bare Exception for whatever RocksDB answers; subclasses of it are somebody else's.
     try:
         yield
     except Exception as error:
         if type(error) is not Exception:
             raise
-        raise _store_error(what, error) from error
+        raise _store_error(what, error, names) from error
 
 
 class RocksStore:
@@ -85,17 +88,35 @@ class RocksStore:
     def __init__(
         self, path: Path, *, secondary: Path | None = None, counting: bool = False, partial: bool = False
     ) -> None:
-        """Open or create. ``secondary``: look at a store that another process may have open, without writing to it;
-        the directory is for RocksDB's own log. ``counting``: keep RocksDB's counters, see ``tickers``. ``partial``:
-        open also a store that has lost some of its families. Raises StoreError."""
-        self._path = path
+        """Open or create. ``secondary``: look at a store that another process may have open, without writing to its
+        directory, which may be read-only; ``secondary`` is an empty one for RocksDB's own files. ``counting``: keep
+        RocksDB's counters, see ``tickers``. ``partial``: open also a store that has lost some of its families. Raises
+        StoreError."""
+        self._path = self._at = path
         self._partial = partial
         self._counting = counting
-        self._access = AccessType.read_write() if secondary is None else AccessType.secondary(str(secondary))
-        self._open()
-        if secondary is not None:
-            with as_store_error(f"cannot open the store {path}"):
-                self._db.try_catch_up_with_primary()
+        if secondary is None:
+            self._access = AccessType.read_write()
+            self._open()
+        else:
+            self._access = AccessType.secondary(str(secondary))
+            self._look(secondary)
+
+    def _look(self, scratch: Path) -> None:
+        # rocksdict leaves a file of its own wherever it opens a database: it is shown a directory of links.
+        for left in reversed(range(_LOOKS)):
+            self._at = scratch / f"links-{left}"
+            link_files(self._path, self._at)
+            try:
+                self._open()
+                with self._error(f"cannot open the store {self._path}"):
+                    self._db.try_catch_up_with_primary()
+            except StoreError:
+                if not left or not _changed(self._path, self._at):
+                    raise
+                # Who writes the store has made files since the links were made, and replaced those that they lead to.
+            else:
+                return
 
     def _open(self) -> None:
         cache = Cache(_BLOCK_CACHE)
@@ -105,7 +126,7 @@ class RocksStore:
         self._options = database_options()
         if self._counting:
             self._options.enable_statistics()
-        for log in sorted((*self._path.glob("*.log"), *self._path.glob("MANIFEST-*"))):  # both are RocksDB's logs
+        for log in sorted((*self._at.glob("*.log"), *self._at.glob("MANIFEST-*"))):  # both are RocksDB's logs
             with contextlib.suppress(FileNotFoundError):  # who writes the store has flushed and removed it
                 offset = recycled_record(log)
                 if offset is not None:
@@ -114,25 +135,28 @@ class RocksStore:
                         "would never end reading it: `crawler repair` carries on with what was written before"
                     )
         self._check_whole()
-        with as_store_error(f"cannot open the store {self._path}"):
-            self._db = Rdict(str(self._path), self._options, column_families=families, access_type=self._access)
+        with self._error(f"cannot open the store {self._path}"):
+            self._db = Rdict(str(self._at), self._options, column_families=families, access_type=self._access)
             self._tables.update((family, self._db.get_column_family(family.value)) for family in Family)
             self._handles.update((family, self._db.get_column_family_handle(family.value)) for family in Family)
 
     def _check_whole(self) -> None:
         """Opening makes what is not there: a database where CURRENT is gone, a family that a MANIFEST without its end
         does not name. What the log and the tables hold for them would be dropped, so it is refused before that."""
-        data = [path for end in ("*.log", "*.sst") for path in self._path.glob(end)]
+        data = [path for end in ("*.log", "*.sst") for path in self._at.glob(end)]
         if self._partial or not any(path.exists() and path.stat().st_size for path in data):
             return
         what = f"cannot open the store {self._path}: damaged"
-        if not (self._path / "CURRENT").exists():
+        if not (self._at / "CURRENT").exists():
             raise StoreError(f"{what}: it has data and no file CURRENT")
-        with as_store_error(what):
-            known = Rdict.list_cf(str(self._path), database_options())
+        with self._error(what):
+            known = Rdict.list_cf(str(self._at), database_options())
         lost = sorted({family.value for family in Family}.difference(known))
         if lost:
             raise StoreError(f"{what}: its MANIFEST does not name the family {lost[0]!r}")
+
+    def _error(self, what: str) -> contextlib.AbstractContextManager[None]:
+        return as_store_error(what, (str(self._at), str(self._path)))
 
     def batch(self) -> Batch:
         return Batch()
@@ -147,22 +171,22 @@ class RocksStore:
                 delete(key, handles[family])
             else:
                 native.delete_range(key, end, handles[family])
-        with as_store_error("cannot write to the store"):
+        with self._error("cannot write to the store"):
             self._db.write(native)
 
     def get(self, family: Family, key: bytes) -> bytes | None:
-        with as_store_error("cannot read the store"):
+        with self._error("cannot read the store"):
             value: bytes | None = self._tables[family].get(key)
         return value
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        with as_store_error("cannot read the store"):
+        with self._error("cannot read the store"):
             found: Any = self._tables[family].get(list(keys))
         values: list[bytes | None] = found
         return values
 
     def holds_prefix(self, family: Family, prefix: bytes) -> bool:
-        with as_store_error("cannot read the store"):
+        with self._error("cannot read the store"):
             options = ReadOptions()
             end = _after(prefix)
             if end is not None:
@@ -177,7 +201,7 @@ class RocksStore:
         self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None
     ) -> list[tuple[bytes, bytes]]:
         rows: list[tuple[bytes, bytes]] = []
-        with as_store_error("cannot read the store"):
+        with self._error("cannot read the store"):
             options = ReadOptions()
             # Otherwise a family with filters for prefixes is only sure to be ordered within the prefix of `start`.
             options.set_total_order_seek(True)
@@ -192,7 +216,7 @@ class RocksStore:
         return rows
 
     def sync(self) -> None:
-        with as_store_error("cannot sync the store"):
+        with self._error("cannot sync the store"):
             self._db.flush_wal(True)
 
     def tickers(self) -> dict[str, int]:
@@ -215,8 +239,16 @@ class RocksStore:
         self._handles.clear()
         self._tables.clear()
         # Closed already: opening it anew did not succeed.
-        with contextlib.suppress(DbClosedError), as_store_error("cannot close the store"):
+        with contextlib.suppress(DbClosedError), self._error("cannot close the store"):
             self._db.close()
+
+
+def _changed(path: Path, links: Path) -> bool:
+    """Whether the directory holds other files than when the links to them were made."""
+    try:
+        return set(data_files(path)) != {link.name for link in links.iterdir() if link.is_symlink()}
+    except FileNotFoundError:
+        return False
 
 
 def _after(prefix: bytes) -> bytes | None:

@@ -20,31 +20,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from heapq import heappop, heappush
 
-from crawler.frontier.entry import (
-    FRESH_END,
-    FRESH_START,
-    RETRY_START,
-    Entry,
-    EntryError,
-    decode_entry,
-    encode_entry,
-    fresh_slot,
-    is_retry,
-    pending_key,
-    retry_slot,
-    retry_time,
-    split_pending_key,
-)
+from crawler.frontier.entry import Entry, fresh_slot, retry_slot, retry_time
 from crawler.frontier.host import Host, decode_host, encode_host, host_name
 from crawler.frontier.politeness import Rule, gap, hold_after_throttle
+from crawler.frontier.queues import BackQueues
+from crawler.frontier.schedule import Schedule
 from crawler.frontier.storage import Batch, Family, Reader
 from crawler.settings import PolitenessSettings
 from crawler.urls import host_key
 
-READ_AHEAD = 16  # entries read from a host's queue at once
-BUFFERED_MAX = 65_536  # entries in all read-ahead buffers; above it hosts read one entry at a time
 IDLE_HOSTS_MAX = 10_000  # hosts with nothing queued whose state is still kept in memory
 _SCAN = 4_096  # host records read at a time when a job is resumed
 
@@ -78,9 +63,8 @@ class Frontier:
         self._robots = robots
         self._hosts: dict[str, Host] = {}
         self._idle: OrderedDict[str, Host] = OrderedDict()
-        self._heap: list[tuple[float, int, int, Host]] = []
-        self._pushes = 0
-        self._buffered = 0
+        self._queues = BackQueues(store, self._retry_due)
+        self._schedule = Schedule()
         self._now = self._loaded = 0.0  # the last time that was named, and the first
         self.next_number = next_number
         self.hosts = hosts
@@ -101,7 +85,7 @@ class Frontier:
                     self._settle(host, now)
                     self._hosts[host.name] = host
                     self.queued += host.size
-                    self._schedule(host)
+                    self._place(host)
             start = rows[-1][0] + b"\0"
 
     def _settle(self, host: Host, now: float) -> None:
@@ -111,7 +95,7 @@ class Frontier:
         if host.next_time < now + pause:
             host.next_time, host.rule = now + pause, rule
         if host.retry_size:
-            self._find_retry(host)
+            self._queues.find_retry(host)
 
     def _clamp(self, host: Host) -> None:
         """A stored time may be of a clock that was set back since: no rule holds a host longer than from now on."""
@@ -121,6 +105,12 @@ class Frontier:
 
     def _longest_hold(self) -> float:
         return max(self._settings.max_retry_after, self._settings.backoff_max)
+
+    def _retry_due(self, slot: bytes) -> float:
+        due = retry_time(slot)
+        if due > self._now + self._longest_hold():
+            return self._loaded + self._longest_hold()  # of a clock that was set back before this process began
+        return due
 
     # -- admit -------------------------------------------------------------------------------------------------
 
@@ -134,18 +124,11 @@ class Frontier:
                 host = touched[name] = self._host(name)
             slot = fresh_slot(self.next_number)
             self.next_number += 1
-            batch.put(Family.PENDING, pending_key(name, slot), encode_entry(entry))
-            host.size += 1
+            self._queues.append(host, slot, entry, batch)
             self.queued += 1
-            if host.complete and len(host.buffer) < READ_AHEAD and self._buffered < BUFFERED_MAX:
-                host.buffer.append((slot, entry))
-                host.cursor = slot
-                self._buffered += 1
-            else:
-                host.complete = False
         for name, host in touched.items():
             batch.put(Family.HOSTS, name.encode("ascii"), encode_host(host))
-            self._schedule(host)
+            self._place(host)
 
     def _host(self, name: str) -> Host:
         host = self._hosts.get(name)
@@ -166,126 +149,47 @@ class Frontier:
 
     def take(self, now: float) -> Lease | None:
         """A lease on the host that has been ready longest, or None when none is ready at ``now``."""
-        heap, self._now = self._heap, now
-        while heap and heap[0][0] <= now:
-            _, _, version, host = heappop(heap)
-            if version != host.version:
-                continue  # the host was moved since; its newer place on the heap holds
-            host.on_heap = False
-            pause, rule = gap(host.crawl_delay, self._settings)
-            if self._robots and host.robots_until <= now:
-                host.robots_in_flight = True
-                lease = Lease(host, b"", None, now)
-            else:
-                slot, entry = self._pop(host, now)
-                host.taken += 1
-                self.queued -= 1
-                lease = Lease(host, slot, entry, now)
-            host.leased += 1
-            self.leased += 1
-            if host.next_time < now + pause:
-                host.next_time, host.rule = now + pause, rule
-            self._schedule(host)
-            return lease
-        return None
+        self._now = now
+        host = self._schedule.pop(now)
+        if host is None:
+            return None
+        pause, rule = gap(host.crawl_delay, self._settings)
+        if self._robots and host.robots_until <= now:
+            host.robots_in_flight = True
+            lease = Lease(host, b"", None, now)
+        else:
+            slot, entry = self._queues.pop(host, now)
+            self.queued -= 1
+            lease = Lease(host, slot, entry, now)
+        host.leased += 1
+        self.leased += 1
+        if host.next_time < now + pause:
+            host.next_time, host.rule = now + pause, rule
+        self._place(host)
+        return lease
 
     def next_ready(self) -> float | None:
         """The time at which ``take`` will next give a lease if nothing else happens; None: never."""
-        heap = self._heap
-        while heap and heap[0][2] != heap[0][3].version:
-            heappop(heap)
-        return heap[0][0] if heap else None
+        return self._schedule.next_ready()
 
     def peek(self, host: Host) -> Entry:
         """An entry of the host that waits; the host must have one (EntryError: the store lacks it)."""
-        if not host.buffer and host.immediate:
-            self._read_ahead(host)
-        if host.buffer:
-            return host.buffer[0][1]
-        rows = self._scan_retries(host, 1)
-        if not rows:
-            raise EntryError(f"host {host.name} has nothing queued")
-        return decode_entry(rows[0][1])
+        return self._queues.peek(host)
 
-    def _pop(self, host: Host, now: float) -> tuple[bytes, Entry]:
-        if host.retries_waiting and host.retry_at <= now:
-            return self._pop_retry(host)
-        if not host.buffer:
-            self._read_ahead(host)
-        if not host.buffer:
-            raise EntryError(f"host {host.name}: {host.immediate} entries counted, none in the store")
-        self._buffered -= 1
-        return host.buffer.pop(0)
-
-    def _read_ahead(self, host: Host) -> None:
-        limit = READ_AHEAD if self._buffered < BUFFERED_MAX else 1
-        start = pending_key(host.name, host.cursor + (b"\0" if host.cursor != FRESH_START else b""))
-        rows = self._store.scan(Family.PENDING, start, pending_key(host.name, FRESH_END), limit)
-        for key, value in rows:
-            _, slot = split_pending_key(key)
-            host.buffer.append((slot, decode_entry(value)))
-            host.cursor = slot
-        self._buffered += len(rows)
-        host.complete = len(rows) < limit
-
-    def _pop_retry(self, host: Host) -> tuple[bytes, Entry]:
-        rows = self._scan_retries(host, 1)
-        if not rows:
-            raise EntryError(f"host {host.name}: {host.retries_waiting} retries counted, none in the store")
-        _, slot = split_pending_key(rows[0][0])
-        host.retry_cursor = slot
-        if host.retries_out is None:
-            host.retries_out = set()
-        host.retries_out.add(slot)
-        host.retries_waiting -= 1
-        if host.retries_waiting:
-            self._find_retry(host)
-        return slot, decode_entry(rows[0][1])
-
-    def _find_retry(self, host: Host) -> None:
-        rows = self._scan_retries(host, 1)
-        if not rows:
-            raise EntryError(f"host {host.name}: {host.retries_waiting} retries counted, none in the store")
-        due = retry_time(split_pending_key(rows[0][0])[1])
-        if due > self._now + self._longest_hold():
-            due = self._loaded + self._longest_hold()  # of a clock that was set back before this process began
-        host.retry_at = due
-
-    def _scan_retries(self, host: Host, limit: int) -> list[tuple[bytes, bytes]]:
-        # Slots up to the cursor are finished or in flight; it is set back where a clock that was set back between two
-        # runs brings a retry before them.
-        out = host.retries_out or set()
-        start = pending_key(host.name, host.retry_cursor + b"\0")
-        rows = self._store.scan(Family.PENDING, start, pending_key(host.name, FRESH_START), limit + len(out))
-        return [row for row in rows if split_pending_key(row[0])[1] not in out][:limit]
-
-    def _schedule(self, host: Host) -> None:
+    def _place(self, host: Host) -> None:
         """Put the host where it belongs: on the heap once, or nowhere."""
         if host.idle:
             self._rest(host)
-            return
-        if host.robots_in_flight or host.leased >= self._settings.per_host or not host.queued:
-            self._leave_heap(host)
-            return
-        ready = host.next_time
-        if not host.immediate and host.retry_at > ready:
-            ready = host.retry_at
-        if host.on_heap:
-            if host.ready == ready:
-                return
-            host.version += 1
-        host.on_heap, host.ready = True, ready
-        self._pushes += 1
-        heappush(self._heap, (ready, self._pushes, host.version, host))
-
-    def _leave_heap(self, host: Host) -> None:
-        if host.on_heap:
-            host.on_heap = False
-            host.version += 1
+        elif host.robots_in_flight or host.leased >= self._settings.per_host or not host.queued:
+            self._schedule.leave(host)
+        elif host.immediate:
+            self._schedule.put(host, host.next_time)
+        else:
+            self._schedule.put(host, max(host.next_time, host.retry_at))
 
     def _rest(self, host: Host) -> None:
         """Nothing is queued: the stored record is all that must be kept."""
-        self._leave_heap(host)
+        self._schedule.leave(host)
         self._hosts.pop(host.name, None)
         self._idle[host.name] = host
         if len(self._idle) > IDLE_HOSTS_MAX:
@@ -298,7 +202,7 @@ class Frontier:
         the gap then does not start anew. ``failed`` counts it among the host's failures."""
         host = lease.host
         self._end(lease, now, requested=requested)
-        self._remove(lease, batch)
+        self._queues.remove(host, lease.slot, batch)
         if failed:
             host.failed += 1
         elif requested:
@@ -325,7 +229,7 @@ class Frontier:
         if host.next_time < now + wait:
             host.next_time, host.rule = now + wait, rule
         if again is None:
-            self._remove(lease, batch)
+            self._queues.remove(host, lease.slot, batch)
             host.fetched += 1
         else:
             self._again(lease, again, now + wait, batch)
@@ -339,11 +243,9 @@ class Frontier:
         if lease.entry is None:
             host.robots_in_flight = False
         else:
-            host.taken -= 1
+            self._queues.give_back(host, lease.slot, lease.entry)
             self.queued += 1
-            host.buffer.insert(0, (lease.slot, lease.entry))
-            self._buffered += 1
-        self._schedule(host)
+        self._place(host)
 
     def robots_known(self, lease: Lease, until: float, crawl_delay: float | None, now: float, batch: Batch) -> None:
         """The host's robots.txt was answered, or given up: what it says holds ``until`` then."""
@@ -370,8 +272,6 @@ class Frontier:
         host.leased -= 1
         if lease.entry is None:
             host.robots_in_flight = False
-        else:
-            host.taken -= 1
         if requested:
             host.last_request = now
             pause, rule = gap(host.crawl_delay, self._settings)
@@ -383,33 +283,17 @@ class Frontier:
             if host.rule in (Rule.GAP, Rule.CRAWL_DELAY):
                 host.next_time = min(host.next_time, host.last_request + pause)
 
-    def _remove(self, lease: Lease, batch: Batch) -> None:
-        host = lease.host
-        batch.delete(Family.PENDING, pending_key(host.name, lease.slot))
-        host.size -= 1
-        if is_retry(lease.slot):
-            host.retry_size -= 1
-            if host.retries_out is not None:
-                host.retries_out.discard(lease.slot)
-
     def _again(self, lease: Lease, again: Entry, not_before: float, batch: Batch) -> None:
         host = lease.host
-        self._remove(lease, batch)
+        self._queues.remove(host, lease.slot, batch)
         slot = retry_slot(not_before, self.next_number)
         self.next_number += 1
-        batch.put(Family.PENDING, pending_key(host.name, slot), encode_entry(again))
-        host.size += 1
-        host.retry_size += 1
-        if slot <= host.retry_cursor:
-            host.retry_cursor = RETRY_START
-        due = retry_time(slot)
-        host.retry_at = due if not host.retries_waiting else min(host.retry_at, due)
-        host.retries_waiting += 1
+        self._queues.put_retry(host, slot, again, batch)
         self.queued += 1
 
     def _store_host(self, host: Host, batch: Batch) -> None:
         batch.put(Family.HOSTS, host.name.encode("ascii"), encode_host(host))
-        self._schedule(host)
+        self._place(host)
 
     # -- looking at it -----------------------------------------------------------------------------------------
 

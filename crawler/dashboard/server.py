@@ -28,6 +28,8 @@ _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg"
 _HISTORY_EVERY = 60
 # A listener that takes nothing for so many seconds is gone.
 _WRITE_TIMEOUT = 30.0
+# Open at a time, idle ones among them; they take file descriptors that the crawl needs too.
+MOST_CONNECTIONS = 1_024
 
 
 class Dashboard:
@@ -73,14 +75,14 @@ class Dashboard:
                 web.get("/page/{name}", self._page),
                 web.get("/metrics", self._metrics),
                 web.get("/api/stats", self._api_stats),
-                web.get("/api/events", self._api_events),
+                web.get("/api/events", self._api_events, allow_head=False),
                 web.get("/healthz", self._healthz),
                 *self._routes,
             ]
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await self._runner.setup()
-        await web.SockSite(self._runner, listening).start()
+        await _BoundedSite(self._runner, listening).start()
         self._history.observe(self._clock(), self._stats())
         self._ticking = asyncio.create_task(self._tick())
         host = f"[{self._host}]" if family == socket.AF_INET6 else self._host
@@ -161,8 +163,33 @@ class Dashboard:
                     async with asyncio.timeout(_WRITE_TIMEOUT):
                         await response.write(news)
                 except (ConnectionError, TimeoutError):
+                    # What it has not taken would be waited for.
+                    if request.transport is not None:
+                        request.transport.abort()
                     break
         return response
+
+
+class _BoundedSite(web.SockSite):
+    """Connections beyond ``MOST_CONNECTIONS`` are told so and closed, before anything is read of them."""
+
+    async def start(self) -> None:
+        await web.BaseSite.start(self)
+        server = self._runner.server
+        assert server is not None
+
+        def protocol() -> asyncio.BaseProtocol:
+            return server() if len(server.connections) < MOST_CONNECTIONS else _Full()
+
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(protocol, sock=self._sock, backlog=self._backlog)
+
+
+class _Full(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        transport.close()
 
 
 def _page_files() -> dict[str, tuple[bytes, str]]:

@@ -17,7 +17,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from crawler.dashboard import Dashboard
-from crawler.dashboard.events import MOST_LISTENERS
 from crawler.settings import DashboardSettings
 from tests.metrics.samples import statistics
 
@@ -185,16 +184,6 @@ async def test_a_listener_that_does_not_read_costs_one_message_and_does_not_hold
         began = asyncio.get_running_loop().time()
         await board.stop()
         assert asyncio.get_running_loop().time() - began < 1.0
-
-
-async def test_there_is_a_limit_to_listeners() -> None:
-    async with dashboard() as (_, client):
-        connector = aiohttp.TCPConnector(limit=0)
-        async with aiohttp.ClientSession(client._base_url, connector=connector) as crowd:
-            responses = await asyncio.gather(*(crowd.get("/api/events") for _ in range(MOST_LISTENERS + 1)))
-            assert sorted(response.status for response in responses)[-2:] == [200, 503]
-            for response in responses:
-                response.close()
 
 
 async def test_a_port_in_use_is_an_error() -> None:

@@ -225,7 +225,8 @@ class Generations:
         sync()
         manifest = replace(draft.manifest, seconds=time.perf_counter() - draft.started)
         generation = manifest.generation
-        replace_file(self._disk, self.directory / manifest_name(generation), _encode_manifest(manifest))
+        path = self.directory / manifest_name(generation)
+        replace_file(self._disk, path, _encode_manifest(manifest), "checkpoint.manifest")
         reach("checkpoint.done")
         self.newest = manifest
         self._prune()

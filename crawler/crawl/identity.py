@@ -109,7 +109,8 @@ def read_identity(directory: Path) -> dict[str, dict[str, Any]]:
 
 def write_identity(disk: Disk, directory: Path, settings: Settings) -> None:
     """Raises OSError."""
-    replace_file(disk, directory / IDENTITY, encode_envelope(MAGIC, VERSION, {"shaping": shaping_of(settings)}))
+    content = {"shaping": shaping_of(settings)}
+    replace_file(disk, directory / IDENTITY, encode_envelope(MAGIC, VERSION, content), "begin.identity")
 
 
 def shaping_of(settings: Settings) -> dict[str, dict[str, Any]]:

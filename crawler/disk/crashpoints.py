@@ -12,6 +12,7 @@ import signal
 VARIABLE = "CRAWLER_CRASH_AT"
 
 POINTS = (
+    "begin.identity",  # job.json is written under its passing name: the job does not exist yet
     "step.marked",  # bits are set and entries queued in memory, nothing is written
     "step.recorded",  # the record stands in the output, the journal does not know of it
     "step.written",  # the batch is with the operating system

@@ -113,11 +113,13 @@ class Appender:
         return len(data)
 
 
-def replace_file(disk: Disk, path: Path, data: bytes) -> None:
-    """Write the file so that after a crash it is the old one or the new one, whole."""
+def replace_file(disk: Disk, path: Path, data: bytes, point: str | None = None) -> None:
+    """Write the file so that after a crash it is the old one or the new one, whole. ``point`` is the crash point
+    between writing and renaming it."""
     part = path.with_name(path.name + ".part")
     write_file(disk, part, data)
-    reach("checkpoint.manifest")
+    if point is not None:
+        reach(point)
     disk.replace(part, path)
     disk.sync_directory(path.parent)
 

@@ -39,7 +39,7 @@ from crawler.crawl.recovery import (
 )
 from crawler.crawl.step import FULL, Machine, Step, scope_key
 from crawler.crawl.verdict import Again, Finished, Throttled
-from crawler.disk import reach
+from crawler.disk import Disk, reach
 from crawler.exact import make_seen
 from crawler.frontier import Family, Frontier, Lease
 from crawler.output import JsonlOutput
@@ -80,11 +80,12 @@ class Job:
         self._room.set()
         self.blocked: str | None = None
         self._torn = False
+        self._failed: OSError | None = None  # what kept the disk from making something durable
         self._steps = 0  # written in this run
         self._synced_steps = 0
         with contextlib.ExitStack() as undo:
             try:
-                directory.mkdir(parents=True, exist_ok=True)
+                _make(directory, disk)
                 lock = JobLock(directory)
             except OSError as error:
                 raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
@@ -314,11 +315,18 @@ class Job:
     # -- durability --------------------------------------------------------------------------------------------
 
     def _sync(self) -> None:
-        # Output before journal: what the journal says is done is then already on the disk.
-        self.output.sync()
-        reach("sync.output")
-        self.store.sync()
-        reach("sync.done")
+        # After a failed fsync the kernel may have dropped what it could not write, and call the next one a success.
+        if self._failed is not None:
+            raise self._failed
+        try:
+            # Output before journal: what the journal says is done is then already on the disk.
+            self.output.sync()
+            reach("sync.output")
+            self.store.sync()
+            reach("sync.done")
+        except OSError as error:
+            self._failed = error
+            raise
 
     async def sync(self) -> None:
         """Make all steps so far durable, in a thread. Raises OSError."""
@@ -329,8 +337,8 @@ class Job:
 
     @property
     def whole(self) -> bool:
-        """Whether memory and store agree: no step was broken off."""
-        return not self._torn
+        """Whether memory, store and disk agree: no step was broken off, and all that was to be durable is."""
+        return not self._torn and self._failed is None
 
     async def checkpoint(self, now: float) -> Manifest | None:
         """Write a generation in a thread; None when nothing changed since the last, or when the disk is full: the
@@ -351,7 +359,8 @@ class Job:
                 return None
             manifest = await loop.run_in_executor(self._durability, self._generations.complete, draft, self._sync)
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in FULL or self._failed is not None:
+                self._failed = error
                 raise
             self.notes.append(f"no checkpoint, the journal stands for it: {error}")
             return None
@@ -376,8 +385,23 @@ class Job:
         if rows and self._unwritten is None:
             batch = self.store.batch()
             batch.delete_range(Family.DONE, b"", border)
-            self.store.write(batch)
+            try:
+                self.store.write(batch)
+            except OSError as error:
+                # The next step finds the disk full as well, and waits; the next generation trims.
+                if error.errno not in FULL:
+                    raise
 
     def close(self) -> None:
         """Release everything, writing nothing more."""
         self._undo.close()
+
+
+def _make(directory: Path, disk: Disk) -> None:
+    """Make the directory and those above it, where they are missing, and their names durable. Raises OSError."""
+    above = [parent for parent in directory.absolute().parents if not parent.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    for path in (directory.absolute(), *above):
+        # A directory of somebody else that may not be read was there before.
+        with contextlib.suppress(PermissionError):
+            disk.sync_directory(path.parent)

@@ -27,7 +27,7 @@ class JsonlOutput:
         self.path = path
         self._file = disk.open(path, create=True)
         self.end = self._file.size()
-        self._dirty = False
+        self._dirty = self.end > 0  # whoever wrote it may have been killed before it was synced
 
     def append(self, line: bytes) -> Position:
         """Write one record; returns where it ends. A write that fails leaves the file as it was: OSError."""

@@ -16,10 +16,13 @@ import pytest
 from crawler.crawl.job import Job
 from crawler.crawl.loop import Crawl, State, Stop
 from crawler.crawl.step import Machine
+from crawler.crawl.verdict import Finished
 from crawler.disk import Fault, FaultyDisk
 from crawler.fetch import SimulatedWeb
+from crawler.records import Outcome, PageRecord
 from crawler.settings import DurabilitySettings
 from crawler.store import FaultyStore
+from crawler.urls import Canonical
 from tests.durability.power import SETTINGS
 from tests.site import tree
 
@@ -144,3 +147,60 @@ async def test_an_io_error_stops_the_crawl_and_the_next_run_has_lost_nothing(
     finally:
         job.close()
     assert written(tmp_path / "job") == Counter(SITE.keys())
+
+
+def job_with_a_record(directory: Path, machine: Machine) -> Job:
+    job = Job(directory, QUICK, 0.0, machine)
+    job.admit([Canonical(f"http://h.test/{number}", f"http://h.test/{number}") for number in range(2)], depth=0)
+    finish_one(job)
+    return job
+
+
+def finish_one(job: Job) -> None:
+    lease = job.frontier.take(1e6)
+    assert lease is not None
+    assert lease.entry is not None
+    job.finish(lease, Finished(PageRecord(lease.entry, Outcome.FETCHED, 1.0, 200)), 1e6)
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("by", ["sync", "checkpoint"])
+async def test_a_sync_that_failed_is_not_tried_again(tmp_path: Path, error: int, by: str) -> None:
+    class NoSync(FaultyStore):
+        tried = 0
+
+        def sync(self) -> None:
+            self.tried += 1
+            if self.tried == 1:
+                raise OSError(error, "the disk failed")
+
+    store = NoSync()
+    job = job_with_a_record(tmp_path / "job", Machine(FaultyDisk(random.Random(1)), lambda _: store))
+    try:
+        with pytest.raises(OSError, match="the disk failed"):
+            await (job.sync() if by == "sync" else job.checkpoint(0.0))
+        assert not job.whole, "no last generation is written"
+        for again in (job.sync, lambda: job.checkpoint(0.0)):
+            with pytest.raises(OSError, match="the disk failed"):
+                await again()
+        assert store.tried == 1
+        assert job.manifest is None, "a generation would say that what the disk may have dropped is durable"
+    finally:
+        job.close()
+
+
+async def test_no_room_to_trim_the_journal(tmp_path: Path) -> None:
+    store = FaultyStore()
+    job = job_with_a_record(tmp_path / "job", Machine(FaultyDisk(random.Random(1)), lambda _: store))
+    try:
+        assert await job.checkpoint(0.0) is not None
+        finish_one(job)
+        store.fail_next_write = errno.ENOSPC
+        assert await job.checkpoint(0.0) is not None
+        # The store takes no more until it is opened anew: the next step finds it so, and waits.
+        job.admit([Canonical("http://h.test/x", "http://h.test/x")], depth=0)
+        assert job.blocked is not None
+        assert job.write_again()
+        assert job.counters.admitted == 3
+    finally:
+        job.close()

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import pytest
 
-from tests.durability.power import live
+from crawler.crawl.job import Job
+from crawler.crawl.step import Machine
+from crawler.crawl.verdict import Finished
+from crawler.disk import FaultyDisk
+from crawler.records import Outcome, PageRecord
+from crawler.store import FaultyStore
+from crawler.urls import Canonical
+from tests.durability.power import SETTINGS, live
 
 ROUNDS = 200
 
@@ -22,3 +32,46 @@ def test_power_losses_lose_nothing() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_life_is_the_same_each_time(seed: int) -> None:
     assert live(seed) == live(seed)
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_what_a_killed_process_wrote_is_made_durable_by_the_next(tmp_path: Path, seed: int) -> None:
+    """SIGKILL leaves bytes with the operating system that nobody synced; a generation stands for them all the same."""
+    disk, store = FaultyDisk(random.Random(seed)), FaultyStore()
+
+    def taken_up() -> Job:
+        return Job(tmp_path / "jobs" / "job", SETTINGS, 0.0, Machine(disk, lambda _: store))
+
+    job = taken_up()
+    job.admit(
+        [Canonical("http://h.test/1", "http://h.test/1"), Canonical("http://h.test/2", "http://h.test/2")], depth=0
+    )
+    lease = job.frontier.take(1.0)
+    assert lease is not None
+    assert lease.entry is not None
+    job.finish(lease, Finished(PageRecord(lease.entry, Outcome.FETCHED, 1.0, 200)), 1.0)
+    job.close()  # nothing is synced
+    job = taken_up()
+    assert await job.checkpoint(0.0) is not None
+    job.close()
+    disk.lose_power()
+    disk, store = FaultyDisk(random.Random(0)), store.lose_power(random.Random(seed))
+    job = taken_up()
+    try:
+        assert (job.counters.done, job.counters.pending) == (1, 1)
+        assert not job.notes
+    finally:
+        job.close()
+
+
+def test_the_names_of_new_directories_are_durable(tmp_path: Path) -> None:
+    synced: list[Path] = []
+
+    class Noting(FaultyDisk):
+        def sync_directory(self, path: Path) -> None:
+            synced.append(path)
+            super().sync_directory(path)
+
+    directory = tmp_path / "new" / "newer" / "job"
+    Job(directory, SETTINGS, 0.0, Machine(Noting(random.Random(1)), lambda _: FaultyStore())).close()
+    assert {tmp_path, tmp_path / "new", tmp_path / "new" / "newer", directory} <= set(synced)

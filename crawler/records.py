@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
+from crawler.scope import Outside
 
 DIGEST_SIZE = 16  # bytes a key in the journal
 
@@ -30,7 +31,8 @@ class Outcome(StrEnum):
 @dataclass(frozen=True, slots=True)
 class PageRecord:
     """One finished URL. ``fetched_at`` is in seconds since 1970; ``size`` is the body's bytes after content decoding,
-    None where no body was read; ``links`` counts the distinct outlinks of a page."""
+    None where no body was read; ``links`` counts the distinct outlinks of a page, ``links_cut`` says that it holds more
+    than are taken from one."""
 
     entry: Entry
     outcome: Outcome
@@ -41,6 +43,7 @@ class PageRecord:
     size: int | None = None
     links: int = 0
     location: str | None = None
+    links_cut: bool = False
 
 
 def encode_page(record: PageRecord) -> bytes:
@@ -60,6 +63,8 @@ def encode_page(record: PageRecord) -> bytes:
     }
     if record.location is not None:
         row["location"] = record.location
+    if record.links_cut:
+        row["links_cut"] = True
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"
 
 
@@ -182,6 +187,9 @@ class Counters:
     status_3xx: int = 0
     status_4xx: int = 0
     status_5xx: int = 0
+    not_included: int = 0
+    excluded_by_pattern: int = 0
+    pages_cut: int = 0  # pages of which links were left out
 
     @property
     def done(self) -> int:
@@ -212,6 +220,20 @@ class Counters:
                 self.status_4xx += by
             case 5:
                 self.status_5xx += by
+
+    def count_outside(self, reason: Outside, links: int) -> None:
+        """Count links that do not belong to the crawl."""
+        match reason:
+            case Outside.TOO_DEEP:
+                self.too_deep += links
+            case Outside.OFF_SCOPE:
+                self.off_scope += links
+            case Outside.NOT_INCLUDED:
+                self.not_included += links
+            case Outside.EXCLUDED_BY_PATTERN:
+                self.excluded_by_pattern += links
+            case Outside.TOO_LONG:
+                self.too_long += links
 
     def encode(self) -> bytes:
         return _COUNTERS.pack(COUNTERS_VERSION, *(getattr(self, name) for name in _COUNTER_NAMES))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from crawler.cli.errors import Exit, UsageError
 from crawler.cli.options import read_toml
-from crawler.settings import SettingsError, settings_from
+from crawler.settings import SettingsError, Source, settings_from
 from crawler.urls import Canonicaliser, Rejected
 
 
@@ -20,14 +21,14 @@ def add_parser(commands: Any) -> None:
         description='One JSON object a line: {"input", "href", "key"}, or {"input", "error"} for what is no URL.',
     )
     parser.add_argument("--base", metavar="URL", help="resolve against this URL")
-    parser.add_argument("--config", metavar="FILE", help="take canonical.rules from this TOML file")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="take canonical.rules from this TOML file")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    tables = {} if arguments.config is None else read_toml(arguments.config)
+    tables, source = ({}, Source("")) if arguments.config is None else read_toml(arguments.config)
     try:
-        canonicaliser = Canonicaliser(settings_from(tables, str(arguments.config)).canonical.rules)
+        canonicaliser = Canonicaliser(settings_from(tables, source).canonical.rules)
     except (SettingsError, ValueError) as error:
         raise UsageError(str(error)) from error
     base: str | None = None

@@ -39,6 +39,7 @@ from crawler.dedup.memory import Room
 from crawler.exact import ExactSeenSet
 from crawler.filters import FilterError, ScalableBloomFilter
 from crawler.progress import Progress, say, summary
+from crawler.scope import rule_faults
 from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
 from crawler.urls import Canonical, Canonicaliser
 
@@ -70,12 +71,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def build_settings(arguments: argparse.Namespace) -> Settings:
     """Defaults, TOML file, flags, and what the job was begun with. Raises UsageError."""
-    tables = settings_tables(arguments)
-    source = "command line" if arguments.config is None else f"{arguments.config} and command line"
+    tables, source = settings_tables(arguments)
     try:
         settings = settings_from(tables, source)
         settings = settings_from(shaped_by_job(arguments.job, _normal(tables, settings)), source)
         Canonicaliser(settings.canonical.rules)
+        for fault in rule_faults(settings):
+            raise UsageError(f"{source.at(*fault.place)}: {fault.text}")
         if not holds_job(arguments.job):
             _check_seen(settings.seen)
         if settings.dashboard.listen is not None:

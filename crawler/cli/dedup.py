@@ -20,7 +20,7 @@ from crawler.dedup.memory import available_memory
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.dedup.stream import Keeper, Tally, deduplicate
 from crawler.filters import KINDS, FilterError, SeenSet, advise
-from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
+from crawler.settings import SeenSettings, Settings, SettingsError, Source, settings_from
 from crawler.urls import Canonicaliser
 
 STDIN, STDOUT = 0, 1
@@ -69,9 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _settings(arguments: argparse.Namespace) -> tuple[Settings, list[Wanted]]:
     """All settings, and those of the seen-set that the user gave. Raises UsageError."""
-    tables: dict[str, dict[str, Any]] = {} if arguments.config is None else read_toml(arguments.config)
+    tables, source = ({}, Source("command line")) if arguments.config is None else read_toml(arguments.config)
     seen = seen_settings(arguments, tables)
-    source = "command line" if arguments.config is None else f"{arguments.config} and command line"
     try:
         settings = settings_from(tables, source)
         Canonicaliser(settings.canonical.rules)

@@ -25,7 +25,7 @@ from crawler.dedup.make import LAYOUTS
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.dedup.stream import Tally, contained
 from crawler.filters import FilterError, SeenSet
-from crawler.settings import SettingsError, settings_from
+from crawler.settings import SettingsError, Source, settings_from
 from crawler.urls import Canonicaliser
 
 _MOST_JOBS = 256
@@ -147,7 +147,8 @@ def _from_file(arguments: argparse.Namespace, keys: KeySpec) -> tuple[SeenSet, T
 def _rules(config: Path | None) -> tuple[str, ...]:
     """Raises UsageError."""
     try:
-        rules = settings_from({} if config is None else read_toml(config), str(config)).canonical.rules
+        tables, source = ({}, Source("")) if config is None else read_toml(config)
+        rules = settings_from(tables, source).canonical.rules
         Canonicaliser(rules)
     except (SettingsError, ValueError) as error:
         raise UsageError(str(error)) from error

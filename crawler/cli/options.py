@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from crawler.cli.errors import UsageError
-from crawler.settings import SCOPES, SEEN_KINDS, SettingsError, check_tables
+from crawler.cli.toml_lines import FileSource
+from crawler.settings import SCOPES, SEEN_KINDS, SettingsError, Source, check_tables
 
 DEFAULT_JOB = Path("crawl-job")
 
@@ -22,6 +23,16 @@ _FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "--max-depth": ("crawl", "max_depth", {"type": int, "metavar": "N", "help": "links from a seed"}),
     "--max-time": ("crawl", "max_time", {"type": float, "metavar": "SECONDS", "help": "stop this run after that time"}),
     "--scope": ("crawl", "scope", {"choices": SCOPES, "help": "what belongs to the crawl (host)"}),
+    "--include": (
+        "scope",
+        "include",
+        {"action": "append", "metavar": "PATTERN", "help": "follow only links that match one; may be repeated"},
+    ),
+    "--exclude": (
+        "scope",
+        "exclude",
+        {"action": "append", "metavar": "PATTERN", "help": "follow no link that matches one; may be repeated"},
+    ),
     "--concurrency": ("crawl", "concurrency", {"type": int, "metavar": "N", "help": "URLs in flight (64)"}),
     "--per-host": (
         "politeness",
@@ -79,33 +90,45 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
     shown.add_argument("--progress", action="store_true", help="the live view also where there is no terminal")
 
 
-def settings_tables(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """The TOML file's tables with the flags laid over them, as given: unchecked. Raises UsageError."""
+def settings_tables(arguments: argparse.Namespace) -> tuple[dict[str, dict[str, Any]], Source]:
+    """The TOML file's tables with the flags laid over them, as given: unchecked; and where each came from.
+    Raises UsageError."""
     tables: dict[str, dict[str, Any]] = {}
+    source = Source("command line")
+    flags = {(table, key): flag for flag, (table, key, _) in _FLAGS.items() if _name(flag) in vars(arguments)}
     if arguments.config is not None:
-        tables = read_toml(arguments.config)
-    given = vars(arguments)
-    for flag, (table, key, _) in _FLAGS.items():
-        name = flag.removeprefix("--").replace("-", "_")
-        if name in given:
-            tables.setdefault(table, {})[key] = given[name]
-    return tables
+        tables, text = _read(arguments.config)
+        source = FileSource(str(arguments.config), text, flags)
+    for (table, key), flag in flags.items():
+        tables.setdefault(table, {})[key] = getattr(arguments, _name(flag))
+    return tables, source
 
 
-def read_toml(path: Path) -> dict[str, dict[str, Any]]:
-    """The tables of the file, their keys unchecked. Raises UsageError."""
+def _name(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
+
+
+def read_toml(path: Path) -> tuple[dict[str, dict[str, Any]], Source]:
+    """The tables of the file, their keys unchecked, and what knows their lines. Raises UsageError."""
+    tables, text = _read(path)
+    return tables, FileSource(str(path), text, {})
+
+
+def _read(path: Path) -> tuple[dict[str, dict[str, Any]], str]:
     try:
-        with open(path, "rb") as stream:
-            tables = tomllib.load(stream)
+        data = path.read_bytes()
     except FileNotFoundError:
         raise UsageError(f"configuration file {path} does not exist") from None
     except OSError as error:
         raise UsageError(f"cannot read configuration file {path}: {error.strerror}") from error
+    try:
+        text = data.decode("utf-8").replace("\r\n", "\n")
+        tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         # A syntax error, bytes that are no text, a number of thousands of digits, brackets thousands deep.
         raise UsageError(f"configuration file {path}: {error}") from error
     try:
-        check_tables(tables, f"configuration file {path}")
+        check_tables(tables, FileSource(f"configuration file {path}", text, {}))
     except SettingsError as error:
         raise UsageError(str(error)) from error
-    return tables
+    return tables, text

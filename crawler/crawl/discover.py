@@ -10,11 +10,13 @@ What is left out is counted where it is left out. Nothing is admitted here: that
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from dataclasses import dataclass
 
 from crawler.crawl.job import Job
 from crawler.frontier import Entry
 from crawler.links import encode_queries, extract_links
+from crawler.scope import Boundary, Outside
 from crawler.settings import Settings
 from crawler.urls import Canonical, Canonicaliser, Rejected
 
@@ -25,10 +27,11 @@ _SHOWN = 200  # characters of foreign text in a message
 
 @dataclass(frozen=True, slots=True)
 class Outlinks:
-    """What a page links to: ``found`` distinct links in all, ``inside`` those that may be admitted."""
+    """What a page links to: ``found`` distinct links taken from it, ``inside`` those that may be admitted."""
 
     found: int
     inside: list[Canonical]
+    cut: bool  # it holds more links than are taken from one page
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class Discovery:
         self._job = job
         self._settings = settings
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
+        self._boundary = Boundary(job.scope, settings)
         self.seeds_rejected = 0
 
     def seeds(self, lines: list[str]) -> list[Canonical]:
@@ -71,7 +75,8 @@ class Discovery:
         urls, rejected = self._canonicaliser.outlinks(base, encode_queries(page.hrefs, page.encoding))
         self._job.counters.links += len(urls)
         self._job.counters.rejected_links += rejected
-        return Outlinks(len(urls), [] if page.nofollow else self._inside(urls, entry.depth + 1))
+        self._job.counters.pages_cut += page.truncated
+        return Outlinks(len(urls), [] if page.nofollow else self._inside(urls, entry.depth + 1), page.truncated)
 
     def redirect(self, entry: Entry, location: str) -> Target:
         """A redirect is a newly discovered link at the same depth; that of a seed widens the scope."""
@@ -83,19 +88,18 @@ class Discovery:
             return Target(url.href, [], many)
         if entry.seed and self._job.widen(url.href):
             log.warning("scope widened: seed %s redirects to %s", entry.href, url.href)
-        return Target(url.href, self._inside([url], entry.depth))
+        return Target(url.href, self._inside([url], entry.depth, seed=entry.seed))
 
-    def _inside(self, urls: list[Canonical], depth: int) -> list[Canonical]:
-        counters, longest = self._job.counters, self._settings.links.max_url_length
-        if self._settings.crawl.max_depth is not None and depth > self._settings.crawl.max_depth:
-            counters.too_deep += len(urls)
-            return []
-        contains = self._job.scope.contains
-        inside = [url for url in urls if contains(url.href)]
-        counters.off_scope += len(urls) - len(inside)
-        short = [url for url in inside if len(url.href) <= longest]
-        counters.too_long += len(inside) - len(short)
-        return short
+    def excluded(self, entry: Entry) -> str | None:
+        """The rule by which a URL that was admitted is not fetched after all."""
+        return None if entry.seed else self._boundary.excluded(entry.href)
+
+    def _inside(self, urls: list[Canonical], depth: int, *, seed: bool = False) -> list[Canonical]:
+        counters, outside = self._job.counters, Counter[Outside]()
+        inside = self._boundary.inside(urls, depth, outside, seed=seed)
+        for reason, links in outside.items():
+            counters.count_outside(reason, links)
+        return inside
 
 
 def shown(text: str) -> str:

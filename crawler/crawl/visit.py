@@ -47,8 +47,15 @@ class Visitor:
         self.last_seed_error: str | None = None  # why the last seed that could not be fetched was not
 
     def refuse(self, lease: Lease) -> bool:
-        """Finish a URL that robots.txt does not allow, without asking its host."""
-        if lease.entry is None or self._settings.robots.ignore:
+        """Finish a URL that a pattern or robots.txt does not allow, without asking its host."""
+        if lease.entry is None:
+            return False
+        rule = self._discovery.excluded(lease.entry)
+        if rule is not None:
+            refused = PageRecord(lease.entry, Outcome.EXCLUDED, self._clock(), error=rule)
+            self._job.finish(lease, Finished(refused), refused.fetched_at, requested=False)
+            return True
+        if self._settings.robots.ignore:
             return False
         robots = self._robots.get(lease.host.name)
         if robots is None:
@@ -103,7 +110,13 @@ class Visitor:
             self._wake()
             await asyncio.sleep(0)
             await job.room()
-        job.finish(lease, finished, self._clock(), outlinks=outlinks, record=replace(record, links=page.found))
+        job.finish(
+            lease,
+            finished,
+            self._clock(),
+            outlinks=outlinks,
+            record=replace(record, links=page.found, links_cut=page.cut),
+        )
 
     def _finish_redirect(self, lease: Lease, finished: Finished) -> None:
         assert finished.location is not None

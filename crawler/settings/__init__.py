@@ -1,6 +1,6 @@
 """Every setting of the program, and how tables become settings."""
 
-from crawler.settings.load import SettingsError, Tables, as_tables, check_tables, nearest, settings_from
+from crawler.settings.load import SettingsError, Source, Tables, as_tables, check_tables, nearest, settings_from
 from crawler.settings.parts import (
     SCOPES,
     SEEN_KINDS,
@@ -15,6 +15,7 @@ from crawler.settings.parts import (
     PolitenessSettings,
     RetrySettings,
     RobotsSettings,
+    ScopeSettings,
     SeenSettings,
     Settings,
 )
@@ -33,9 +34,11 @@ __all__ = [
     "PolitenessSettings",
     "RetrySettings",
     "RobotsSettings",
+    "ScopeSettings",
     "SeenSettings",
     "Settings",
     "SettingsError",
+    "Source",
     "Tables",
     "as_tables",
     "check_tables",

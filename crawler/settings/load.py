@@ -23,6 +23,17 @@ class SettingsError(ValueError):
     """A setting that cannot be used; the text is one line for the user."""
 
 
+class Source:
+    """Where the settings came from, as a message names it: one text for all of them, unless a subclass knows better."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def at(self, *place: str | int) -> str:
+        """The origin of a table, of a key in it (the second word), of an element of its list (a number), ..."""
+        return self._text
+
+
 _POSITIVE = frozenset(
     {
         ("crawl", "concurrency"),
@@ -79,20 +90,26 @@ def nearest(word: str, known: typing.Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def check_tables(tables: Mapping[str, Any], source: str) -> None:
+def check_tables(tables: Mapping[str, Any], source: str | Source) -> None:
     """Raises SettingsError when one is unknown, or no table."""
+    source = _as_source(source)
     known = [part.name for part in dataclasses.fields(Settings)]
     for table, values in tables.items():
         if table not in known:
-            raise SettingsError(f"{source}: unknown table [{table}]{nearest(table, known)}")
+            raise SettingsError(f"{source.at(table)}: unknown table [{table}]{nearest(table, known)}")
         if not isinstance(values, Mapping):
-            raise SettingsError(f"{source}: [{table}] must be a table of keys")
+            raise SettingsError(f"{source.at(table)}: [{table}] must be a table of keys")
 
 
-def settings_from(tables: Tables, source: str = "configuration") -> Settings:
+def _as_source(source: str | Source) -> Source:
+    return Source(source) if isinstance(source, str) else source
+
+
+def settings_from(tables: Tables, source: str | Source = "configuration") -> Settings:
     """The settings with the given tables laid over the defaults. ``source`` names their origin in a message.
 
     Raises SettingsError: an unknown table or key, a value of the wrong type or outside its range."""
+    source = _as_source(source)
     check_tables(tables, source)
     parts = {part.name: part for part in dataclasses.fields(Settings)}
     built: dict[str, Any] = {}
@@ -102,7 +119,7 @@ def settings_from(tables: Tables, source: str = "configuration") -> Settings:
         checked: dict[str, Any] = {}
         for key, value in values.items():
             if key not in hints:
-                raise SettingsError(f"{source}: unknown key {table}.{key}{nearest(key, hints)}")
+                raise SettingsError(f"{source.at(table, key)}: unknown key {table}.{key}{nearest(key, hints)}")
             checked[key] = _checked(table, key, value, hints[key], source)
         built[table] = kind(**checked)
     settings = Settings(**built)
@@ -110,8 +127,8 @@ def settings_from(tables: Tables, source: str = "configuration") -> Settings:
     return settings
 
 
-def _checked(table: str, key: str, value: Any, hint: Any, source: str) -> Any:
-    name = f"{source}: {table}.{key}"
+def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any:
+    name = f"{source.at(table, key)}: {table}.{key}"
     kinds = [kind for kind in typing.get_args(hint) or (hint,) if kind is not types.NoneType]
     if hint == tuple[str, ...]:
         if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
@@ -167,13 +184,13 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def _check_together(settings: Settings, source: str) -> None:
+def _check_together(settings: Settings, source: Source) -> None:
     if not settings.fetch.user_agent.strip():
-        raise SettingsError(f"{source}: fetch.user_agent must not be empty")
+        raise SettingsError(f"{source.at('fetch', 'user_agent')}: fetch.user_agent must not be empty")
     if settings.politeness.per_host > settings.crawl.concurrency:
         raise SettingsError(
-            f"{source}: politeness.per_host ({settings.politeness.per_host}) is larger than crawl.concurrency "
-            f"({settings.crawl.concurrency}): the rest could never be used"
+            f"{source.at('politeness', 'per_host')}: politeness.per_host ({settings.politeness.per_host}) is larger "
+            f"than crawl.concurrency ({settings.crawl.concurrency}): the rest could never be used"
         )
 
 

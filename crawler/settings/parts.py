@@ -26,6 +26,14 @@ class CrawlSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ScopeSettings:
+    """Patterns that narrow the scope; ``crawler.scope.patterns`` has their syntax."""
+
+    include: tuple[str, ...] = ()  # if there are any, a link must match one
+    exclude: tuple[str, ...] = ()  # a link that matches one is left out
+
+
+@dataclass(frozen=True, slots=True)
 class PolitenessSettings:
     """What one host is asked to bear."""
 
@@ -129,6 +137,7 @@ class Settings:
     """All of them; one field a TOML table."""
 
     crawl: CrawlSettings = field(default_factory=CrawlSettings)
+    scope: ScopeSettings = field(default_factory=ScopeSettings)
     politeness: PolitenessSettings = field(default_factory=PolitenessSettings)
     fetch: FetchSettings = field(default_factory=FetchSettings)
     retry: RetrySettings = field(default_factory=RetrySettings)

@@ -139,7 +139,7 @@ def test_many_entries_are_not_all_listed() -> None:
 
 
 def test_remembered_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawler.scope._ORIGINS_REMEMBERED", 10)
+    monkeypatch.setattr("crawler.scope.modes._ORIGINS_REMEMBERED", 10)
     made = scope("host", "http://h7.example/")
     inside = [number for number in range(100) if made.contains(f"http://h{number}.example/")]
     assert inside == [7]

@@ -1,0 +1,106 @@
+"""What of the links that are found belongs to the crawl, and why the rest does not.
+
+Asked in this order, and counted by the first that says no:
+
+    depth      links from a seed                          ``crawl.max_depth``
+    scope      host, domain or prefix of the seeds        ``crawl.scope``
+    include    one of them must match, if there are any   ``scope.include``
+    exclude    none of them may match                     ``scope.exclude``
+    length     characters                                 ``links.max_url_length``
+
+Seeds, and where they redirect to, stand outside include and exclude: somebody asked for them by name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Protocol, TypeVar
+
+from crawler.scope.modes import Scope
+from crawler.scope.patterns import Pattern, first_match
+from crawler.settings import Settings
+
+
+class Outside(StrEnum):
+    """Why a link does not belong to the crawl."""
+
+    TOO_DEEP = "too_deep"
+    OFF_SCOPE = "off_scope"
+    NOT_INCLUDED = "not_included"
+    EXCLUDED_BY_PATTERN = "excluded_by_pattern"
+    TOO_LONG = "too_long"
+
+
+class Linked(Protocol):
+    """Anything with the URL that would be fetched."""
+
+    @property
+    def href(self) -> str: ...
+
+
+L = TypeVar("L", bound=Linked)
+
+
+class Boundary:
+    """Of one run. ``scope`` may grow while it is used. Raises PatternError for a pattern that no URL can match."""
+
+    def __init__(self, scope: Scope, settings: Settings) -> None:
+        self._scope = scope
+        self._include = tuple(map(Pattern, settings.scope.include))
+        self._exclude = tuple(map(Pattern, settings.scope.exclude))
+        self._max_depth = settings.crawl.max_depth
+        self._max_length = settings.links.max_url_length
+
+    def inside(self, links: Sequence[L], depth: int, outside: Counter[Outside], *, seed: bool = False) -> list[L]:
+        """Those of the links that belong; the others are counted in ``outside``. ``seed``: a seed has led there."""
+        if self._max_depth is not None and depth > self._max_depth:
+            outside[Outside.TOO_DEEP] += len(links)
+            return []
+        contains = self._scope.contains
+        left = [link for link in links if contains(link.href)]
+        outside[Outside.OFF_SCOPE] += len(links) - len(left)
+        if (self._include or self._exclude) and not seed:
+            left = self._matching(left, outside)
+        short = [link for link in left if len(link.href) <= self._max_length]
+        outside[Outside.TOO_LONG] += len(left) - len(short)
+        return short
+
+    def excluded(self, href: str) -> str | None:
+        """The rule by which a URL that is pending already is not to be fetched any more; None when it may be."""
+        if not self._exclude:
+            return None
+        pattern = first_match(self._exclude, href)
+        return None if pattern is None else f"scope.exclude: {pattern.text}"
+
+    def explain(self, href: str, depth: int | None) -> list[str]:
+        """Sentences: what each rule says of a URL, a link at ``depth`` (None where that is not known)."""
+        said = [self._scope.explain(href)]
+        if self._include:
+            pattern = first_match(self._include, href)
+            said.append(
+                f"Included: it matches {pattern.text}." if pattern else "Not included: it matches no scope.include."
+            )
+        excluded = self.excluded(href)
+        if self._exclude:
+            said.append(
+                "Not excluded: it matches no scope.exclude." if excluded is None else f"Excluded by {excluded}."
+            )
+        if depth is not None and self._max_depth is not None:
+            word = "Too deep" if depth > self._max_depth else "Not too deep"
+            said.append(f"{word}: depth {depth}, crawl.max_depth is {self._max_depth}.")
+        if len(href) > self._max_length:
+            said.append(f"Too long: {len(href)} characters, links.max_url_length is {self._max_length}.")
+        return said
+
+    def _matching(self, links: list[L], outside: Counter[Outside]) -> list[L]:
+        kept: list[L] = []
+        for link in links:
+            if self._include and first_match(self._include, link.href) is None:
+                outside[Outside.NOT_INCLUDED] += 1
+            elif first_match(self._exclude, link.href) is not None:
+                outside[Outside.EXCLUDED_BY_PATTERN] += 1
+            else:
+                kept.append(link)
+        return kept

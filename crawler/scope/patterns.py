@@ -1,0 +1,131 @@
+"""Patterns: globs over URLs, matched in time linear in the URL.
+
+A pattern has one wildcard, ``*``: any run of characters, slashes and none at all among them. Everything else stands for
+itself, ``?`` too, which begins a query. The whole URL must match:
+
+    https://example.com/docs/*    below a path, on one host          (without a fragment, as it is fetched)
+    *.pdf                         the end of any URL
+    *//*.example.com/*            any host below a domain
+    /print/*                      begins with a slash: path and query alone, on every host
+    *?*sort=*                     a parameter
+
+Percent-triplets are compared as the identity of a URL has them (``%7E`` is ``~``, ``%2f`` is ``%2F``).
+
+There is one wildcard because each piece between two of them can then be taken where it is found first: nothing is tried
+twice. A regular expression of Python's tries again, and the one that is slow on a hostile URL looks like any other.
+"""
+
+from __future__ import annotations
+
+from crawler.urls.steps import escape_lone_percent, identity, tidy_percent
+
+_SCHEMES = ("http://", "https://")
+_OWN_PORTS = {"http://": ":80", "https://": ":443"}
+_ANY = "\0"  # what a wildcard of another pattern may stand for: no character of a URL
+
+
+class PatternError(ValueError):
+    """A pattern that no URL can match; the text says why, in words for the user."""
+
+
+class Pattern:
+    """One pattern. Raises PatternError when no URL can match it."""
+
+    __slots__ = ("_pieces", "of_path", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        _check(text)
+        self.of_path = text.startswith("/")  # asked about path and query alone
+        self._pieces = tidy_percent(text).split("*")
+
+    def matches(self, href: str) -> bool:
+        """Whether a canonical http or https URL matches."""
+        return self.match_parts(*parts(href))
+
+    def match_parts(self, url: str, path: str) -> bool:
+        """The same of what ``parts`` gave."""
+        return _match(self._pieces, path if self.of_path else url)
+
+    def covers(self, other: Pattern) -> bool:
+        """Whether every URL that matches ``other`` matches this one. (False may also mean that it is not known.)"""
+        sample = _ANY.join(other._pieces)
+        if self.of_path == other.of_path:
+            return _match(self._pieces, sample)
+        if other.of_path:
+            return _match(self._pieces, _ANY + sample)
+        if other.host is not None:
+            return _match(self._pieces, sample[sample.index("/", sample.index("//") + 2) :])
+        return all(not piece for piece in self._pieces[1:]) and self._pieces[0] == "/"
+
+    @property
+    def host(self) -> str | None:
+        """The URL of the root of the one host that it is about; None when it may be about several."""
+        head = self._pieces[0]
+        scheme = next((scheme for scheme in _SCHEMES if head.startswith(scheme)), None)
+        if scheme is None:
+            return None
+        authority, slash, _ = head[len(scheme) :].partition("/")
+        return f"{scheme}{authority}/" if slash else None
+
+    def __repr__(self) -> str:
+        return f"Pattern({self.text!r})"
+
+
+def parts(href: str) -> tuple[str, str]:
+    """What patterns are asked about: the URL by its identity, and its path and query."""
+    url = identity(href)
+    return url, url[url.find("/", 8) :]
+
+
+def first_match(patterns: tuple[Pattern, ...], href: str) -> Pattern | None:
+    """The first of the patterns that a URL matches."""
+    url, path = parts(href)
+    for pattern in patterns:
+        if pattern.match_parts(url, path):
+            return pattern
+    return None
+
+
+def _match(pieces: list[str], text: str) -> bool:
+    first, last = pieces[0], pieces[-1]
+    if len(pieces) == 1:
+        return text == first
+    at, end = len(first), len(text) - len(last)
+    if end < at or not text.startswith(first) or not text.endswith(last):
+        return False
+    for piece in pieces[1:-1]:
+        found = text.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
+
+
+def _check(text: str) -> None:
+    """Raises PatternError."""
+    if not text:
+        raise PatternError("an empty pattern matches no URL")
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        raise PatternError("a URL is ASCII without white space: write other characters as %-triplets")
+    if "#" in text:
+        raise PatternError("a URL is matched without its fragment: leave out # and what follows")
+    if escape_lone_percent(text) != text:
+        raise PatternError("a % must begin a triplet such as %2F; one that stands for itself is %25")
+    head, star, _ = text.partition("*")
+    if head.startswith("/"):
+        return
+    scheme = next((scheme for scheme in _SCHEMES if head.startswith(scheme)), None)
+    if scheme is None:
+        if not (star and any(scheme.startswith(head) for scheme in _SCHEMES)):
+            raise PatternError("a URL begins with http:// or https://, a path with /: put a * in front to match inside")
+        return
+    authority, slash, _ = head[len(scheme) :].partition("/")
+    if not slash and not star:
+        raise PatternError(f"a URL has a path, if only a slash: write {text}/ or {text}/*")
+    if authority != authority.lower():
+        raise PatternError("the host of a URL is in lower case")
+    if "@" in authority:
+        raise PatternError("a URL is matched without user and password")
+    if slash and (not authority or authority.endswith(_OWN_PORTS[scheme])):
+        raise PatternError(f"a URL has a host, and not the port {_OWN_PORTS[scheme]} that goes with {scheme}")

@@ -24,6 +24,7 @@ from crawler.crawl.loop import State
 from crawler.crawl.recovery import COUNTERS, OUTPUT_END
 from crawler.crawl.robots_cache import RobotsCache
 from crawler.disk import RealDisk
+from crawler.exact import LedgerCounts, rows_of
 from crawler.filters import Advice, digest_keys, read_segment
 from crawler.frontier import Entry, Family, Rule, decode_entry, decode_host
 from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
@@ -122,6 +123,12 @@ def test_the_examples_of_the_journal_and_the_output_fit_together() -> None:
 def test_the_example_of_counters() -> None:
     counters = Counters.decode(example("format-store.md", "counters"))
     assert counters == Counters(sequence=1, next_number=1, admitted=1, seeds=1, hosts=1)
+
+
+def test_the_examples_of_the_ledger() -> None:
+    key = "http://h.test/a"
+    assert rows_of([key], digest_keys([key])) == [example("format-store.md", "ledger-key")]
+    assert LedgerCounts.decode(example("format-store.md", "ledger-counts")) == LedgerCounts(1, 40, 2)
 
 
 def test_the_example_of_a_generation(tmp_path: Path) -> None:

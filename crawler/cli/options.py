@@ -58,6 +58,11 @@ _FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"type": float, "metavar": "P", "help": "bound on the seen-set's false-positive probability (0.001)"},
     ),
     "--capacity": ("seen", "capacity", {"type": int, "metavar": "N", "help": "URLs in the first slice (1048576)"}),
+    "--ledger": (
+        "seen",
+        "ledger",
+        {"action": "store_true", "help": "confirm later, from the disk, what the seen-set calls seen"},
+    ),
     "--allow-private": (
         "fetch",
         "allow_private",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crawler.crawl.identity import JobError
-from crawler.exact import ExactSeenSet, Seen, digest_exactly
+from crawler.exact import ExactSeenSet, Ledger, Seen, digest_exactly
 from crawler.filters import CountingFilter, CuckooFilter, digest_keys
 from crawler.frontier import Batch, Entry, Family, Frontier
 from crawler.records import DIGEST_SIZE, Counters, encode_admitted, encode_forgotten, sequence_key
@@ -19,8 +19,9 @@ from crawler.urls import Canonical
 class Admission:
     """The door to the seen-set and the queue."""
 
-    def __init__(self, seen: Seen, frontier: Frontier, counters: Counters) -> None:
+    def __init__(self, seen: Seen, ledger: Ledger | None, frontier: Frontier, counters: Counters) -> None:
         self._seen = seen
+        self._ledger = ledger
         self._frontier = frontier
         self._counters = counters
 
@@ -45,10 +46,33 @@ class Admission:
             new = self._seen.add_digests(digests)
         # Seeds are read again by every run: that says nothing of the web.
         self._counters.duplicates += 0 if seed and via is None else len(found) - len(new)
+
+        def entry(position: int) -> Entry:
+            return Entry(found[position].href, depth, via, seed, redirects)
+
+        if self._ledger is not None:
+            self._ledger.note(keys, digests, new, entry, batch)
         if new:
-            entries = [Entry(found[i].href, depth, via, seed, redirects) for i in new]
-            self._queue(_chosen(digests, new), entries, batch)
+            self._queue(_chosen(digests, new), [entry(i) for i in new], batch)
         return len(new)
+
+    def decide(self, limit: int, batch: Batch) -> int:
+        """Look up so many of the URLs that the seen-set called seen, and admit those that never were. Returns how many
+        were looked up. Raises OSError."""
+        if self._ledger is None:
+            return 0
+        before = self._ledger.counts.waiting
+        missed = self._ledger.decide(limit, batch)
+        if missed:
+            entries = [entry for _, entry in missed]
+            given = sum(entry.seed and entry.via is None for entry in entries)
+            self._counters.seeds += given
+            self._counters.duplicates -= len(entries) - given
+            digests = b"".join([digest for digest, _ in missed])
+            # As the journal will: their bits are set already, and they count like those found new.
+            self._seen.restore(digests)
+            self._queue(digests, entries, batch)
+        return before - self._ledger.counts.waiting
 
     def forget(self, keys: Sequence[str], batch: Batch) -> list[int]:
         """Take keys out of the seen-set; the positions of those that are not in it. Raises JobError for a kind of

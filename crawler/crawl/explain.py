@@ -9,6 +9,8 @@ from pathlib import Path
 
 from crawler.crawl.look import OpenJob, find_record, open_job, queue
 from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
+from crawler.exact import rows_of
+from crawler.filters import digest_keys
 from crawler.frontier import Family, decode_host
 from crawler.frontier.entry import is_retry, retry_time
 from crawler.scope import Scope
@@ -52,8 +54,19 @@ def _seen(job: OpenJob, url: Canonical) -> Iterator[str]:
             f"seen: yes, says the seen-set ({statistics['kind']}); for a URL never admitted it would say so with "
             f"probability {statistics['fpp_estimated']:.2g}"
         )
+        if job.settings.seen.ledger:
+            yield f"ledger: {_doubted(job, url)}"
     else:
         yield "seen: no; the seen-set has no false negatives"
+
+
+def _doubted(job: OpenJob, url: Canonical) -> str:
+    (row,) = rows_of([url.key], digest_keys([url.key]))
+    if job.store.get(Family.SEEN, row) is not None:
+        return "it was admitted, its digest says so"
+    if job.store.get(Family.LEDGER, row) is not None:
+        return "called seen, not confirmed yet; it is admitted if it never was"
+    return "never admitted: when it is found the ledger will say so"
 
 
 def _where(job: OpenJob, url: Canonical, now: float) -> Iterator[str]:

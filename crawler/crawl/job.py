@@ -40,7 +40,7 @@ from crawler.crawl.recovery import (
 from crawler.crawl.step import FULL, Machine, Step, scope_key
 from crawler.crawl.verdict import Again, Finished, Throttled
 from crawler.disk import Disk, reach
-from crawler.exact import make_seen
+from crawler.exact import Ledger, make_seen
 from crawler.frontier import Family, Frontier, Lease
 from crawler.output import JsonlOutput
 from crawler.records import (
@@ -129,7 +129,8 @@ class Job:
             hosts=self.counters.hosts,
         )
         self.frontier.load(now)
-        self._admission = Admission(self.seen, self.frontier, self.counters)
+        self.ledger = Ledger(self.store) if settings.seen.ledger else None
+        self._admission = Admission(self.seen, self.ledger, self.frontier, self.counters)
         check_counts(self.store, self.frontier, self.counters)
         cut = check_output(self.store, self.output, restored.sequence)
         reach("resume.restored")
@@ -175,6 +176,19 @@ class Job:
             if seed:
                 self.counters.seeds += new
         return new
+
+    @property
+    def doubted(self) -> int:
+        """URLs that the seen-set called seen, of which it is not confirmed yet."""
+        return 0 if self.ledger is None else self.ledger.counts.waiting
+
+    def decide(self, limit: int) -> int:
+        """Confirm that so many of the doubted URLs were seen, and admit those that were not: a step of its own. Returns
+        how many were decided; 0 also while no step can be written. Raises OSError."""
+        if not self.doubted or self._torn:
+            return 0
+        with self._step() as step:
+            return self._admission.decide(limit, step.batch)
 
     def forget(self, keys: Sequence[str]) -> list[int]:
         """Take keys out of the seen-set; the positions of those that are not in it. Raises JobError for a kind of

@@ -22,7 +22,7 @@ from crawler.crawl.identity import LIVE, PAGES, SEEN, STORE, lock_holder, read_i
 from crawler.crawl.recovery import RestoredSeen, restore_seen, stored_counters
 from crawler.crawl.stats import assemble
 from crawler.disk import RealDisk
-from crawler.exact import make_seen
+from crawler.exact import LEDGER_COUNTS, LedgerCounts, make_seen
 from crawler.frontier import Entry, Family, Host, Reader, Store, decode_entry, decode_host
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
 from crawler.frontier.host import host_name
@@ -43,6 +43,12 @@ class OpenJob:
     counters: Counters
     generations: Generations
     numbers: list[int]  # of the generations that were there before the store was opened
+
+    def ledger(self) -> LedgerCounts | None:
+        """What the ledger of doubted URLs counts; None for a job without one. Raises FilterError."""
+        if not self.settings.seen.ledger:
+            return None
+        return LedgerCounts.decode(self.store.get(Family.META, LEDGER_COUNTS))
 
     def restore_seen(self) -> RestoredSeen:
         """The seen-set, in this process's memory."""
@@ -73,13 +79,15 @@ def job_stats(directory: Path) -> dict[str, Any]:
     if live is not None:
         return live
     with open_job(directory) as job:
-        restored = job.restore_seen()
+        restored, ledger = job.restore_seen(), job.ledger()
+        ended = job.counters.pending == 0 and not (ledger and ledger.waiting)
         return assemble(
             job.counters,
             restored.seen,
             job.generations.newest,
+            ledger,
             now=SteadyClock()(),
-            state="ended" if job.counters.pending == 0 else "stopped",
+            state="ended" if ended else "stopped",
             in_flight=0,
             hosts_pending=sum(1 for host in hosts(job.store) if host.size),
             elapsed=None,

@@ -21,6 +21,7 @@ from asyncio_throttle.throttler import Throttler
 
 from crawler.crawl.advice import Adviser
 from crawler.crawl.compaction import compact_beside
+from crawler.crawl.confirm import confirm_beside
 from crawler.crawl.discover import Discovery
 from crawler.crawl.job import Job
 from crawler.crawl.stall import LoopStall
@@ -91,7 +92,8 @@ class Crawl:
                 seeding = group.create_task(self._seed(seeds))
                 keeping = group.create_task(self._keep())
                 advising = self._adviser.watch(self.job.seen, self._clock)
-                others = (self._stall.watch(), compact_beside(self.job.compact), advising)
+                confirming = confirm_beside(self._decide, lambda: self.job.doubted, self._is_idle)
+                others = (self._stall.watch(), compact_beside(self.job.compact), advising, confirming)
                 beside = [group.create_task(other) for other in others]
                 try:
                     reason = await self._hand_out(group, finite)
@@ -126,6 +128,7 @@ class Crawl:
             job.counters,
             job.seen,
             job.manifest,
+            None if job.ledger is None else job.ledger.counts,
             now=now,
             state=State.PAUSED if job.blocked is not None and self.state is State.RUNNING else self.state,
             in_flight=job.counters.pending - job.frontier.queued,
@@ -146,7 +149,7 @@ class Crawl:
             now = self._clock()
             if deadline is not None and now >= deadline:
                 self.stop(Stop.MAX_TIME)
-            if self._stop is None and not self._seeding and not frontier.queued and not self._visits:
+            if self._stop is None and not self._seeding and self._is_idle() and not self.job.doubted:
                 return Stop.FINISHED
             if self._stop is None and self._page_limit_reached() and not (self._seeding and finite):
                 self.stop(Stop.MAX_PAGES)
@@ -164,8 +167,16 @@ class Crawl:
 
     def _ended_meanwhile(self, reason: Stop) -> Stop:
         # A limit that was reached with the very last URL left nothing over.
-        left = self._seeding or self.job.frontier.queued
+        left = self._seeding or self.job.frontier.queued or self.job.doubted
         return reason if left or reason is Stop.INTERRUPTED else Stop.FINISHED
+
+    def _is_idle(self) -> bool:
+        return not self.job.frontier.queued and not self._visits
+
+    def _decide(self, limit: int) -> int:
+        decided = self.job.decide(limit)
+        self._wake.set()
+        return decided
 
     def _may_take(self, concurrency: int) -> bool:
         if self._stop is not None or len(self._visits) >= concurrency or self.job.blocked is not None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from crawler.crawl.aside import Aside
+from crawler.crawl.digest_rows import DigestRows
 from crawler.crawl.identity import PAGES
 from crawler.crawl.recount import (
     Flags,
@@ -39,8 +40,6 @@ from crawler.crawl.recount import (
 from crawler.crawl.recovery import COUNTERS, OUTPUT_END, encode_end, stored_end
 from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
 from crawler.disk import Appender, Disk
-from crawler.exact import ROW_BYTES, ExactSeenSet, make_seen
-from crawler.exact.seen import ROW_COUNT
 from crawler.frontier import Batch, Entry, Family, Host, HostRecordError, Store, decode_host, encode_entry
 from crawler.frontier.entry import fresh_slot, pending_key, split_pending_key
 from crawler.frontier.host import encode_host, host_name
@@ -107,8 +106,7 @@ class Mend:
             self._say("the counters were set to what queue, journal and output hold")
         self._put(Family.META, COUNTERS, counters.encode())
         self._write()
-        if self._settings.seen.kind == ExactSeenSet.kind:
-            self._exact_rows(journal.out)
+        DigestRows(self._settings, self._store, self._aside, self._say).remake(self._keys_there(), journal.out)
         self._store.sync()
         return bool(difference.excess)
 
@@ -371,7 +369,7 @@ class Mend:
             self._say(f"{bad} records of robots.txt were none: removed, it will be asked for again")
         self._write()
 
-    # -- names and exact rows ----------------------------------------------------------------------------------
+    # -- names -------------------------------------------------------------------------------------------------
 
     def _meta(self) -> None:
         for name, value in rows_of_family(self._store, Family.META):
@@ -382,20 +380,6 @@ class Mend:
             except (UnicodeDecodeError, JournalError):
                 self._drop(Family.META, name, value)
         self._write()
-
-    def _exact_rows(self, out: set[bytes]) -> None:
-        """The rows of an exact seen-set anew: one for each URL that is there, less those that were taken out."""
-        self._batch.delete_range(Family.SEEN, b"", b"\xff" * (ROW_BYTES + 1))
-        self._batch.delete(Family.META, ROW_COUNT)
-        self._write()
-        seen = make_seen(self._settings.seen, self._store)
-        if not isinstance(seen, ExactSeenSet):
-            raise TypeError(f"a seen-set of kind {seen.kind} has no rows")
-        keys = self._keys_there()
-        while some := list(itertools.islice(keys, _EVENT)):
-            batch = self._store.batch()
-            seen.admit([key for key in some if self._keys.digests([key]) not in out], batch)
-            self._store.write(batch)
 
     # -- changes -----------------------------------------------------------------------------------------------
 

@@ -198,6 +198,10 @@ class _Repair:
         tables = kept_shaping(store)
         if tables is None:
             source, tables = "a generation", self._parameters()
+            # Only an exact seen-set and one with a ledger have digests in the store.
+            tables["seen"]["ledger"] = tables["seen"].get("kind") != "exact" and bool(
+                store.scan(Family.SEEN, b"", None, 1)
+            )
         try:
             settings = settings_from(tables, source)
         except SettingsError as error:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from crawler.checkpoint import Manifest
 from crawler.crawl.stall import LoopStall
-from crawler.exact import Seen
+from crawler.exact import LedgerCounts, Seen
 from crawler.records import Counters
 
 
@@ -14,6 +15,7 @@ def assemble(
     counters: Counters,
     seen: Seen,
     manifest: Manifest | None,
+    ledger: LedgerCounts | None,
     *,
     now: float,
     state: str,
@@ -62,7 +64,7 @@ def assemble(
             "4xx": counters.status_4xx,
             "5xx": counters.status_5xx,
         },
-        "seen": seen.statistics(),
+        "seen": _seen(seen, ledger),
         "advice": advice,
         "paused": paused,
         "disk_free_bytes": disk_free,
@@ -76,3 +78,11 @@ def assemble(
             "bytes": manifest.bytes,
         },
     }
+
+
+def _seen(seen: Seen, ledger: LedgerCounts | None) -> dict[str, Any]:
+    figures: dict[str, Any] = {**seen.statistics(), "ledger": None}
+    if ledger is not None:
+        # What would have been skipped is doubted, and fetched in the end.
+        figures |= {"expected_urls_skipped": 0.0, "ledger": asdict(ledger)}
+    return figures

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from crawler.checkpoint import EnvelopeError
+from crawler.crawl.digest_rows import ledger_faults
 from crawler.crawl.identity import PAGES
 from crawler.crawl.look import OpenJob, hosts, open_job
 from crawler.crawl.recovery import stored_end
@@ -32,6 +33,7 @@ def verify_job(directory: Path) -> Iterator[str]:
         restored = job.restore_seen()
         yield from _admitted(job, restored.seen)
         yield from _pending(job, restored.seen)
+        yield from ledger_faults(job)
         yield from _robots(job)
         yield from _done(job)
 

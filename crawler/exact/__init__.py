@@ -6,18 +6,23 @@ known only if its row is there.
 
     rows   from a key to its row: what stands for the host, what stands for the key
     seen   the seen-set: the filter in front, the rows behind it
+    ledger the same truth for a filter that goes on answering alone: what it calls seen is looked up later
 
 The rows lie in the job's own store and are written in the batch that queues the URLs, so the two become durable
 together. Nothing here touches the disk itself.
 """
 
+from crawler.exact.ledger import LEDGER_COUNTS, Ledger, LedgerCounts
 from crawler.exact.rows import ROW_BYTES, digest_exactly, rows_of
 from crawler.exact.seen import Answers, ExactSeenSet, Seen, load_seen, make_seen
 
 __all__ = [
+    "LEDGER_COUNTS",
     "ROW_BYTES",
     "Answers",
     "ExactSeenSet",
+    "Ledger",
+    "LedgerCounts",
     "Seen",
     "digest_exactly",
     "load_seen",

@@ -14,7 +14,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from crawler.settings.parts import SCOPES, SEEN_KINDS, SEEN_LAYOUTS, Settings
+from crawler.settings.parts import LEDGER_KINDS, SCOPES, SEEN_KINDS, SEEN_LAYOUTS, Settings
 
 Tables = Mapping[str, Mapping[str, Any]]
 
@@ -185,6 +185,11 @@ def _shown(value: Any) -> str:
 
 
 def _check_together(settings: Settings, source: Source) -> None:
+    if settings.seen.ledger and settings.seen.kind not in LEDGER_KINDS:
+        raise SettingsError(
+            f"{source.at('seen', 'ledger')}: seen.ledger is for the kinds {', '.join(LEDGER_KINDS)}, not "
+            f"{settings.seen.kind}: leave one out"
+        )
     if not settings.fetch.user_agent.strip():
         raise SettingsError(f"{source.at('fetch', 'user_agent')}: fetch.user_agent must not be empty")
     if settings.politeness.per_host > settings.crawl.concurrency:

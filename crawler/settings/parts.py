@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 SCOPES = ("host", "domain", "prefix", "any")
 SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bitmap")
+LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # those that err, and cannot forget
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
 
 
@@ -93,6 +94,7 @@ class SeenSettings:
     tightening: float = 0.85  # fpp of a slice over the one before
     layout: str = "paired"  # where the bits of a key lie
     compact_slices: int = 2  # a scalable chain of so many is rebuilt as one slice; 0: never
+    ledger: bool = False  # what the filter calls seen is confirmed later, from digests on the disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,5 +159,6 @@ SHAPING = (
     ("seen", "growth"),
     ("seen", "tightening"),
     ("seen", "layout"),
+    ("seen", "ledger"),
     ("canonical", "rules"),
 )

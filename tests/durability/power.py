@@ -84,18 +84,18 @@ class Life:
     finished: int
 
 
-def live(seed: int, most_cuts: int = 4) -> Life:
+def live(seed: int, most_cuts: int = 4, settings: Settings = SETTINGS) -> Life:
     """One life; the same seed gives the same life."""
     chance = random.Random(seed)
     web = small_web(chance)
     directory = Path(tempfile.mkdtemp(prefix="power-"))
     try:
-        return _live(chance, web, directory, most_cuts)
+        return _live(chance, web, directory, most_cuts, settings)
     finally:
         shutil.rmtree(directory)
 
 
-def _live(chance: random.Random, web: dict[str, object], directory: Path, most_cuts: int) -> Life:
+def _live(chance: random.Random, web: dict[str, object], directory: Path, most_cuts: int, settings: Settings) -> Life:
     store = FaultyStore()
     asked: list[str] = []
     cuts = 0
@@ -107,7 +107,8 @@ def _live(chance: random.Random, web: dict[str, object], directory: Path, most_c
         by_call = None if last or by_page is not None else chance.randrange(1, 160)
         disk = FaultyDisk(chance, cut_after=by_call)
         try:
-            asyncio.run(_run(chance, web, job_directory, disk, store, by_page, asked, lambda: next(ticks) * 0.001))
+            run = _run(chance, web, job_directory, disk, store, by_page, asked, lambda: next(ticks) * 0.001, settings)
+            asyncio.run(run)
             break
         except PowerCutError:
             cuts += 1
@@ -127,6 +128,7 @@ async def _run(
     cut_at_page: int | None,
     asked: list[str],
     clock: Callable[[], float],
+    settings: Settings,
 ) -> None:
     crawl: Crawl | None = None
 
@@ -142,9 +144,9 @@ async def _run(
             await crawl.job.checkpoint(0.0)
 
     simulated = SimulatedWeb(web, before)  # type: ignore[arg-type]
-    job = Job(directory, SETTINGS, clock(), Machine(disk, lambda _: store, Inline))
+    job = Job(directory, settings, clock(), Machine(disk, lambda _: store, Inline))
     try:
-        crawl = Crawl(job, simulated, SETTINGS, clock)
+        crawl = Crawl(job, simulated, settings, clock)
         reason = await crawl.run(_seeds(next(iter(web))))
         assert reason is Stop.FINISHED
         await job.checkpoint(0.0)

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from crawler.checkpoint import Manifest
 from crawler.crawl.stall import LoopStall
 from crawler.crawl.stats import assemble
+from crawler.exact import LedgerCounts
 from crawler.filters import Advice, MeasuredFpp, SeenStatistics, SliceStatistics
 from crawler.metrics import METRICS, prometheus_text
 from crawler.records import Counters
@@ -91,6 +92,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         Counters(),
         seen,
         manifest,
+        LedgerCounts(),
         now=1.0,
         state="ended",
         in_flight=0,
@@ -104,7 +106,14 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     )
     nested = {(part, key) for part in ("seen", "advice", "checkpoint") for key in stats[part]}
     nested |= {("seen", "fpp_measured", key) for key in MeasuredFpp.__annotations__}
-    nested -= {("seen", "kind"), ("seen", "fpp_measured"), ("advice", "warning"), ("advice", "cause")}
+    nested |= {("seen", "ledger", field.name) for field in fields(LedgerCounts)}
+    nested -= {
+        ("seen", "ledger"),
+        ("seen", "kind"),
+        ("seen", "fpp_measured"),
+        ("advice", "warning"),
+        ("advice", "cause"),
+    }
     # A sentence has no place in a metric: the state says that the crawl is paused.
     nested_parts = ("seen", "advice", "checkpoint", "paused")
     numbers = {(key,) for key in stats if key not in nested_parts} | nested

@@ -33,6 +33,7 @@ from crawler.dedup.stream import Tally
 from crawler.dedup.worker import Share, tally_of
 from crawler.filters import DIGEST_BYTES, FilterError, FormatError, SeenSet, read_segment
 from crawler.filters.bloom import FixedChain
+from crawler.filters.chain import Chain
 from crawler.settings import SeenSettings
 
 _PIECE = 8 * 2**20
@@ -87,16 +88,15 @@ def build_from_file(path: Path, recipe: Recipe, jobs: int | None = None) -> tupl
 
 
 def merge_files(paths: Sequence[Path]) -> StoredFilter:
-    """The union of filters, of which there are two in memory at a time. Raises FilterFileError that names the files."""
+    """The union of filters. Raises FilterFileError that names the files."""
     first, *others = paths
     whole = read_filter(first)
     for path in others:
         part = read_filter(path)
         if whole.keys is not None and part.keys is not None and whole.keys != part.keys:
             raise FilterFileError(f"filter {first} is of {whole.keys}, {path} of {part.keys}: they cannot be merged")
-        if not isinstance(whole.seen, FixedChain) or not isinstance(part.seen, FixedChain):
-            kind = part.seen.kind if isinstance(whole.seen, FixedChain) else whole.seen.kind
-            raise FilterFileError(f"filters of kind {kind} cannot be merged, those of {' and '.join(UNITED)} can")
+        if not isinstance(whole.seen, Chain) or not isinstance(part.seen, Chain):
+            raise TypeError(f"a seen-set of kind {whole.seen.kind} cannot be united")
         try:
             whole.seen.unite(part.seen)
         except FilterError as problem:

@@ -17,7 +17,7 @@ GUAVA = "guava"
 LAYOUTS = (*BLOOM_LAYOUTS, GUAVA)
 _USUAL = "paired"
 _FIXED = ("bloom", "bitmap")
-UNITED = _FIXED  # filters of these kinds can be merged
+UNITED = _FIXED  # a list is cut into filters of these kinds, which are united without growing
 
 
 class Wanted(NamedTuple):

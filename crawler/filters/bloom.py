@@ -16,8 +16,6 @@ set. How many keys it holds then is estimated, since nobody knows how many were 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from crawler.filters.chain import Chain
 from crawler.filters.classic import MAX_HASHES, ClassicSlice, classic_fpp, classic_size
@@ -47,26 +45,15 @@ class FixedChain(Chain):
         link = self._chain[0]
         return max(self.fpp, link.filter.fpp_at(link.admitted))
 
-    def unite(self, other: FixedChain) -> None:
-        """Add all keys of ``other``. Raises ``FilterError`` that names the parameters in which the two differ."""
+    def _made_like(self) -> dict[str, JSON]:
+        return {**self.parameters(), **self._chain[0].filter.geometry()}
+
+    def _unite(self, other: Chain) -> None:
         ours, theirs = self._chain[0], other._chain[0]
-        named = {
-            **_differences(self.parameters(), other.parameters()),
-            **_differences(ours.filter.geometry(), theirs.filter.geometry()),
-        }
-        if named:
-            listed = ", ".join(f"{name} ({mine} and {its})" for name, (mine, its) in named.items())
-            raise FilterError(f"filters can only be united when they are made alike; these differ in {listed}")
         bits = as_bits(ours.filter.words)
         bits |= as_bits(theirs.filter.words)
         ours.count = max(ours.count, theirs.count, round(ours.filter.count_estimated()))
         ours.admitted = ours.count
-        self._watched.unite(other._watched)
-
-
-def _differences(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    names = [*mine, *(name for name in other if name not in mine)]
-    return {name: (mine.get(name), other.get(name)) for name in names if mine.get(name) != other.get(name)}
 
 
 class BloomFilter(FixedChain):

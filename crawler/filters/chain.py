@@ -16,8 +16,12 @@ the journal will set again. A slice that can lose keys (``Forgetful``) moves and
 copied at once; a sealed one that must lose a key is replaced by a changed copy under a new segment name, and
 the stored one stays true to its name.
 
+Union. Two chains made alike become one by standing their slices side by side: a key is known if either knew it, and an
+absent key gets a chance to be misjudged by both, so the bounds add up. Where slices can be united themselves, which is
+how kinds with a single one do it (OR of bits, sum of counters, the tags of both), the subclass says so.
+
 Invariants: a sealed slice's memory is never written again; the last slice is replaced only when a key arrives
-that it has no room for; without ``forget``, every slice but the last is full.
+that it has no room for; without ``forget`` and ``unite``, every slice but the last is full.
 """
 
 from __future__ import annotations
@@ -63,6 +67,8 @@ class Chain(DigestSet):
         self._watched = WatchedKeys()
         self._compactions = 0
         self._skipped_before = 0.0  # expected of the chains that stood in this one's place
+        self._guests = 0  # slices, the first ones, that were united with this chain: its own follow
+        self._guests_bound = 0.0  # what their compound fpp cannot exceed
         self._chain: list[Link] = []
         self._grow()
 
@@ -201,12 +207,45 @@ class Chain(DigestSet):
         return self._chain[-1]
 
     def _grow(self) -> None:
-        self._chain.append(Link(*self._make(len(self._chain)), compactions=self._compactions))
+        self._chain.append(Link(*self._make(len(self._chain) - self._guests), compactions=self._compactions))
         self._restack()
 
     def _restack(self) -> None:
         self._stack = stack_of([link.filter for link in reversed(self._chain)])
         self._ask_one = self._stack.holds_one
+
+    # -- uniting
+
+    def unite(self, other: Chain) -> None:
+        """Add all keys of ``other``, whose memory is taken over: it must not be used any more.
+
+        The count is exact for digests. For ``bloom`` and ``bitmap`` it is estimated from the bits, for the others a key
+        of both counts twice. Raises ``FilterError`` that names the parameters in which the two differ, ``FullError``
+        when there is no room.
+        """
+        named = _differences(self._made_like(), other._made_like())
+        if named:
+            listed = ", ".join(f"{name} ({mine} and {its})" for name, (mine, its) in named.items())
+            raise FilterError(f"filters can only be united when they are made alike; these differ in {listed}")
+        self._unite(other)
+        self._watched.unite(other._watched)
+
+    def _made_like(self) -> dict[str, JSON]:
+        """What must be the same of two that are united."""
+        return self.parameters()
+
+    def _unite(self, other: Chain) -> None:
+        self._settle_skipped(other)
+        self._guests_bound = compound((self._guests_bound, other._bound()))
+        self._guests += len(other._chain)
+        self._chain = other._chain + self._chain
+        self._restack()
+
+    def _settle_skipped(self, other: Chain) -> None:
+        """What both have skipped so far was skipped by the slices that they had then."""
+        self._skipped_before = self.expected_skipped + other.expected_skipped
+        for link in (*self._chain, *other._chain):
+            link.built = link.admitted
 
     # -- what can be told about it
 
@@ -222,7 +261,7 @@ class Chain(DigestSet):
 
     def _bound(self) -> float:
         """What the compound fpp cannot exceed, however many keys come."""
-        return self.fpp
+        return compound((self.fpp, self._guests_bound))
 
     def statistics(self) -> SeenStatistics:
         slices = [link.statistics() for link in self._chain]
@@ -255,6 +294,8 @@ class Chain(DigestSet):
             "slices": [link.state(number) for number, link in links],
             "compactions": self._compactions,
             "skipped_before": self._skipped_before,
+            "guests": self._guests,
+            "guests_bound": self._guests_bound,
         }
         segments = [
             Segment(link.name(number), sealed, link.header(), link.stored_words(sealed))
@@ -280,6 +321,8 @@ class Chain(DigestSet):
             raise FilterError("the stored seen-set has no slice")
         chain._compactions = state.get("compactions", 0)
         chain._skipped_before = state.get("skipped_before", 0.0)
+        chain._guests = state.get("guests", 0)
+        chain._guests_bound = state.get("guests_bound", 0.0)
         chain._watched = WatchedKeys.load(segment(segments, _WATCHED))
         chain._restack()
         return chain
@@ -316,6 +359,11 @@ class ForgettingChain(Chain):
 
     def _claims(self, digest: bytes) -> list[Link]:
         return [link for link in self._chain if link.filter.holds_one(digest, 0)]
+
+
+def _differences(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    names = [*mine, *(name for name in other if name not in mine)]
+    return {name: (mine.get(name), other.get(name)) for name in names if mine.get(name) != other.get(name)}
 
 
 def _first_occurrences(batch: Batch, positions: Indices) -> Indices:

@@ -111,6 +111,17 @@ class CountingSlice:
                 self._flat[at >> self._to_byte] -= number << at % self._per * self.counter_bits
         return True
 
+    def unite(self, other: CountingSlice) -> None:
+        """Raise each counter by that of ``other``, which has the same geometry: as if its keys were added as well."""
+        for start in range(0, len(self._bytes), _SAMPLE_BYTES):
+            mine, theirs = (part._bytes[start : start + _SAMPLE_BYTES] for part in (self, other))
+            total = np.zeros(len(mine), np.uint8)
+            for place in range(self._per):
+                shift = np.uint8(place * self.counter_bits)
+                both = [(part >> shift & np.uint8(self._largest)).astype(np.uint16) for part in (mine, theirs)]
+                total |= np.minimum(both[0] + both[1], self._largest).astype(np.uint8) << shift
+            mine[:] = total
+
     def _value(self, at: int) -> int:
         return self._flat[at >> self._to_byte] >> at % self._per * self.counter_bits & self._largest
 

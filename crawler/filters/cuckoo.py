@@ -50,6 +50,7 @@ _MOVES = 500
 _SPREAD = 0xD6E8FEB86659FD93
 _SHIFT = np.uint64(32)
 _SAMPLE_BYTES = 2**20
+_BUCKETS = 2**12  # of another filter, put in together
 _TYPES: dict[int, np.dtype[Any]] = {8: np.dtype("<u1"), 16: np.dtype("<u2"), 32: np.dtype("<u4")}
 
 
@@ -104,9 +105,12 @@ class CuckooSlice:
         tags = batch.halves[:, 1] * np.uint64(MULTIPLIER) >> np.uint64(64 - self.tag_bits)
         np.maximum(tags, 1, out=tags)
         first = (batch.halves[:, 0] >> _SHIFT) * scale >> _SHIFT
+        return tags, first.view(np.intp), self._others(tags, first)
+
+    def _others(self, tags: Words, buckets: Words) -> Indices:
+        scale = np.uint64(self.buckets)
         spread = (tags * np.uint64(_SPREAD) >> _SHIFT) * scale >> _SHIFT
-        other = (spread + (scale - first)) % scale
-        return tags, first.view(np.intp), other.view(np.intp)
+        return np.asarray((spread + (scale - buckets)) % scale).view(np.intp)
 
     def _belongs_one(self, h1: int, h2: int) -> tuple[int, int, int]:
         tag = ((h2 * MULTIPLIER & MASK64) >> (64 - self.tag_bits)) or 1
@@ -130,8 +134,21 @@ class CuckooSlice:
         return np.asarray(found)
 
     def put(self, batch: Batch) -> None:
-        tags, first, other = self._belongs(batch)
-        left = np.arange(len(batch))
+        self._put(*self._belongs(batch))
+
+    def unite(self, other: CuckooSlice) -> None:
+        """Add the tags of ``other``, which has the same geometry: as if its keys were added as well."""
+        for start in range(0, self.buckets, _BUCKETS):
+            rows = other._tags[start : start + _BUCKETS]
+            buckets, places = rows.nonzero()
+            tags = rows[buckets, places].astype(np.uint64)
+            buckets += start
+            self._put(tags, buckets, self._others(tags, buckets.view(np.uint64)))
+        for bucket, tag in other._stash:
+            self._put_tag(bucket, self._other(bucket, tag), tag)
+
+    def _put(self, tags: Words, first: Indices, other: Indices) -> None:
+        left = np.arange(len(tags))
         for buckets in (first, other):
             tried = left
             while len(tried):
@@ -155,6 +172,9 @@ class CuckooSlice:
 
     def put_one(self, h1: int, h2: int) -> None:
         tag, first, other = self._belongs_one(h1, h2)
+        self._put_tag(first, other, tag)
+
+    def _put_tag(self, first: int, other: int, tag: int) -> None:
         for bucket in (first, other):
             place = self._place_of(bucket, 0)
             if place >= 0:

@@ -11,12 +11,15 @@ Tags come in three widths, so their fpp cannot follow a schedule. Slice i takes 
 at most half of what the slices before it have left of the fpp asked for: the sum stays below it for ever, and
 at 1e-3 the first six slices (66 million keys from a first one of 2**20) make do with 16 bits.
 
+Two digest tables are united by adding what one holds to the other, whatever their capacities.
+
 With ``growth=None`` a counting or cuckoo filter has one slice. Counters take more keys than they were made
 for; a cuckoo filter that has no room raises ``FullError``.
 """
 
 from __future__ import annotations
 
+from crawler.filters.batch import Batch
 from crawler.filters.chain import Chain, ForgettingChain
 from crawler.filters.counting import COUNTER_BITS, CountingSlice
 from crawler.filters.cuckoo import LOAD, TAG_BITS, CuckooSlice, cuckoo_fpp
@@ -65,6 +68,18 @@ class CountingFilter(ForgettingChain):
     def _overfills(self) -> bool:
         return self.growth is None
 
+    def _unite(self, other: Chain) -> None:
+        ours, theirs = self._chain[0], other._chain[0]
+        mine, its = ours.filter, theirs.filter
+        if self.growth is not None or not isinstance(mine, CountingSlice) or not isinstance(its, CountingSlice):
+            super()._unite(other)
+            return
+        self._settle_skipped(other)
+        mine.unite(its)
+        ours.count += theirs.count
+        ours.admitted += theirs.admitted
+        ours.built = ours.admitted
+
     def parameters(self) -> dict[str, JSON]:
         return {
             "kind": self.kind,
@@ -91,7 +106,7 @@ class CuckooFilter(ForgettingChain):
 
     def _make(self, number: int) -> tuple[Slice, int, float]:
         left = self.fpp
-        for link in self._chain:
+        for link in self._chain[self._guests :]:
             left -= link.fpp_design
         may = left if self.growth is None else left / 2
         for tag_bits in TAG_BITS:
@@ -107,6 +122,19 @@ class CuckooFilter(ForgettingChain):
     @property
     def _overfills(self) -> bool:
         return False
+
+    def _unite(self, other: Chain) -> None:
+        ours, theirs = self._chain[0], other._chain[0]
+        mine, its = ours.filter, theirs.filter
+        if self.growth is not None or not isinstance(mine, CuckooSlice) or not isinstance(its, CuckooSlice):
+            super()._unite(other)
+            return
+        self._need(theirs.count)
+        self._settle_skipped(other)
+        mine.unite(its)
+        ours.count += theirs.count
+        ours.admitted += theirs.admitted
+        ours.built = ours.admitted
 
     def parameters(self) -> dict[str, JSON]:
         return {"kind": self.kind, "fpp": self.fpp, "capacity": self.capacity, "growth": self.growth}
@@ -138,6 +166,16 @@ class DigestTable(Chain):
     @property
     def _overfills(self) -> bool:
         return False
+
+    def _made_like(self) -> dict[str, JSON]:
+        return {"kind": self.kind, "digest_bits": self.digest_bits}
+
+    def _unite(self, other: Chain) -> None:
+        for link in other._chain:
+            if isinstance(link.filter, TableSlice):
+                for halves in link.filter.digests():
+                    batch = Batch(halves)
+                    self._put(batch.at(self._unseen(batch)))
 
     def parameters(self) -> dict[str, JSON]:
         return {

@@ -77,7 +77,7 @@ class ScalableBloomFilter(Chain):
 
     def _make(self, number: int) -> tuple[Slice, int, float]:
         if self._compactions:
-            first = self._chain[0].capacity
+            first = self._chain[self._guests].capacity
             capacity, fpp = following_share(number - 1, first, self.fpp, self.growth, self.tightening)
         else:
             capacity = int(self.capacity * self.growth**number)
@@ -116,6 +116,7 @@ class ScalableBloomFilter(Chain):
             )
         self._skipped_before = self.expected_skipped
         self._compactions += 1
+        self._guests, self._guests_bound = 0, 0.0
         part, capacity, fpp = successor.filter, successor.capacity, successor.fpp
         self._chain = [Link(part, capacity, fpp, count, count, compactions=self._compactions, built=count)]
         self._restack()

@@ -16,6 +16,7 @@ stead.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ Words = npt.NDArray[np.uint64]
 _BUCKET_WORDS = 8
 _LOAD = 0.75
 _SAMPLE_BUCKETS = 2**14  # a mebibyte
+_BUCKETS = 2**10  # of which the digests are handed out together
 _SHIFT = np.uint64(32)
 
 
@@ -99,6 +101,14 @@ class TableSlice:
             step = ~here & ~roomy
             buckets = np.where(step, (buckets + 1) % self.buckets, buckets)
             digests, buckets = digests[~here], buckets[~here]
+
+    def digests(self) -> Iterator[Words]:
+        """All that is stored, in arrays of shape (n, 2); of 64 bits the second half is 0."""
+        for start in range(0, self.buckets, _BUCKETS):
+            rows = self._places[start : start + _BUCKETS]
+            found = np.zeros((np.count_nonzero(rows[:, :, 0]), 2), np.uint64)
+            found[:, : self.digest_bits // 64] = rows[rows[:, :, 0] != 0]
+            yield found
 
     def _search(self, h1: int, h2: int) -> tuple[int, bool]:
         """The word where the digest's place begins, or where it would be put; and whether it is there."""

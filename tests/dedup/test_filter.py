@@ -198,6 +198,22 @@ def test_merged_filters_hold_what_each_held(tmp_path: Path, run: Commands) -> No
     assert agree >= 9990
 
 
+@pytest.mark.parametrize("kind", ["scalable", "counting", "cuckoo", "digest"])
+def test_filters_of_every_kind_are_merged(tmp_path: Path, run: Commands, kind: str) -> None:
+    options = ("--seen", kind, "--keys", "2000")
+    parts = [build(run, tmp_path / f"f{i}", urls(1000, i * 1000), *options) for i in range(3)]
+    assert run("filter", "merge", tmp_path / "all", *parts).code == 0
+    held = split_lines(run("filter", "check", tmp_path / "all", data=b"\n".join(urls(6000))).out)
+    assert held[:3000] == urls(3000)
+    assert len(held) <= 3000 + 30
+    info = json.loads(run("filter", "info", tmp_path / "all", "--json").out)
+    assert info["count"] == pytest.approx(3000, rel=0.02)
+    chains = kind != "digest"
+    assert len(info["slices"]) == (3 if chains else 2)
+    # One bound for each of three chains: the file says what it can promise.
+    assert info["fpp_bound"] == pytest.approx(0.003 if chains else info["fpp_target"], rel=0.01)
+
+
 def test_filters_that_differ_are_not_merged_and_what_differs_is_named(tmp_path: Path, run: Commands) -> None:
     one = build(run, tmp_path / "one", urls(100))
     others = {
@@ -206,7 +222,7 @@ def test_filters_that_differ_are_not_merged_and_what_differs_is_named(tmp_path: 
         "layout (paired and classic)": build(run, tmp_path / "layout", urls(100), "--layout", "classic"),
         "kind (bloom and bitmap)": build(run, tmp_path / "kind", urls(100), "--seen", "bitmap"),
         "of raw lines": build(run, tmp_path / "raw", urls(100), "--raw"),
-        "kind scalable cannot be merged": build(run, tmp_path / "chain", urls(100), "--seen", "scalable"),
+        "kind (bloom and scalable)": build(run, tmp_path / "chain", urls(100), "--seen", "scalable"),
     }
     for told, other in others.items():
         run.refused(

@@ -34,6 +34,7 @@ from crawler.filters import (
     write_segment,
 )
 from crawler.filters.batch import Batch
+from crawler.filters.chain import Chain
 from crawler.filters.cuckoo import CuckooSlice
 from crawler.filters.digests import digest_words
 from crawler.filters.guava import GuavaBloomFilter
@@ -343,27 +344,144 @@ def test_a_cuckoo_slice_filled_beyond_reason_keeps_every_key(tag_bits: int) -> N
     assert part.count_estimated() == 0
 
 
-ALIKE: dict[str, Callable[[], BloomFilter | Bitmap]] = {
-    "paired": lambda: BloomFilter(400, 0.01),
-    "blocked": lambda: BloomFilter(400, 0.01, layout="blocked"),
-    "classic": lambda: BloomFilter(400, 0.01, layout="classic"),
-    "guava": lambda: BloomFilter(400, 0.01, layout="guava", bits=3840, hashes=7),
-    "bitmap": lambda: Bitmap(400, 0.01),
+@st.composite
+def two_sets(draw: st.DrawFn) -> tuple[list[str], list[str]]:
+    numbers = st.sets(st.integers(0, 400).map(str), max_size=200)
+    return sorted(draw(numbers)), sorted(draw(numbers))
+
+
+UNITED: dict[str, Maker] = {
+    **MAKERS,
+    "bloom guava": lambda: BloomFilter(400, 0.01, layout="guava", bits=3840, hashes=7),
+    "bloom by geometry": lambda: BloomFilter.with_geometry(4000, 5),
+    "counting 2 fixed": lambda: CountingFilter(0.01, 300, growth=None, counter_bits=2),
+    "counting 4 fixed": lambda: CountingFilter(0.01, 300, growth=None),
+    "cuckoo 16 fixed": lambda: CuckooFilter(0.01, 500, growth=None),
+    "cuckoo 8 fixed": lambda: CuckooFilter(0.1, 500, growth=None),
 }
+CHAINS = (
+    "scalable",
+    "scalable blocked",
+    "scalable classic",
+    "counting",
+    "counting 2",
+    "cuckoo",
+    "cuckoo 8",
+    "cuckoo 32",
+)
+PROBE = [str(number) for number in range(3000)]
 
 
-@pytest.mark.parametrize("name", ALIKE)
-@settings(max_examples=40)
-@given(first=st.sets(st.integers(0, 400).map(str)), second=st.sets(st.integers(0, 400).map(str)))
-def test_the_union_is_what_adding_both_would_have_made(name: str, first: set[str], second: set[str]) -> None:
-    left, right, both = (ALIKE[name]() for _ in range(3))
-    left.restore(digest_keys(sorted(first)))
-    right.restore(digest_keys(sorted(second)))
-    both.restore(digest_keys(sorted(first)))
-    both.restore(digest_keys(sorted(second)))
+def with_keys(name: str, *sets: list[str]) -> Chain:
+    seen = UNITED[name]()
+    assert isinstance(seen, Chain)
+    for keys in sets:
+        seen.restore(digest_keys(keys))
+    return seen
+
+
+@pytest.mark.parametrize("name", UNITED)
+@settings(max_examples=15)
+@given(sets=two_sets())
+def test_the_union_answers_as_if_the_keys_of_both_had_been_added(name: str, sets: tuple[list[str], list[str]]) -> None:
+    left, right = with_keys(name, sets[0]), with_keys(name, sets[1])
+    known = [a or b for a, b in zip(left.contains_many(PROBE), right.contains_many(PROBE), strict=True)]
+    bound = left.statistics()["fpp_bound"] + right.statistics()["fpp_bound"]
     left.unite(right)
-    assert bytes(left.snapshot().segments[0].buffer) == bytes(both.snapshot().segments[0].buffer)
-    assert len(left) == pytest.approx(len(first | second), abs=5 + 0.1 * len(first | second))
+    answers = left.contains_many(PROBE)
+    if name in CHAINS:
+        assert answers == known, "slices stand side by side: what either knew is known, and nothing else"
+        assert left.statistics()["fpp_bound"] <= bound
+        assert left.statistics()["fpp_bound"] > bound / 2
+    else:
+        assert answers == with_keys(name, *sets).contains_many(PROBE)
+    assert all(left.contains_many([*sets[0], *sets[1]]))
+    # Kinds that know how many are in both say so, or estimate it.
+    once, twice = len({*sets[0], *sets[1]}), len(sets[0]) + len(sets[1])
+    if name.startswith("digest"):
+        assert len(left) == once
+    elif name.startswith(("bloom", "bitmap")):
+        assert len(left) == pytest.approx(once, abs=5 + 0.1 * once)
+    else:
+        assert len(left) == twice
+
+
+@pytest.mark.parametrize("name", UNITED)
+def test_a_united_seen_set_goes_on_and_is_stored_like_any_other(name: str) -> None:
+    left, right = with_keys(name, urls(0, 150)), with_keys(name, urls(100, 250))
+    left.unite(right)
+    skipped = left.expected_skipped
+    file = io.BytesIO()
+    write_seen(file, left)
+    file.seek(0)
+    again = read_seen(file, limit=10**6)
+    assert told(again) == told(left)
+    more = urls(1000, 1150)
+    assert again.add_many(more) == left.add_many(more)
+    assert len(left.add_many(urls(0, 250))) == 0
+    assert all(left.contains_many([*urls(0, 250), *more]))
+    assert told(again) == told(left)
+    assert left.expected_skipped >= skipped
+    sizes = [part["capacity"] for part in left.statistics()["slices"]]
+    assert max(sizes) <= 8 * 60 or len(sizes) == 1, "the next slice follows the last of its own chain"
+
+
+@pytest.mark.parametrize("name", [name for name in UNITED if name.startswith(("counting", "cuckoo"))])
+@settings(max_examples=12)
+@given(sets=two_sets(), share=st.integers(1, 5))
+def test_forgetting_after_a_union_denies_no_key_that_is_in(
+    name: str, sets: tuple[list[str], list[str]], share: int
+) -> None:
+    united = with_keys(name, sets[0])
+    united.unite(with_keys(name, sets[1]))
+    assert isinstance(united, ForgettingChain)
+    united.forget_digests(digest_keys(sets[0][::share]))
+    forgotten = set(sets[0][::share])
+    assert all(united.contains_many([key for key in sets[0] if key not in forgotten]))
+    assert all(united.contains_many(sets[1]))
+
+
+def test_a_cuckoo_filter_of_fixed_size_has_no_room_for_too_many_of_another() -> None:
+    left, right = with_keys("cuckoo 16 fixed", urls(0, 300)), with_keys("cuckoo 16 fixed", urls(300, 501))
+    before = told(left)
+    with pytest.raises(FullError, match="has room for 200 more, not 201"):
+        left.unite(right)
+    assert told(left) == before
+
+
+DIFFERENT: list[tuple[Maker, Maker, str]] = [
+    (lambda: ScalableBloomFilter(0.01), lambda: ScalableBloomFilter(0.001), r"fpp \(0.01 and 0.001\)$"),
+    (lambda: ScalableBloomFilter(0.01, 60), lambda: ScalableBloomFilter(0.01, 70), r"capacity \(60 and 70\)$"),
+    (
+        lambda: CountingFilter(0.01, 60),
+        lambda: CountingFilter(0.01, 60, growth=None, counter_bits=8),
+        r"growth \(2.0 and None\), counter_bits \(4 and 8\)$",
+    ),
+    (lambda: CuckooFilter(0.01, 60), lambda: CuckooFilter(0.1, 60), r"fpp \(0.01 and 0.1\)$"),
+    (lambda: DigestTable(60), lambda: DigestTable(60, digest_bits=64), r"digest_bits \(128 and 64\)$"),
+    (lambda: ScalableBloomFilter(0.01, 60), lambda: CuckooFilter(0.01, 60), r"kind \(scalable and cuckoo\)"),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "named"), DIFFERENT)
+def test_what_differs_is_named_and_nothing_is_united(one: Maker, other: Maker, named: str) -> None:
+    left, right = one(), other()
+    assert isinstance(left, Chain)
+    assert isinstance(right, Chain)
+    right.add_many(urls(0, 50))
+    before = told(left)
+    with pytest.raises(FilterError, match=named):
+        left.unite(right)
+    assert told(left) == before
+
+
+def test_digests_are_united_whatever_their_capacities() -> None:
+    left, right = DigestTable(10), DigestTable(1000)
+    left.add_many(urls(0, 100))
+    right.add_many(urls(50, 3000))
+    left.unite(right)
+    assert len(left) == 3000
+    assert left.contains_many(urls(0, 4000)) == [True] * 3000 + [False] * 1000
 
 
 @given(st.sets(st.text(), max_size=40), st.integers(1, 8), st.integers(1, 255))

@@ -4,7 +4,7 @@
 
 Real crawls of a simulated web that never ends, with everything that a crawl has but the network: links, steps, journal,
 fsync, generations. The seen-set is one slice of the given size, filled beforehand with random digests, so that each
-generation writes all of it. The delays are those of the metric ``crawler_loop_stall_seconds``: of a timer of 20 ms.
+generation writes all of it. The delays are those of the metrics ``crawler_loop_stall_...``: of a timer of 20 ms.
 Then the bytes of a checkpoint after 1% new URLs, of a chain with sealed slices.
 """
 
@@ -91,8 +91,8 @@ async def stalls(name: str, seen: SeenSettings, keys: int, seconds: float, inter
         if last is not None:
             written = last.generation - (first.generation if first is not None else 0)
         print(
-            f"{name:<34}{1000 * stall['0.99']:>9.1f}{1000 * stall['1']:>9.1f}{job.counters.fetched / lasted:>11.0f}"
-            f"{written:>13}{0 if last is None else last.seconds:>11.1f}",
+            f"{name:<34}{1000 * stall['p99']:>9.1f}{1000 * stall['longest']:>9.1f}"
+            f"{job.counters.fetched / lasted:>11.0f}{written:>13}{0 if last is None else last.seconds:>11.1f}",
             flush=True,
         )
     finally:

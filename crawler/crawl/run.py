@@ -78,7 +78,7 @@ async def run_crawl(
         job = Job(directory, settings, clock())
         try:
             if access is not None and access.token is not None:
-                keep_token(directory, access.token)
+                keep_token(settings.dashboard, directory, access.token)
             async with Fetcher(
                 settings.fetch,
                 concurrency=settings.crawl.concurrency,

@@ -6,6 +6,7 @@ import asyncio
 from bisect import bisect_left
 
 INTERVAL = 0.02  # seconds between two looks at the clock
+STANDSTILL = 0.1  # seconds; shorter delays are a busy loop, not one that stands still
 # Upper ends of the classes of delay, in seconds: each a fifth above the one before, from 0.1 ms to 100 s.
 _ENDS = [0.0001 * 1.2**step for step in range(77)]
 
@@ -18,6 +19,7 @@ class LoopStall:
         self._classes = [0] * (len(_ENDS) + 1)
         self._looks = 0
         self.longest = 0.0
+        self.total = 0.0  # of the delays of STANDSTILL or longer
 
     async def watch(self) -> None:
         """Measure until cancelled."""
@@ -32,6 +34,8 @@ class LoopStall:
         self._classes[bisect_left(_ENDS, seconds)] += 1
         self._looks += 1
         self.longest = max(self.longest, seconds)
+        if seconds >= STANDSTILL:
+            self.total += seconds
 
     def p99(self) -> float:
         """The delay, in seconds, that 99% of the looks did not exceed (the upper end of its class)."""

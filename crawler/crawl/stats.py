@@ -68,7 +68,9 @@ def assemble(
         "advice": advice,
         "paused": paused,
         "disk_free_bytes": disk_free,
-        "loop_stall_seconds": None if stall is None else {"0.99": stall.p99(), "1": stall.longest},
+        "loop_stall_seconds": None
+        if stall is None
+        else {"p99": stall.p99(), "longest": stall.longest, "total": stall.total},
         "checkpoint": None
         if manifest is None
         else {

@@ -15,12 +15,13 @@ from importlib import resources
 from typing import Any
 
 from aiohttp import web
+from prometheus_client import ProcessCollector
 
 from crawler.dashboard.access import Access
 from crawler.dashboard.events import Listeners, message
 from crawler.dashboard.guard import HEADERS, guarded_application
 from crawler.dashboard.listen import is_loopback, parse_listen
-from crawler.metrics import CONTENT_TYPE, History, prometheus_text, trust
+from crawler.metrics import History, exposition, trust
 from crawler.settings import DashboardSettings
 
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -57,6 +58,7 @@ class Dashboard:
         self._stats = stats
         self._clock = clock
         self._routes = routes
+        self._process = ProcessCollector(registry=None)
         self._history = History()
         self._listeners = Listeners()
         self._runner: web.AppRunner | None = None
@@ -137,7 +139,8 @@ class Dashboard:
         return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        return web.Response(body=prometheus_text(self._stats()), headers={"Content-Type": CONTENT_TYPE})
+        text, kind = exposition(self._stats(), request.headers.get("Accept", ""), self._process)
+        return web.Response(body=text, headers={"Content-Type": kind, "Cache-Control": "no-store", "Vary": "Accept"})
 
     async def _api_stats(self, request: web.Request) -> web.Response:
         text = json.dumps(self._stats(), allow_nan=False)

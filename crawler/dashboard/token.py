@@ -43,9 +43,9 @@ def job_token(directory: Path) -> str:
         return secrets.token_urlsafe(24)
 
 
-def keep_token(directory: Path, token: str) -> None:
-    """Leave the token in the job for the user who owns it, unless it is there. Raises OSError."""
-    if job_token(directory) == token:
+def keep_token(settings: DashboardSettings, directory: Path, token: str) -> None:
+    """Leave the job's own token in it for the user who owns it, unless it is there. Raises OSError."""
+    if settings.token or settings.token_file or job_token(directory) == token:
         return
     path = directory / TOKEN
     part = directory / f"{TOKEN}.part"

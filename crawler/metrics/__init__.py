@@ -5,16 +5,15 @@ that is not there, means that the part does not exist: it yields no sample, neve
 """
 
 from crawler.metrics.history import History
-from crawler.metrics.prometheus import CONTENT_TYPE, METRICS, Metric, prometheus_text
+from crawler.metrics.prometheus import METRICS, Metric, exposition
 from crawler.metrics.words import count, probability, trust
 
 __all__ = [
-    "CONTENT_TYPE",
     "METRICS",
     "History",
     "Metric",
     "count",
+    "exposition",
     "probability",
-    "prometheus_text",
     "trust",
 ]

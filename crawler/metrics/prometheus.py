@@ -1,6 +1,7 @@
-"""The statistics as Prometheus metrics.
+"""The statistics as metrics, for Prometheus and all that read OpenMetrics.
 
-Names and units follow https://prometheus.io/docs/practices/naming/: base units, ``_total`` for what only
+Names and units follow https://prometheus.io/docs/practices/naming/: base units (bytes, also where the statistics
+count bits), ``_total`` for what only
 grows, ``_ratio`` for what lies between 0 and 1. Labels are bounded: a status class, a state, the index of
 a slice (the chain grows with the logarithm of the URLs). Hosts and URLs are never labels.
 """
@@ -11,12 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+OPENMETRICS = "application/openmetrics-text"
 STATES = ("running", "paused", "stopping", "ended", "stopped")
+CAUSES = ("memory", "full", "target", "passed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +27,8 @@ class Metric:
     """One metric and where its value stands in the statistics.
 
     With ``label``, ``path`` leads to a mapping (its keys are the label's values), to a list (its indices
-    are, and ``field`` names the value in each element) or to a word (one of ``STATES``: 1 for that one, 0
-    for the others).
+    are, and ``field`` names the value in each element) or to one of ``words`` (1 for that one, 0 for the
+    others). The value is taken ``scale`` times.
     """
 
     name: str
@@ -34,6 +37,8 @@ class Metric:
     path: tuple[str, ...]
     label: str | None = None
     field: str | None = None
+    scale: float = 1
+    words: tuple[str, ...] = ()
 
 
 def _counter(name: str, key: str, text: str) -> Metric:
@@ -44,12 +49,19 @@ def _gauge(name: str, path: tuple[str, ...], text: str) -> Metric:
     return Metric(name, "gauge", text, path)
 
 
-def _slice(name: str, field: str, text: str) -> Metric:
-    return Metric(f"crawler_seen_slice_{name}", "gauge", text, ("seen", "slices"), "slice", field)
+def _slice(name: str, field: str, text: str, scale: float = 1) -> Metric:
+    return Metric(f"crawler_seen_slice_{name}", "gauge", text, ("seen", "slices"), "slice", field, scale)
 
 
 METRICS: tuple[Metric, ...] = (
-    Metric("crawler_state", "gauge", "1 for the state the crawl is in, 0 for the others.", ("state",), "state"),
+    Metric(
+        "crawler_state",
+        "gauge",
+        "1 for the state the crawl is in, 0 for the others.",
+        ("state",),
+        "state",
+        words=STATES,
+    ),
     _gauge("crawler_elapsed_seconds", ("elapsed_seconds",), "How long this run of the crawl has lasted."),
     _counter("crawler_urls_admitted_total", "urls_admitted", "URLs found new and put into the frontier."),
     _counter("crawler_urls_duplicate_total", "urls_duplicate", "Links whose URL had been seen."),
@@ -79,7 +91,13 @@ METRICS: tuple[Metric, ...] = (
     _gauge("crawler_seen_urls", ("seen", "count"), "URLs that the seen-set found new and took in."),
     _gauge("crawler_seen_estimated_urls", ("seen", "count_estimated"), "The same, guessed from the bits set."),
     _gauge("crawler_seen_bytes", ("seen", "bytes"), "Size of the seen-set in memory."),
-    _gauge("crawler_seen_bits_per_url", ("seen", "bits_per_url"), "Bits of the seen-set for each URL in it."),
+    Metric(
+        "crawler_seen_url_bytes",
+        "gauge",
+        "Bytes of the seen-set for each URL in it.",
+        ("seen", "bits_per_url"),
+        scale=1 / 8,
+    ),
     _gauge("crawler_seen_fpp_target_ratio", ("seen", "fpp_target"), "False-positive probability asked for."),
     _gauge("crawler_seen_fpp_bound_ratio", ("seen", "fpp_bound"), "What the design never exceeds."),
     _gauge("crawler_seen_fpp_estimated_ratio", ("seen", "fpp_estimated"), "Estimated now from the bits set."),
@@ -129,7 +147,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     _slice("capacity_urls", "capacity", "URLs the slice takes before the next begins."),
     _slice("urls", "count", "URLs put into the slice."),
-    _slice("bits", "bits", "Bits of the slice."),
+    _slice("bytes", "bits", "Size of the slice.", 1 / 8),
     _slice("hashes", "hashes", "Bits looked at for one URL."),
     _slice("fill_ratio", "fill", "Set bits by all bits of the slice."),
     _slice("fpp_design_ratio", "fpp_design", "False-positive probability of the slice when it is full."),
@@ -145,13 +163,30 @@ METRICS: tuple[Metric, ...] = (
         ("advice", "new_urls_per_second"),
         "The present rate: URLs found new, over the last minute.",
     ),
-    _gauge("crawler_disk_free_bytes", ("disk_free_bytes",), "Bytes free on the disk that holds the job."),
     Metric(
-        "crawler_loop_stall_seconds",
+        "crawler_advice_cause",
         "gauge",
-        "Delay of the event loop that this share of the looks did not exceed; 1 is the longest.",
-        ("loop_stall_seconds",),
-        "quantile",
+        "1 for what the seen-set warns of, 0 for the others; absent while all is well.",
+        ("advice", "cause"),
+        "cause",
+        words=CAUSES,
+    ),
+    _gauge("crawler_disk_free_bytes", ("disk_free_bytes",), "Bytes free on the disk that holds the job."),
+    _gauge(
+        "crawler_loop_stall_p99_seconds",
+        ("loop_stall_seconds", "p99"),
+        "Delay of the event loop that 99% of the looks of this run did not exceed.",
+    ),
+    _gauge(
+        "crawler_loop_stall_longest_seconds",
+        ("loop_stall_seconds", "longest"),
+        "Longest delay of the event loop in this run.",
+    ),
+    Metric(
+        "crawler_loop_stalled_seconds_total",
+        "counter",
+        "Time of this run that the event loop stood still for a tenth of a second or longer at once.",
+        ("loop_stall_seconds", "total"),
     ),
     _gauge("crawler_checkpoint_generation", ("checkpoint", "generation"), "Number of the last checkpoint."),
     _gauge("crawler_checkpoint_age_seconds", ("checkpoint", "age_seconds"), "Time since it was complete."),
@@ -160,14 +195,19 @@ METRICS: tuple[Metric, ...] = (
 )
 
 
-def prometheus_text(stats: Mapping[str, Any]) -> bytes:
-    """The statistics in the Prometheus text format, version 0.0.4 (``CONTENT_TYPE``).
+def exposition(stats: Mapping[str, Any], accept: str = "", *others: Collector) -> tuple[bytes, str]:
+    """The statistics, and what ``others`` collect, as text; and its Content-Type.
 
-    A metric whose value is null is absent.
+    It is OpenMetrics 1.0.0 where ``accept``, a request's header, names that, else the Prometheus text format, version
+    0.0.4. A metric whose value is null is absent.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Statistics(stats))
-    return generate_latest(registry)
+    for collector in (_Statistics(stats), *others):
+        registry.register(collector)
+    # Only the kind is negotiated: the library raises TypeError for a version that is no number, and promises every
+    # higher one that it is asked for.
+    encode, content_type = choose_encoder(OPENMETRICS if OPENMETRICS in accept else "")
+    return encode(registry), content_type
 
 
 class _Statistics(Collector):
@@ -183,7 +223,7 @@ class _Statistics(Collector):
             else:
                 family = GaugeMetricFamily(metric.name, metric.help, labels=labels)
             for values, number in _samples(metric, self._stats):
-                family.add_metric(values, number)
+                family.add_metric(values, number * metric.scale)
             if family.samples:
                 yield family
 
@@ -196,8 +236,8 @@ def _samples(metric: Metric, stats: Mapping[str, Any]) -> Iterator[tuple[list[st
         return
     if metric.label is None:
         yield [], value
-    elif isinstance(value, str):
-        yield from (([state], float(state == value)) for state in STATES)
+    elif metric.words:
+        yield from (([word], float(word == value)) for word in metric.words)
     elif isinstance(value, Mapping):
         yield from (([key], number) for key, number in value.items())
     else:

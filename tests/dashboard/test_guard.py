@@ -329,7 +329,7 @@ def test_the_job_keeps_its_token_for_its_owner_only(tmp_path: Path) -> None:
     assert made.token is not None
     assert not made.to_look
     assert access_of(settings, tmp_path).token != made.token, "nothing was kept yet"
-    keep_token(tmp_path, made.token)
+    keep_token(settings, tmp_path, made.token)
     assert stat.S_IMODE((tmp_path / TOKEN).stat().st_mode) == 0o600
     assert access_of(settings, tmp_path) == made
     assert access_of(DashboardSettings(listen="0.0.0.0:8080"), tmp_path) == Access(made.token, to_look=True)
@@ -339,9 +339,10 @@ def test_the_job_keeps_its_token_for_its_owner_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("left", [b"", b"short\n", b"\xff" * 40, b"two words and more\n"])
 def test_a_token_of_the_job_that_is_none_is_made_anew(tmp_path: Path, left: bytes) -> None:
     (tmp_path / TOKEN).write_bytes(left)
-    made = access_of(DashboardSettings(listen="8080"), tmp_path).token
+    settings = DashboardSettings(listen="8080")
+    made = access_of(settings, tmp_path).token
     assert made is not None
-    keep_token(tmp_path, made)
+    keep_token(settings, tmp_path, made)
     assert token_from_file(tmp_path / TOKEN) == made
 
 
@@ -350,6 +351,8 @@ def test_a_token_that_was_given_is_asked_of_all(tmp_path: Path) -> None:
     from_file = DashboardSettings(listen="8080", token_file=str(tmp_path / "file"))
     for settings in (from_file, DashboardSettings(listen="8080", token=SECRET)):
         assert access_of(settings, tmp_path) == SHUT
+        keep_token(settings, tmp_path, SECRET)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"], "it has its place already"
 
 
 @pytest.mark.parametrize(

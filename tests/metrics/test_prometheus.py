@@ -1,4 +1,4 @@
-"""The Prometheus text, read back with the reference parser."""
+"""The metrics as text, read back with the reference parsers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import ProcessCollector
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from crawler.checkpoint import Manifest
+from crawler.crawl.loop import State
 from crawler.crawl.stall import LoopStall
 from crawler.crawl.stats import assemble
 from crawler.exact import LedgerCounts
 from crawler.filters import Advice, MeasuredFpp, SeenStatistics, SliceStatistics
-from crawler.metrics import METRICS, prometheus_text
+from crawler.filters.advisor import Cause
+from crawler.metrics import METRICS, exposition
+from crawler.metrics.prometheus import CAUSES, STATES
 from crawler.records import Counters
 from tests.metrics.samples import statistics
 
@@ -26,7 +31,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 def read(stats: dict[str, Any]) -> Samples:
     return {
         (sample.name, tuple(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(prometheus_text(stats).decode())
+        for family in text_string_to_metric_families(exposition(stats)[0].decode())
         for sample in family.samples
     }
 
@@ -42,6 +47,33 @@ def test_values_are_those_of_the_statistics() -> None:
     assert samples["crawler_checkpoint_age_seconds", ()] == 3.5
     assert samples["crawler_state", (("state", "running"),)] == 1
     assert samples["crawler_state", (("state", "ended"),)] == 0
+    assert samples["crawler_advice_cause", (("cause", "target"),)] == 1
+    assert samples["crawler_advice_cause", (("cause", "memory"),)] == 0
+    assert samples["crawler_seen_slice_bytes", (("slice", "0"),)] == 131_072 / 8
+
+
+OPENMETRICS = "application/openmetrics-text"
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("", "text/plain; version=0.0.4; charset=utf-8"),
+        ("*/*", "text/plain; version=0.0.4; charset=utf-8"),
+        ("text/plain;version=0.0.4;q=0.5,*/*;q=0.1", "text/plain; version=0.0.4; charset=utf-8"),
+        ("text/plain;version=nonsense", "text/plain; version=0.0.4; charset=utf-8"),
+        (f"{OPENMETRICS};version=1.0.0,text/plain;q=0.5", f"{OPENMETRICS}; version=1.0.0; charset=utf-8"),
+        (f"{OPENMETRICS};version=99;escaping=x", f"{OPENMETRICS}; version=1.0.0; charset=utf-8"),
+        (f"{OPENMETRICS};version=nonsense", f"{OPENMETRICS}; version=1.0.0; charset=utf-8"),
+    ],
+)
+def test_who_asks_for_openmetrics_gets_the_same_values_in_it(accept: str, kind: str) -> None:
+    text, content_type = exposition(statistics(), accept)
+    assert content_type == kind
+    if kind.startswith(OPENMETRICS):
+        assert text.endswith(b"# EOF\n")
+        families = list(read_openmetrics(text.decode()))
+        assert {(s.name, tuple(s.labels.items())): s.value for f in families for s in f.samples} == read(statistics())
 
 
 def test_full_statistics_yield_every_metric() -> None:
@@ -68,7 +100,7 @@ def test_an_exact_seen_set_has_no_measured_fpp() -> None:
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_names_follow_the_conventions(metric: Any) -> None:
-    assert re.fullmatch(r"crawler_[a-z]+(_[a-z]+)*", metric.name)
+    assert re.fullmatch(r"crawler(_[a-z][a-z0-9]*)+", metric.name)
     assert metric.name.endswith("_total") == (metric.kind == "counter")
     assert not re.search(r"_(milliseconds|percent|kilobytes|count|gauge|counter)(_|$)", metric.name)
     assert metric.help.endswith(".")
@@ -77,8 +109,18 @@ def test_names_follow_the_conventions(metric: Any) -> None:
 def test_every_metric_is_documented_as_it_is() -> None:
     rows = re.findall(r"^\| `(\w+)(?:\{(\w+)\})?` \| (\w+) \| (.*) \|$", DOCUMENT.read_text(), re.MULTILINE)
     documented = {(name, label or None, kind) for name, label, kind, _ in rows}
-    assert documented == {(metric.name, metric.label, metric.kind) for metric in METRICS}
+    process = {
+        (sample.name, None, family.type)
+        for family in ProcessCollector(registry=None).collect()
+        for sample in family.samples
+    }
+    assert documented == {(metric.name, metric.label, metric.kind) for metric in METRICS} | process
     assert all(meaning.strip() for *_, meaning in rows)
+
+
+def test_the_words_of_labels_are_those_of_the_crawl() -> None:
+    assert set(STATES) == set(State)
+    assert set(CAUSES) == set(Cause)
 
 
 def test_no_number_of_a_crawl_is_left_out() -> None:
@@ -107,15 +149,10 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     nested = {(part, key) for part in ("seen", "advice", "checkpoint") for key in stats[part]}
     nested |= {("seen", "fpp_measured", key) for key in MeasuredFpp.__annotations__}
     nested |= {("seen", "ledger", field.name) for field in fields(LedgerCounts)}
-    nested -= {
-        ("seen", "ledger"),
-        ("seen", "kind"),
-        ("seen", "fpp_measured"),
-        ("advice", "warning"),
-        ("advice", "cause"),
-    }
+    nested |= {("loop_stall_seconds", key) for key in stats["loop_stall_seconds"]}
+    nested -= {("seen", "ledger"), ("seen", "kind"), ("seen", "fpp_measured"), ("advice", "warning")}
     # A sentence has no place in a metric: the state says that the crawl is paused.
-    nested_parts = ("seen", "advice", "checkpoint", "paused")
+    nested_parts = ("seen", "advice", "checkpoint", "paused", "loop_stall_seconds")
     numbers = {(key,) for key in stats if key not in nested_parts} | nested
     assert numbers == {metric.path for metric in METRICS}
     assert {metric.field for metric in METRICS if metric.field} == SliceStatistics.__annotations__.keys()

@@ -1,0 +1,269 @@
+"""Debian's Prometheus looks at real crawls, with the configuration, alerts and Grafana dashboard that are shipped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import itertools
+import json
+import re
+import socket
+import subprocess
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from prometheus_client import ProcessCollector
+
+from crawler.metrics import METRICS, exposition
+from tests.metrics.samples import statistics
+from tests.needs import need
+from tests.site import ROOT, Site, linked, running, tree, wait_until
+
+CONFIG = ROOT / "config"
+TOKEN = "correct-horse-battery"
+URLS = 400
+PACKAGE = "prometheus"
+# These may have their cause where the tests run.
+OF_THE_MACHINE = {"CrawlerDiskLow", "CrawlerDiskFillsUp", "CrawlerStalls"}
+
+
+def promtool(*words: str | Path, stdin: bytes = b"") -> str:
+    done = subprocess.run(
+        [need("promtool", PACKAGE), *map(str, words)], input=stdin, capture_output=True, check=False, timeout=60
+    )
+    said = (done.stdout + done.stderr).decode()
+    assert done.returncode == 0, said
+    return said
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def asked(url: str, **headers: str) -> tuple[int, bytes]:
+    """Status and body; 0 where nobody listens."""
+    parts = urllib.parse.urlsplit(url)
+    with contextlib.closing(http.client.HTTPConnection(parts.netloc, timeout=10)) as connection:
+        try:
+            connection.request("GET", f"{parts.path}?{parts.query}", headers=headers)
+        except ConnectionRefusedError:
+            return 0, b""
+        response = connection.getresponse()
+        return response.status, response.read()
+
+
+# -- the files, by themselves ------------------------------------------------------------------------------------
+
+
+def test_the_alerts_fire_when_they_should_and_are_quiet_otherwise() -> None:
+    promtool("check", "rules", CONFIG / "prometheus" / "alerts.yml")
+    promtool("test", "rules", CONFIG / "prometheus" / "alerts.test.yml")
+
+
+def test_every_alert_is_tested_and_documented() -> None:
+    names = re.findall(r"- alert: (\w+)", (CONFIG / "prometheus" / "alerts.yml").read_text())
+    tests = (CONFIG / "prometheus" / "alerts.test.yml").read_text()
+    quiet, wrong = tests.split("everything is wrong")
+    document = (ROOT / "docs" / "metrics.md").read_text()
+    assert re.findall(r"^\| `(Crawler\w+)` \| [^|]+ \| [^|]+ \|$", document, re.MULTILINE) == names
+    for name in names:
+        assert f"alertname: {name}" in quiet
+        assert f"alertname: {name}\n" in wrong
+
+
+def test_the_example_is_a_configuration() -> None:
+    promtool("check", "config", "--syntax-only", CONFIG / "prometheus" / "prometheus.yml")
+
+
+def test_the_names_stand_up_to_the_linter() -> None:
+    assert promtool("check", "metrics", stdin=exposition(statistics(), "", ProcessCollector(registry=None))[0]) == ""
+
+
+def panels() -> list[dict[str, Any]]:
+    return list(json.loads((CONFIG / "grafana" / "crawler.json").read_text())["panels"])
+
+
+def expressions() -> list[str]:
+    """Those of the Grafana dashboard, with its variables filled in."""
+    values = {"$instance": ".*", "$__rate_interval": "10s"}
+    found = [target["expr"] for panel in panels() for target in panel["targets"]]
+    return [re.sub(r"\$\w+", lambda variable: values[variable[0]], text) for text in found]
+
+
+def test_the_panels_lie_side_by_side_and_say_what_they_show() -> None:
+    covered: set[tuple[int, int]] = set()
+    for panel in panels():
+        place = panel["gridPos"]
+        columns, rows = range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])
+        cells = set(itertools.product(columns, rows))
+        assert not cells & covered, panel["title"]
+        assert max(x for x, _ in cells) < 24
+        covered |= cells
+        assert panel["description"].endswith(".")
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
+    assert len(covered) == 24 * (1 + max(y for _, y in covered)), "a hole"
+    assert len({panel["id"] for panel in panels()}) == len(panels())
+
+
+# -- a Prometheus that scrapes -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Watch:
+    """A Prometheus and the crawl it watches."""
+
+    url: str
+    crawl: str
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        status, answer = asked(f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': expression})}")
+        assert status == 200, answer
+        return list(json.loads(answer)["data"]["result"])
+
+    def number(self, expression: str) -> float | None:
+        found = self.query(expression)
+        return float(found[0]["value"][1]) if found else None
+
+    def firing(self) -> set[str]:
+        alerts = json.loads(asked(f"{self.url}/api/v1/alerts")[1])["data"]["alerts"]
+        return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
+
+
+@contextmanager
+def prometheus(directory: Path, crawl: str) -> Iterator[Watch]:
+    """With the example's configuration and the alerts, of which every time is a two-hundredth: a minute is 0.3 s."""
+    (directory / "token").write_text(TOKEN)
+    example = (CONFIG / "prometheus" / "prometheus.yml").read_text()
+    for old, new in (
+        ("127.0.0.1:8080", urllib.parse.urlsplit(crawl).netloc),
+        ("/etc/crawler/dashboard-token", str(directory / "token")),
+        ("15s", "200ms"),
+    ):
+        assert old in example
+        example = example.replace(old, new)
+    (directory / "prometheus.yml").write_text(example)
+    alerts = (CONFIG / "prometheus" / "alerts.yml").read_text()
+    shorter = re.sub(r"(\[|for: )(\d+)m\b", lambda found: f"{found[1]}{int(found[2]) * 300}ms", alerts)
+    assert shorter != alerts
+    (directory / "alerts.yml").write_text(shorter)
+    address = f"127.0.0.1:{free_port()}"
+    with open(directory / "prometheus.log", "wb") as log:
+        process = subprocess.Popen(
+            [
+                need("prometheus", PACKAGE),
+                f"--config.file={directory / 'prometheus.yml'}",
+                f"--storage.tsdb.path={directory / 'tsdb'}",
+                f"--web.listen-address={address}",
+                "--log.level=warn",
+            ],
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            watch = Watch(f"http://{address}", crawl)
+            wait_until(
+                lambda: asked(f"{watch.url}/-/ready")[0] == 200 or process.poll() is not None, "Prometheus is up"
+            )
+            assert process.poll() is None, (directory / "prometheus.log").read_text()
+            yield watch
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+@contextmanager
+def watched(directory: Path, pages: dict[str, Any], *options: str) -> Iterator[Watch]:
+    """A crawl of these pages, and a Prometheus that scrapes it."""
+    port = free_port()
+    (directory / "token").write_text(TOKEN)
+    with Site(pages) as site:
+        (directory / "seeds.txt").write_text(site.url("/"))
+        words = (directory / "seeds.txt", "--job", directory / "job", "--quiet", "--allow-private", "--delay", "0")
+        board = ("--dashboard", str(port), "--dashboard-token-file", directory / "token", *options)
+        with running(*words, *board), prometheus(directory, f"http://127.0.0.1:{port}") as watch:
+            yield watch
+
+
+def endless() -> dict[str, Any]:
+    """A site of ``URLS`` pages, and one that is never answered."""
+
+    async def never(request: web.Request) -> web.Response:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    paths = [f"/page/{number}" for number in range(URLS)]
+    return dict.fromkeys(paths, linked(["/"])) | {"/": linked(["/never", *paths]), "/never": never}
+
+
+def test_a_crawl_that_does_well_is_scraped_and_no_alert_fires(tmp_path: Path) -> None:
+    need("prometheus", PACKAGE)
+
+    async def slowly(request: web.Request) -> web.Response:
+        number = int(request.path.rpartition("/")[2] or 0)
+        await asyncio.sleep(0.05)
+        return web.Response(text=linked([f"/page/{number + 1}", "/page/1"]), content_type="text/html")
+
+    pages = {f"/page/{n}": slowly for n in range(1, 5_000)} | {"/": linked(["/page/1"])}
+    (tmp_path / "often.toml").write_text("[durability]\ncheckpoint_interval = 1\n")
+    with watched(tmp_path, pages, "--ledger", "--config", str(tmp_path / "often.toml")) as watch:
+        wait_until(lambda: (watch.number("crawler_pages_fetched_total") or 0) > 20, "twenty pages")
+        wait_until(lambda: (watch.number("rate(crawler_pages_fetched_total[2s])") or 0) > 1, "a rate")
+        (target,) = json.loads(asked(f"{watch.url}/api/v1/targets")[1])["data"]["activeTargets"]
+        assert (target["health"], target["lastError"]) == ("up", "")
+        # What was scraped is what the crawl says, less what it did since.
+        stats = json.loads(asked(f"{watch.crawl}/api/stats", Authorization=f"Bearer {TOKEN}")[1])
+        assert 20 < (watch.number("crawler_pages_fetched_total") or 0) <= stats["pages_fetched"] + 10
+        assert watch.number("crawler_seen_fpp_target_ratio") == stats["seen"]["fpp_target"] == 0.001
+        assert watch.number('crawler_state{state="running"}') == 1
+        # Some come with the first checkpoint, and with the second look ahead; nothing is warned of.
+        all_but_warnings = {metric.name for metric in METRICS} - {"crawler_advice_cause"}
+        wait_until(lambda: watch.number("crawler_checkpoint_bytes") is not None, "a checkpoint")
+        wait_until(lambda: watch.number("crawler_advice_new_urls_per_second") is not None, "a second look")
+        assert all_but_warnings <= names(watch)
+        for expression in expressions():
+            assert watch.query(expression), expression
+        assert watch.firing() <= OF_THE_MACHINE
+
+
+def names(watch: Watch) -> set[str]:
+    return {row["metric"]["__name__"] for row in watch.query('{job="crawler"}')}
+
+
+def test_an_alert_fires_when_its_cause_is_made(tmp_path: Path) -> None:
+    need("prometheus", PACKAGE)
+    (tmp_path / "never.toml").write_text("[fetch]\nheaders_timeout = 1e6\nidle_timeout = 1e6\n")
+    # A filter for 64 URLs is given hundreds; then the last page is awaited for ever.
+    options = ("--seen", "bloom", "--capacity", "64", "--fpp", "0.01", "--per-host", "4")
+    with watched(tmp_path, endless(), *options, "--config", str(tmp_path / "never.toml")) as watch:
+        causes = {"CrawlerFilterWorseThanAsked", "CrawlerFilterNearCapacity", "CrawlerNoProgress"}
+        wait_until(lambda: causes <= watch.firing(), f"{causes} fire", 60)
+        assert (watch.number("crawler_seen_fpp_estimated_ratio") or 0) > 0.01
+        assert watch.firing() - causes <= OF_THE_MACHINE
+        assert watch.number('crawler_advice_cause{cause="passed"}') == 1
+
+
+def test_a_crawl_that_is_gone_is_missed(tmp_path: Path) -> None:
+    need("prometheus", PACKAGE)
+    with prometheus(tmp_path, f"http://127.0.0.1:{free_port()}") as watch:
+        wait_until(lambda: watch.firing() == {"CrawlerDown"}, "the alert", 60)
+
+
+def test_without_its_token_prometheus_sees_nothing(tmp_path: Path) -> None:
+    port = free_port()
+    (tmp_path / "token").write_text(TOKEN)
+    with Site(tree(3)) as site:
+        (tmp_path / "seeds.txt").write_text(site.url("/"))
+        words = (tmp_path / "seeds.txt", "--job", tmp_path / "job", "--quiet", "--allow-private", "--delay", "30")
+        with running(*words, "--dashboard", str(port), "--dashboard-token-file", tmp_path / "token"):
+            address = f"http://127.0.0.1:{port}"
+            wait_until(lambda: asked(f"{address}/healthz")[0] == 200, "the dashboard")
+            assert asked(f"{address}/metrics")[0] == 401
+            status, text = asked(f"{address}/metrics", Authorization=f"Bearer {TOKEN}")
+            assert (status, b"crawler_pages_fetched_total" in text) == (200, True)

@@ -190,6 +190,8 @@ class Counters:
     not_included: int = 0
     excluded_by_pattern: int = 0
     pages_cut: int = 0  # pages of which links were left out
+    trap_counts: int = 0  # sum of all numbers that traps count
+    trapped: int = 0  # links of closed traps
 
     @property
     def done(self) -> int:

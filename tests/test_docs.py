@@ -40,8 +40,9 @@ from crawler.records import (
     encode_page,
     sequence_key,
 )
-from crawler.settings import SHAPING, RobotsSettings
+from crawler.settings import SHAPING, RobotsSettings, TrapSettings
 from crawler.store import MemoryStore
+from crawler.traps import Traps
 from tests.crawl.jobs import stopped_job
 from tests.site import crawler
 from tests.test_repository import LAYERS, ROOT
@@ -98,6 +99,16 @@ def test_the_example_of_a_host() -> None:
     host = decode_host("h.test", example("format-store.md", "host"))
     assert (host.size, host.retry_size, host.crawl_delay, host.next_time) == (3, 1, 2.0, 1_700_000_001.5)
     assert (host.rule, host.fetched, host.failed) == (Rule.CRAWL_DELAY, 5, 1)
+
+
+def test_the_example_of_a_trap() -> None:
+    data = example("format-store.md", "trap")
+    store = MemoryStore()
+    batch = store.batch()
+    batch.put(Family.TRAPS, data[:17], data[17:])
+    store.write(batch)
+    (said,) = Traps(TrapSettings(), store).explain("http://h.test/calendar/7")
+    assert said.startswith("Counted as URLs like /calendar/#: 3 so far")
 
 
 def test_the_example_of_robots_txt() -> None:

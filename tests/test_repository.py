@@ -21,7 +21,7 @@ LAYERS: list[set[str]] = [
     {"urls", "settings", "clock"},
     {"filters", "robots"},
     {"links", "scope", "frontier"},
-    {"records"},
+    {"records", "traps"},
     {"disk", "metrics"},
     {"store", "checkpoint", "output", "fetch", "dashboard", "progress", "exact"},
     {"crawl"},
@@ -29,7 +29,7 @@ LAYERS: list[set[str]] = [
     {"cli"},
     {"__main__"},
 ]
-PURE = {"urls", "filters", "robots", "settings", "links", "scope", "frontier", "records", "metrics"}
+PURE = {"urls", "filters", "robots", "settings", "links", "scope", "frontier", "traps", "records", "metrics"}
 # What would let a pure module touch the world.
 WORLD = {"asyncio", "socket", "time", "threading", "subprocess", "aiohttp", "pathlib", "os", "random", "rocksdict"}
 

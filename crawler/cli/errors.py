@@ -9,6 +9,7 @@ from crawler.crawl.robots_cache import RobotsRecordError
 from crawler.filters import FilterError, FormatError
 from crawler.frontier import EntryError, HostRecordError
 from crawler.records import JournalError
+from crawler.traps import TrapRecordError
 
 
 class Exit(IntEnum):
@@ -26,4 +27,13 @@ class UsageError(Exception):
 
 
 # What a reader of stored bytes raises when they are not what the program wrote.
-DAMAGE = (EnvelopeError, FilterError, FormatError, EntryError, HostRecordError, JournalError, RobotsRecordError)
+DAMAGE = (
+    EnvelopeError,
+    FilterError,
+    FormatError,
+    EntryError,
+    HostRecordError,
+    JournalError,
+    RobotsRecordError,
+    TrapRecordError,
+)

@@ -6,36 +6,64 @@ what makes it durable into the one batch of its step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from crawler.crawl.identity import JobError
+from crawler.crawl.step import Step
 from crawler.exact import ExactSeenSet, Ledger, Seen, digest_exactly
 from crawler.filters import CountingFilter, CuckooFilter, digest_keys
 from crawler.frontier import Batch, Entry, Family, Frontier
-from crawler.records import DIGEST_SIZE, Counters, encode_admitted, encode_forgotten, sequence_key
+from crawler.records import (
+    DIGEST_SIZE,
+    Counters,
+    Outcome,
+    PageRecord,
+    encode_admitted,
+    encode_forgotten,
+    sequence_key,
+)
+from crawler.traps import Traps
 from crawler.urls import Canonical
 
 
 class Admission:
     """The door to the seen-set and the queue."""
 
-    def __init__(self, seen: Seen, ledger: Ledger | None, frontier: Frontier, counters: Counters) -> None:
+    def __init__(
+        self,
+        seen: Seen,
+        ledger: Ledger | None,
+        frontier: Frontier,
+        counters: Counters,
+        traps: Traps,
+        finish: Callable[[PageRecord, Step], None],
+    ) -> None:
+        """``finish`` puts the record of a URL that is done into a step."""
         self._seen = seen
         self._ledger = ledger
         self._frontier = frontier
         self._counters = counters
+        self._traps = traps
+        self._finish = finish
 
     def admit(
         self,
         found: Sequence[Canonical],
-        batch: Batch,
+        step: Step,
         *,
         depth: int,
         via: str | None,
         seed: bool,
         redirects: int,
+        found_at: float | None,
     ) -> int:
-        """Queue those of the URLs that were never seen. Returns how many."""
+        """Queue those of the URLs that were never seen; what a trap refuses is finished at once. Returns how many were
+        new. ``found_at`` is when they were found as links, in seconds since 1970; None for URLs that somebody asked
+        for by name: no trap refuses them."""
+        batch = step.batch
+        if found_at is not None:
+            links, found = found, self._traps.open_links(found)
+            self._counters.trapped += len(links) - len(found)
         if not found:
             return 0
         keys = [url.key for url in found]
@@ -53,12 +81,25 @@ class Admission:
         if self._ledger is not None:
             self._ledger.note(keys, digests, new, entry, batch)
         if new:
-            self._queue(_chosen(digests, new), [entry(i) for i in new], batch)
+            entries = [entry(i) for i in new]
+            self._name(_chosen(digests, new), batch)
+            if found_at is not None:
+                entries = self._refuse(entries, found_at, step)
+            self._frontier.admit(entries, batch)
         return len(new)
 
+    def _refuse(self, entries: list[Entry], now: float, step: Step) -> list[Entry]:
+        """Finish those that a trap refuses; the others."""
+        rules, counted = self._traps.refusals([entry.href for entry in entries], step.batch)
+        self._counters.trap_counts += counted
+        for entry, rule in zip(entries, rules, strict=True):
+            if rule is not None:
+                self._finish(PageRecord(entry, Outcome.EXCLUDED, now, error=rule), step)
+        return [entry for entry, rule in zip(entries, rules, strict=True) if rule is None]
+
     def decide(self, limit: int, batch: Batch) -> int:
-        """Look up so many of the URLs that the seen-set called seen, and admit those that never were. Returns how many
-        were looked up. Raises OSError."""
+        """Look up so many of the URLs that the seen-set called seen, and admit those that never were; they are few
+        enough to be asked of no trap. Returns how many were looked up. Raises OSError."""
         if self._ledger is None:
             return 0
         before = self._ledger.counts.waiting
@@ -71,7 +112,8 @@ class Admission:
             digests = b"".join([digest for digest, _ in missed])
             # As the journal will: their bits are set already, and they count like those found new.
             self._seen.restore(digests)
-            self._queue(digests, entries, batch)
+            self._name(digests, batch)
+            self._frontier.admit(entries, batch)
         return before - self._ledger.counts.waiting
 
     def forget(self, keys: Sequence[str], batch: Batch) -> list[int]:
@@ -92,11 +134,10 @@ class Admission:
             self._journal(encode_forgotten(_chosen(digests, gone)), batch)
         return absent
 
-    def _queue(self, digests: bytes, entries: Sequence[Entry], batch: Batch) -> None:
-        """Queue URLs that the seen-set has taken in, and name them in the journal."""
+    def _name(self, digests: bytes, batch: Batch) -> None:
+        """Name URLs that the seen-set has taken in in the journal: they are admitted."""
         self._journal(encode_admitted(digests), batch)
-        self._counters.admitted += len(entries)
-        self._frontier.admit(entries, batch)
+        self._counters.admitted += len(digests) // DIGEST_SIZE
 
     def _journal(self, event: bytes, batch: Batch) -> None:
         batch.put(Family.ADMITTED, sequence_key(self._counters.sequence), event)

@@ -53,6 +53,7 @@ from crawler.records import (
 )
 from crawler.scope import Scope
 from crawler.settings import SCOPES, Settings
+from crawler.traps import Traps
 from crawler.urls import Canonical
 
 
@@ -130,7 +131,9 @@ class Job:
         )
         self.frontier.load(now)
         self.ledger = Ledger(self.store) if settings.seen.ledger else None
-        self._admission = Admission(self.seen, self.ledger, self.frontier, self.counters)
+        self.traps = Traps(settings.traps, self.store)
+        finish = self._finish_record
+        self._admission = Admission(self.seen, self.ledger, self.frontier, self.counters, self.traps, finish)
         check_counts(self.store, self.frontier, self.counters)
         cut = check_output(self.store, self.output, restored.sequence)
         reach("resume.restored")
@@ -169,10 +172,20 @@ class Job:
                 self._new_scope.append(scope_key(mode, entry))
         return grown is not None
 
-    def admit(self, found: Sequence[Canonical], *, depth: int, via: str | None = None, seed: bool = False) -> int:
-        """Admit those of the URLs that were never seen: a step of its own. Returns how many were new."""
+    def admit(
+        self,
+        found: Sequence[Canonical],
+        *,
+        depth: int,
+        via: str | None = None,
+        seed: bool = False,
+        found_at: float | None = None,
+    ) -> int:
+        """Admit those of the URLs that were never seen: a step of its own. Returns how many were new. ``found_at`` is
+        when they were found as links (seconds since 1970); None when somebody asked for them by name: no trap refuses
+        them."""
         with self._step() as step:
-            new = self._admission.admit(found, step.batch, depth=depth, via=via, seed=seed, redirects=0)
+            new = self._admission.admit(found, step, depth=depth, via=via, seed=seed, redirects=0, found_at=found_at)
             if seed:
                 self.counters.seeds += new
         return new
@@ -217,11 +230,12 @@ class Job:
             redirect = record.outcome is Outcome.REDIRECT
             new = self._admission.admit(
                 outlinks,
-                step.batch,
+                step,
                 depth=entry.depth if redirect else entry.depth + 1,
                 via=entry.href,
                 seed=entry.seed and redirect,
                 redirects=entry.redirects + 1 if redirect else 0,
+                found_at=None if entry.seed and redirect else now,
             )
             self._finish_record(record, step)
             failed = record.outcome is Outcome.FAILED

@@ -28,6 +28,7 @@ from crawler.crawl.recount import (
     as_halves,
     compare,
     count_records,
+    count_traps,
     finished,
     halves,
     read_journal,
@@ -98,10 +99,13 @@ class Mend:
         sequence = self._name_events(difference.lacking, sequence)
         self._robots()
         hosts = self._hosts(queue.size)
+        traps = self._traps()
 
         with _lines_of(self._path) as lines:
             counters = count_records(kept or Counters(), self._records(lines))
-        counters = replace(counters, sequence=sequence, next_number=number, admitted=len(there), hosts=hosts)
+        counters = replace(
+            counters, sequence=sequence, next_number=number, admitted=len(there), hosts=hosts, trap_counts=traps
+        )
         if kept is not None and counters != kept:
             self._say("the counters were set to what queue, journal and output hold")
         self._put(Family.META, COUNTERS, counters.encode())
@@ -368,6 +372,15 @@ class Mend:
         if bad:
             self._say(f"{bad} records of robots.txt were none: removed, it will be asked for again")
         self._write()
+
+    def _traps(self) -> int:
+        """Drop what is no row of a trap; returns the sum of what the others have counted."""
+        total, bad = count_traps(self._store)
+        for key, value in bad:
+            self._drop(Family.TRAPS, key, value)
+        if bad:
+            self._say(f"{len(bad)} counts of traps were none: removed, what they counted is counted anew")
+        return total
 
     # -- names -------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from crawler.frontier import Entry, EntryError, Family, Store, decode_entry
 from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.records import DIGEST_SIZE, Counters, Done, JournalError, Outcome, decode_done, decode_seen
 from crawler.settings import Settings
+from crawler.traps import TrapRecordError, check_row
 from crawler.urls import Canonical, Canonicaliser, host_key
 
 _SCAN = 2_048
@@ -296,6 +297,17 @@ def count_records(counters: Counters, records: Iterable[Record]) -> Counters:
         fresh.count_done(outcome, status if isinstance(status, int) else None)
         fresh.seeds_fetched += outcome is Outcome.FETCHED and record.get("depth") == 0
     return fresh
+
+
+def count_traps(store: Store) -> tuple[int, list[Row]]:
+    """What all numbers of traps add up to, and the rows that are none. Raises OSError."""
+    total, bad = 0, []
+    for row in rows_of_family(store, Family.TRAPS):
+        try:
+            total += check_row(*row)
+        except TrapRecordError:
+            bad.append(row)
+    return total, bad
 
 
 def stored_counters_or_none(value: bytes | None) -> Counters | None:

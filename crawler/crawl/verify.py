@@ -20,6 +20,7 @@ from crawler.filters import FormatError
 from crawler.frontier import EntryError, Family, Reader, decode_entry
 from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.records import DIGEST_SIZE, JournalError, Position, decode_done, decode_seen, sequence_key
+from crawler.traps import TrapRecordError, check_row
 from crawler.urls import Canonical, Canonicaliser
 
 _SCAN = 2_048
@@ -35,6 +36,7 @@ def verify_job(directory: Path) -> Iterator[str]:
         yield from _pending(job, restored.seen)
         yield from ledger_faults(job)
         yield from _robots(job)
+        yield from _traps(job)
         yield from _done(job)
 
 
@@ -157,6 +159,19 @@ def _robots(job: OpenJob) -> Iterator[str]:
             except RobotsRecordError as error:
                 yield f"store/: robots.txt of {key!r}: {error}"
         start = rows[-1][0] + b"\0"
+
+
+def _traps(job: OpenJob) -> Iterator[str]:
+    total, start = 0, b""
+    while rows := job.store.scan(Family.TRAPS, start, None, _SCAN):
+        for key, value in rows:
+            try:
+                total += check_row(key, value)
+            except TrapRecordError as error:
+                yield f"store/: trap {key!r}: {error}"
+        start = rows[-1][0] + b"\0"
+    if total != job.counters.trap_counts:
+        yield f"store/: traps have counted {total} in all, the job's counters say {job.counters.trap_counts}"
 
 
 def _done(job: OpenJob) -> Iterator[str]:

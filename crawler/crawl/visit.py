@@ -105,7 +105,7 @@ class Visitor:
         page = self._discovery.outlinks(entry, finished.body, finished.charset)
         outlinks = page.inside
         while len(outlinks) > LINKS_A_STEP:
-            job.admit(outlinks[:LINKS_A_STEP], depth=entry.depth + 1, via=entry.href)
+            job.admit(outlinks[:LINKS_A_STEP], depth=entry.depth + 1, via=entry.href, found_at=self._clock())
             outlinks = outlinks[LINKS_A_STEP:]
             self._wake()
             await asyncio.sleep(0)

@@ -18,6 +18,7 @@ from crawler.settings.parts import (
     ScopeSettings,
     SeenSettings,
     Settings,
+    TrapSettings,
 )
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "SettingsError",
     "Source",
     "Tables",
+    "TrapSettings",
     "as_tables",
     "check_tables",
     "nearest",

@@ -54,6 +54,7 @@ _POSITIVE = frozenset(
         ("seen", "capacity"),
         ("links", "max_url_length"),
         ("links", "max_links"),
+        ("traps", "max_records"),
         ("durability", "sync_interval"),
         ("durability", "checkpoint_interval"),
         ("dashboard", "interval"),

@@ -115,6 +115,17 @@ class LinkSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TrapSettings:
+    """How much of one kind is taken from a host before it is called a trap; 0: no limit."""
+
+    max_segments: int = 32  # of a path
+    max_repeats: int = 4  # times the same segment may stand in a path
+    max_variants: int = 100_000  # distinct URLs of one pattern, on one host
+    max_query_shapes: int = 1_000  # sets of parameter names of one path
+    max_records: int = 100  # `excluded` records of one trap; what comes then is only counted
+
+
+@dataclass(frozen=True, slots=True)
 class DurabilitySettings:
     """What a crash may cost."""
 
@@ -147,6 +158,7 @@ class Settings:
     seen: SeenSettings = field(default_factory=SeenSettings)
     canonical: CanonicalSettings = field(default_factory=CanonicalSettings)
     links: LinkSettings = field(default_factory=LinkSettings)
+    traps: TrapSettings = field(default_factory=TrapSettings)
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)
 

@@ -1,0 +1,225 @@
+"""Traps: hosts that make up URLs without end. Found by counting, refused by rule, bounded in memory and in records.
+
+Of every host are counted, each in a number of its own:
+
+    the distinct URLs of one pattern         more than ``traps.max_variants`` are refused
+    the patterns of one path with a query    more than ``traps.max_query_shapes`` are refused
+    URLs with an odd path                    all are refused: ``traps.max_segments``, ``traps.max_repeats``
+
+A refused URL is admitted and finished at once, with an ``excluded`` record that names the rule. After
+``traps.max_records`` of them the number is *closed*: links it stands for are dropped from then on without being looked
+up or remembered, so that a trap costs neither records nor room in the seen-set for ever. (A page's links are looked at
+together: the last page before it is closed may exceed the number.)
+
+A number stands in the store under its kind and the digest of what it counts, and is written in the batch that admits
+the URLs; numbers used last are kept in memory. So a count is neither lost nor made twice, whenever the crawl dies.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import mmh3
+
+from crawler.frontier import Batch, Family, Reader
+from crawler.scope import Linked
+from crawler.settings import TrapSettings
+from crawler.traps.shape import odd_shape, split_path, variants_of
+from crawler.urls import host_key
+
+COUNT = b"n"  # key: this and a digest; value: the number
+CLOSED = b"x"  # key: this and the same digest; value: which limit, and the host
+KEPT_MAX = 50_000  # numbers in memory, about 200 bytes each
+KEY_BYTES = 17
+_NUMBER = struct.Struct("<Q")
+_SCAN = 4_096
+_LIMITS = ("max_variants", "max_query_shapes", "max_segments", "max_repeats")
+
+
+class TrapRecordError(ValueError):
+    """Stored bytes that are no count and no closed trap."""
+
+
+L = TypeVar("L", bound=Linked)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a URL is counted as: the ``limit`` (a key of the settings), the ``key`` of the number, and how both are told
+    of. With ``shapes``, the number of patterns of its path, the URL may be the first of a pattern."""
+
+    limit: str
+    key: bytes
+    words: str
+    shapes: Counted | None = None
+
+
+class Traps:
+    """The traps of all hosts of a job."""
+
+    def __init__(self, settings: TrapSettings, store: Reader) -> None:
+        """Raises TrapRecordError."""
+        self._settings = settings
+        self._store = store
+        self._kept: OrderedDict[bytes, int] = OrderedDict()
+        self._closed: dict[str, set[bytes]] = {}  # host -> keys
+        for key, value in _rows(store, CLOSED):
+            limit, host = decode_closed(value)
+            if getattr(settings, limit) and self._number(key[1:]) >= self._most(limit) + settings.max_records:
+                self._closed.setdefault(host, set()).add(key[1:])
+
+    def open_links(self, links: Sequence[L]) -> list[L]:
+        """The links that no closed trap stands for."""
+        if not self._closed:
+            return list(links)
+        return [link for link in links if not self._is_closed(link.href)]
+
+    def refusals(self, hrefs: Sequence[str], batch: Batch) -> tuple[list[str | None], int]:
+        """Count new URLs; for each the rule that refuses it, or None. What was counted goes into ``batch``; also
+        returns by how much all numbers have grown together."""
+        changed: dict[bytes, int] = {}
+        rules = [self._refusal(href, changed, batch) for href in hrefs]
+        grown = 0
+        for key, number in changed.items():
+            grown += number - self._number(key)
+            batch.put(Family.TRAPS, COUNT + key, _NUMBER.pack(number))
+            self._keep(key, number)
+        return rules, grown
+
+    def explain(self, href: str) -> Iterator[str]:
+        """Sentences: what a URL is counted as, and how far the counts are."""
+        counted: Counted | None = self.counted(href)
+        if counted is None:
+            yield "No trap: nothing in its path or query is counted."
+        while counted is not None:
+            number, most = self._number(counted.key), getattr(self._settings, counted.limit)
+            said = f"Counted as {counted.words}: {number} so far, traps.{counted.limit} is {most or 'off'}"
+            if self._has_closed(href, counted.key):
+                said += "; closed: links to new ones are dropped"
+            elif most and number >= self._most(counted.limit):
+                said += "; new ones are refused"
+            yield said + "."
+            counted = counted.shapes
+
+    def counted(self, href: str) -> Counted | None:
+        """What a URL is counted as; None where it is not counted."""
+        host, target = host_key(href), href[href.find("/", 8) :]
+        path, query = split_path(target)
+        odd = odd_shape(path, self._settings)
+        if odd is not None:
+            limit = odd[0].removeprefix("traps.")
+            return Counted(limit, _digest(f"{host} {limit}"), odd[1])
+        pattern = variants_of(path, query)
+        if pattern is None:
+            return None
+        shapes = None
+        if query is not None and self._settings.max_query_shapes:
+            base = pattern.partition("?")[0]
+            key = _digest(f"{host}{base}? shapes")
+            shapes = Counted("max_query_shapes", key, f"sets of parameters of {base}")
+        if shapes is None and not self._settings.max_variants:
+            return None
+        return Counted("max_variants", _digest(f"{host}{pattern}"), f"URLs like {pattern}", shapes)
+
+    def _refusal(self, href: str, changed: dict[bytes, int], batch: Batch) -> str | None:
+        counted = self.counted(href)
+        if counted is None:
+            return None
+        number = changed.get(counted.key, self._number(counted.key))
+        if number == 0 and counted.shapes is not None:
+            shapes = counted.shapes
+            changed[shapes.key] = patterns = changed.get(shapes.key, self._number(shapes.key)) + 1
+            most = self._most("max_query_shapes")
+            if patterns > most:
+                self._close_at(patterns, shapes, href, batch)
+                return f"traps.max_query_shapes: more than {most} {shapes.words}"
+        changed[counted.key] = number + 1
+        if counted.limit != "max_variants":
+            self._close_at(number + 1, counted, href, batch)
+            return f"traps.{counted.limit}: {counted.words}"
+        most = self._most("max_variants")
+        if not most or number < most:
+            return None
+        self._close_at(number + 1, counted, href, batch)
+        return f"traps.max_variants: more than {most} {counted.words}"
+
+    def _close_at(self, number: int, counted: Counted, href: str, batch: Batch) -> None:
+        if number >= self._most(counted.limit) + self._settings.max_records:
+            host = host_key(href)
+            self._closed.setdefault(host, set()).add(counted.key)
+            batch.put(Family.TRAPS, CLOSED + counted.key, bytes([_LIMITS.index(counted.limit)]) + host.encode("ascii"))
+
+    def _is_closed(self, href: str) -> bool:
+        keys = self._closed.get(host_key(href))
+        if keys is None:
+            return False
+        counted = self.counted(href)
+        if counted is None:
+            return False
+        if counted.key in keys:
+            return True
+        # A closed number of patterns says nothing of those that were counted before.
+        return counted.shapes is not None and counted.shapes.key in keys and not self._number(counted.key)
+
+    def _has_closed(self, href: str, key: bytes) -> bool:
+        return key in self._closed.get(host_key(href), ())
+
+    def _most(self, limit: str) -> int:
+        """How many the limit lets pass: none of the odd paths."""
+        return int(getattr(self._settings, limit)) if limit in ("max_variants", "max_query_shapes") else 0
+
+    def _number(self, key: bytes) -> int:
+        number = self._kept.get(key)
+        if number is not None:
+            self._kept.move_to_end(key)
+            return number
+        stored = self._store.get(Family.TRAPS, COUNT + key)
+        number = 0 if stored is None else decode_count(stored)
+        self._keep(key, number)
+        return number
+
+    def _keep(self, key: bytes, number: int) -> None:
+        self._kept[key] = number
+        self._kept.move_to_end(key)
+        if len(self._kept) > KEPT_MAX:
+            self._kept.popitem(last=False)
+
+
+def decode_count(value: bytes) -> int:
+    """The number of a stored count; raises TrapRecordError."""
+    if len(value) != _NUMBER.size:
+        raise TrapRecordError(f"not a count: {len(value)} bytes")
+    return int(_NUMBER.unpack(value)[0])
+
+
+def decode_closed(value: bytes) -> tuple[str, str]:
+    """(limit, host) of a closed trap; raises TrapRecordError."""
+    try:
+        return _LIMITS[value[0]], value[1:].decode("ascii")
+    except (IndexError, UnicodeDecodeError) as error:
+        raise TrapRecordError(f"not a closed trap: {error}") from error
+
+
+def check_row(key: bytes, value: bytes) -> int:
+    """The number in a row of the family, 0 for one that holds none; raises TrapRecordError."""
+    if len(key) != KEY_BYTES or key[:1] not in (COUNT, CLOSED):
+        raise TrapRecordError("not a key of a trap")
+    if key[:1] == COUNT:
+        return decode_count(value)
+    decode_closed(value)
+    return 0
+
+
+def _rows(store: Reader, kind: bytes) -> Iterator[tuple[bytes, bytes]]:
+    start, end = kind, bytes([kind[0] + 1])
+    while rows := store.scan(Family.TRAPS, start, end, _SCAN):
+        yield from rows
+        start = rows[-1][0] + b"\0"
+
+
+def _digest(text: str) -> bytes:
+    return mmh3.hash_bytes(text)

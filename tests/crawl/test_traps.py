@@ -1,0 +1,115 @@
+"""Crawls of a site that makes up URLs without end: they end, with every real page, and the records name the rules."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawler.frontier import Family
+from crawler.store import RocksStore
+from tests.site import Site, crawler, linked
+
+REAL = {
+    "/": linked(["/about", "/calendar/1", "/shop", "/deep/", "/sid?page=1&sid=0", "/list", "/product/1"]),
+    "/about": linked(["/"]),
+    "/shop": linked([f"/product/{n}" for n in range(1, 20)]),
+    "/list": linked([f"/list?page={n}" for n in range(1, 10)]),
+    **{f"/product/{n}": linked(["/shop"]) for n in range(1, 20)},
+    **{f"/list?page={n}": linked(["/list"]) for n in range(1, 10)},
+}
+TRAPS = """
+[traps]
+max_variants = 25
+max_segments = 12
+max_records = 6
+"""
+
+
+class Endless(dict[str, str]):
+    """Real pages, and behind some of their links pages without end."""
+
+    def get(self, path: str, default: Any = None) -> Any:
+        real = super().get(path)
+        if real is not None:
+            return real
+        if day := re.fullmatch(r"/calendar/(\d+)", path):
+            return linked([f"/calendar/{int(day[1]) + 1}", f"/calendar/{int(day[1]) + 2}", "/"])
+        if session := re.fullmatch(r"/sid\?page=\d&sid=(\d+)", path):
+            return linked([f"/sid?page={page}&sid={7 * int(session[1]) + page}" for page in range(5)])
+        # Answered with 200 and links that lead further down, wherever one comes from.
+        if path.startswith("/deep/"):
+            return linked(["more/", "again/"])
+        return default
+
+
+def rows(job: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (job / "pages.jsonl").read_text().splitlines()]
+
+
+def path_of(row: dict[str, Any]) -> str:
+    return "/" + row["url"].split("/", 3)[3]
+
+
+def crawl(tmp_path: Path, site: Site, *words: str) -> int:
+    (tmp_path / "crawl.toml").write_text(TRAPS)
+    (tmp_path / "seeds").write_text(site.url("/") + "\n")
+    common = ("--job", tmp_path / "job", "--allow-private", "--ignore-robots", "--delay", "0", "--per-host", "4")
+    return crawler("crawl", tmp_path / "seeds", "--config", tmp_path / "crawl.toml", *common, *words).code
+
+
+@pytest.mark.parametrize("stops", [(), ("20", "45", "70")])
+def test_a_crawl_of_traps_ends_with_every_real_page(tmp_path: Path, stops: tuple[str, ...]) -> None:
+    with Site(Endless(REAL)) as site:
+        for stop in stops:
+            assert crawl(tmp_path, site, "--max-pages", stop) == 3
+        assert crawl(tmp_path, site) == 0
+    done = rows(tmp_path / "job")
+    fetched = {path_of(row) for row in done if row["outcome"] == "fetched"}
+    assert set(REAL) <= fetched
+    assert len(done) == len({row["url"] for row in done})
+
+    excluded = [row for row in done if row["outcome"] == "excluded"]
+    assert all(row["status"] is None and row["via"] for row in excluded)
+    rules = Counter(row["error"] for row in excluded)
+    assert rules["traps.max_variants: more than 25 URLs like /calendar/#"] == 2, "the last pages link to two more"
+    assert rules["traps.max_variants: more than 25 URLs like /sid?page&sid"] >= 6
+    repeats = sum(times for rule, times in rules.items() if rule.startswith("traps.max_repeats: the segment"))
+    segments = sum(times for rule, times in rules.items() if rule.startswith("traps.max_segments: 13 segments"))
+    assert repeats >= 6
+    assert repeats + segments + 6 + 2 <= len(excluded) <= 60, "a trap writes a bounded number of records"
+    assert sum(path.startswith("/calendar/") for path in fetched) == 25
+    assert not any(path_of(row) in fetched for row in excluded)
+
+    stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
+    assert stats["links_trapped"] > 0
+    assert stats["urls_excluded"] == len(excluded)
+    assert stats["urls_pending"] == 0
+    assert crawler("verify", tmp_path / "job").code == 0
+
+
+def test_damaged_counts_are_named_and_repaired(tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    with Site(Endless(REAL)) as site:
+        assert crawl(tmp_path, site, "--max-pages", "40") == 3
+        store = RocksStore(job / "store")
+        batch = store.batch()
+        (key, value), (other, _), *_ = store.scan(Family.TRAPS, b"n", b"o")
+        batch.put(Family.TRAPS, key, value + b"?")
+        batch.delete(Family.TRAPS, other)
+        store.write(batch)
+        store.close()
+        checked = crawler("verify", job)
+        assert checked.code == 1
+        assert "not a count" in checked.out
+        assert "traps have counted" in checked.out
+        repaired = crawler("repair", job)
+        assert repaired.code == 0, repaired.err
+        assert "1 counts of traps were none" in repaired.out + repaired.err
+        assert crawler("verify", job).code == 0
+        assert crawl(tmp_path, site) == 0
+    assert set(REAL) <= {path_of(row) for row in rows(job) if row["outcome"] == "fetched"}

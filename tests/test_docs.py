@@ -26,7 +26,7 @@ from crawler.crawl.robots_cache import RobotsCache
 from crawler.disk import RealDisk
 from crawler.exact import LedgerCounts, rows_of
 from crawler.filters import Advice, digest_keys, read_segment
-from crawler.frontier import Entry, Family, Rule, decode_entry, decode_host
+from crawler.frontier import Entry, Family, Fault, Rule, decode_entry, decode_host
 from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
 from crawler.records import (
     Counters,
@@ -99,6 +99,11 @@ def test_the_example_of_a_host() -> None:
     host = decode_host("h.test", example("format-store.md", "host"))
     assert (host.size, host.retry_size, host.crawl_delay, host.next_time) == (3, 1, 2.0, 1_700_000_001.5)
     assert (host.rule, host.fetched, host.failed) == (Rule.CRAWL_DELAY, 5, 1)
+    assert (host.size_read, host.seconds, host.latency) == (40_000, 2.5, 0.25)
+    assert host.errors == {Fault.TIMEOUT: 2, Fault.SERVER_ERROR: 1}
+    hosts = section(page("format-store.md"), "hosts")
+    assert all(f"{rule.value} {rule.name.lower()}" in hosts for rule in Rule)
+    assert all(f"{fault.value} {fault.word}" in hosts for fault in Fault)
 
 
 def test_the_example_of_a_trap() -> None:

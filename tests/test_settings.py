@@ -23,16 +23,19 @@ HINTS = {
 }
 
 
-def kind(table: str, key: str) -> type:
+LISTS: tuple[Any, ...] = (tuple[str, ...], tuple[int, ...])
+
+
+def kind(table: str, key: str) -> Any:
     """What a key holds when it holds something."""
-    if HINTS[table, key] == tuple[str, ...]:
-        return tuple
+    if HINTS[table, key] in LISTS:
+        return HINTS[table, key]
     kinds = [k for k in typing.get_args(HINTS[table, key]) or (HINTS[table, key],) if k is not types.NoneType]
-    return typing.cast("type", kinds[0])
+    return kinds[0]
 
 
-OF_KIND: dict[type, list[tuple[str, str]]] = {
-    k: [key for key in KEYS if kind(*key) is k] for k in (int, float, bool, str, tuple)
+OF_KIND: dict[Any, list[tuple[str, str]]] = {
+    k: [key for key in KEYS if kind(*key) == k] for k in (int, float, bool, str, *LISTS)
 }
 
 
@@ -87,17 +90,18 @@ def test_what_is_near_nothing_gets_no_hint() -> None:
     assert nearest("fetsh", DEFAULTS) == " (did you mean 'fetch'?)"
 
 
-WRONG: list[tuple[type, list[object], str]] = [
+WRONG: list[tuple[Any, list[object], str]] = [
     (int, ["1", 1.5, True, [1], {}], "a whole number"),
     (float, ["1", True, [1.0], {}], "a number"),
     (bool, [0, 1, "true", []], "true or false"),
     (str, [1, 1.5, True, ["a"]], "a string"),
-    (tuple, ["a", 1, [1], [["a"]], {"a": 1}], "a list of strings"),
+    (tuple[str, ...], ["a", 1, [1], [["a"]], {"a": 1}], "a list of strings"),
+    (tuple[int, ...], [500, "501", ["501"], [404], [600], [True], {}], "a list of statuses from 500 to 599"),
 ]
 
 
 @pytest.mark.parametrize(("of", "values", "words"), WRONG)
-def test_a_value_of_another_type_is_refused_for_every_key(of: type, values: list[object], words: str) -> None:
+def test_a_value_of_another_type_is_refused_for_every_key(of: Any, values: list[object], words: str) -> None:
     assert OF_KIND[of]
     for table, key in OF_KIND[of]:
         for value in values:

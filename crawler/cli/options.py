@@ -9,7 +9,7 @@ from typing import Any
 
 from crawler.cli.errors import UsageError
 from crawler.cli.toml_lines import FileSource
-from crawler.settings import SCOPES, SEEN_KINDS, SettingsError, Source, check_tables
+from crawler.settings import HOST_KEYS, SCOPES, SEEN_KINDS, SettingsError, Source, check_tables
 
 DEFAULT_JOB = Path("crawl-job")
 
@@ -43,6 +43,16 @@ _FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "politeness",
         "delay",
         {"type": float, "metavar": "SECONDS", "help": "between two requests to a host (1.0)"},
+    ),
+    "--host-key": (
+        "politeness",
+        "host_key",
+        {"choices": HOST_KEYS, "help": "what shares one gap and the lease slots (host)"},
+    ),
+    "--retry-retired": (
+        "politeness",
+        "retry_retired",
+        {"action": "store_true", "help": "give hosts that an earlier run retired another chance"},
     ),
     "--rate": ("politeness", "rate", {"type": float, "metavar": "N", "help": "requests a second in all (no limit)"}),
     "--user-agent": ("fetch", "user_agent", {"metavar": "TEXT", "help": "product token first, as in name/1.0"}),

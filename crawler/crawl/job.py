@@ -41,7 +41,7 @@ from crawler.crawl.step import FULL, Machine, Step, scope_key
 from crawler.crawl.verdict import Again, Finished, Throttled
 from crawler.disk import Disk, reach
 from crawler.exact import Ledger, make_seen
-from crawler.frontier import Family, Frontier, Lease
+from crawler.frontier import Asked, Family, Frontier, Lease, Limits
 from crawler.output import JsonlOutput
 from crawler.records import (
     Done,
@@ -125,6 +125,7 @@ class Job:
         self.frontier = Frontier(
             self.store,
             settings.politeness,
+            limits=Limits.of(settings),
             robots=not settings.robots.ignore,
             next_number=self.counters.next_number,
             hosts=self.counters.hosts,
@@ -239,36 +240,42 @@ class Job:
             )
             self._finish_record(record, step)
             failed = record.outcome is Outcome.FAILED
-            self.frontier.finish(lease, now, step.batch, requested=requested, failed=failed)
+            self.frontier.finish(lease, now, step.batch, requested=requested, failed=failed, asked=verdict.asked)
         return new
 
     def retry(self, lease: Lease, verdict: Again, now: float) -> None:
         """A transient failure: the URL goes through its host's queue again."""
         with self._step() as step:
             self.counters.retries += 1
-            self.frontier.retry(lease, verdict.entry, verdict.wait, now, step.batch)
+            self.frontier.retry(lease, verdict.entry, verdict.wait, now, step.batch, verdict.asked)
 
     def throttle(self, lease: Lease, verdict: Throttled, now: float) -> None:
         """429 or 503: the host is held."""
         with self._step() as step:
             self.counters.throttled += 1
-            if verdict.last is None:
-                self.frontier.throttle(lease, verdict.entry, verdict.retry_after, now, step.batch)
-            else:
+            if verdict.last is not None:
                 self._finish_record(verdict.last, step)
-                self.frontier.throttle(lease, None, verdict.retry_after, now, step.batch)
+            again = verdict.entry if verdict.last is None else None
+            self.frontier.throttle(lease, again, verdict.retry_after, now, step.batch, verdict.asked)
 
-    def robots_known(self, lease: Lease, stored: bytes, until: float, crawl_delay: float | None, now: float) -> None:
+    def robots_known(
+        self, lease: Lease, stored: bytes, until: float, crawl_delay: float | None, now: float, asked: Asked
+    ) -> None:
         """The host's robots.txt was answered, or given up."""
         with self._step() as step:
             self.counters.robots_fetched += 1
             step.batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), stored)
-            self.frontier.robots_known(lease, until, crawl_delay, now, step.batch)
+            self.frontier.robots_known(lease, until, crawl_delay, now, step.batch, asked)
 
-    def robots_later(self, lease: Lease, wait: float, now: float) -> None:
+    def robots_later(self, lease: Lease, wait: float, now: float, asked: Asked) -> None:
         """robots.txt could not be had; it is asked for again."""
         with self._step() as step:
-            self.frontier.robots_later(lease, wait, now, step.batch)
+            self.frontier.robots_later(lease, wait, now, step.batch, asked)
+
+    def address_known(self, lease: Lease, address: str | None, now: float) -> None:
+        """The address that the host answers at, or None where it could not be had."""
+        with self._step() as step:
+            self.frontier.address_known(lease, address, now, step.batch)
 
     def _finish_record(self, record: PageRecord, step: Step) -> None:
         step.records.append((self.counters.sequence, record))

@@ -6,22 +6,36 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from crawler.fetch import Failure, Response
-from crawler.frontier import Entry, retry_wait
+from crawler.fetch import Failure, FailureKind, Response
+from crawler.frontier import Asked, Entry, Fault, retry_wait, tries_of
 from crawler.records import Outcome, PageRecord
 from crawler.settings import RetrySettings
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 THROTTLED = frozenset({429, 503})
-# 501 and 505 say that the server will never do it; every other 5xx may pass.
-_LASTING_5XX = frozenset({501, 505})
+_FAULTS = {
+    FailureKind.DNS: Fault.DNS,
+    FailureKind.REFUSED: Fault.REFUSED,
+    FailureKind.UNREACHABLE: Fault.UNREACHABLE,
+    FailureKind.TLS: Fault.TLS,
+    FailureKind.CONNECT_TIMEOUT: Fault.TIMEOUT,
+    FailureKind.HEADERS_TIMEOUT: Fault.TIMEOUT,
+    FailureKind.BODY_TIMEOUT: Fault.TIMEOUT,
+    FailureKind.CUT_OFF: Fault.CUT_OFF,
+    FailureKind.PROTOCOL: Fault.PROTOCOL,
+}
+
+
+NOT_ASKED = Asked()
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The URL is done; ``body`` is the page whose links are to be taken, ``location`` where a redirect points."""
+    """The URL is done; ``body`` is the page whose links are to be taken, ``location`` where a redirect points,
+    ``asked`` what the last request came to."""
 
     record: PageRecord
+    asked: Asked = NOT_ASKED
     body: bytes | None = None
     charset: str | None = None
     location: str | None = None
@@ -34,6 +48,7 @@ class Again:
     entry: Entry
     wait: float
     reason: str
+    asked: Asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +59,7 @@ class Throttled:
     entry: Entry
     retry_after: float | None
     last: PageRecord | None
+    asked: Asked
 
 
 Verdict = Finished | Again | Throttled
@@ -61,26 +77,45 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
         content_type=result.content_type,
         size=None if result.body is None else len(result.body),
     )
-    if result.status in THROTTLED:
+    asked = Asked(result.seconds, result.received, status_fault(result.status, settings))
+    if asked.fault is Fault.THROTTLED:
         again = entry._replace(throttled=entry.throttled + 1)
         spent = again.throttled >= settings.throttled_tries
-        return Throttled(again, parse_retry_after(result.retry_after, now), record if spent else None)
-    if result.status >= 500 and result.status not in _LASTING_5XX and entry.tries + 1 < settings.tries:
-        again = entry._replace(tries=entry.tries + 1)
-        return Again(again, retry_wait(again.tries, settings), f"status {result.status}")
+        return Throttled(again, parse_retry_after(result.retry_after, now), record if spent else None, asked)
+    if asked.fault is not None and entry.tries + 1 < tries_of(asked.fault, settings):
+        return _again(entry, f"status {result.status}", asked, settings)
     if result.status in REDIRECTS:
-        return Finished(record, location=result.location)
+        return Finished(record, asked, location=result.location)
     if 200 <= result.status < 300:
-        return Finished(record, body=result.body, charset=result.charset)
-    return Finished(record)
+        return Finished(record, asked, body=result.body, charset=result.charset)
+    return Finished(record, asked)
+
+
+def status_fault(status: int, settings: RetrySettings) -> Fault | None:
+    """The class of failure that a status belongs to; None for an answer to be content with."""
+    if status in THROTTLED:
+        return Fault.THROTTLED
+    return Fault.SERVER_ERROR if status >= 500 and status not in settings.lasting_statuses else None
+
+
+def failure_fault(kind: FailureKind) -> Fault:
+    """The class that a kind of failure belongs to."""
+    return _FAULTS.get(kind, Fault.OTHER)
 
 
 def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySettings) -> Verdict:
-    if failure.kind.transient and entry.tries + 1 < settings.tries:
-        again = entry._replace(tries=entry.tries + 1)
-        return Again(again, retry_wait(again.tries, settings), failure.message)
+    fault = failure_fault(failure.kind)
+    asked = Asked(failure.seconds, 0, fault)
+    if entry.tries + 1 < tries_of(fault, settings):
+        return _again(entry, failure.message, asked, settings)
     outcome = Outcome.EXCLUDED if failure.kind.excluded else Outcome.FAILED
-    return Finished(PageRecord(entry, outcome, now, error=f"{failure.kind.value}: {failure.message}"))
+    return Finished(PageRecord(entry, outcome, now, error=f"{failure.kind.value}: {failure.message}"), asked)
+
+
+def _again(entry: Entry, reason: str, asked: Asked, settings: RetrySettings) -> Again:
+    assert asked.fault is not None
+    again = entry._replace(tries=entry.tries + 1)
+    return Again(again, retry_wait(asked.fault, again.tries, settings, entry.href), reason, asked)
 
 
 def parse_retry_after(text: str | None, now: float) -> float | None:

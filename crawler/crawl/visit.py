@@ -14,9 +14,17 @@ from dataclasses import replace
 from crawler.crawl.discover import Discovery
 from crawler.crawl.job import Job
 from crawler.crawl.robots_cache import RobotsCache, encode_robots
-from crawler.crawl.verdict import Again, Finished, Throttled, judge, parse_retry_after
-from crawler.fetch import Fetches, fetch_robots
-from crawler.frontier import Entry, Lease, retry_wait
+from crawler.crawl.verdict import (
+    Again,
+    Finished,
+    Throttled,
+    failure_fault,
+    judge,
+    parse_retry_after,
+    status_fault,
+)
+from crawler.fetch import Fetches, RobotsResult, fetch_robots
+from crawler.frontier import Asked, Entry, Fault, Lease, retry_wait, tries_of
 from crawler.records import Outcome, PageRecord
 from crawler.settings import Settings
 
@@ -47,13 +55,16 @@ class Visitor:
         self.last_seed_error: str | None = None  # why the last seed that could not be fetched was not
 
     def refuse(self, lease: Lease) -> bool:
-        """Finish a URL that a pattern or robots.txt does not allow, without asking its host."""
+        """Finish a URL that a pattern or robots.txt does not allow, or whose host is asked no more, without asking."""
         if lease.entry is None:
             return False
+        if lease.closed is not None:
+            outcome = Outcome.FAILED if lease.closed.failed else Outcome.EXCLUDED
+            self._finish_unasked(lease, lease.entry, outcome, lease.closed.error)
+            return True
         rule = self._discovery.excluded(lease.entry)
         if rule is not None:
-            refused = PageRecord(lease.entry, Outcome.EXCLUDED, self._clock(), error=rule)
-            self._job.finish(lease, Finished(refused), refused.fetched_at, requested=False)
+            self._finish_unasked(lease, lease.entry, Outcome.EXCLUDED, rule)
             return True
         if self._settings.robots.ignore:
             return False
@@ -63,16 +74,20 @@ class Visitor:
         if robots.rules.allowed(lease.entry.href):
             return False
         outcome = Outcome.EXCLUDED if robots.reachable or robots.refused else Outcome.FAILED
-        now = self._clock()
-        refused = PageRecord(lease.entry, outcome, now, error=robots.refusal)
-        self._seed_failed(refused)
-        self._job.finish(lease, Finished(refused), now, requested=False)
+        self._finish_unasked(lease, lease.entry, outcome, robots.refusal)
         return True
+
+    def _finish_unasked(self, lease: Lease, entry: Entry, outcome: Outcome, error: str) -> None:
+        record = PageRecord(entry, outcome, self._clock(), error=error)
+        self._seed_failed(record)
+        self._job.finish(lease, Finished(record), record.fetched_at, requested=False)
 
     async def visit(self, lease: Lease) -> None:
         """See a lease through to its end; cancelled, it is handed back."""
         try:
-            if lease.entry is None:
+            if lease.address:
+                await self._find_address(lease)
+            elif lease.entry is None:
                 await self._visit_robots(lease)
             else:
                 await self._visit_url(lease, lease.entry)
@@ -133,18 +148,32 @@ class Visitor:
         result = await fetch_robots(self._fetcher, href, self._settings.robots, pause)
         await self._job.room()
         now = self._clock()
-        if result.passing and host.robots_tries + 1 < self._settings.retry.tries:
-            wait = retry_wait(host.robots_tries + 1, self._settings.retry)
-            asked = parse_retry_after(result.retry_after, now) or 0.0
-            wait = max(wait, min(asked, self._settings.politeness.max_retry_after))
+        asked = self._asked_robots(result)
+        fault = Fault.SERVER_ERROR if result.kind is None else failure_fault(result.kind)
+        if result.passing and host.robots_tries + 1 < tries_of(fault, self._settings.retry):
+            wait = retry_wait(fault, host.robots_tries + 1, self._settings.retry, host.name)
+            after = parse_retry_after(result.retry_after, now) or 0.0
+            wait = max(wait, min(after, self._settings.politeness.max_retry_after))
             if host.robots_tries == 0:
                 log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, result.error or result.status)
-            self._job.robots_later(lease, wait, now)
+            self._job.robots_later(lease, wait, now, asked)
             return
         stored = encode_robots(result, now)
         robots = self._robots.decode(stored)
         self._robots.forget(host.name)
-        self._job.robots_known(lease, stored, now + self._robots.ttl(robots), robots.rules.crawl_delay, now)
+        until = now + self._robots.ttl(robots)
+        self._job.robots_known(lease, stored, until, robots.rules.crawl_delay, now, asked)
+
+    def _asked_robots(self, result: RobotsResult) -> Asked:
+        if result.kind is not None:
+            return Asked(result.seconds, result.received, failure_fault(result.kind))
+        return Asked(result.seconds, result.received, status_fault(result.status or 0, self._settings.retry))
+
+    async def _find_address(self, lease: Lease) -> None:
+        """Which address the host answers at, where politeness groups by it; no request is made."""
+        address = await self._fetcher.resolve(self._job.frontier.peek(lease.host).href)
+        await self._job.room()
+        self._job.address_known(lease, address, self._clock())
 
     def _seed_failed(self, record: PageRecord) -> None:
         if record.entry.seed and record.outcome is not Outcome.FETCHED:

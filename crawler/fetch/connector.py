@@ -60,6 +60,11 @@ class Connector(aiohttp.TCPConnector):
         self._idle_hosts = idle_hosts
         self._settings = settings
 
+    async def resolve(self, host: str, port: int) -> str | None:
+        """The host's address, the first in order where it has several. Raises what aiohttp and the resolver raise."""
+        found = await self._resolve_host(host, port)
+        return min((each["host"] for each in found), default=None)
+
     async def _create_connection(
         self,
         req: ClientRequest,

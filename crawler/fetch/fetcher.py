@@ -18,6 +18,7 @@ from crawler.fetch.connector import Connector, Exchange, current_exchange
 from crawler.fetch.failures import FAILURES, classify
 from crawler.fetch.outcome import Failure, FailureKind, Response
 from crawler.settings import FetchSettings
+from crawler.urls.host import split_origin
 
 HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
 
@@ -56,14 +57,16 @@ class Fetcher:
         self._idle_hosts = max(1, _IDLE_CONNECTIONS * concurrency // max(1, per_host))
         self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
+        self._connector: Connector | None = None
 
     async def __aenter__(self) -> Self:
         settings = self._settings
         user_agent = settings.user_agent
         if settings.contact:
             user_agent = f"{user_agent} (+{settings.contact})"
+        self._connector = Connector(settings, idle_hosts=self._idle_hosts, resolver=self._resolver)
         self._session = aiohttp.ClientSession(
-            connector=Connector(settings, idle_hosts=self._idle_hosts, resolver=self._resolver),
+            connector=self._connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": user_agent, "Accept": _ACCEPT},
             timeout=aiohttp.ClientTimeout(total=None, sock_read=settings.idle_timeout),
@@ -107,6 +110,17 @@ class Fetcher:
             return Failure(kind, message, time.perf_counter() - started)
         finally:
             current_exchange.reset(token)
+
+    async def resolve(self, href: str) -> str | None:
+        """The IP address of the href's host, the first in order where it has several; None where it has none, or no
+        name server answered in time."""
+        assert self._connector is not None, "a Fetcher is used inside `async with`"
+        _, host, port, _ = split_origin(href)
+        try:
+            async with asyncio.timeout(self._settings.connect_timeout):
+                return await self._connector.resolve(host.strip("[]"), int(port or 0))
+        except FAILURES:
+            return None
 
     async def _exchange(
         self,

@@ -95,3 +95,6 @@ class Fetches(Protocol):
     ) -> Response | Failure:
         """One exchange. ``accept`` is asked of the content type before the body is read; ``max_body`` bytes are
         read at most, more is a failure or, with ``truncate``, cut."""
+
+    async def resolve(self, href: str) -> str | None:
+        """The IP address of the href's host, the first in order where it has several; None where it has none."""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from crawler.fetch.fetcher import is_html
 from crawler.fetch.outcome import Failure, Response
+from crawler.urls import host_name
 
 Answer = Response | Failure | str
 
@@ -24,11 +25,18 @@ def redirect(location: str, *, status: int = 302) -> Response:
 
 class SimulatedWeb:
     """``pages`` maps an href to an answer, a string standing for a page; anything else is a 404. ``before`` is
-    awaited with each href that is asked for, and may raise. ``asked`` is the protocol."""
+    awaited with each href that is asked for, and may raise. ``addresses`` maps host names to addresses. ``asked`` is
+    the protocol."""
 
-    def __init__(self, pages: Mapping[str, Answer], before: Callable[[str], Awaitable[None]] | None = None) -> None:
+    def __init__(
+        self,
+        pages: Mapping[str, Answer],
+        before: Callable[[str], Awaitable[None]] | None = None,
+        addresses: Mapping[str, str] | None = None,
+    ) -> None:
         self._pages = pages
         self._before = before
+        self._addresses = addresses or {}
         self.asked: list[str] = []
 
     async def fetch(
@@ -48,3 +56,8 @@ class SimulatedWeb:
         if answer is None:
             return page("<p>no such page", status=404)
         return page(answer) if isinstance(answer, str) else answer
+
+    async def resolve(self, href: str) -> str | None:
+        """As ``Fetcher.resolve``."""
+        await asyncio.sleep(0)
+        return self._addresses.get(host_name(href))

@@ -1,25 +1,36 @@
 """The URLs known and unfinished, host by host, and the order to take them in."""
 
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
+from crawler.frontier.faults import Asked, Fault, longest_retry, retry_wait, tries_of
 from crawler.frontier.frontier import Frontier, Lease
+from crawler.frontier.gate import Limits
 from crawler.frontier.host import Host, HostRecordError, decode_host
-from crawler.frontier.politeness import Rule, retry_wait
+from crawler.frontier.politeness import Rule
+from crawler.frontier.row import HostRow, HostState, describe
 from crawler.frontier.storage import Batch, Family, Reader, Store
 
 __all__ = [
+    "Asked",
     "Batch",
     "Entry",
     "EntryError",
     "Family",
+    "Fault",
     "Frontier",
     "Host",
     "HostRecordError",
+    "HostRow",
+    "HostState",
     "Lease",
+    "Limits",
     "Reader",
     "Rule",
     "Store",
     "decode_entry",
     "decode_host",
+    "describe",
     "encode_entry",
+    "longest_retry",
     "retry_wait",
+    "tries_of",
 ]

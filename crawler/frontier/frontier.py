@@ -21,10 +21,15 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from crawler.frontier.closing import Closure
+from crawler.frontier.conduct import give_another_chance
 from crawler.frontier.entry import Entry, fresh_slot, retry_slot, retry_time
+from crawler.frontier.faults import Asked, Fault
+from crawler.frontier.gate import Gate, Limits
 from crawler.frontier.host import Host, decode_host, encode_host, host_name
-from crawler.frontier.politeness import Rule, gap, hold_after_throttle
+from crawler.frontier.politeness import Rule
 from crawler.frontier.queues import BackQueues
+from crawler.frontier.row import HostRow, describe
 from crawler.frontier.schedule import Schedule
 from crawler.frontier.storage import Batch, Family, Reader
 from crawler.settings import PolitenessSettings
@@ -32,16 +37,29 @@ from crawler.urls import host_key
 
 IDLE_HOSTS_MAX = 10_000  # hosts with nothing queued whose state is still kept in memory
 _SCAN = 4_096  # host records read at a time when a job is resumed
+_ALWAYS = float("inf")
+_ANSWERED = Asked()
+_THROTTLED = Asked(fault=Fault.THROTTLED)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lease:
-    """A host's slot, handed out. ``entry`` is None when the host's robots.txt is to be fetched first."""
+    """A host's slot, handed out. ``entry`` is None when something else comes first: the host's address where
+    ``address`` is set, else its robots.txt. ``closed`` says why nothing is to be asked and the URL ends at once;
+    ``slow`` whether the lease is one of those that slow hosts share."""
 
     host: Host
     slot: bytes
     entry: Entry | None
     taken_at: float
+    closed: Closure | None = None
+    slow: bool = False
+    address: bool = False
+
+    @property
+    def entered(self) -> bool:
+        """Whether the lease holds a place of the gate."""
+        return self.closed is None and not self.address
 
 
 class Frontier:
@@ -52,20 +70,22 @@ class Frontier:
         store: Reader,
         settings: PolitenessSettings,
         *,
+        limits: Limits | None = None,
         robots: bool = True,
         next_number: int = 0,
         hosts: int = 0,
     ) -> None:
-        """``robots`` says whether a host's robots.txt comes before its pages; ``next_number`` is the first
-        slot number that was never used in this job, ``hosts`` how many hosts it has met."""
+        """``limits`` are none but those of ``settings`` where not given; ``robots`` says whether a host's robots.txt
+        comes before its pages; ``next_number`` is the first slot number that was never used in this job, ``hosts`` how
+        many hosts it has met."""
         self._store = store
-        self._settings = settings
+        self._gate = Gate(settings, limits or Limits(), self._place)
         self._robots = robots
         self._hosts: dict[str, Host] = {}
         self._idle: OrderedDict[str, Host] = OrderedDict()
         self._queues = BackQueues(store, self._retry_due)
         self._schedule = Schedule()
-        self._now = self._loaded = 0.0  # the last time that was named, and the first
+        self._now = 0.0  # the last time that was named
         self.next_number = next_number
         self.hosts = hosts
         self.queued = 0
@@ -76,41 +96,25 @@ class Frontier:
     def load(self, now: float) -> None:
         """Take up the hosts of a stored job. A next time further ahead than any rule allows (the clock was set
         back while the job lay still) is cut to what the rules allow."""
-        self._now = self._loaded = now
+        self._now = now
+        self._gate.load(now)
         start = b""
         while rows := self._store.scan(Family.HOSTS, start, None, _SCAN):
             for key, value in rows:
                 host = decode_host(host_name(key), value)
                 if host.size:
-                    self._settle(host, now)
+                    self._gate.settle(host, now)
+                    if host.retry_size:
+                        self._queues.find_retry(host)
                     self._hosts[host.name] = host
                     self.queued += host.size
                     self._place(host)
+                else:
+                    self._gate.take_up(host, now)
             start = rows[-1][0] + b"\0"
 
-    def _settle(self, host: Host, now: float) -> None:
-        # A request that was under way when the process died left no trace: it may have been a moment ago.
-        pause, rule = gap(host.crawl_delay, self._settings)
-        self._clamp(host)
-        if host.next_time < now + pause:
-            host.next_time, host.rule = now + pause, rule
-        if host.retry_size:
-            self._queues.find_retry(host)
-
-    def _clamp(self, host: Host) -> None:
-        """A stored time may be of a clock that was set back since: no rule holds a host longer than from now on."""
-        pause, _ = gap(host.crawl_delay, self._settings)
-        held = host.rule in (Rule.RETRY_AFTER, Rule.BACKOFF, Rule.ROBOTS_RETRY)
-        host.next_time = min(host.next_time, self._now + (max(self._longest_hold(), pause) if held else pause))
-
-    def _longest_hold(self) -> float:
-        return max(self._settings.max_retry_after, self._settings.backoff_max)
-
     def _retry_due(self, slot: bytes) -> float:
-        due = retry_time(slot)
-        if due > self._now + self._longest_hold():
-            return self._loaded + self._longest_hold()  # of a clock that was set back before this process began
-        return due
+        return self._gate.retry_due(retry_time(slot), self._now)
 
     # -- admit -------------------------------------------------------------------------------------------------
 
@@ -141,7 +145,7 @@ class Frontier:
                     self.hosts += 1
                 else:
                     host = decode_host(name, stored)
-                    self._clamp(host)
+                    self._gate.take_up(host, self._now)
             self._hosts[name] = host
         return host
 
@@ -150,22 +154,36 @@ class Frontier:
     def take(self, now: float) -> Lease | None:
         """A lease on the host that has been ready longest, or None when none is ready at ``now``."""
         self._now = now
-        host = self._schedule.pop(now)
-        if host is None:
-            return None
-        pause, rule = gap(host.crawl_delay, self._settings)
-        if self._robots and host.robots_until <= now:
-            host.robots_in_flight = True
-            lease = Lease(host, b"", None, now)
-        else:
-            slot, entry = self._queues.pop(host, now)
-            self.queued -= 1
-            lease = Lease(host, slot, entry, now)
-        host.leased += 1
+        while (host := self._schedule.pop(now)) is not None:
+            closed = self._gate.closure(host)
+            if closed is not None:
+                self._gate.withdraw(host)
+                return self._lease_entry(host, now, closed=closed)
+            if self._gate.wants_address(host):
+                return self._lease_errand(host, now, address=True)
+            slow = self._gate.is_slow(host)
+            at = self._gate.enter(host, now, slow=slow)
+            if at == now:
+                if self._robots and host.robots_until <= now:
+                    return self._lease_errand(host, now, slow=slow)
+                return self._lease_entry(host, now, slow=slow)
+            if at is not None:
+                self._schedule.put(host, at)
+        return None
+
+    def _lease_entry(self, host: Host, now: float, *, closed: Closure | None = None, slow: bool = False) -> Lease:
+        slot, entry = self._queues.pop(host, now if closed is None else _ALWAYS)
+        self.queued -= 1
+        return self._leased(Lease(host, slot, entry, now, closed=closed, slow=slow))
+
+    def _lease_errand(self, host: Host, now: float, *, address: bool = False, slow: bool = False) -> Lease:
+        host.errand = True
+        return self._leased(Lease(host, b"", None, now, slow=slow, address=address))
+
+    def _leased(self, lease: Lease) -> Lease:
+        lease.host.leased += 1
         self.leased += 1
-        if host.next_time < now + pause:
-            host.next_time, host.rule = now + pause, rule
-        self._place(host)
+        self._place(lease.host)
         return lease
 
     def next_ready(self) -> float | None:
@@ -180,8 +198,10 @@ class Frontier:
         """Put the host where it belongs: on the heap once, or nowhere."""
         if host.idle:
             self._rest(host)
-        elif host.robots_in_flight or host.leased >= self._settings.per_host or not host.queued:
+        elif not host.queued or self._gate.rests(host):
             self._schedule.leave(host)
+        elif self._gate.closure(host) is not None:
+            self._schedule.put(host, self._now)  # not before: the hosts that may be asked have their turns too
         elif host.immediate:
             self._schedule.put(host, host.next_time)
         else:
@@ -197,42 +217,54 @@ class Frontier:
 
     # -- finish ------------------------------------------------------------------------------------------------
 
-    def finish(self, lease: Lease, now: float, batch: Batch, *, requested: bool = True, failed: bool = False) -> None:
+    def finish(
+        self,
+        lease: Lease,
+        now: float,
+        batch: Batch,
+        *,
+        requested: bool = True,
+        failed: bool = False,
+        asked: Asked = _ANSWERED,
+    ) -> None:
         """The URL is done. ``requested`` is False when its host was not asked (robots.txt or a limit refused it):
-        the gap then does not start anew. ``failed`` counts it among the host's failures."""
+        the gap then does not start anew. ``failed`` counts it among the host's failures, ``asked`` is what the last
+        request came to."""
         host = lease.host
-        self._end(lease, now, requested=requested)
+        self._end(lease, now, asked if requested else None)
         self._queues.remove(host, lease.slot, batch)
         if failed:
             host.failed += 1
         elif requested:
             host.fetched += 1
-            host.backoff = 0
         self._store_host(host, batch)
 
-    def retry(self, lease: Lease, again: Entry, wait: float, now: float, batch: Batch) -> None:
+    def retry(
+        self, lease: Lease, again: Entry, wait: float, now: float, batch: Batch, asked: Asked = _ANSWERED
+    ) -> None:
         """The URL goes through its host's queue again, no earlier than ``wait`` seconds from now."""
-        self._end(lease, now, requested=True)
+        self._end(lease, now, asked)
         self._again(lease, again, now + wait, batch)
         self._store_host(lease.host, batch)
 
-    def throttle(self, lease: Lease, again: Entry | None, retry_after: float | None, now: float, batch: Batch) -> None:
+    def throttle(
+        self,
+        lease: Lease,
+        again: Entry | None,
+        retry_after: float | None,
+        now: float,
+        batch: Batch,
+        asked: Asked = _THROTTLED,
+    ) -> None:
         """The host answered 429 or 503: it is held, all of it. ``again`` is the URL's next try, or None when it
         has had all of them and is done."""
         host = lease.host
-        self._end(lease, now, requested=True)
-        wait, rule = hold_after_throttle(retry_after, host.backoff, self._settings)
-        # Answers to requests that were already under way when the last one came are the same event.
-        if lease.taken_at >= host.backoff_at:
-            host.backoff += 1
-            host.backoff_at = now
-        if host.next_time < now + wait:
-            host.next_time, host.rule = now + wait, rule
+        self._end(lease, now, asked, retry_after)
         if again is None:
             self._queues.remove(host, lease.slot, batch)
             host.fetched += 1
         else:
-            self._again(lease, again, now + wait, batch)
+            self._again(lease, again, host.next_time, batch)
         self._store_host(host, batch)
 
     def release(self, lease: Lease) -> None:
@@ -241,47 +273,59 @@ class Frontier:
         self.leased -= 1
         host.leased -= 1
         if lease.entry is None:
-            host.robots_in_flight = False
+            host.errand = False
         else:
             self._queues.give_back(host, lease.slot, lease.entry)
             self.queued += 1
         self._place(host)
+        if lease.entered:
+            self._gate.leave(host, slow=lease.slow)
 
-    def robots_known(self, lease: Lease, until: float, crawl_delay: float | None, now: float, batch: Batch) -> None:
+    def robots_known(
+        self,
+        lease: Lease,
+        until: float,
+        crawl_delay: float | None,
+        now: float,
+        batch: Batch,
+        asked: Asked = _ANSWERED,
+    ) -> None:
         """The host's robots.txt was answered, or given up: what it says holds ``until`` then."""
         host = lease.host
-        self._end(lease, now, requested=True)
+        self._end(lease, now, asked)
         host.robots_until, host.robots_tries, host.crawl_delay = until, 0, crawl_delay
-        pause, rule = gap(crawl_delay, self._settings)
-        if host.next_time < now + pause:
-            host.next_time, host.rule = now + pause, rule
+        self._gate.hold_gap(host, now)
         self._store_host(host, batch)
 
-    def robots_later(self, lease: Lease, wait: float, now: float, batch: Batch) -> None:
+    def robots_later(self, lease: Lease, wait: float, now: float, batch: Batch, asked: Asked = _ANSWERED) -> None:
         """robots.txt could not be had: the host is held and asked for it again after ``wait`` seconds."""
         host = lease.host
-        self._end(lease, now, requested=True)
+        self._end(lease, now, asked)
         host.robots_tries += 1
-        if host.next_time < now + wait:
-            host.next_time, host.rule = now + wait, Rule.ROBOTS_RETRY
+        self._gate.hold(host, now + wait, Rule.ROBOTS_RETRY)
         self._store_host(host, batch)
 
-    def _end(self, lease: Lease, now: float, *, requested: bool) -> None:
+    def address_known(self, lease: Lease, address: str | None, now: float, batch: Batch) -> None:
+        """The address that the host answers at, or None when it could not be had: the host then stands for itself."""
+        host = lease.host
+        host.address, host.located = address, True
+        self._end(lease, now, None)
+        self._gate.take_up(host, now)
+        self._store_host(host, batch)
+
+    def _end(self, lease: Lease, now: float, asked: Asked | None, retry_after: float | None = None) -> None:
         host, self._now = lease.host, now
         self.leased -= 1
         host.leased -= 1
         if lease.entry is None:
-            host.robots_in_flight = False
-        if requested:
-            host.last_request = now
-            pause, rule = gap(host.crawl_delay, self._settings)
-            if host.next_time < now + pause:
-                host.next_time, host.rule = now + pause, rule
-        elif not host.leased:
-            # The gap that `take` reserved was not used; what the last real request asks for still stands.
-            pause, rule = gap(host.crawl_delay, self._settings)
-            if host.rule in (Rule.GAP, Rule.CRAWL_DELAY):
-                host.next_time = min(host.next_time, host.last_request + pause)
+            host.errand = False
+        if not lease.entered:
+            return
+        if asked is not None:
+            self._gate.answered(host, asked, lease.taken_at, now, retry_after)
+        self._gate.leave(host, slow=lease.slow)
+        if asked is None:
+            self._gate.not_asked(host)
 
     def _again(self, lease: Lease, again: Entry, not_before: float, batch: Batch) -> None:
         host = lease.host
@@ -295,6 +339,45 @@ class Frontier:
         batch.put(Family.HOSTS, host.name.encode("ascii"), encode_host(host))
         self._place(host)
 
+    # -- by hand -----------------------------------------------------------------------------------------------
+
+    def pause_host(self, name: str, batch: Batch) -> bool:
+        """Hand out nothing of the host until it is resumed. False when the job has met no such host."""
+        host = self._met(name)
+        if host is not None:
+            host.paused = True
+            self._gate.withdraw(host)
+            self._store_host(host, batch)
+        return host is not None
+
+    def block_host(self, name: str, batch: Batch) -> bool:
+        """Ask the host no more: its URLs end as excluded. False when the job has met no such host."""
+        host = self._met(name)
+        if host is not None:
+            host.blocked = True
+            self._gate.withdraw(host)
+            self._store_host(host, batch)
+        return host is not None
+
+    def resume_host(self, name: str, batch: Batch) -> bool:
+        """The host is neither paused nor blocked any more; one that was snoozed or retired is asked again, after its
+        gap. False when the job has met no such host."""
+        host = self._met(name)
+        if host is not None:
+            host.paused = host.blocked = False
+            if host.rule in (Rule.FAILING, Rule.SNOOZED, Rule.RETIRED):
+                give_another_chance(host)
+                pause, host.rule = self._gate.gap(host)
+                host.next_time = host.last_request + pause
+            self._store_host(host, batch)
+        return host is not None
+
+    def _met(self, name: str) -> Host | None:
+        known = name in self._hosts or name in self._idle
+        if not known and (not name.isascii() or self._store.get(Family.HOSTS, name.encode("ascii")) is None):
+            return None
+        return self._host(name)
+
     # -- looking at it -----------------------------------------------------------------------------------------
 
     @property
@@ -306,3 +389,13 @@ class Frontier:
     def on_heap(self) -> int:
         """Hosts that wait for their time, for the tests of the invariant."""
         return sum(host.on_heap for host in self._hosts.values())
+
+    def describe(self, name: str, now: float) -> HostRow | None:
+        """The host's row in the table of hosts; None when the job has met no such host."""
+        host = self._hosts.get(name) or self._idle.get(name)
+        if host is None:
+            stored = self._store.get(Family.HOSTS, name.encode("ascii", "replace"))
+            if stored is None:
+                return None
+            host = decode_host(name, stored)
+        return describe(host, now, self._gate.settings, self._gate.limits.budget)

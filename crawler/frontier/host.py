@@ -11,12 +11,18 @@ import struct
 from dataclasses import dataclass, field
 
 from crawler.frontier.entry import FRESH_START, RETRY_START, Entry
+from crawler.frontier.faults import Fault
 from crawler.frontier.politeness import Rule
 
-_RECORD = struct.Struct("<BBBBQQddddQQ")
-_VERSION = 1
-_NO_DELAY = -1.0
+_RECORD = struct.Struct("<BBBBBBBBQQddddQQQddBB")
+_COUNT = struct.Struct("<BI")
+_VERSION = 2
+_NOT_KNOWN = -1.0
 _BYTE_MAX = 255
+_COUNT_MAX = 2**32 - 1
+_PAUSED, _BLOCKED, _RETIRED = 1, 2, 4
+_FLAGS = _PAUSED | _BLOCKED | _RETIRED
+_NO_FAULT = 255
 
 
 class HostRecordError(ValueError):
@@ -44,16 +50,30 @@ class Host:
     robots_tries: int = 0
     fetched: int = 0
     failed: int = 0
+    size_read: int = 0  # bytes of bodies
+    seconds: float = 0.0  # of all requests together
+    latency: float | None = None  # seconds, smoothed
+    strikes: int = 0  # requests in a row without an answer
+    snoozes: int = 0  # in a row, without an answer since
+    fault: Fault | None = None  # of the last strike
+    errors: dict[Fault, int] | None = None  # failures of all tries; None where there never was one
+    address: str | None = None  # the last one known, where hosts are grouped by it
+    paused: bool = False
+    blocked: bool = False
+    retired: bool = False
 
     leased: int = 0
     taken: int = 0
     retries_waiting: int = 0
     retry_at: float = 0.0
-    robots_in_flight: bool = False
+    errand: bool = False  # its robots.txt or its address is being asked for
+    parked: bool = False  # stands in a line of the gate
+    located: bool = False  # its address was asked for in this run
     version: int = 0
     on_heap: bool = False
     ready: float = 0.0
     backoff_at: float = 0.0
+    strike_at: float = 0.0
     # A list, not a deque: sixteen entries are shifted in no time, and an empty deque is 600 bytes a host.
     buffer: list[tuple[bytes, Entry]] = field(default_factory=list)
     complete: bool = True
@@ -79,20 +99,36 @@ class Host:
 
 def encode_host(host: Host) -> bytes:
     """The stored record of a host."""
-    return _RECORD.pack(
+    flags = _PAUSED * host.paused | _BLOCKED * host.blocked | _RETIRED * host.retired
+    errors = host.errors or {}
+    address = (host.address or "").encode("ascii")
+    head = _RECORD.pack(
         _VERSION,
         host.rule,
         min(host.backoff, _BYTE_MAX),
         min(host.robots_tries, _BYTE_MAX),
+        flags,
+        min(host.strikes, _BYTE_MAX),
+        min(host.snoozes, _BYTE_MAX),
+        _NO_FAULT if host.fault is None else host.fault,
         host.size,
         host.retry_size,
         host.next_time,
         host.last_request,
-        _NO_DELAY if host.crawl_delay is None else host.crawl_delay,
+        _NOT_KNOWN if host.crawl_delay is None else host.crawl_delay,
         host.robots_until,
         host.fetched,
         host.failed,
+        host.size_read,
+        host.seconds,
+        _NOT_KNOWN if host.latency is None else host.latency,
+        len(address),
+        len(errors),
     )
+    if not errors and not address:
+        return head
+    counts = [_COUNT.pack(fault, min(count, _COUNT_MAX)) for fault, count in sorted(errors.items())]
+    return b"".join((head, address, *counts))
 
 
 def host_name(key: bytes) -> str:
@@ -112,6 +148,10 @@ def decode_host(name: str, value: bytes) -> Host:
             rule,
             backoff,
             robots_tries,
+            flags,
+            strikes,
+            snoozes,
+            fault,
             size,
             retry_size,
             next_time,
@@ -120,12 +160,21 @@ def decode_host(name: str, value: bytes) -> Host:
             robots_until,
             fetched,
             failed,
-        ) = _RECORD.unpack(value)
+            size_read,
+            seconds,
+            latency,
+            address_size,
+            error_count,
+        ) = _RECORD.unpack_from(value)
         known_rule = Rule(rule)
+        known_fault = None if fault == _NO_FAULT else Fault(fault)
+        if flags & ~_FLAGS:
+            raise ValueError(f"flags {flags:#x}")
+        address, errors = _tail(value, address_size, error_count)
     except (struct.error, ValueError) as error:
         raise HostRecordError(f"host {name}: not a host record: {error}") from error
     # A time that is no number would leave the heap without an order.
-    if not all(map(math.isfinite, (next_time, last_request, crawl_delay, robots_until))):
+    if not all(map(math.isfinite, (next_time, last_request, crawl_delay, robots_until, seconds, latency))):
         raise HostRecordError(f"host {name}: not a host record: a time that is no number")
     if retry_size > size:
         raise HostRecordError(f"host {name}: not a host record: {retry_size} of {size} entries wait for a retry")
@@ -142,6 +191,28 @@ def decode_host(name: str, value: bytes) -> Host:
         robots_tries=robots_tries,
         fetched=fetched,
         failed=failed,
+        size_read=size_read,
+        seconds=seconds,
+        latency=None if latency < 0 else latency,
+        strikes=strikes,
+        snoozes=snoozes,
+        fault=known_fault,
+        errors=errors or None,
+        address=address or None,
+        paused=bool(flags & _PAUSED),
+        blocked=bool(flags & _BLOCKED),
+        retired=bool(flags & _RETIRED),
         retries_waiting=retry_size,
         complete=size == retry_size,
     )
+
+
+def _tail(value: bytes, address_size: int, error_count: int) -> tuple[str, dict[Fault, int]]:
+    """Raises ValueError and struct.error."""
+    at = _RECORD.size + address_size
+    if len(value) != at + error_count * _COUNT.size:
+        raise ValueError(f"{len(value)} bytes")
+    errors = {Fault(fault): count for fault, count in _COUNT.iter_unpack(value[at:])}
+    if len(errors) != error_count:
+        raise ValueError("a class of failure that stands twice")
+    return value[_RECORD.size : at].decode("ascii"), errors

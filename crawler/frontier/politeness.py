@@ -1,10 +1,14 @@
-"""How long a host is left alone, and which rule says so. Pure arithmetic: seconds in, seconds out."""
+"""How long a host is left alone, and which rule says so. Pure arithmetic: seconds in, seconds out.
+
+Of several rules that hold a host the one that holds it longest wins, and is the one that is named.
+"""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-from crawler.settings import PolitenessSettings, RetrySettings
+from crawler.frontier.spread import spread
+from crawler.settings import PolitenessSettings
 
 
 class Rule(IntEnum):
@@ -16,11 +20,20 @@ class Rule(IntEnum):
     RETRY_AFTER = 3
     BACKOFF = 4
     ROBOTS_RETRY = 5
+    ADAPTIVE = 6
+    FAILING = 7
+    SNOOZED = 8
+    RETIRED = 9
 
     @property
     def words(self) -> str:
         """The rule as a reader of ``explain`` sees it."""
         return _WORDS[self]
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether it only parts two requests; the others hold a host for a reason of its own."""
+        return self in _GAPS
 
 
 _WORDS = {
@@ -30,26 +43,55 @@ _WORDS = {
     Rule.RETRY_AFTER: "the server's Retry-After",
     Rule.BACKOFF: "back-off after 429 or 503",
     Rule.ROBOTS_RETRY: "robots.txt could not be had and is asked again",
+    Rule.ADAPTIVE: "the gap of a slow server (politeness.adaptive)",
+    Rule.FAILING: "back-off after a request without an answer",
+    Rule.SNOOZED: "snoozed: it gave no answer again and again",
+    Rule.RETIRED: "retired: it was snoozed and gave no answer since",
 }
+_GAPS = frozenset((Rule.NONE, Rule.GAP, Rule.CRAWL_DELAY, Rule.ADAPTIVE))
 
 
-def gap(crawl_delay: float | None, settings: PolitenessSettings) -> tuple[float, Rule]:
-    """Seconds between two requests to a host, and whether the setting or robots.txt asked for the longer one."""
+def gap(crawl_delay: float | None, latency: float | None, settings: PolitenessSettings) -> tuple[float, Rule]:
+    """Seconds between the end of a request to a host and the start of the next, and the rule that asks for so many:
+    the longest of ``delay``, the Crawl-delay up to ``max_crawl_delay``, and ``adaptive`` times the host's response time
+    within ``adaptive_min`` and ``adaptive_max``."""
+    longest, rule = settings.delay, Rule.GAP
+    if settings.adaptive and latency is not None:
+        own = min(max(settings.adaptive * latency, settings.adaptive_min), settings.adaptive_max)
+        if own > longest:
+            longest, rule = own, Rule.ADAPTIVE
     if crawl_delay is not None:
         asked = min(crawl_delay, settings.max_crawl_delay)
-        if asked > settings.delay:
+        if asked > longest:
             return asked, Rule.CRAWL_DELAY
-    return settings.delay, Rule.GAP
+    return longest, rule
 
 
-def hold_after_throttle(retry_after: float | None, level: int, settings: PolitenessSettings) -> tuple[float, Rule]:
-    """Seconds a host is held after 429 or 503: what it asks for, else ``backoff_first`` doubled ``level`` times."""
+def hold_after_throttle(
+    retry_after: float | None, level: int, settings: PolitenessSettings, host: str
+) -> tuple[float, Rule]:
+    """Seconds a host is held after 429 or 503: what it asks for, else the back-off after ``level`` such answers in a
+    row before."""
     if retry_after is not None:
         return min(max(retry_after, 0.0), settings.max_retry_after), Rule.RETRY_AFTER
+    return _doubled(settings.backoff_first, level, settings.backoff_max, settings.jitter, host), Rule.BACKOFF
+
+
+def hold_after_strike(strikes: int, settings: PolitenessSettings, host: str) -> tuple[float, Rule]:
+    """Seconds a host is held after the ``strikes``-th request in a row without an answer (1 for the first)."""
+    return _doubled(settings.backoff_first, strikes - 1, settings.backoff_max, settings.jitter, host), Rule.FAILING
+
+
+def snooze(snoozes: int, settings: PolitenessSettings, host: str) -> tuple[float, Rule]:
+    """Seconds of the ``snoozes``-th snooze in a row (1 for the first)."""
+    return _doubled(settings.snooze_first, snoozes - 1, settings.snooze_max, settings.jitter, host), Rule.SNOOZED
+
+
+def longest_hold(settings: PolitenessSettings) -> float:
+    """No rule but the gap holds a host for longer than this many seconds."""
+    return max(settings.max_retry_after, max(settings.backoff_max, settings.snooze_max) * (1 + settings.jitter))
+
+
+def _doubled(first: float, times: int, most: float, jitter: float, host: str) -> float:
     # 2**64 seconds is beyond any maximum; the exponent is cut so that a float cannot overflow.
-    return min(settings.backoff_first * 2.0 ** min(level, 64), settings.backoff_max), Rule.BACKOFF
-
-
-def retry_wait(tries: int, settings: RetrySettings) -> float:
-    """Seconds before a URL is asked again after its ``tries``-th transient failure (1 for the first)."""
-    return min(settings.first_wait * settings.growth ** min(tries - 1, 64), settings.max_wait)
+    return min(first * 2.0 ** min(times, 64), most) * (1 + jitter * spread(host, times))

@@ -15,12 +15,10 @@ one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
-
-from publicsuffixlist import PublicSuffixList
 
 from crawler.settings import SCOPES
-from crawler.urls.host import is_address, split_origin, surt
+from crawler.urls.domain import registrable_domain
+from crawler.urls.host import split_origin, surt
 from crawler.urls.steps import tidy_percent
 
 # Bounds what a page with links to endless host names can make us remember.
@@ -109,7 +107,7 @@ class Scope:
             _, host, port, _ = split_origin(href)
             return f"{host}:{port}" if port else host
         if self.mode == "domain":
-            return _registrable(split_origin(href)[1])
+            return registrable_domain(split_origin(href)[1])
         mine = _http_surt(href).partition("?")[0]
         return mine[: mine.rindex("/") + 1]
 
@@ -122,15 +120,3 @@ class Scope:
 def _http_surt(href: str) -> str:
     form = surt(tidy_percent(href))
     return "http" + form[5:] if form.startswith("https:") else form
-
-
-def _registrable(host: str) -> str:
-    if is_address(host):
-        return host
-    host = host.rstrip(".") or host
-    return _suffixes().privatesuffix(host) or host
-
-
-@cache
-def _suffixes() -> PublicSuffixList:
-    return PublicSuffixList()

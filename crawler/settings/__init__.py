@@ -2,10 +2,13 @@
 
 from crawler.settings.load import SettingsError, Source, Tables, as_tables, check_tables, nearest, settings_from
 from crawler.settings.parts import (
+    HOST_KEYS,
+    RETRY_CLASSES,
     SCOPES,
     SEEN_KINDS,
     SEEN_LAYOUTS,
     SHAPING,
+    BudgetSettings,
     CanonicalSettings,
     CrawlSettings,
     DashboardSettings,
@@ -22,10 +25,13 @@ from crawler.settings.parts import (
 )
 
 __all__ = [
+    "HOST_KEYS",
+    "RETRY_CLASSES",
     "SCOPES",
     "SEEN_KINDS",
     "SEEN_LAYOUTS",
     "SHAPING",
+    "BudgetSettings",
     "CanonicalSettings",
     "CrawlSettings",
     "DashboardSettings",

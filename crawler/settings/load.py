@@ -14,7 +14,15 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from crawler.settings.parts import LEDGER_KINDS, SCOPES, SEEN_KINDS, SEEN_LAYOUTS, Settings
+from crawler.settings.parts import (
+    HOST_KEYS,
+    LEDGER_KINDS,
+    RETRY_CLASSES,
+    SCOPES,
+    SEEN_KINDS,
+    SEEN_LAYOUTS,
+    Settings,
+)
 
 Tables = Mapping[str, Mapping[str, Any]]
 
@@ -46,8 +54,13 @@ _POSITIVE = frozenset(
         ("fetch", "body_timeout"),
         ("fetch", "idle_timeout"),
         ("fetch", "max_body"),
+        ("politeness", "slow_share"),
         ("retry", "tries"),
         ("retry", "throttled_tries"),
+        *(("retry", f"{fault}_tries") for fault in RETRY_CLASSES),
+        ("budget", "host_pages"),
+        ("budget", "host_bytes"),
+        ("budget", "host_seconds"),
         ("robots", "max_bytes"),
         ("robots", "ttl"),
         ("robots", "unreachable_ttl"),
@@ -62,6 +75,7 @@ _POSITIVE = frozenset(
 )
 _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("crawl", "scope"): SCOPES,
+    ("politeness", "host_key"): HOST_KEYS,
     ("seen", "kind"): SEEN_KINDS,
     ("seen", "layout"): SEEN_LAYOUTS,
 }
@@ -73,15 +87,28 @@ _MOST: dict[tuple[str, str], float] = {
     ("crawl", "concurrency"): 2**16,  # as many as a machine has ports
     ("crawl", "max_depth"): 2**32 - 2,  # four bytes, and one link further is looked at
     ("politeness", "per_host"): 2**16,
+    ("politeness", "adaptive"): 1_000,
+    ("politeness", "jitter"): 1,
+    ("politeness", "snooze_after"): 255,  # counted in one byte, like the next two
+    ("politeness", "retire_after"): 255,
+    ("politeness", "retire_throttled"): 255,
+    ("politeness", "slow_share"): 1,
     ("fetch", "max_redirects"): 255,  # counted in one byte
     ("fetch", "max_body"): 2**32,
     ("retry", "tries"): 255,  # counted in one byte
     ("retry", "throttled_tries"): 255,
+    **{("retry", f"{fault}_tries"): 255 for fault in RETRY_CLASSES},
+    ("retry", "jitter"): 1,
     ("retry", "growth"): 1_000,  # taken to powers up to 64, it stays a number
     ("robots", "max_bytes"): 2**32,
     ("seen", "capacity"): 2**40,
     ("durability", "generations"): 1_000,
 }
+_ORDERED = (
+    ("politeness", "adaptive_min", "adaptive_max"),
+    ("politeness", "backoff_first", "backoff_max"),
+    ("politeness", "snooze_first", "snooze_max"),
+)
 _TEXT_LINES = frozenset({("fetch", "user_agent"), ("fetch", "contact")})
 
 
@@ -131,6 +158,11 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
 def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any:
     name = f"{source.at(table, key)}: {table}.{key}"
     kinds = [kind for kind in typing.get_args(hint) or (hint,) if kind is not types.NoneType]
+    if hint == tuple[int, ...]:
+        whole = isinstance(value, (list, tuple)) and all(type(item) is int for item in value)
+        if not whole or not all(500 <= item <= 599 for item in value):
+            raise SettingsError(f"{name} must be a list of statuses from 500 to 599, not {_shown(value)}")
+        return tuple(value)
     if hint == tuple[str, ...]:
         if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
             raise SettingsError(f"{name} must be a list of strings, not {_shown(value)}")
@@ -198,6 +230,13 @@ def _check_together(settings: Settings, source: Source) -> None:
             f"{source.at('politeness', 'per_host')}: politeness.per_host ({settings.politeness.per_host}) is larger "
             f"than crawl.concurrency ({settings.crawl.concurrency}): the rest could never be used"
         )
+    for table, low, high in _ORDERED:
+        part = getattr(settings, table)
+        if getattr(part, low) > getattr(part, high):
+            raise SettingsError(
+                f"{source}: {table}.{low} ({getattr(part, low):g}) is larger than {table}.{high} "
+                f"({getattr(part, high):g})"
+            )
 
 
 def as_tables(settings: Settings) -> dict[str, dict[str, Any]]:

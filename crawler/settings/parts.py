@@ -13,6 +13,8 @@ SCOPES = ("host", "domain", "prefix", "any")
 SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bitmap")
 LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # those that err, and cannot forget
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
+HOST_KEYS = ("host", "domain", "address")
+RETRY_CLASSES = ("dns", "refused", "unreachable", "tls", "timeout", "cut_off", "server_error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,24 @@ class PolitenessSettings:
 
     delay: float = 1.0  # seconds between the end of one request to a host and the start of the next
     per_host: int = 1  # lease slots a host
+    host_key: str = "host"  # what shares one gap and the lease slots
     rate: float | None = None  # requests a second, all hosts together
     max_crawl_delay: float = 60.0  # seconds; a larger Crawl-delay is cut to this
     max_retry_after: float = 3600.0  # seconds; a larger Retry-After is cut to this
-    backoff_first: float = 5.0  # seconds after the first 429 or 503 that names no time; doubles
+    backoff_first: float = 5.0  # seconds after the first 429 or 503 that names no time, or no answer; doubles
     backoff_max: float = 600.0  # seconds
+    jitter: float = 0.1  # a back-off or snooze is longer by up to this share of itself
+    adaptive: float = 0.0  # times a host's response time is its gap; 0: never
+    adaptive_min: float = 0.5  # seconds
+    adaptive_max: float = 30.0  # seconds
+    snooze_after: int = 5  # requests in a row without an answer; 0: never
+    snooze_first: float = 60.0  # seconds of the first snooze; doubles
+    snooze_max: float = 3600.0  # seconds
+    retire_after: int = 3  # snoozes in a row; 0: never
+    retire_throttled: int = 30  # answers 429 or 503 in a row; 0: never
+    retry_retired: bool = False  # give hosts that an earlier run retired another chance
+    slow_after: float = 10.0  # seconds of response time from which a host counts as slow
+    slow_share: float = 0.25  # of crawl.concurrency, for all slow and failing hosts together
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +86,32 @@ class RetrySettings:
     first_wait: float = 5.0  # seconds; grows by `growth`
     growth: float = 4.0
     max_wait: float = 600.0  # seconds
+    jitter: float = 0.1  # a wait is longer by up to this share of itself
+    # Where a class of failure has none of its own, `tries` and `first_wait` hold.
+    dns_tries: int | None = None
+    dns_wait: float | None = None  # seconds
+    refused_tries: int | None = None
+    refused_wait: float | None = None
+    unreachable_tries: int | None = None
+    unreachable_wait: float | None = None
+    tls_tries: int | None = 1
+    tls_wait: float | None = None
+    timeout_tries: int | None = None
+    timeout_wait: float | None = None
+    cut_off_tries: int | None = None
+    cut_off_wait: float | None = None
+    server_error_tries: int | None = None
+    server_error_wait: float | None = None
+    lasting_statuses: tuple[int, ...] = (501, 505)  # 5xx that are not asked again
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSettings:
+    """What is taken of one host in all; what is over is an `excluded` record."""
+
+    host_pages: int | None = None  # responses
+    host_bytes: int | None = None  # of bodies
+    host_seconds: float | None = None  # of its requests, added up
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +195,7 @@ class Settings:
     politeness: PolitenessSettings = field(default_factory=PolitenessSettings)
     fetch: FetchSettings = field(default_factory=FetchSettings)
     retry: RetrySettings = field(default_factory=RetrySettings)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
     robots: RobotsSettings = field(default_factory=RobotsSettings)
     seen: SeenSettings = field(default_factory=SeenSettings)
     canonical: CanonicalSettings = field(default_factory=CanonicalSettings)

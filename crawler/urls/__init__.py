@@ -9,9 +9,11 @@ Standard) and its *key* (what the seen-set hashes). From low to high:
     clean          patterns that recognise text which needs no parser
     canonicaliser  all of it together, with the path for the links of a whole page
     host           href -> host key, origin and SURT
+    domain         host -> registrable domain
 """
 
 from crawler.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.urls.domain import registrable_domain
 from crawler.urls.host import host_key, host_name, surt
 from crawler.urls.rules import RULES, Rule
 from crawler.urls.steps import identity
@@ -26,5 +28,6 @@ __all__ = [
     "host_key",
     "host_name",
     "identity",
+    "registrable_domain",
     "surt",
 ]

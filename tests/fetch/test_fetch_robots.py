@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from crawler.fetch import Fetcher, RobotsResult, fetch_robots
+from crawler.fetch import FailureKind, Fetcher, RobotsResult, fetch_robots
 from crawler.settings import RobotsSettings
 from tests.fetch.sites import LOCAL, Answer, page, site
 
@@ -22,7 +22,7 @@ def moved(to: str) -> bytes:
 
 async def test_found() -> None:
     result, paths = await robots(page(b"User-agent: *", kind="text/plain"))
-    assert result == RobotsResult(200, b"User-agent: *", None)
+    assert (result.status, result.body, result.error) == (200, b"User-agent: *", None)
     assert paths == [b"/robots.txt"]
 
 
@@ -33,13 +33,15 @@ async def test_absent() -> None:
 
 async def test_a_long_file_is_cut() -> None:
     result, _ = await robots(page(b"x" * 900_000, kind="text/plain"))
-    assert result == RobotsResult(200, b"x" * 1000, None)
+    assert (result.status, result.body, result.error) == (200, b"x" * 1000, None)
 
 
 async def test_five_redirects_are_followed() -> None:
     hops = [moved(f"/{n}") for n in range(5)]
     result, paths = await robots(*hops, page(b"found", kind="text/plain"))
-    assert result == RobotsResult(200, b"found", None)
+    assert (result.status, result.body, result.error) == (200, b"found", None)
+    assert result.received > len(b"found"), "those of the redirects count too"
+    assert result.seconds > 0
     assert paths == [b"/robots.txt", b"/0", b"/1", b"/2", b"/3", b"/4"]
 
 
@@ -61,7 +63,8 @@ async def test_unreachable() -> None:
         port = free.getsockname()[1]
     async with Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
         result = await fetch_robots(fetcher, f"http://127.0.0.1:{port}/", RobotsSettings())
-    assert result == RobotsResult(None, b"", "refused: connection refused", passing=True)
+    assert (result.status, result.error, result.passing) == (None, "refused: connection refused", True)
+    assert result.kind is FailureKind.REFUSED
 
 
 async def test_cut_off() -> None:

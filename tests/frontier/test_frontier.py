@@ -123,7 +123,7 @@ def test_a_retry_waits_its_time_and_others_go_first(store: Store, make: Make) ->
 
 
 def test_429_holds_the_whole_host(store: Store, make: Make) -> None:
-    frontier = make(delay=0.0, backoff_first=5.0, backoff_max=12.0)
+    frontier = make(delay=0.0, backoff_first=5.0, backoff_max=12.0, jitter=0.0)
     admit(frontier, store, *urls(0, 3))
     now = NOW
     for expected in (5.0, 10.0, 12.0):
@@ -304,7 +304,7 @@ def test_a_retry_stored_before_older_ones_of_a_clock_that_was_set_back(store: St
         frontier.retry(lease, lease.entry, 5.0, NOW, batch)
         store.write(batch)
     early = NOW - 100_000
-    resumed = make(delay=0.0, per_host=2, next_number=99)
+    resumed = make(delay=0.0, per_host=2, jitter=0.0, next_number=99)
     resumed.load(early)
     first = resumed.take(early + 3600)
     second = resumed.take(early + 3600)

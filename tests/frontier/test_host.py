@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler.frontier.faults import Fault
 from crawler.frontier.host import Host, HostRecordError, decode_host, encode_host, host_name
 from crawler.frontier.politeness import Rule
 
@@ -28,6 +29,17 @@ records = st.builds(
     robots_tries=st.integers(0, 255),
     fetched=counts,
     failed=counts,
+    size_read=counts,
+    seconds=st.floats(0, 1e300),
+    latency=st.none() | st.floats(0, 1e6),
+    strikes=st.integers(0, 255),
+    snoozes=st.integers(0, 255),
+    fault=st.none() | st.sampled_from(Fault),
+    errors=st.none() | st.dictionaries(st.sampled_from(Fault), st.integers(1, 2**32 - 1), min_size=1),
+    address=st.none() | st.sampled_from(["192.0.2.7", "2001:db8::7"]),
+    paused=st.booleans(),
+    blocked=st.booleans(),
+    retired=st.booleans(),
 )
 STORED = (
     "name",
@@ -42,6 +54,17 @@ STORED = (
     "robots_tries",
     "fetched",
     "failed",
+    "size_read",
+    "seconds",
+    "latency",
+    "strikes",
+    "snoozes",
+    "fault",
+    "errors",
+    "address",
+    "paused",
+    "blocked",
+    "retired",
 )
 
 
@@ -60,7 +83,7 @@ def test_what_was_in_flight_waits_again(host: Host) -> None:
     assert back.retries_waiting == back.retry_size
 
 
-@given(st.binary(max_size=80) | st.binary(min_size=67, max_size=67).map(b"\x01".__add__))
+@given(st.binary(max_size=120) | st.binary(min_size=97, max_size=140).map(b"\x02".__add__))
 def test_any_bytes_are_a_record_or_a_record_error(data: bytes) -> None:
     try:
         host = decode_host("h.test", data)
@@ -84,12 +107,14 @@ def test_a_damaged_record_is_a_record_or_a_record_error(host: Host, data: st.Dat
     ("change", "words"),
     [
         (lambda stored: b"", "version none"),
-        (lambda stored: b"\x02" + stored[1:], "version 02, not 1"),
+        (lambda stored: b"\x01" + stored[1:], "version 01, not 2"),
         (lambda stored: stored[:-1], "not a host record"),
         (lambda stored: stored + b"\0", "not a host record"),
         (lambda stored: stored[:1] + b"\x63" + stored[2:], "99 is not a valid Rule"),
-        (lambda stored: stored[:20] + struct.pack("<d", math.nan) + stored[28:], "no number"),
-        (lambda stored: stored[:12] + struct.pack("<Q", 9) + stored[20:], "9 of 3 entries"),
+        (lambda stored: stored[:4] + b"\x08" + stored[5:], "flags 0x8"),
+        (lambda stored: stored[:7] + b"\x63" + stored[8:], "99 is not a valid Fault"),
+        (lambda stored: stored[:24] + struct.pack("<d", math.nan) + stored[32:], "no number"),
+        (lambda stored: stored[:16] + struct.pack("<Q", 9) + stored[24:], "9 of 3 entries"),
     ],
 )
 def test_the_error_says_what_is_wrong(change: object, words: str) -> None:

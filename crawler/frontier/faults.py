@@ -1,0 +1,78 @@
+"""What can go wrong with a request, in the few classes that a host is judged and a URL is asked again by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from crawler.frontier.spread import spread
+from crawler.settings import RetrySettings
+
+
+class Fault(IntEnum):
+    """A class of failure. Stored; numbers are never given a second meaning."""
+
+    DNS = 0  # the name has no address, or no name server answered
+    REFUSED = 1  # nobody listens
+    UNREACHABLE = 2  # no route
+    TLS = 3
+    TIMEOUT = 4  # no connection, headers or body in time
+    CUT_OFF = 5  # closed before the response was complete
+    SERVER_ERROR = 6  # a 5xx that may pass
+    THROTTLED = 7  # 429 or 503
+    PROTOCOL = 8  # not HTTP
+    OTHER = 9  # one of our own limits, an encoding that cannot be undone
+
+    @property
+    def word(self) -> str:
+        """The class as tables and JSON name it."""
+        return self.name.lower()
+
+    @property
+    def strikes(self) -> bool:
+        """Whether the host gave no answer at all: it counts towards being snoozed."""
+        return self in _STRIKES
+
+    @property
+    def timed(self) -> bool:
+        """Whether the seconds it took say something of how fast the host answers."""
+        return self not in _UNTIMED
+
+
+_UNTIMED = frozenset((Fault.DNS, Fault.REFUSED, Fault.UNREACHABLE, Fault.TLS, Fault.OTHER))
+_STRIKES = frozenset(
+    (Fault.DNS, Fault.REFUSED, Fault.UNREACHABLE, Fault.TLS, Fault.TIMEOUT, Fault.CUT_OFF, Fault.PROTOCOL)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request cost and came to, as far as its host is concerned. ``seconds`` of the whole exchange, ``size`` in
+    bytes of body that were read, ``fault`` None when it was answered."""
+
+    seconds: float = 0.0
+    size: int = 0
+    fault: Fault | None = None
+
+
+def tries_of(fault: Fault, settings: RetrySettings) -> int:
+    """How often a URL is asked in all, the first time included, while its failures are of this class."""
+    if fault in (Fault.PROTOCOL, Fault.OTHER):
+        return 1
+    own: int | None = getattr(settings, f"{fault.word}_tries", None)
+    return settings.tries if own is None else own
+
+
+def retry_wait(fault: Fault, tries: int, settings: RetrySettings, name: str) -> float:
+    """Seconds before a URL is asked again after its ``tries``-th failure (1 for the first), the last of this class:
+    the class's first wait, ``growth`` times as long after each further failure, at most ``max_wait``; then up to
+    ``jitter`` of that on top, spread over the URLs (``name``)."""
+    own: float | None = getattr(settings, f"{fault.word}_wait", None)
+    first = settings.first_wait if own is None else own
+    wait = min(first * settings.growth ** min(tries - 1, 64), settings.max_wait)
+    return wait * (1 + settings.jitter * spread(name, tries))
+
+
+def longest_retry(settings: RetrySettings) -> float:
+    """No URL waits longer for its next try."""
+    return settings.max_wait * (1 + settings.jitter)

@@ -1,0 +1,234 @@
+"""The politeness gate: when a host may be asked, and why not now.
+
+The gap between two requests and the lease slots belong to a *host key*. By default that is the host itself, with its
+port. Hosts can also be grouped, by their registrable domain or by the address they answer at: a group then has one gap
+and one set of lease slots, and its hosts take turns. What is a host's own in any case: its queue, its robots.txt and
+Crawl-delay, its failures, snoozes and budget.
+
+Hosts that are slow, or gave no answer when last asked, share a bounded part of all slots: a request to such a host may
+take a minute, and enough of them would keep all others waiting.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from crawler.frontier.closing import Closure, closure, pages_left
+from crawler.frontier.conduct import give_another_chance, note, throttled
+from crawler.frontier.faults import Asked, Fault, longest_retry
+from crawler.frontier.host import Host
+from crawler.frontier.politeness import Rule, gap, longest_hold
+from crawler.frontier.turnstile import Turnstile
+from crawler.settings import BudgetSettings, PolitenessSettings, Settings
+from crawler.urls import registrable_domain
+
+GROUPS_MAX = 10_000  # looked through for those that can be forgotten when there are more
+# What holds a host for these reasons holds all of its key; failing and snoozed it is by itself.
+_OF_THE_KEY = frozenset((Rule.GAP, Rule.CRAWL_DELAY, Rule.ADAPTIVE, Rule.RETRY_AFTER, Rule.BACKOFF))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What else bounds the requests to a host: its budget, how many slow hosts are in flight at once, and how long at
+    most (seconds) a URL waits for its next try."""
+
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
+    slow_slots: int = 2**16
+    longest_retry: float = 0.0
+
+    @staticmethod
+    def of(settings: Settings) -> Limits:
+        """As the settings have them."""
+        slow = max(1, math.floor(settings.politeness.slow_share * settings.crawl.concurrency))
+        return Limits(settings.budget, slow, longest_retry(settings.retry))
+
+
+@dataclass(slots=True)
+class Group:
+    """Hosts with one gap and one set of lease slots."""
+
+    turnstile: Turnstile
+    next_time: float = 0.0
+    last_request: float = 0.0
+    rule: Rule = Rule.NONE
+
+
+class Gate:
+    """Times of hosts and of groups of them."""
+
+    def __init__(self, settings: PolitenessSettings, limits: Limits, place: Callable[[Host], None]) -> None:
+        """``place`` is told of each host whose turn in a line has come."""
+        self.settings = settings
+        self.limits = limits
+        self.now = 0.0  # the last time that was named
+        self._place = place
+        self._slow = Turnstile(limits.slow_slots)
+        self._grouped = settings.host_key != "host"
+        self._groups: dict[str, Group] = {}
+        self._prune_at = GROUPS_MAX
+        self._loaded = 0.0  # when the run began
+
+    # -- resuming ----------------------------------------------------------------------------------------------
+
+    def load(self, now: float) -> None:
+        """A run begins at ``now``."""
+        self.now = self._loaded = now
+
+    def take_up(self, host: Host, now: float) -> None:
+        """A host comes from the store: what another clock or an earlier run left is brought in line with what the
+        rules allow from ``now`` on."""
+        if host.retired and self.settings.retry_retired and host.next_time < self._loaded:
+            give_another_chance(host)
+        # A stored time may be of a clock that was set back since: no rule holds a host longer than from now on.
+        pause, _ = self.gap(host)
+        longest = pause if host.rule.is_gap else max(longest_hold(self.settings), self.limits.longest_retry, pause)
+        host.next_time = min(host.next_time, now + longest)
+        if self._grouped and host.next_time > now and host.rule in _OF_THE_KEY:
+            _hold(self._group(host), host.next_time, host.rule)
+
+    def settle(self, host: Host, now: float) -> None:
+        """A host with something queued comes from the store as a run begins. A request that was under way when the
+        process died left no trace: it may have been a moment ago."""
+        self.take_up(host, now)
+        self.hold_gap(host, now)
+
+    def retry_due(self, time: float, now: float) -> float:
+        """When a stored retry is due: no later than the rules allow from the run's begin on."""
+        longest = max(longest_hold(self.settings), self.limits.longest_retry)
+        return self._loaded + longest if time > now + longest else time
+
+    # -- asking ------------------------------------------------------------------------------------------------
+
+    def gap(self, host: Host) -> tuple[float, Rule]:
+        """Seconds between the end of a request to the host and the start of the next, and the rule behind them."""
+        return gap(host.crawl_delay, host.latency, self.settings)
+
+    def closure(self, host: Host) -> Closure | None:
+        """Why the host is asked no more; None where it is."""
+        return closure(host, self.limits.budget)
+
+    def rests(self, host: Host) -> bool:
+        """Whether the host is not to be handed out for now, whatever the time: it stands in a line, has all its
+        leases out, was paused, or may use up its budget by what is in flight."""
+        if host.parked or host.errand or host.leased >= self.settings.per_host:
+            return True
+        if self.closure(host) is not None:
+            return False
+        return host.paused or (host.leased > 0 and pages_left(host, self.limits.budget) == 0)
+
+    def wants_address(self, host: Host) -> bool:
+        """Whether the address of the host must be known before it is asked for anything."""
+        return not host.located and self.settings.host_key == "address"
+
+    def is_slow(self, host: Host) -> bool:
+        """Whether the host is one of those that may hold only a share of all slots."""
+        return host.strikes > 0 or (host.latency is not None and host.latency > self.settings.slow_after)
+
+    def enter(self, host: Host, now: float, *, slow: bool) -> float | None:
+        """Ask for a place for a request at ``now``, the host's own time having come. ``now``: it may be made, and the
+        gap after it is reserved; a later time: not before then; None: the host stands in a line until it is called."""
+        self.now = now
+        if slow and not self._slow.admits(host):
+            self._slow.wait(host)
+            return None
+        if self._grouped:
+            group = self._group(host)
+            if not group.turnstile.enter(host):
+                return None
+            if group.next_time > now:
+                group.turnstile.step_back(host)
+                return group.next_time
+        if slow:
+            self._slow.enter(host)
+        else:
+            self._call(self._slow.withdraw(host))  # it was slow when it was called
+        self.hold_gap(host, now)
+        return now
+
+    def withdraw(self, host: Host) -> None:
+        """The host asks for no place any more."""
+        self._call(self._slow.withdraw(host))
+        if self._grouped:
+            self._call(self._group(host).turnstile.withdraw(host))
+
+    # -- answers -----------------------------------------------------------------------------------------------
+
+    def leave(self, host: Host, *, slow: bool) -> None:
+        """A place that was entered is free again."""
+        if slow:
+            self._call(self._slow.leave())
+        if self._grouped:
+            self._call(self._group(host).turnstile.leave())
+
+    def answered(self, host: Host, asked: Asked, taken_at: float, now: float, retry_after: float | None = None) -> None:
+        """A request that began at ``taken_at`` is over at ``now``: note what it came to, and hold the host for its gap
+        and for what else follows."""
+        held = note(host, asked, taken_at, now, self.settings)
+        if asked.fault is Fault.THROTTLED:
+            held = throttled(host, retry_after, taken_at, now, self.settings)
+        for each in self._times(host):
+            each.last_request = now
+        self.hold_gap(host, now)
+        if held is not None:
+            wait, rule = held
+            _hold(host, now + wait, rule)
+            if self._grouped and rule in _OF_THE_KEY:
+                _hold(self._group(host), now + wait, rule)
+        if host.retired:
+            host.next_time, host.rule = now, Rule.RETIRED
+
+    def hold_gap(self, host: Host, now: float) -> None:
+        """Hold the host for its gap from ``now`` on."""
+        pause, rule = self.gap(host)
+        for each in self._times(host):
+            _hold(each, now + pause, rule)
+
+    def hold(self, host: Host, until: float, rule: Rule) -> None:
+        """Hold one host until a time, if no other rule does so for longer."""
+        _hold(host, until, rule)
+
+    def not_asked(self, host: Host) -> None:
+        """A place was left without a request: the gap that it reserved was not used; what the last real request asks
+        for still stands."""
+        pause, _ = self.gap(host)
+        for each in self._times(host):
+            in_use = each.turnstile.inside if isinstance(each, Group) else each.leased
+            if each.rule.is_gap and not in_use:
+                each.next_time = min(each.next_time, each.last_request + pause)
+
+    # -- groups ------------------------------------------------------------------------------------------------
+
+    def _call(self, host: Host | None) -> None:
+        if host is not None:
+            self._place(host)
+
+    def _times(self, host: Host) -> tuple[Host | Group, ...]:
+        return (host, self._group(host)) if self._grouped else (host,)
+
+    def _group(self, host: Host) -> Group:
+        key = self._key(host)
+        group = self._groups.get(key)
+        if group is None:
+            if len(self._groups) >= self._prune_at:
+                self._prune()
+            group = self._groups[key] = Group(Turnstile(self.settings.per_host))
+        return group
+
+    def _key(self, host: Host) -> str:
+        if self.settings.host_key == "domain":
+            return registrable_domain(host.name.rpartition(":")[0])
+        return host.address or host.name
+
+    def _prune(self) -> None:
+        """Forget groups that nobody stands in and whose time has come."""
+        done = [key for key, group in self._groups.items() if group.turnstile.unused and group.next_time <= self.now]
+        for key in done:
+            del self._groups[key]
+        self._prune_at = max(GROUPS_MAX, 2 * len(self._groups))
+
+
+def _hold(held: Host | Group, until: float, rule: Rule) -> None:
+    if held.next_time < until:
+        held.next_time, held.rule = until, rule

@@ -1,0 +1,94 @@
+"""A host as the tables show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from crawler.frontier.closing import closure, retired_words
+from crawler.frontier.host import Host
+from crawler.frontier.politeness import Rule, gap
+from crawler.settings import BudgetSettings, PolitenessSettings
+
+
+class HostState(StrEnum):
+    """What a host is doing. Where several are true, the first of this list is named."""
+
+    BLOCKED = "blocked"  # by hand, or over its budget: its URLs are excluded
+    RETIRED = "retired"  # it keeps failing: its URLs are reported as failed
+    PAUSED = "paused"  # by hand
+    LEASED = "leased"  # something of it is in flight
+    IDLE = "idle"  # nothing is queued
+    SNOOZED = "snoozed"
+    WAITING = "waiting"  # for its next time
+    READY = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """One row of the table of hosts. ``next_time`` is in seconds since 1970, None where nothing is queued or the host
+    is asked no more; ``rule`` is one word, ``reason`` a sentence that says why the state is what it is; ``errors``
+    counts the failures of all tries by class."""
+
+    host: str
+    state: HostState
+    pending: int
+    in_flight: int
+    fetched: int
+    failed: int
+    next_time: float | None
+    wait_seconds: float
+    rule: str
+    reason: str
+    gap_seconds: float
+    latency_seconds: float | None
+    errors: dict[str, int]
+
+
+def describe(host: Host, now: float, politeness: PolitenessSettings, budget: BudgetSettings) -> HostRow:
+    """The row of a host at ``now``. Of a host read from the store nothing is known to be in flight."""
+    state, rule, reason = _state(host, now, budget)
+    open_times = state in (HostState.SNOOZED, HostState.WAITING, HostState.READY, HostState.LEASED)
+    next_time = _next_time(host) if open_times and host.size else None
+    return HostRow(
+        host=host.name,
+        state=state,
+        pending=host.size,
+        in_flight=host.taken,
+        fetched=host.fetched,
+        failed=host.failed,
+        next_time=next_time,
+        wait_seconds=0.0 if next_time is None else max(0.0, next_time - now),
+        rule=rule,
+        reason=reason,
+        gap_seconds=gap(host.crawl_delay, host.latency, politeness)[0],
+        latency_seconds=host.latency,
+        errors={fault.word: count for fault, count in sorted((host.errors or {}).items())},
+    )
+
+
+def _next_time(host: Host) -> float:
+    waits_for_retry = not host.immediate and host.retries_waiting and host.retry_at > host.next_time
+    return host.retry_at if waits_for_retry else host.next_time
+
+
+def _state(host: Host, now: float, budget: BudgetSettings) -> tuple[HostState, str, str]:
+    rule = host.rule.name.lower()
+    closed = closure(host, budget)
+    if closed is not None:
+        state = HostState.RETIRED if closed.failed else HostState.BLOCKED
+        return state, closed.rule, retired_words(host) if closed.failed else closed.words
+    if host.paused:
+        return HostState.PAUSED, "paused", "paused by hand"
+    if host.leased:
+        return HostState.LEASED, rule, "something of it is in flight"
+    if not host.size:
+        return HostState.IDLE, rule, "nothing is queued"
+    if _next_time(host) <= now:
+        return HostState.READY, rule, "may be asked now"
+    if host.rule is Rule.SNOOZED and host.next_time > now:
+        last = "no answer" if host.fault is None else host.fault.word
+        return HostState.SNOOZED, rule, f"{host.strikes} requests in a row without an answer, the last: {last}"
+    if host.next_time <= now:
+        return HostState.WAITING, "retry", "what is queued failed and waits for its next try"
+    return HostState.WAITING, rule, host.rule.words

@@ -1,0 +1,23 @@
+"""The registrable domain of a host, by the public suffix list that `publicsuffixlist` brings along: offline."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from publicsuffixlist import PublicSuffixList
+
+from crawler.urls.host import is_address
+
+
+def registrable_domain(host: str) -> str:
+    """``example.co.uk`` of ``www.example.co.uk``. An address, and a host that is itself a public suffix or a single
+    label, stands for itself."""
+    if is_address(host):
+        return host
+    host = host.rstrip(".") or host
+    return _suffixes().privatesuffix(host) or host
+
+
+@cache
+def _suffixes() -> PublicSuffixList:
+    return PublicSuffixList()

@@ -1,10 +1,9 @@
-"""One behaviour suite for every kind of seen-set."""
+"""What is particular to the kinds of seen-set: forgetting, being full, uniting; ``test_behaviour`` has what all share."""
 
 from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +23,6 @@ from crawler.filters import (
     FormatError,
     FullError,
     ScalableBloomFilter,
-    SeenSet,
     digest_keys,
     load_seen,
     make_seen,
@@ -42,149 +40,7 @@ from crawler.filters.mitz import MitzSlice
 from crawler.filters.sample import WatchedKeys
 from crawler.filters.storage import zeroed_words
 from crawler.settings import SeenSettings
-
-Maker = Callable[[], SeenSet]
-
-MAKERS: dict[str, Maker] = {
-    "scalable": lambda: ScalableBloomFilter(0.01, 60),
-    "scalable blocked": lambda: ScalableBloomFilter(0.01, 60, layout="blocked"),
-    "scalable classic": lambda: ScalableBloomFilter(0.01, 60, layout="classic"),
-    "bloom": lambda: BloomFilter(300, 0.01),
-    "bloom classic": lambda: BloomFilter(300, 0.01, layout="classic"),
-    "bloom by bits": lambda: BloomFilter.with_bits_per_key(300, 10),
-    "bitmap": lambda: Bitmap(300, 0.01),
-    "counting": lambda: CountingFilter(0.01, 60),
-    "counting 2": lambda: CountingFilter(0.01, 60, counter_bits=2),
-    "counting 8 fixed": lambda: CountingFilter(0.01, 300, growth=None, counter_bits=8),
-    "cuckoo": lambda: CuckooFilter(0.01, 60),
-    "cuckoo 8": lambda: CuckooFilter(0.1, 60),
-    "cuckoo 32": lambda: CuckooFilter(1e-6, 60),
-    "digest": lambda: DigestTable(60),
-    "digest 64": lambda: DigestTable(60, digest_bits=64),
-}
-FORGETTING = [name for name in MAKERS if name.startswith(("counting", "cuckoo"))]
-
-every_kind = pytest.mark.parametrize("name", MAKERS)
-batches = st.lists(st.lists(st.integers(0, 500).map(str), max_size=60), max_size=10)
-
-
-def urls(start: int, stop: int) -> list[str]:
-    return [f"https://www.example.org/{number % 97}/page?id={number}" for number in range(start, stop)]
-
-
-def chosen(digests: bytes, positions: list[int]) -> bytes:
-    return b"".join(digests[at * DIGEST_BYTES : (at + 1) * DIGEST_BYTES] for at in positions)
-
-
-def told(seen: SeenSet) -> dict[str, object]:
-    return {**seen.statistics(), "fpp_measured": None}
-
-
-def copied(buffer: memoryview) -> memoryview:
-    return memoryview(bytearray(buffer))
-
-
-def test_every_kind_is_in_the_suite() -> None:
-    assert {maker().kind for maker in MAKERS.values()} == set(KINDS)
-
-
-@every_kind
-@settings(max_examples=40)
-@given(added=batches)
-def test_no_key_is_ever_denied(name: str, added: list[list[str]]) -> None:
-    seen = MAKERS[name]()
-    known: set[str] = set()
-    new = 0
-    for batch in added:
-        fresh = seen.add_many(batch)
-        firsts = [at for at, key in enumerate(batch) if key not in known and key not in batch[:at]]
-        assert fresh == sorted(set(fresh))
-        assert set(fresh) <= set(firsts)
-        known.update(batch)
-        new += len(fresh)
-        assert all(seen.contains_many(batch))
-    assert all(seen.contains_many(sorted(known)))
-    assert all(key in seen for key in list(known)[:5])
-    assert len(seen) == new
-
-
-@every_kind
-@settings(max_examples=25)
-@given(keys=st.lists(st.integers(0, 3000).map(str), max_size=200, unique=True))
-def test_one_by_one_gives_the_same_answers_as_in_batches(name: str, keys: list[str]) -> None:
-    whole, single = MAKERS[name](), MAKERS[name]()
-    digests = digest_keys(keys)
-    whole.restore(digests)
-    for at in range(len(keys)):
-        single.restore(digests[at * DIGEST_BYTES : (at + 1) * DIGEST_BYTES])
-    probe = digest_keys([str(number) for number in range(0, 6000, 7)])
-    answers = whole.contains_digests(probe)
-    assert single.contains_digests(probe) == answers
-    assert [single.contains_digests(chosen(probe, [at]))[0] for at in range(len(answers))] == answers
-    assert len(single) == len(whole) == len(keys)
-
-
-@every_kind
-def test_single_adds_and_small_batches_agree_with_a_set(name: str) -> None:
-    seen = MAKERS[name]()
-    new = sum(seen.add(key) for key in urls(0, 250))
-    assert new == len(seen)
-    assert not any(seen.add(key) for key in urls(0, 250))
-    for start in range(0, 250, 5):
-        assert seen.add_many(urls(start, start + 5)) == []
-    assert seen.add_many(["again", "again", "other"]) in ([0, 2], [0], [2], [])
-
-
-@every_kind
-def test_a_stored_file_is_the_same_filter(name: str) -> None:
-    seen = MAKERS[name]()
-    seen.add_many(urls(0, 280))
-    file = io.BytesIO()
-    write_seen(file, seen)
-    file.seek(0)
-    again = read_seen(file, limit=10**6)
-    assert again.parameters() == seen.parameters()
-    assert again.statistics() == seen.statistics()
-    assert again.contains_many(urls(0, 4000)) == seen.contains_many(urls(0, 4000))
-    assert again.add_many(urls(270, 300)) == seen.add_many(urls(270, 300))
-    assert told(again) == told(seen)
-
-
-@every_kind
-@settings(max_examples=15)
-@given(sizes=st.lists(st.integers(1, 90), min_size=1, max_size=5), step=st.integers(1, 50))
-def test_the_journal_rebuilds_it(name: str, sizes: list[int], step: int) -> None:
-    live, again = MAKERS[name](), MAKERS[name]()
-    journal = b""
-    at = 0
-    for size in sizes:
-        digests = digest_keys(urls(at, at + size))
-        journal += chosen(digests, live.add_digests(digests))
-        at += size
-    for start in range(0, len(journal), step * DIGEST_BYTES):
-        again.restore(journal[start : start + step * DIGEST_BYTES])
-    assert told(again) == told(live)
-    assert again.contains_many(urls(0, 1000)) == live.contains_many(urls(0, 1000))
-
-
-@every_kind
-@settings(max_examples=15)
-@given(before=st.integers(0, 150), during=st.integers(0, 150), after=st.integers(0, 60))
-def test_a_snapshot_written_while_keys_come_in_loses_nothing(name: str, before: int, during: int, after: int) -> None:
-    live = MAKERS[name]()
-    live.add_many(urls(0, before))
-    shot = live.snapshot()
-    digests = digest_keys(urls(before, before + during))
-    journal = chosen(digests, live.add_digests(digests))
-    segments = {segment.name: copied(segment.buffer) for segment in shot.segments}
-    digests = digest_keys(urls(before + during, before + during + after))
-    journal += chosen(digests, live.add_digests(digests))
-    resumed = load_seen(shot.state, segments)
-    resumed.restore(journal)
-    assert told(resumed) == told(live)
-    assert all(resumed.contains_many(urls(0, before + during + after)))
-    assert resumed.contains_many(urls(0, 2000)) == live.contains_many(urls(0, 2000))
-
+from tests.filters.kinds import FORGETTING, MAKERS, Maker, told, urls
 
 FULL: dict[str, tuple[Maker, float]] = {
     "scalable classic": (lambda: ScalableBloomFilter(0.01, 20_000, layout="classic"), 0.01),
@@ -282,7 +138,7 @@ def test_a_sealed_segment_stays_true_to_its_name_when_a_key_is_forgotten(name: s
     for segment in seen.snapshot().segments:
         if segment.sealed and segment.name in stored:
             assert bytes(segment.buffer) == stored[segment.name]
-    old = load_seen(shot.state, {segment: copied(memoryview(held)) for segment, held in stored.items()})
+    old = load_seen(shot.state, {segment: memoryview(bytearray(held)) for segment, held in stored.items()})
     assert all(old.contains_many(keys))
 
 

@@ -1,0 +1,94 @@
+"""Seen-sets of every kind, small enough to grow and to fill up in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from crawler.exact import ExactSeenSet
+from crawler.exact import load_seen as load_exact
+from crawler.filters import (
+    DIGEST_BYTES,
+    Bitmap,
+    BloomFilter,
+    CountingFilter,
+    CuckooFilter,
+    DigestTable,
+    ScalableBloomFilter,
+    SeenSet,
+    SeenSnapshot,
+    digest_keys,
+    load_seen,
+)
+from crawler.store import MemoryStore
+
+Maker = Callable[[], SeenSet]
+
+MAKERS: dict[str, Maker] = {
+    "scalable": lambda: ScalableBloomFilter(0.01, 60),
+    "scalable blocked": lambda: ScalableBloomFilter(0.01, 60, layout="blocked"),
+    "scalable classic": lambda: ScalableBloomFilter(0.01, 60, layout="classic"),
+    "bloom": lambda: BloomFilter(300, 0.01),
+    "bloom classic": lambda: BloomFilter(300, 0.01, layout="classic"),
+    "bloom by bits": lambda: BloomFilter.with_bits_per_key(300, 10),
+    "bitmap": lambda: Bitmap(300, 0.01),
+    "counting": lambda: CountingFilter(0.01, 60),
+    "counting 2": lambda: CountingFilter(0.01, 60, counter_bits=2),
+    "counting 8 fixed": lambda: CountingFilter(0.01, 300, growth=None, counter_bits=8),
+    "cuckoo": lambda: CuckooFilter(0.01, 60),
+    "cuckoo 8": lambda: CuckooFilter(0.1, 60),
+    "cuckoo 32": lambda: CuckooFilter(1e-6, 60),
+    "digest": lambda: DigestTable(60),
+    "digest 64": lambda: DigestTable(60, digest_bits=64),
+}
+FORGETTING = [name for name in MAKERS if name.startswith(("counting", "cuckoo"))]
+
+KINDS_AND_EXACT = [*MAKERS, "exact"]
+
+
+def urls(start: int, stop: int) -> list[str]:
+    return [f"https://www.example.org/{number % 97}/page?id={number}" for number in range(start, stop)]
+
+
+def told(seen: SeenSet | ExactSeenSet) -> dict[str, object]:
+    """All figures but what is measured: false positives are in no journal."""
+    return {**seen.statistics(), "fpp_measured": None}
+
+
+class Subject:
+    """A seen-set of any kind beside the journal of what it found new, and the store that an exact one lies in."""
+
+    def __init__(self, name: str, store: MemoryStore | None = None, seen: SeenSet | ExactSeenSet | None = None) -> None:
+        self.name = name
+        self.store = store or MemoryStore()
+        self.seen = seen or self._empty()
+        self.journal = b""
+
+    def _empty(self) -> SeenSet | ExactSeenSet:
+        if self.name == "exact":
+            return ExactSeenSet(self.store, ScalableBloomFilter(0.01, 60))
+        return MAKERS[self.name]()
+
+    def add(self, keys: list[str]) -> list[int]:
+        """``add_many``, journalled."""
+        if isinstance(self.seen, ExactSeenSet):
+            batch = self.store.batch()
+            digests, new = self.seen.admit(keys, batch)
+            self.store.write(batch)
+        else:
+            digests = digest_keys(keys)
+            new = self.seen.add_digests(digests)
+        self.journal += b"".join(digests[at * DIGEST_BYTES : (at + 1) * DIGEST_BYTES] for at in new)
+        return new
+
+    def replayed(self, step: int) -> SeenSet | ExactSeenSet:
+        """One made anew from the journal, so many keys at a time."""
+        again = self._empty()
+        for start in range(0, len(self.journal), step * DIGEST_BYTES):
+            again.restore(self.journal[start : start + step * DIGEST_BYTES])
+        return again
+
+    def loaded(self, shot: SeenSnapshot, segments: dict[str, memoryview]) -> SeenSet | ExactSeenSet:
+        """One made of a stored snapshot."""
+        if self.name == "exact":
+            return load_exact(shot.state, segments, self.store)
+        return load_seen(shot.state, segments)

@@ -1,4 +1,4 @@
-"""What is particular to the kinds of seen-set: forgetting, being full, uniting; ``test_behaviour`` has what all share."""
+"""What is particular to the kinds of seen-set: forgetting, being full, uniting; ``test_behaviour`` has the rest."""
 
 from __future__ import annotations
 

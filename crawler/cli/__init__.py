@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from crawler.cli import bench, canon, crawl, dedup, demo, filter, forget, look, plan, repair
+from crawler.cli import add, bench, canon, crawl, dedup, demo, filter, follow, forget, look, plan, repair
 from crawler.cli.errors import Exit, UsageError
 from crawler.progress import say
 from crawler.settings import nearest
@@ -20,6 +20,9 @@ COMMANDS = (
     "crawl",
     "stats",
     "explain",
+    "hosts",
+    "tail",
+    "add",
     "verify",
     "repair",
     "canon",
@@ -91,6 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     crawl.add_parser(commands)
     look.add_parsers(commands)
+    follow.add_parsers(commands)
+    add.add_parser(commands)
     repair.add_parser(commands)
     forget.add_parser(commands)
     canon.add_parser(commands)

@@ -22,17 +22,17 @@ def add_parsers(commands: Any) -> None:
     stats = commands.add_parser("stats", help="seen-set and frontier statistics of a job, running or not")
     stats.add_argument("job", type=Path, metavar="DIR")
     stats.add_argument("--json", action="store_true", help="one JSON object")
-    stats.set_defaults(run=_guarded(_stats))
+    stats.set_defaults(run=guarded(_stats))
     explain = commands.add_parser("explain", help="all that a job knows of one URL")
     explain.add_argument("job", type=Path, metavar="DIR")
     explain.add_argument("url", metavar="URL")
-    explain.set_defaults(run=_guarded(_explain))
+    explain.set_defaults(run=guarded(_explain))
     verify = commands.add_parser("verify", help="check every checksum and cross-count of a job")
     verify.add_argument("job", type=Path, metavar="DIR")
-    verify.set_defaults(run=_guarded(_verify))
+    verify.set_defaults(run=guarded(_verify))
 
 
-def _guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
     """No job, or one that cannot be read: one line."""
 
     def run(arguments: argparse.Namespace) -> int:

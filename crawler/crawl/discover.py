@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crawler.crawl.job import Job
@@ -43,6 +44,16 @@ class Target:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Added:
+    """URLs that somebody gives to a job: those that may be admitted, how many are out of scope, and texts that are no
+    URL, with the reason."""
+
+    inside: list[Canonical]
+    outside: int
+    rejected: tuple[tuple[str, str], ...]
+
+
 class Discovery:
     """The links of one run over a job."""
 
@@ -64,6 +75,22 @@ class Discovery:
                 continue
             found.append(url)
         return found
+
+    def added(self, texts: Sequence[str], *, seed: bool) -> Added:
+        """What may be admitted of URLs that somebody gives to the job; with ``seed`` each widens the scope."""
+        found: list[Canonical] = []
+        rejected: list[tuple[str, str]] = []
+        for text in texts:
+            url = self._canonicaliser.canonicalise(text)
+            if isinstance(url, Rejected):
+                rejected.append((shown(text), url.reason))
+            else:
+                found.append(url)
+        if seed:
+            for url in found:
+                self._job.widen(url.href)
+        inside = self._inside(found, 0, seed=seed)
+        return Added(inside, len(found) - len(inside), tuple(rejected))
 
     def outlinks(self, entry: Entry, body: bytes, charset: str | None) -> Outlinks:
         """The links of a page that was fetched."""

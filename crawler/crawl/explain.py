@@ -2,112 +2,196 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from crawler.crawl.look import OpenJob, find_record, open_job, queue
+from crawler.crawl.identity import PAGES
+from crawler.crawl.live import read_live
+from crawler.crawl.look import open_job, queue
+from crawler.crawl.lookback import last_record
 from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
-from crawler.exact import rows_of
-from crawler.filters import digest_keys
-from crawler.frontier import Family, decode_host
+from crawler.exact import ExactSeenSet, Seen, rows_of
+from crawler.filters import Chain, digest_keys
+from crawler.frontier import Family, Host, Reader, decode_host
 from crawler.frontier.entry import is_retry, retry_time
 from crawler.scope import Scope
-from crawler.settings import SCOPES
+from crawler.settings import SCOPES, Settings
 from crawler.urls import Canonical, Canonicaliser, Rejected, host_key
 
 _QUEUE_SHOWN = 1_000_000  # entries looked through for the position of a URL
+_PAUSE = 1_024  # entries between two moments at which a look may be broken off
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is asked. ``seen`` gives the sentences on a key; ``in_flight`` are URLs handed out, and since when; ``host``
+    the working state of a host where a crawl runs in this process."""
+
+    directory: Path
+    settings: Settings
+    store: Reader
+    seen: Callable[[Canonical], list[str]]
+    in_flight: Mapping[str, float]
+    host: Callable[[str], Host | None]
 
 
 def explain_url(directory: Path, text: str, now: float) -> Iterator[str]:
-    """Lines that answer: how it was canonicalised, whether it is in scope, whether it was seen, which queue holds it,
-    when it may go and why not now. Raises what ``open_job`` raises; a text that is no URL is explained too."""
+    """``explain`` for a job that is looked at from outside. Raises what ``open_job`` raises."""
+    live = read_live(directory)
     with open_job(directory) as job:
-        canonicaliser = Canonicaliser(job.settings.canonical.rules)
-        for step, value in canonicaliser.explain(text):
-            yield f"{step}: {value}"
-        url = canonicaliser.canonicalise(text)
-        if isinstance(url, Rejected):
-            yield f"not a URL to crawl: {url.reason}"
-            return
-        yield from _scope(job, url)
-        yield from _seen(job, url)
-        yield from _where(job, url, now)
+        if job.settings_fault is not None:
+            yield f"settings: {job.settings_fault}: the defaults stand in for those of the last run"
+        known = Known(
+            directory,
+            job.settings,
+            job.store,
+            lambda url: explain_seen(job.restore_seen().seen, url),
+            {} if live is None else live.in_flight,
+            lambda _: None,
+        )
+        yield from (line for line in explain(known, text, now) if line is not None)
 
 
-def _scope(job: OpenJob, url: Canonical) -> Iterator[str]:
+def explain(known: Known, text: str, now: float) -> Iterator[str | None]:
+    """Lines that answer: how it was canonicalised, whether it is in scope, whether it was seen, which queue holds it,
+    when it may go and why not now, how it ended. None comes where a long look may be broken off. A text that is no URL
+    is explained too."""
+    canonicaliser = Canonicaliser(known.settings.canonical.rules)
+    for step, value in canonicaliser.explain(text):
+        yield f"{step}: {value}"
+    url = canonicaliser.canonicalise(text)
+    if isinstance(url, Rejected):
+        yield f"not a URL to crawl: {url.reason}"
+        return
+    yield from _scope(known, url)
+    yield from known.seen(url)
+    if known.settings.seen.ledger:
+        yield f"ledger: {_ledger(known, url)}"
+    yield from _where(known, url, now)
+
+
+def explain_seen(seen: Seen, url: Canonical) -> list[str]:
+    """Whether the seen-set knows the key, which slice says so, and how far that can be trusted."""
+    statistics = seen.statistics()
+    if url.key not in seen:
+        return ["seen: no; the seen-set has no false negatives"]
+    odds = f"for a URL never admitted it would say so with probability {statistics['fpp_estimated']:.2g}"
+    lines = [f"seen: yes, says the seen-set ({statistics['kind']}); {odds}"]
+    if isinstance(seen, ExactSeenSet):
+        return [f"seen: yes, says the seen-set ({statistics['kind']}), which makes no mistake"]
+    if isinstance(seen, Chain):
+        for number in seen.holders(digest_keys([url.key])):
+            part = statistics["slices"][number]
+            lines.append(
+                f"slice {number + 1} of {len(statistics['slices'])}: holds it, or takes it for one of its "
+                f"{part['count']} keys (probability {part['fpp_estimated']:.2g})"
+            )
+    return lines
+
+
+def _scope(known: Known, url: Canonical) -> Iterator[str]:
     for mode in SCOPES:
         prefix = f"scope/{mode}/".encode("ascii")
-        rows = job.store.scan(Family.META, prefix, prefix[:-1] + b"0")
+        rows = known.store.scan(Family.META, prefix, prefix[:-1] + b"0")
         if rows:
             scope = Scope(mode)
             scope.restore(key[len(prefix) :].decode("utf-8") for key, _ in rows)
-            yield f"scope {mode}: {scope.explain(url.href)}"
+            used = "" if mode == known.settings.crawl.scope else " (not the scope of the last run)"
+            yield f"scope {mode}{used}: {scope.explain(url.href)}"
+    longest = known.settings.links.max_url_length
+    if len(url.href) > longest:
+        yield f"too long: {len(url.href)} characters, links.max_url_length is {longest}"
 
 
-def _seen(job: OpenJob, url: Canonical) -> Iterator[str]:
-    seen = job.restore_seen().seen
-    statistics = seen.statistics()
-    if url.key in seen:
-        yield (
-            f"seen: yes, says the seen-set ({statistics['kind']}); for a URL never admitted it would say so with "
-            f"probability {statistics['fpp_estimated']:.2g}"
-        )
-        if job.settings.seen.ledger:
-            yield f"ledger: {_doubted(job, url)}"
-    else:
-        yield "seen: no; the seen-set has no false negatives"
-
-
-def _doubted(job: OpenJob, url: Canonical) -> str:
+def _ledger(known: Known, url: Canonical) -> str:
     (row,) = rows_of([url.key], digest_keys([url.key]))
-    if job.store.get(Family.SEEN, row) is not None:
+    if known.store.get(Family.SEEN, row) is not None:
         return "it was admitted, its digest says so"
-    if job.store.get(Family.LEDGER, row) is not None:
+    if known.store.get(Family.LEDGER, row) is not None:
         return "called seen, not confirmed yet; it is admitted if it never was"
     return "never admitted: when it is found the ledger will say so"
 
 
-def _where(job: OpenJob, url: Canonical, now: float) -> Iterator[str]:
+def _where(known: Known, url: Canonical, now: float) -> Iterator[str | None]:
     name = host_key(url.href)
-    stored = job.store.get(Family.HOSTS, name.encode("ascii"))
-    if stored is None:
-        yield f"host {name}: never admitted to"
-        return
-    host = decode_host(name, stored)
+    host = known.host(name)
+    if host is None:
+        stored = known.store.get(Family.HOSTS, name.encode("ascii"))
+        if stored is None:
+            yield f"host {name}: never admitted to"
+            return
+        host = decode_host(name, stored)
     yield f"host {name}: {host.size} pending, {host.fetched} fetched, {host.failed} failed"
+    yield from _robots(known, url, name)
+    unfinished = False
+    for line in _queued(known, url, host, now):
+        unfinished |= line is not None
+        yield line
+    done = False
+    for record in last_record(known.directory / PAGES, url.href):
+        if record is not None:
+            done = True
+            status = "no response" if record["status"] is None else f"status {record['status']}"
+            error = f": {record['error']}" if record["error"] else ""
+            yield f"done: {record['outcome']}, {status}, {record['fetched_at']}{error}"
+        else:
+            yield None
+    if not done and not unfinished:
+        yield "neither pending nor in pages.jsonl under this href"
+
+
+def _robots(known: Known, url: Canonical, name: str) -> Iterator[str]:
+    if known.settings.robots.ignore:
+        yield "robots: not asked for (robots.ignore)"
+        return
+    agent = known.settings.fetch.user_agent
     try:
-        robots = RobotsCache(job.store, job.settings.robots, job.settings.fetch.user_agent).get(name)
+        robots = RobotsCache(known.store, known.settings.robots, agent).get(name)
     except RobotsRecordError as damage:
         yield f"robots: the record in store/ is damaged: {damage}"
+        return
+    if robots is None:
+        yield "robots: not known yet, it will be asked for first"
+    elif not robots.rules.allowed(url.href):
+        yield f"robots: {robots.refusal} (as {agent!r})"
     else:
-        if robots is not None and not robots.rules.allowed(url.href):
-            yield f"robots: {robots.refusal}"
-    for position, (slot, entry) in enumerate(itertools.islice(queue(job.store, name), _QUEUE_SHOWN), 1):
+        yield f"robots: allowed (as {agent!r})"
+
+
+def _queued(known: Known, url: Canonical, host: Host, now: float) -> Iterator[str | None]:
+    ahead = 0
+    for number, (slot, entry) in enumerate(queue(known.store, host.name)):
+        if number >= _QUEUE_SHOWN:
+            yield f"not among the first {_QUEUE_SHOWN} of its host's queue"
+            return
+        if number % _PAUSE == _PAUSE - 1:
+            yield None
         if entry.href != url.href:
+            ahead += entry.href not in known.in_flight
             continue
+        tries = f", {entry.tries} tries failed" if entry.tries else ""
+        found = f"depth {entry.depth}, via {entry.via}{tries}"
+        since = known.in_flight.get(url.href)
+        if since is not None:
+            yield f"in flight: handed out at {moment(since)}, {found}"
+            return
         lane = "retry lane" if is_retry(slot) else "queue"
-        yield (
-            f"pending: number {position} in the {lane} of {name}, depth {entry.depth}, via {entry.via}, "
-            f"{entry.tries} tries failed"
-        )
-        due = max(host.next_time, retry_time(slot) if is_retry(slot) else 0.0)
-        if is_retry(slot) and due > host.next_time:
-            yield f"next: not before {_moment(due)}, it failed and is asked again"
-        elif due > now:
-            yield f"next: its host not before {_moment(due)}: {host.rule.words}"
-        else:
-            yield "next: its host may be asked now; those before it in the queue come first"
+        yield f"pending: number {ahead + 1} in the {lane} of {host.name}, {found}"
+        yield _when(slot, host, now)
         return
-    record = find_record(job.directory, url.href)
-    if record is None:
-        yield "neither pending nor in pages.jsonl under this href"
-        return
-    status = "no response" if record["status"] is None else f"status {record['status']}"
-    error = f": {record['error']}" if record["error"] else ""
-    yield f"done: {record['outcome']}, {status}, {record['fetched_at']}{error}"
 
 
-def _moment(seconds: float) -> str:
+def _when(slot: bytes, host: Host, now: float) -> str:
+    again = retry_time(slot) if is_retry(slot) else 0.0
+    if again > max(now, host.next_time):
+        return f"next: not before {moment(again)}, it failed and is asked again"
+    if host.next_time > now:
+        return f"next: its host not before {moment(host.next_time)}: {host.rule.words}"
+    return "next: its host may be asked now; those before it in the queue come first"
+
+
+def moment(seconds: float) -> str:
+    """Seconds since 1970 for people: RFC 3339 in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

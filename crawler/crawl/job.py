@@ -75,7 +75,7 @@ class Job:
         self.resumed = holds_job(directory)
         self.notes: list[str] = []
         machine = machine or Machine()
-        self._disk = disk = machine.disk
+        self.disk = disk = machine.disk
         self._unwritten: Step | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -83,7 +83,8 @@ class Job:
         self._torn = False
         self._failed: OSError | None = None  # what kept the disk from making something durable
         self._steps = 0  # written in this run
-        self._synced_steps = 0
+        self._synced_steps = -1  # what a killed process wrote is not durable yet
+        self.durable_end: int | None = None  # bytes of the output that nothing takes back; None: not known yet
         with contextlib.ExitStack() as undo:
             try:
                 _make(directory, disk)
@@ -118,7 +119,7 @@ class Job:
 
     def _take_up(self, settings: Settings, now: float) -> None:
         self.counters = stored_counters(self.store)
-        self._generations = Generations(self.directory / SEEN, settings.durability.generations, self._disk)
+        self._generations = Generations(self.directory / SEEN, settings.durability.generations, self.disk)
         restored = restore_seen(self._generations, self.store, lambda: make_seen(settings.seen, self.store))
         self.seen = restored.seen
         self._compaction = Compaction(self.seen, self.store, settings.seen.compact_slices, self.notes.append)
@@ -365,10 +366,10 @@ class Job:
 
     async def sync(self) -> None:
         """Make all steps so far durable, in a thread. Raises OSError."""
-        steps = self._steps
+        steps, end = self._steps, self.output.end
         if steps != self._synced_steps:
             await asyncio.get_running_loop().run_in_executor(self._durability, self._sync)
-            self._synced_steps = steps
+            self._synced_steps, self.durable_end = steps, end
 
     @property
     def whole(self) -> bool:

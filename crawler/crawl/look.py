@@ -7,8 +7,6 @@ journal, as a resumed crawl would. A running crawl also leaves ``live.json`` eac
 from __future__ import annotations
 
 import contextlib
-import json
-import mmap
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -18,7 +16,9 @@ from typing import Any
 
 from crawler.checkpoint import Generations
 from crawler.clock import SteadyClock
-from crawler.crawl.identity import LIVE, PAGES, SEEN, STORE, lock_holder, read_identity
+from crawler.crawl.identity import SEEN, STORE, read_identity
+from crawler.crawl.last_run import read_run
+from crawler.crawl.live import read_live
 from crawler.crawl.recovery import RestoredSeen, restore_seen, stored_counters
 from crawler.crawl.stats import assemble
 from crawler.disk import RealDisk
@@ -26,8 +26,8 @@ from crawler.exact import LEDGER_COUNTS, LedgerCounts, make_seen
 from crawler.frontier import Entry, Family, Host, Reader, Store, decode_entry, decode_host
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
 from crawler.frontier.host import host_name
-from crawler.records import Counters, JournalError
-from crawler.settings import Settings, settings_from
+from crawler.records import Counters
+from crawler.settings import Settings
 from crawler.store import RocksStore
 
 _SCAN = 2_048
@@ -35,10 +35,11 @@ _SCAN = 2_048
 
 @dataclass(frozen=True, slots=True)
 class OpenJob:
-    """A job opened for looking. ``settings`` are the defaults but for what shaped the job."""
+    """A job opened for looking. ``settings`` are those of the last run, ``settings_fault`` is why they are not."""
 
     directory: Path
     settings: Settings
+    settings_fault: str | None
     store: Store
     counters: Counters
     generations: Generations
@@ -60,14 +61,15 @@ class OpenJob:
 @contextlib.contextmanager
 def open_job(directory: Path) -> Iterator[OpenJob]:
     """Raises JobError, OSError, JournalError."""
-    settings = settings_from(read_identity(directory), source=str(directory))
+    run = read_run(directory)
+    settings = run.settings
     generations = Generations(directory / SEEN, settings.durability.generations, RealDisk())
     # Before the store: a generation that a running crawl writes meanwhile stands for more than the store shows us.
     numbers = generations.numbers()
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
         store = RocksStore(directory / STORE, secondary=Path(scratch))
         try:
-            yield OpenJob(directory, settings, store, stored_counters(store), generations, numbers)
+            yield OpenJob(directory, settings, run.fault, store, stored_counters(store), generations, numbers)
         finally:
             store.close()
 
@@ -75,9 +77,9 @@ def open_job(directory: Path) -> Iterator[OpenJob]:
 def job_stats(directory: Path) -> dict[str, Any]:
     """The dictionary of ``stats --json``. Raises what ``open_job`` raises."""
     read_identity(directory)
-    live = _live_stats(directory)
+    live = read_live(directory)
     if live is not None:
-        return live
+        return live.stats
     with open_job(directory) as job:
         restored, ledger = job.restore_seen(), job.ledger()
         ended = job.counters.pending == 0 and not (ledger and ledger.waiting)
@@ -99,18 +101,6 @@ def job_stats(directory: Path) -> dict[str, Any]:
         )
 
 
-def _live_stats(directory: Path) -> dict[str, Any] | None:
-    holder = lock_holder(directory)
-    if holder is None:
-        return None
-    try:
-        live = json.loads((directory / LIVE).read_text("ascii"))
-    except FileNotFoundError:
-        return None
-    # A file that a killed process left behind says nothing of the one that runs now.
-    return dict(live["stats"]) if live.get("pid") == holder else None
-
-
 def hosts(store: Reader) -> Iterator[Host]:
     """All hosts of the job, by name."""
     start = b""
@@ -127,24 +117,3 @@ def queue(store: Reader, host: str) -> Iterator[tuple[bytes, Entry]]:
         for key, value in rows:
             yield split_pending_key(key)[1], decode_entry(value)
         start = rows[-1][0] + b"\0"
-
-
-def find_record(directory: Path, href: str) -> dict[str, Any] | None:
-    """The URL's line in ``pages.jsonl``, found by reading through the file. Raises JournalError when it is damaged."""
-    wanted = f'{{"url":{json.dumps(href)},'.encode("ascii")
-    path = directory / PAGES
-    if not path.exists():
-        return None
-    with open(path, "rb") as stream:
-        if stream.seek(0, 2) == 0:
-            return None
-        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            at = 0 if data[: len(wanted)] == wanted else data.find(b"\n" + wanted)
-            if at < 0:
-                return None
-            start = at + 1 if at else 0
-            data.seek(start)
-            try:
-                return dict(json.loads(data.readline()))
-            except ValueError as error:
-                raise JournalError(f"{PAGES}: offset {start}: not JSON: {error}") from error

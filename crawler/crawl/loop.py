@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -23,6 +23,8 @@ from crawler.crawl.advice import Adviser
 from crawler.crawl.compaction import compact_beside
 from crawler.crawl.confirm import confirm_beside
 from crawler.crawl.discover import Discovery
+from crawler.crawl.inbox import Inbox
+from crawler.crawl.incoming import Incoming
 from crawler.crawl.job import Job
 from crawler.crawl.stall import LoopStall
 from crawler.crawl.stats import assemble
@@ -71,6 +73,7 @@ class Crawl:
         self._wake = asyncio.Event()
         self._discovery = Discovery(job, settings)
         self._visitor = Visitor(job, self._discovery, fetcher, settings, clock, self._wake.set)
+        self.incoming = Incoming(job, self._discovery, Inbox(job.directory, job.disk), self._wake.set)
         self._stopping = asyncio.Event()
         self._stop: Stop | None = None
         self._seeding = False
@@ -93,7 +96,13 @@ class Crawl:
                 keeping = group.create_task(self._keep())
                 advising = self._adviser.watch(self.job.seen, self._clock)
                 confirming = confirm_beside(self._decide, lambda: self.job.doubted, self._is_idle)
-                others = (self._stall.watch(), compact_beside(self.job.compact), advising, confirming)
+                others = (
+                    self._stall.watch(),
+                    compact_beside(self.job.compact),
+                    advising,
+                    confirming,
+                    self.incoming.watch(self._clock),
+                )
                 beside = [group.create_task(other) for other in others]
                 try:
                     reason = await self._hand_out(group, finite)
@@ -149,7 +158,7 @@ class Crawl:
             now = self._clock()
             if deadline is not None and now >= deadline:
                 self.stop(Stop.MAX_TIME)
-            if self._stop is None and not self._seeding and self._is_idle() and not self.job.doubted:
+            if self._stop is None and self._nothing_left():
                 return Stop.FINISHED
             if self._stop is None and self._page_limit_reached() and not (self._seeding and finite):
                 self.stop(Stop.MAX_PAGES)
@@ -164,6 +173,9 @@ class Crawl:
                 visit = group.create_task(self._visitor.visit(lease))
                 self._visits.add(visit)
                 visit.add_done_callback(self._visit_ended)
+
+    def _nothing_left(self) -> bool:
+        return not self._seeding and self._is_idle() and not self.job.doubted and not self.incoming.waiting
 
     def _ended_meanwhile(self, reason: Stop) -> Stop:
         # A limit that was reached with the very last URL left nothing over.
@@ -287,6 +299,11 @@ class Crawl:
     def seeds_rejected(self) -> int:
         """Lines among the seeds of this run that are no URL."""
         return self._discovery.seeds_rejected
+
+    @property
+    def under_way(self) -> Mapping[str, float]:
+        """The URLs in flight, and since when (seconds since 1970)."""
+        return self._visitor.under_way
 
     @property
     def last_seed_error(self) -> str | None:

@@ -30,6 +30,8 @@ from crawler.crawl.identity import (
     read_identity,
     write_identity,
 )
+from crawler.crawl.inbox import INBOX, Inbox
+from crawler.crawl.last_run import RUN, read_run
 from crawler.crawl.mend import Mend
 from crawler.crawl.recovery import kept_shaping, restore_seen, stored_counters
 from crawler.crawl.verify import verify_job
@@ -123,6 +125,7 @@ class _Repair:
             mend = Mend(self._directory, settings, store, self._disk, self._aside, self._say)
             forgotten = mend.run(whole_store=not read_anew)
             self._seen_set(store, settings, rebuild=behind or forgotten or read_anew or anew)
+        self._small_files()
         self._aside.flush()
         if self._aside.path.is_dir():
             self._say(f"what was replaced stands in {self._aside.path.name}/")
@@ -227,6 +230,18 @@ class _Repair:
             f"{self._directory}: {IDENTITY} is damaged and neither {STORE}/ nor {SEEN}/ tells the job's settings: "
             "begin a new job with --job"
         )
+
+    def _small_files(self) -> None:
+        fault = read_run(self._directory).fault
+        if fault is not None:
+            self._aside.move(self._directory / RUN)
+            self._say(f"{fault}: set aside, the next run writes it anew")
+        inbox = Inbox(self._directory, self._disk)
+        for name in inbox.waiting():
+            try:
+                inbox.read(name)
+            except EnvelopeError as error:
+                self._say(f"{INBOX}/: {error}: set aside as {inbox.set_aside(f'{name}.urls')}")
 
     # -- the seen-set ------------------------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import json
 import logging
 import os
 import resource
@@ -16,10 +15,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from crawler.clock import SteadyClock
+from crawler.crawl.api import CrawlApi
 from crawler.crawl.identity import LIVE
 from crawler.crawl.job import Job
+from crawler.crawl.last_run import write_run
+from crawler.crawl.live import write_live
 from crawler.crawl.loop import Crawl, Stop
-from crawler.crawl.step import FULL
 from crawler.dashboard import Dashboard, access_of, keep_token
 from crawler.fetch import Fetcher
 from crawler.settings import Settings
@@ -69,7 +70,9 @@ async def run_crawl(
         return {} if crawl is None else crawl.stats()
 
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
-    dashboard = None if access is None else Dashboard(settings.dashboard, stats, clock, access=access)
+    api = CrawlApi(lambda: crawl, clock)
+    routes = api.routes()
+    dashboard = None if access is None else Dashboard(settings.dashboard, stats, clock, routes, access=access)
     addresses: list[str] = []
     if dashboard is not None and access is not None:
         address = await dashboard.start()
@@ -79,6 +82,7 @@ async def run_crawl(
         try:
             if access is not None and access.token is not None:
                 keep_token(settings.dashboard, directory, access.token)
+            write_run(job.disk, directory, settings)
             async with Fetcher(
                 settings.fetch,
                 concurrency=settings.crawl.concurrency,
@@ -93,6 +97,7 @@ async def run_crawl(
                         view.say(line)
                 return await _guarded(crawl, job, crawl.run(seeds, finite=finite), view, clock)
         finally:
+            api.close()
             job.close()
     finally:
         if dashboard is not None:
@@ -177,17 +182,5 @@ async def _show(crawl: Crawl, directory: Path, view: View | None) -> None:
                 view.update(stats)
             if loop.time() >= next_live:
                 next_live = loop.time() + LIVE_INTERVAL
-                _write_live(directory, stats)
+                write_live(directory, stats, crawl.under_way, crawl.job.durable_end)
         await asyncio.sleep(VIEW_INTERVAL)
-
-
-def _write_live(directory: Path, stats: dict[str, Any]) -> None:
-    part = directory / (LIVE + ".part")
-    try:
-        part.write_text(json.dumps({"pid": os.getpid(), "stats": stats}), "ascii")
-        os.replace(part, directory / LIVE)
-    except OSError as error:
-        # A view that is not up to date is no reason to stop; where the disk is full the crawl itself says so.
-        if error.errno not in FULL:
-            raise
-        part.unlink(missing_ok=True)

@@ -12,9 +12,11 @@ from typing import BinaryIO
 from crawler.checkpoint import EnvelopeError
 from crawler.crawl.digest_rows import ledger_faults
 from crawler.crawl.identity import PAGES
+from crawler.crawl.inbox import INBOX, Inbox
 from crawler.crawl.look import OpenJob, hosts, open_job
 from crawler.crawl.recovery import stored_end
 from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
+from crawler.disk import RealDisk
 from crawler.exact import ExactSeenSet, Seen
 from crawler.filters import FormatError
 from crawler.frontier import EntryError, Family, Reader, decode_entry
@@ -29,6 +31,9 @@ _SCAN = 2_048
 def verify_job(directory: Path) -> Iterator[str]:
     """The faults of the job, one line each; none when it is whole. Raises what ``open_job`` raises."""
     with open_job(directory) as job:
+        if job.settings_fault is not None:
+            yield job.settings_fault
+        yield from _inbox(job)
         yield from _generations(job)
         yield from _names(job)
         restored = job.restore_seen()
@@ -38,6 +43,17 @@ def verify_job(directory: Path) -> Iterator[str]:
         yield from _robots(job)
         yield from _traps(job)
         yield from _done(job)
+
+
+def _inbox(job: OpenJob) -> Iterator[str]:
+    inbox = Inbox(job.directory, RealDisk())
+    for name in inbox.waiting():
+        try:
+            inbox.read(name)
+        except EnvelopeError as error:
+            yield f"{INBOX}/: {error}"
+        except FileNotFoundError:
+            pass  # a running crawl has taken it up meanwhile
 
 
 def _generations(job: OpenJob) -> Iterator[str]:

@@ -52,6 +52,7 @@ class Visitor:
         self._clock = clock
         self._wake = wake
         self._robots = RobotsCache(job.store, settings.robots, settings.fetch.user_agent)
+        self.under_way: dict[str, float] = {}  # URLs in flight, and since when
         self.last_seed_error: str | None = None  # why the last seed that could not be fetched was not
 
     def refuse(self, lease: Lease) -> bool:
@@ -84,6 +85,8 @@ class Visitor:
 
     async def visit(self, lease: Lease) -> None:
         """See a lease through to its end; cancelled, it is handed back."""
+        if lease.entry is not None:
+            self.under_way[lease.entry.href] = lease.taken_at
         try:
             if lease.address:
                 await self._find_address(lease)
@@ -95,6 +98,9 @@ class Visitor:
             # Only an await can be cancelled, and every lease is ended in a step without one.
             self._job.frontier.release(lease)
             raise
+        finally:
+            if lease.entry is not None:
+                del self.under_way[lease.entry.href]
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
         result = await self._fetcher.fetch(entry.href)

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from crawler.filters.advisor import Advice, Plan, advise, plan
 from crawler.filters.bloom import Bitmap, BloomFilter
-from crawler.filters.chain import ForgettingChain
+from crawler.filters.chain import Chain, ForgettingChain
 from crawler.filters.compaction import Successor
 from crawler.filters.digests import DIGEST_BYTES, digest_keys, digest_lines
 from crawler.filters.format import FormatError, SegmentSum, read_segment, write_segment
@@ -61,6 +61,7 @@ __all__ = [
     "Advice",
     "Bitmap",
     "BloomFilter",
+    "Chain",
     "CountingFilter",
     "CuckooFilter",
     "DigestTable",

@@ -120,6 +120,11 @@ class Chain(DigestSet):
             known += found.tolist()
         return known
 
+    def holders(self, digest: bytes) -> list[int]:
+        """The slices that say they hold the key, by number from the oldest, 0."""
+        batch = Batch(digest_words(digest))
+        return [number for number, link in enumerate(self._chain) if link.filter.holds(batch)[0]]
+
     def restore(self, digests: bytes) -> None:
         halves = digest_words(digests)
         for start in range(0, len(halves), _CHUNK):

@@ -380,6 +380,10 @@ class Frontier:
 
     # -- looking at it -----------------------------------------------------------------------------------------
 
+    def known(self, name: str) -> Host | None:
+        """The working state of a host that is in memory; what is not is idle, and stored."""
+        return self._hosts.get(name) or self._idle.get(name)
+
     @property
     def hosts_pending(self) -> int:
         """Hosts with something queued or in flight."""

@@ -1,0 +1,179 @@
+"""``crawler add``: put URLs into a job, running or not."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from crawler.cli.errors import DAMAGE, Exit, UsageError
+from crawler.clock import SteadyClock
+from crawler.crawl.discover import Discovery
+from crawler.crawl.identity import JobError, lock_holder
+from crawler.crawl.inbox import MOST_URLS, Answer, Inbox
+from crawler.crawl.incoming import Incoming
+from crawler.crawl.job import Job
+from crawler.crawl.last_run import read_run
+from crawler.crawl.seeds import STDIN, SeedsError, stream_batches
+from crawler.disk import RealDisk
+from crawler.progress import say
+from crawler.settings import Settings, SettingsError
+from crawler.urls import Canonicaliser, Rejected
+
+WAIT = 30.0  # seconds that an answer is waited for
+_POLL = 0.05  # seconds between two looks for it
+_PATIENCE = 1.0  # seconds that lines of standard input are gathered
+_UNANSWERED = 8  # files that may wait in the inbox before more of standard input is read
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "add",
+        help="put URLs into a job, running or not",
+        description="URLs that are in scope and were never seen are admitted, at depth 0. They are safe when the "
+        "command ends; a crawl that runs takes them up within a second and says how many were new.",
+    )
+    parser.add_argument("job", type=Path, metavar="DIR")
+    parser.add_argument("urls", nargs="+", metavar="URL", help="URLs, or - for standard input, one a line")
+    parser.add_argument("--seed", action="store_true", help="widen the scope by them, as seeds do")
+    parser.add_argument(
+        "--no-wait", action="store_true", help="leave them in the inbox and do not ask what became of them"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    directory: Path = arguments.job
+    try:
+        settings = read_run(directory).settings
+        if "-" in arguments.urls:
+            if len(arguments.urls) > 1:
+                raise UsageError("give URLs, or - for standard input, not both")
+            return asyncio.run(_Adding(arguments, settings).stream())
+        canonicaliser = Canonicaliser(settings.canonical.rules)
+        for text in arguments.urls:
+            url = canonicaliser.canonicalise(text)
+            if isinstance(url, Rejected):
+                raise UsageError(f"{text!r}: {url.reason}")
+        return asyncio.run(_Adding(arguments, settings).all(arguments.urls))
+    except (JobError, SettingsError, SeedsError) as error:
+        raise UsageError(str(error)) from error
+    except DAMAGE as error:
+        say(sys.stderr, f"crawler: error: {directory}: {error}: `crawler repair {directory}` makes the job usable")
+        return Exit.FAILED
+
+
+class _Adding:
+    """One call of the command."""
+
+    def __init__(self, arguments: argparse.Namespace, settings: Settings) -> None:
+        self._directory: Path = arguments.job
+        self._seed: bool = arguments.seed
+        self._waits: bool = not arguments.no_wait
+        self._settings = settings
+        self._inbox = Inbox(self._directory, RealDisk())
+        self._unanswered: dict[str, int] = {}  # by name of the file, how many URLs it holds
+        self._answer = Answer()
+        self._left = 0
+
+    async def all(self, urls: Sequence[str]) -> int:
+        for start in range(0, len(urls), MOST_URLS):
+            self._deposit(urls[start : start + MOST_URLS])
+        return await self._report()
+
+    async def stream(self) -> int:
+        """Standard input, as it comes, until it ends. Raises SeedsError."""
+        async for lines in _gathered(stream_batches(STDIN)):
+            self._deposit(lines)
+            if self._waits and len(self._unanswered) >= _UNANSWERED:
+                await self._wait(_UNANSWERED - 1)
+        return await self._report()
+
+    def _deposit(self, urls: Sequence[str]) -> None:
+        name = self._inbox.deposit(urls, seed=self._seed, answer=self._waits)
+        if self._waits:
+            self._unanswered[name] = len(urls)
+        self._left += len(urls)
+
+    async def _wait(self, most: int) -> None:
+        """Until at most so many files are unanswered, or for ``WAIT`` seconds. Raises JobError, OSError."""
+        deadline = time.monotonic() + WAIT
+        while len(self._unanswered) > most and time.monotonic() < deadline:
+            for name in list(self._unanswered):
+                answer = self._inbox.answer(name)
+                if answer is not None:
+                    self._answer += answer
+                    self._left -= self._unanswered.pop(name)
+            if len(self._unanswered) <= most:
+                return
+            if lock_holder(self._directory) is None:
+                await self._take_in()
+            else:
+                await asyncio.sleep(_POLL)
+
+    async def _take_in(self) -> None:
+        """No crawl is running: admit what lies in the inbox. Raises JobError, OSError."""
+        now = SteadyClock()()
+        try:
+            job = Job(self._directory, self._settings, now)
+        except JobError:
+            if lock_holder(self._directory) is not None:
+                return  # a crawl has begun meanwhile, and will answer
+            raise
+        try:
+            await Incoming(job, Discovery(job, self._settings), self._inbox, lambda: None).drain(now)
+            await job.checkpoint(now)
+        finally:
+            job.close()
+
+    async def _report(self) -> int:
+        if self._waits:
+            await self._wait(0)
+        elif lock_holder(self._directory) is None:
+            say(sys.stderr, f"crawler: no crawl is running: {self._left} URLs wait in {self._inbox.path}")
+        answer = self._answer
+        for url, reason in answer.rejected:
+            say(sys.stderr, f"skipped: {url}: {reason}")
+        if self._waits:
+            print(
+                f"{answer.admitted} admitted, {answer.known} known, {answer.off_scope} out of scope, "
+                f"{len(answer.rejected)} no URL"
+            )
+            if self._left:
+                say(
+                    sys.stderr,
+                    f"crawler: {self._left} more are safe in {self._inbox.path}: the crawl has not answered yet",
+                )
+        else:
+            print(f"{self._left} left in the inbox")
+        return Exit.OK
+
+
+async def _gathered(batches: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
+    """The lines of the batches in larger ones: of a second, or as many as a file holds."""
+    lines: list[str] = []
+    coming = asyncio.ensure_future(_next(batches))
+    while True:
+        done, _ = await asyncio.wait({coming}, timeout=_PATIENCE if lines else None)
+        more = coming.result() if done else None
+        if done and more is not None:
+            lines += more
+            coming = asyncio.ensure_future(_next(batches))
+            if len(lines) < MOST_URLS:
+                continue
+        while lines:
+            yield lines[:MOST_URLS]
+            lines = lines[MOST_URLS:]
+        if done and more is None:
+            return
+
+
+async def _next(batches: AsyncIterator[list[str]]) -> list[str] | None:
+    try:
+        return await anext(batches)
+    except StopAsyncIteration:
+        return None

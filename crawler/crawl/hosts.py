@@ -1,0 +1,108 @@
+"""The hosts of a job as rows of a table, for people and for programs."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping
+from functools import cmp_to_key
+from typing import Any
+
+from crawler.frontier import Family, Host, Reader, decode_host
+from crawler.frontier.host import host_name
+
+Row = dict[str, Any]
+SORTS = (
+    "host",
+    "state",
+    "pending",
+    "in_flight",
+    "fetched",
+    "failed",
+    "next_time",
+    "wait_seconds",
+    "rule",
+    "gap_seconds",
+    "latency_seconds",
+)
+_SCAN = 2_048
+
+
+def host_row(host: Host, now: float, in_flight: int) -> Row:
+    """One host at ``now`` (seconds since 1970), with ``in_flight`` of its URLs handed out."""
+    waits = host.size > in_flight
+    wait = max(0.0, host.next_time - now)
+    if in_flight:
+        state = "leased"
+    elif not waits:
+        state = "idle"
+    else:
+        state = "waiting" if wait else "ready"
+    return {
+        "host": host.name,
+        "state": state,
+        "pending": host.size - in_flight,
+        "in_flight": in_flight,
+        "fetched": host.fetched,
+        "failed": host.failed,
+        "next_time": host.next_time if waits else None,
+        "wait_seconds": wait if waits else None,
+        "rule": host.rule.name.lower(),
+        "reason": host.rule.words,
+        "gap_seconds": None,
+        "latency_seconds": None,
+        "errors": {},
+    }
+
+
+def host_rows(
+    store: Reader, now: float, in_flight: Mapping[str, int], known: Callable[[str], Host | None] | None = None
+) -> Iterator[Row | None]:
+    """A row for each host of the job, by name; None now and then, where a long look may be broken off. ``in_flight``
+    counts handed out URLs by host, ``known`` gives the working state of a host that has one."""
+    start = b""
+    while rows := store.scan(Family.HOSTS, start, None, _SCAN):
+        for key, value in rows:
+            name = host_name(key)
+            host = known(name) if known is not None else None
+            yield host_row(host or decode_host(name, value), now, in_flight.get(name, 0))
+        start = rows[-1][0] + b"\0"
+        yield None
+
+
+def choose(
+    rows: Iterator[Row | None],
+    *,
+    sort: str = "pending",
+    descending: bool = True,
+    offset: int = 0,
+    limit: int,
+    q: str = "",
+) -> Iterator[tuple[int, list[Row]] | None]:
+    """Of the rows whose host contains ``q``: how many there are, and ``limit`` of them behind the first ``offset``.
+    Gives None now and then, as ``rows`` does, and that pair at last; ``offset + limit`` rows are held at a time."""
+    best: list[tuple[Any, int, Row]] = []
+    total, most, wanted, order = 0, offset + limit, q.lower(), _order(descending)
+    for row in rows:
+        if row is None:
+            yield None
+            continue
+        if wanted not in row["host"]:
+            continue
+        total += 1
+        entry = (order(row[sort]), -total, row)
+        if len(best) < most:
+            heapq.heappush(best, entry)
+        elif most and entry[:2] > best[0][:2]:
+            heapq.heapreplace(best, entry)
+    yield total, [row for _, _, row in sorted(best, key=lambda entry: entry[:2], reverse=True)][offset:]
+
+
+def _order(descending: bool) -> Callable[[Any], Any]:
+    """A key under which what is to be shown first is the greatest; nothing to say comes last either way."""
+
+    def compare(one: Any, other: Any) -> int:
+        if one is None or other is None:
+            return (one is not None) - (other is not None)
+        return int((one > other) - (one < other)) * (1 if descending else -1)
+
+    return cmp_to_key(compare)

@@ -1,0 +1,88 @@
+"""Reading ``pages.jsonl`` backwards: the last records are the ones that are asked for.
+
+A piece at a time, from a given end, so that a file of any size costs no memory. Where a long look may be broken off,
+the iterators give None.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from crawler.records import JournalError
+
+_PIECE = 2**20  # bytes read at a time
+
+Record = dict[str, Any]
+
+
+def lines_backwards(path: Path, end: int | None = None) -> Iterator[tuple[int, bytes] | None]:
+    """(offset, line with its line feed) from the last whole line in front of ``end`` (all) to the first; None after
+    each piece. Raises OSError."""
+    if not path.exists():
+        return
+    with open(path, "rb") as stream:
+        size = stream.seek(0, 2)
+        at = size if end is None else min(end, size)
+        rest = b""  # of a line that began before `at`
+        whole = False  # whether a line feed was met: what stands behind the last one is no line yet
+        while at > 0:
+            start = max(0, at - _PIECE)
+            stream.seek(start)
+            data = stream.read(at - start) + rest
+            pieces = data.split(b"\n")
+            if not whole and len(pieces) > 1:
+                pieces.pop()
+                data = data[: data.rfind(b"\n") + 1]
+                whole = True
+            elif whole:
+                pieces.pop()  # the empty one behind the last line feed
+            if whole:
+                offset = start + len(data)
+                while len(pieces) > 1:
+                    line = pieces.pop() + b"\n"
+                    offset -= len(line)
+                    yield offset, line
+                rest = pieces[0] + b"\n"
+            else:
+                rest = data
+            at = start
+            yield None
+        if whole:
+            yield 0, rest
+
+
+def last_record(path: Path, href: str) -> Iterator[Record | None]:
+    """The URL's last record, at most one, with None now and then before it. Raises JournalError when it is damaged,
+    OSError."""
+    wanted = f'\n{{"url":{json.dumps(href)},'.encode("ascii")
+    if not path.exists():
+        return
+    with open(path, "rb") as stream:
+        at = stream.seek(0, 2)
+        while at > 0:
+            start = max(0, at - _PIECE)
+            stream.seek(start)
+            data = stream.read(at - start + len(wanted))
+            # The first line has no line feed before it.
+            data = b"\n" + data if start == 0 else data
+            found = data.rfind(wanted)
+            while found >= 0:
+                stream.seek(start + found + (start > 0))
+                line = stream.readline()
+                if line.endswith(b"\n"):
+                    yield decoded(start + found + (start > 0), line, path.name)
+                    return
+                found = data.rfind(wanted, 0, found)
+            at = start
+            yield None
+
+
+def decoded(offset: int, line: bytes, name: str) -> Record:
+    """The record of a line. Raises JournalError."""
+    try:
+        return dict(json.loads(line))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise JournalError(f"{name}: offset {offset}: not JSON: {error}") from error

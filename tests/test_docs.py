@@ -20,6 +20,8 @@ from crawler.cli.demo import MAGIC as DEMO_MAGIC
 from crawler.cli.demo import VERSION as DEMO_VERSION
 from crawler.cli.errors import Exit
 from crawler.crawl import identity
+from crawler.crawl.inbox import INBOX, Answer, Inbox, Parcel
+from crawler.crawl.last_run import RUN
 from crawler.crawl.loop import State
 from crawler.crawl.recovery import COUNTERS, OUTPUT_END
 from crawler.crawl.robots_cache import RobotsCache
@@ -147,6 +149,18 @@ def test_the_examples_of_the_ledger() -> None:
     assert LedgerCounts.decode(example("format-store.md", "ledger-counts")) == LedgerCounts(1, 40, 2)
 
 
+def test_the_examples_of_the_inbox(tmp_path: Path) -> None:
+    inbox, name = Inbox(tmp_path, RealDisk()), f"{1:020d}-2-3"
+    inbox.path.mkdir()
+    (inbox.path / f"{name}.urls").write_bytes(example("format-inbox.md", "parcel"))
+    assert inbox.waiting() == [name]
+    parcel = inbox.read(name)
+    assert parcel == Parcel(name, ("http://h.test/",), seed=False, answer=True)
+    inbox.close_parcel(parcel, Answer(admitted=1))
+    assert (inbox.path / f"{name}.answer").read_bytes() == example("format-inbox.md", "answer")
+    assert inbox.answer(name) == Answer(admitted=1)
+
+
 def test_the_example_of_a_generation(tmp_path: Path) -> None:
     (tmp_path / "generation-000001").write_bytes(example("format-generation.md", "manifest"))
     (tmp_path / "slice-0000.g000001").write_bytes(example("format-generation.md", "segment"))
@@ -191,8 +205,8 @@ def test_every_family_key_and_counter_of_the_store_is_documented() -> None:
 
 def test_every_file_of_a_job_is_documented(tmp_path: Path) -> None:
     documented = set(first_column(page("format-job.md")))
-    named = {identity.PAGES, identity.IDENTITY, identity.LOCK, identity.LIVE, "crash.txt", "demo.json"}
-    assert named | {f"{identity.STORE}/", f"{identity.SEEN}/"} <= documented
+    named = {identity.PAGES, identity.IDENTITY, identity.LOCK, identity.LIVE, RUN, "crash.txt", "demo.json"}
+    assert named | {f"{identity.STORE}/", f"{identity.SEEN}/", f"{INBOX}/"} <= documented
     with stopped_job(tmp_path, 5) as made:
         found = {path.name + "/" * path.is_dir() for path in made.job.iterdir()}
     assert found <= documented

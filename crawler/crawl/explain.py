@@ -13,11 +13,12 @@ from crawler.crawl.look import open_job, queue
 from crawler.crawl.lookback import last_record
 from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
 from crawler.exact import ExactSeenSet, Seen, rows_of
+from crawler.crawl.step import scope_key
 from crawler.filters import Chain, digest_keys
 from crawler.frontier import Family, Host, Reader, decode_host
 from crawler.frontier.entry import is_retry, retry_time
-from crawler.scope import Scope
-from crawler.settings import SCOPES, Settings
+from crawler.scope import Boundary, Scope
+from crawler.settings import Settings
 from crawler.urls import Canonical, Canonicaliser, Rejected, host_key
 
 _QUEUE_SHOWN = 1_000_000  # entries looked through for the position of a URL
@@ -92,17 +93,13 @@ def explain_seen(seen: Seen, url: Canonical) -> list[str]:
 
 
 def _scope(known: Known, url: Canonical) -> Iterator[str]:
-    for mode in SCOPES:
-        prefix = f"scope/{mode}/".encode("ascii")
-        rows = known.store.scan(Family.META, prefix, prefix[:-1] + b"0")
-        if rows:
-            scope = Scope(mode)
-            scope.restore(key[len(prefix) :].decode("utf-8") for key, _ in rows)
-            used = "" if mode == known.settings.crawl.scope else " (not the scope of the last run)"
-            yield f"scope {mode}{used}: {scope.explain(url.href)}"
-    longest = known.settings.links.max_url_length
-    if len(url.href) > longest:
-        yield f"too long: {len(url.href)} characters, links.max_url_length is {longest}"
+    mode = known.settings.crawl.scope
+    prefix = scope_key(mode, "")
+    rows = known.store.scan(Family.META, prefix, prefix[:-1] + b"0")
+    scope = Scope(mode)
+    scope.restore(key[len(prefix) :].decode("utf-8") for key, _ in rows)
+    for sentence in Boundary(scope, known.settings).explain(url.href, None):
+        yield f"scope {mode}: {sentence}"
 
 
 def _ledger(known: Known, url: Canonical) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from crawler.crawl.api import CrawlApi
 from crawler.dashboard import Dashboard
 from crawler.dashboard.events import MOST_LISTENERS
 from crawler.metrics import History
@@ -16,7 +17,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "dashboard.md").read_text()
 
 
 async def test_every_address_is_documented_and_no_other() -> None:
-    board = Dashboard(DashboardSettings(listen="0"), statistics, float)
+    board = Dashboard(DashboardSettings(listen="0"), statistics, float, CrawlApi(lambda: None, float).routes())
     await board.start()
     assert board._runner is not None
     served = {resource.canonical for resource in board._runner.app.router.resources()}

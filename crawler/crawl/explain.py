@@ -12,8 +12,8 @@ from crawler.crawl.live import read_live
 from crawler.crawl.look import open_job, queue
 from crawler.crawl.lookback import last_record
 from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
-from crawler.exact import ExactSeenSet, Seen, rows_of
 from crawler.crawl.step import scope_key
+from crawler.exact import ExactSeenSet, Seen, rows_of
 from crawler.filters import Chain, digest_keys
 from crawler.frontier import Family, Host, Reader, decode_host
 from crawler.frontier.entry import is_retry, retry_time

@@ -6,10 +6,9 @@ follows, the counters last. At each moment in between ``recount`` finds the same
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,6 +43,7 @@ from crawler.disk import Appender, Disk
 from crawler.frontier import Batch, Entry, Family, Host, HostRecordError, Store, decode_host, encode_entry
 from crawler.frontier.entry import fresh_slot, pending_key, split_pending_key
 from crawler.frontier.host import encode_host, host_name
+from crawler.output import lines_of
 from crawler.records import DIGEST_SIZE, Counters, JournalError, decode_seen, encode_admitted, sequence_key
 from crawler.settings import Settings
 from crawler.urls import host_key
@@ -83,8 +83,7 @@ class Mend:
             and len(journal.admitted) == kept.admitted
             and not any(family is Family.ADMITTED for family, _, _ in journal.bad)
         )
-        with _lines_of(self._path) as lines:
-            output = read_output(lines, self._keys, journal.done)
+        output = read_output(self._lines(), self._keys, journal.done)
         end = journal.end if journal.done else stored_end(self._store)
         good = finished(output, queue, journal, trusted=trusted, end=end)
         number = max(queue.number, kept.next_number if kept else 0)
@@ -101,8 +100,7 @@ class Mend:
         hosts = self._hosts(queue.size)
         traps = self._traps()
 
-        with _lines_of(self._path) as lines:
-            counters = count_records(kept or Counters(), self._records(lines))
+        counters = count_records(kept or Counters(), self._records())
         counters = replace(
             counters, sequence=sequence, next_number=number, admitted=len(there), hosts=hosts, trap_counts=traps
         )
@@ -150,11 +148,10 @@ class Mend:
         if not other.any():
             return 0
         lost = 0
-        with _lines_of(self._path) as lines:
-            for line in itertools.compress(lines, other):
-                record = record_of(line)
-                if record is not None:
-                    lost += self._add(again, _entry_of(record))
+        for line in itertools.compress(self._lines(), other):
+            record = record_of(line)
+            if record is not None:
+                lost += self._add(again, _entry_of(record))
         return lost
 
     def _add(self, again: dict[str, Entry], entry: Entry) -> bool:
@@ -237,9 +234,8 @@ class Mend:
             file.truncate(0)
             sink = Appender(file)
             size = 0
-            with _lines_of(self._path) as lines:
-                for line in itertools.compress(lines, good):
-                    size += sink.write(line)
+            for line in itertools.compress(self._lines(), good):
+                size += sink.write(line)
             file.sync()
         finally:
             file.close()
@@ -251,8 +247,11 @@ class Mend:
         )
         return size
 
-    def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
-        for line in lines:
+    def _lines(self) -> Iterator[bytes]:
+        return (line for _, line in lines_of(self._path))
+
+    def _records(self) -> Iterator[Record]:
+        for line in self._lines():
             record = record_of(line)
             if record is not None:
                 yield record
@@ -325,9 +324,8 @@ class Mend:
         """The key of every pending and every finished URL. Raises OSError."""
         for _, value in rows_of_family(self._store, Family.PENDING):
             yield self._keys.key(value[8:].split(b"\n")[0].decode("ascii")) or ""
-        with _lines_of(self._path) as lines:
-            for record in self._records(lines):
-                yield self._keys.key(str(record["url"])) or ""
+        for record in self._records():
+            yield self._keys.key(str(record["url"])) or ""
 
     def _digests_there(self) -> Iterator[bytes]:
         for key in self._keys_there():
@@ -410,16 +408,6 @@ class Mend:
         if self._batch.changes:
             self._store.write(self._batch)
             self._batch = Batch()
-
-
-@contextlib.contextmanager
-def _lines_of(path: Path) -> Iterator[Iterable[bytes]]:
-    """The lines of a file, their line feeds included; none where there is no file."""
-    if path.exists():
-        with open(path, "rb") as stream:
-            yield stream
-    else:
-        yield ()
 
 
 def _entry_of(record: Record) -> Entry:

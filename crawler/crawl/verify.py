@@ -5,44 +5,99 @@ from __future__ import annotations
 import contextlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from crawler.checkpoint import EnvelopeError
 from crawler.crawl.digest_rows import ledger_faults
-from crawler.crawl.identity import PAGES
+from crawler.crawl.identity import PAGES, STORE
 from crawler.crawl.inbox import INBOX, Inbox
 from crawler.crawl.look import OpenJob, hosts, open_job
 from crawler.crawl.recovery import stored_end
 from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
 from crawler.disk import RealDisk
-from crawler.exact import ExactSeenSet, Seen
-from crawler.filters import FormatError
-from crawler.frontier import EntryError, Family, Reader, decode_entry
+from crawler.exact import ExactSeenSet, Seen, digest_exactly
+from crawler.filters import FilterError, FormatError, digest_keys
+from crawler.frontier import EntryError, Family, HostRecordError, Reader, decode_entry
 from crawler.frontier.entry import is_retry, split_pending_key
+from crawler.output import lines_of
 from crawler.records import DIGEST_SIZE, JournalError, Position, decode_done, decode_seen, sequence_key
+from crawler.store import StoreError
+from crawler.store.salvage import holes
 from crawler.traps import TrapRecordError, check_row
 from crawler.urls import Canonical, Canonicaliser
 
 _SCAN = 2_048
+_DAMAGE = (EntryError, FilterError, HostRecordError, JournalError)
 
 
 def verify_job(directory: Path) -> Iterator[str]:
-    """The faults of the job, one line each; none when it is whole. Raises what ``open_job`` raises."""
+    """The faults of the job, one line each; none when it is whole. What cannot be read ends the check that reads it,
+    and no other. Raises what ``open_job`` raises, and OSError when the disk fails."""
     with open_job(directory) as job:
+        parts = _Parts(job)
         if job.settings_fault is not None:
             yield job.settings_fault
-        yield from _inbox(job)
-        yield from _generations(job)
-        yield from _names(job)
-        restored = job.restore_seen()
-        yield from _admitted(job, restored.seen)
-        yield from _pending(job, restored.seen)
-        yield from ledger_faults(job)
-        yield from _robots(job)
-        yield from _traps(job)
-        yield from _done(job)
+        yield from parts.check(_inbox(job))
+        yield from parts.check(_generations(job))
+        yield from parts.check(_names(job))
+        known = yield from parts.known()
+        yield from parts.check(_admitted(job, known))
+        yield from parts.check(_pending(job, known))
+        yield from parts.check(ledger_faults(job))
+        yield from parts.check(_robots(job))
+        yield from parts.check(_traps(job))
+        yield from parts.check(_done(job))
+        yield from parts.check(_lines(job, known))
+        if parts.unreadable:
+            yield from (f"{STORE}/: {hole}" for hole in holes(job.store))
+
+
+class _Parts:
+    """The checks of a job, each ending by itself. ``unreadable``: the store refused to be read somewhere."""
+
+    def __init__(self, job: OpenJob) -> None:
+        self._job = job
+        self.unreadable = False
+
+    def check(self, part: Iterator[str]) -> Iterator[str]:
+        try:
+            yield from part
+        except StoreError as error:
+            if error.errno is not None:
+                raise
+            self.unreadable = True
+        except _DAMAGE as error:
+            yield f"{STORE}/: {error}"
+
+    def known(self) -> Generator[str, None, _Known | None]:
+        """What the job has seen, where it can be had."""
+        found: list[_Known] = []
+
+        def restore() -> Iterator[str]:
+            found.append(_Known(self._job.restore_seen().seen, _forgotten(self._job)))
+            yield from ()
+
+        yield from self.check(restore())
+        return found[0] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """``gone`` are the digests of keys that were ever taken out of the seen-set: few, each by hand."""
+
+    seen: Seen
+    gone: set[bytes]
+
+    def lacks(self, digests: bytes) -> list[int]:
+        """The positions of the digests that are not in the seen-set and were never taken out of it."""
+        return [
+            at
+            for at, known in enumerate(_knows(self.seen, digests))
+            if not known and digests[DIGEST_SIZE * at : DIGEST_SIZE * (at + 1)] not in self.gone
+        ]
 
 
 def _inbox(job: OpenJob) -> Iterator[str]:
@@ -77,7 +132,6 @@ def _knows(seen: Seen, digests: bytes) -> list[bool]:
 
 
 def _forgotten(job: OpenJob) -> set[bytes]:
-    """The digests of keys that were ever taken out of the seen-set: few, each by hand."""
     gone: set[bytes] = set()
     start = b""
     while rows := job.store.scan(Family.ADMITTED, start, None, _SCAN):
@@ -90,8 +144,7 @@ def _forgotten(job: OpenJob) -> set[bytes]:
     return gone
 
 
-def _admitted(job: OpenJob, seen: Seen) -> Iterator[str]:
-    gone = _forgotten(job)
+def _admitted(job: OpenJob, known: _Known | None) -> Iterator[str]:
     count, start = 0, b""
     while rows := job.store.scan(Family.ADMITTED, start, None, _SCAN):
         for key, value in rows:
@@ -105,10 +158,7 @@ def _admitted(job: OpenJob, seen: Seen) -> Iterator[str]:
                 continue
             size = len(digests) // DIGEST_SIZE
             count += size
-            missing = sum(
-                not known and digests[DIGEST_SIZE * at : DIGEST_SIZE * (at + 1)] not in gone
-                for at, known in enumerate(_knows(seen, digests))
-            )
+            missing = 0 if known is None else len(known.lacks(digests))
             if missing:
                 yield f"seen/: journal {number}: {missing} of {size} admitted URLs are not in the seen-set"
         start = rows[-1][0] + b"\0"
@@ -116,7 +166,7 @@ def _admitted(job: OpenJob, seen: Seen) -> Iterator[str]:
         yield f"store/: {job.counters.admitted} URLs counted as admitted, the journal names {count}"
 
 
-def _pending(job: OpenJob, seen: Seen) -> Iterator[str]:
+def _pending(job: OpenJob, known: _Known | None) -> Iterator[str]:
     canonicaliser = Canonicaliser(job.settings.canonical.rules)
     sizes: dict[str, list[int]] = {}
     start = b""
@@ -140,7 +190,7 @@ def _pending(job: OpenJob, seen: Seen) -> Iterator[str]:
                 yield f"store/: pending URL is not canonical: {entry.href}"
                 continue
             keys.append(url.key)
-        unseen = seen.contains_many(keys).count(False)
+        unseen = 0 if known is None else known.seen.contains_many(keys).count(False)
         if unseen:
             yield f"seen/: {unseen} pending URLs at or behind {rows[0][0]!r} are not in the seen-set"
         start = rows[-1][0] + b"\0"
@@ -194,7 +244,7 @@ def _done(job: OpenJob) -> Iterator[str]:
     path = job.directory / PAGES
     with contextlib.ExitStack() as opened:
         output = opened.enter_context(open(path, "rb")) if path.exists() else None
-        last_end, start = _kept_end(job.store), b""
+        start = b""
         while rows := job.store.scan(Family.DONE, start, None, _SCAN):
             for key, value in rows:
                 try:
@@ -203,29 +253,84 @@ def _done(job: OpenJob) -> Iterator[str]:
                     yield f"store/: journal {int.from_bytes(key, 'big')}: {error}"
                     continue
                 position = done.positions[0]
-                last_end = position.end
                 if output is not None and not _stands(output, position):
                     yield (
                         f"{PAGES}: offset {position.end - position.length}: not the record of {done.entry.href} that "
                         "was written there"
                     )
             start = rows[-1][0] + b"\0"
-    lines, end = 0, 0
-    if path.exists():
-        with open(path, "rb") as stream:
-            for line in stream:
-                if end >= last_end:
-                    break  # written, not journalled: cut off when the job is resumed
-                end += len(line)
-                lines += 1
-                try:
-                    json.loads(line)
-                except ValueError as error:
-                    yield f"{PAGES}: offset {end - len(line)}: not JSON: {error}"
+
+
+def _lines(job: OpenJob, known: _Known | None) -> Iterator[str]:
+    """Each line of the output, up to where the journal says that it ends: what stands behind was written and not
+    journalled, and is cut off when the job is resumed."""
+    keys = _Keys(job, known)
+    last_end = _last_end(job.store)
+    count, end = 0, 0
+    for start, line in lines_of(job.directory / PAGES, last_end):
+        end = start + len(line)
+        count += 1
+        if not line.endswith(b"\n"):
+            yield f"{PAGES}: offset {start}: no whole line"
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            yield f"{PAGES}: offset {start}: not JSON: {error}"
+            continue
+        keys.add(start, record)
+        if keys.full:
+            yield from keys.unseen()
+    yield from keys.unseen()
+    if last_end is None:
+        return
     if end != last_end:
         yield f"{PAGES}: ends at {end}, the journal's last record ends at {last_end}"
-    elif lines != job.counters.done:
-        yield f"{PAGES}: {lines} records, {job.counters.done} URLs counted as done"
+    elif count != job.counters.done:
+        yield f"{PAGES}: {count} records, {job.counters.done} URLs counted as done"
+
+
+class _Keys:
+    """Finished URLs that are yet to be looked for in the seen-set."""
+
+    def __init__(self, job: OpenJob, known: _Known | None) -> None:
+        self._known = known
+        self._canonicaliser = Canonicaliser(job.settings.canonical.rules)
+        self._waiting: list[tuple[int, str]] = []  # where the record begins, and the key
+
+    def add(self, start: int, record: object) -> None:
+        href = record.get("url") if isinstance(record, dict) else None
+        url = self._canonicaliser.canonicalise(href) if isinstance(href, str) else None
+        if isinstance(url, Canonical):
+            self._waiting.append((start, url.key))
+
+    @property
+    def full(self) -> bool:
+        return len(self._waiting) >= _SCAN
+
+    def unseen(self) -> Iterator[str]:
+        waiting, self._waiting = self._waiting, []
+        if self._known is None or not waiting:
+            return
+        keys = [key for _, key in waiting]
+        exact = isinstance(self._known.seen, ExactSeenSet)
+        for at in self._known.lacks(digest_exactly(keys) if exact else digest_keys(keys)):
+            start, key = waiting[at]
+            yield f"{PAGES}: offset {start}: finished, and not in the seen-set: {key}"
+
+
+def _last_end(store: Reader) -> int | None:
+    """Where the output ends by the journal; None where that cannot be read, which was said of the journal."""
+    try:
+        end, start = _kept_end(store), b""
+        while rows := store.scan(Family.DONE, start, None, _SCAN):
+            for _, value in rows:
+                with contextlib.suppress(JournalError):
+                    end = decode_done(value).positions[0].end
+            start = rows[-1][0] + b"\0"
+    except StoreError:
+        return None
+    return end
 
 
 def _kept_end(store: Reader) -> int:

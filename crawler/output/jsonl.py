@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import errno
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from crawler.disk import Disk
 from crawler.records import Position
+
+_LINE_MAX = 2**20  # bytes; a record has three URLs at most, and none of 64 KiB is read
 
 
 class OutputError(OSError):
@@ -72,3 +75,15 @@ class JsonlOutput:
 
     def close(self) -> None:
         self._file.close()
+
+
+def lines_of(path: Path, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """The lines of the file with their line feeds, and where each begins: those that begin before ``end``. What is
+    longer than any record comes in pieces. None where there is no file. Raises OSError."""
+    if not path.exists():
+        return
+    start = 0
+    with open(path, "rb") as stream:
+        while (end is None or start < end) and (line := stream.readline(_LINE_MAX)):
+            yield start, line
+            start += len(line)

@@ -51,25 +51,27 @@ def salvage(damaged: Path, scratch: Path, target: Path) -> list[str]:
             refusals.append(f"{name}: {error}")
             continue
         try:
-            holes = _copy_rows(source, target)
+            missing = _copy_rows(source, target)
         finally:
             source.close()
         _remove(scratch)
-        return [f"{name} let it be read", *holes]
+        return [f"{name} let it be read", *missing]
     _remove(scratch)
     raise StoreError("; ".join(refusals))
 
 
 def readable(store: Store) -> bool:
     """Whether every row of every family can be read."""
-    try:
-        for family in Family:
-            start = b""
-            while rows := store.scan(family, start, None, _ROWS):
-                start = rows[-1][0] + b"\0"
-    except StoreError:
-        return False
-    return True
+    return next(holes(store), None) is None
+
+
+def holes(store: Store) -> Iterator[str]:
+    """The rows that cannot be read, family by family, and what RocksDB says of them."""
+    for family in Family:
+        found: list[str] = []
+        for _ in _pieces(store, family, found):
+            """What can be read is whole."""
+        yield from found
 
 
 def _copy(damaged: Path, to: Path) -> None:
@@ -144,11 +146,11 @@ def _tables_or_log(damaged: Path) -> Way:
 
 
 def _copy_rows(source: RocksStore, target: Path) -> list[str]:
-    holes: list[str] = []
+    missing: list[str] = []
     copy = RocksStore(target)
     try:
         for family in Family:
-            for piece in _pieces(source, family, holes):
+            for piece in _pieces(source, family, missing):
                 batch = copy.batch()
                 for key, value in piece:
                     batch.put(family, key, value)
@@ -156,10 +158,10 @@ def _copy_rows(source: RocksStore, target: Path) -> list[str]:
         copy.sync()
     finally:
         copy.close()
-    return holes
+    return missing
 
 
-def _pieces(source: RocksStore, family: Family, holes: list[str]) -> Iterator[list[tuple[bytes, bytes]]]:
+def _pieces(source: Store, family: Family, holes: list[str]) -> Iterator[list[tuple[bytes, bytes]]]:
     start, limit = b"", _ROWS
     while True:
         try:
@@ -170,7 +172,8 @@ def _pieces(source: RocksStore, family: Family, holes: list[str]) -> Iterator[li
                 limit = max(limit, 1)
                 continue
             behind = _behind_hole(source, family, start)
-            holes.append(f"{family}: rows from {start!r} up to {behind!r} cannot be read: {error}")
+            last = behind.rstrip(b"\0")
+            holes.append(f"{family}: rows from {start!r} up to {last!r} cannot be read: {error}")
             start, limit = behind, _ROWS
             continue
         if not rows:
@@ -179,7 +182,7 @@ def _pieces(source: RocksStore, family: Family, holes: list[str]) -> Iterator[li
         start = rows[-1][0] + b"\0"
 
 
-def _behind_hole(source: RocksStore, family: Family, start: bytes) -> bytes:
+def _behind_hole(source: Store, family: Family, start: bytes) -> bytes:
     """A key above ``start`` from which reading works again; perhaps above all that there are."""
 
     def answers(number: int) -> bool:

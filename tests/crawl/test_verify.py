@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from crawler.crawl.recovery import COUNTERS
-from crawler.frontier import Family
-from crawler.records import Counters
+from crawler.filters import digest_keys
+from crawler.frontier import Family, decode_entry
+from crawler.records import DIGEST_SIZE, Counters
 from tests.crawl.jobs import Stopped, change, flip, manifests, rows, stopped_job, store_of, verify
 from tests.site import Ran, Site, crawler, linked, running, tree, wait_until
 
@@ -254,6 +256,58 @@ def test_a_table_file_that_is_damaged(job: Path, stopped: Stopped) -> None:
         table.write_bytes(data)
     names(job, r"the store.*Corruption")
     assert "Corruption" in one_line(stopped.resume(job), code=1)
+
+
+def test_every_fault_is_named_not_only_the_first(job: Path) -> None:
+    with store_of(job):
+        """Opening replays the log into tables."""
+    with store_of(job):
+        """A second time, so that nothing is left in the log."""
+    tables = sorted((job / "store").glob("*.sst"), key=lambda path: path.stat().st_size)[-2:]
+    for table in tables:
+        flip(table, 20)
+    flip(newest_only(job), -20)
+    pages = job / "pages.jsonl"
+    second = pages.read_bytes().index(b"\n") + 1
+    flip(pages, second)
+    out = verify(job).out
+    for table in tables:
+        assert re.search(rf"store/: .*Corruption: .*{table.name} offset 0 ", out), out
+    assert re.search(r"seen/: generation \d+: slice-", out), out
+    assert f"pages.jsonl: offset {second}: not JSON" in out, out
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_url_that_the_seen_set_does_not_know(job: Path, finished: bool) -> None:
+    """The journal names another URL in its place, so all counts agree."""
+    with store_of(job) as store:
+        pending = {decode_entry(value).href for _, value in store.scan(Family.PENDING, b"")}
+        wanted = {row["url"] for row in rows(job)} if finished else pending
+        digests = {digest_keys([url]) for url in wanted}
+        key, value = next(
+            (key, value) for key, value in store.scan(Family.ADMITTED, b"") if value[-DIGEST_SIZE:] in digests
+        )
+        batch = store.batch()
+        batch.put(Family.ADMITTED, key, value[:-DIGEST_SIZE] + bytes(DIGEST_SIZE))
+        store.write(batch)
+    for path in (job / "seen").iterdir():
+        path.unlink()  # it is made from the journal
+    names(job, r"pages\.jsonl: offset \d+: finished, and not in the seen-set" if finished else r"seen/: 1 pending URLs")
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_an_output_that_grew_by_a_hole_is_read_in_little_room(job: Path, damaged: bool) -> None:
+    pages = job / "pages.jsonl"
+    if damaged:  # the store cannot say where it ends
+        change(job, Family.DONE, lambda found: (found[-1][0], found[-1][1].replace(b"\x01", b"\x07", 1)))
+        flip(pages, -1)
+    os.truncate(pages, 2**28)
+    tracemalloc.start()
+    ran = verify(job)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert ran.code == damaged
+    assert peak < 2**26
 
 
 @pytest.mark.parametrize("missing", ["store", "store/CURRENT"])

@@ -85,7 +85,7 @@ def _hosts(arguments: argparse.Namespace) -> int:
     in_flight = Counter(map(host_key, {} if live is None else live.in_flight))
     order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
     with open_job(arguments.job) as job:
-        rows = host_rows(job.store, SteadyClock()(), in_flight)
+        rows = host_rows(job.store, job.settings, SteadyClock()(), in_flight)
         chosen = choose(rows, sort=arguments.sort, descending=order == "desc", limit=arguments.limit)
         ((total, found),) = [each for each in chosen if each is not None]
     if arguments.json:

@@ -107,7 +107,7 @@ class CrawlApi:
         until, table = self._tables.get(asked, (0.0, {}))
         if until <= now:
             steps = choose(
-                host_rows(crawl.job.store, now, _in_flight(crawl), crawl.job.frontier.known),
+                host_rows(crawl.job.store, crawl.settings, now, _in_flight(crawl), crawl.job.frontier.known),
                 sort=sort,
                 descending=order == "desc",
                 offset=offset,
@@ -128,7 +128,7 @@ class CrawlApi:
             raise web.HTTPNotFound(
                 text=f"No URL of {name} was admitted: a host is named with its port, as in a.test:80."
             )
-        row = host_row(host, now, _in_flight(crawl)[name])
+        row = host_row(host, now, _in_flight(crawl)[name], crawl.settings)
         robots = RobotsCache(crawl.job.store, crawl.settings.robots, crawl.settings.fetch.user_agent).get(name)
         row["robots"] = {
             "asked_at": None if robots is None else robots.asked_at,

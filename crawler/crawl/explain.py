@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from crawler.crawl.hosts import Row, host_row
 from crawler.crawl.identity import PAGES
 from crawler.crawl.live import read_live
 from crawler.crawl.look import open_job, queue
@@ -15,7 +16,7 @@ from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
 from crawler.crawl.step import scope_key
 from crawler.exact import ExactSeenSet, Seen, rows_of
 from crawler.filters import Chain, digest_keys
-from crawler.frontier import Family, Host, Reader, decode_host
+from crawler.frontier import Family, Host, HostState, Reader, decode_host
 from crawler.frontier.entry import is_retry, retry_time
 from crawler.scope import Boundary, Scope
 from crawler.settings import Settings
@@ -120,10 +121,14 @@ def _where(known: Known, url: Canonical, now: float) -> Iterator[str | None]:
             yield f"host {name}: never admitted to"
             return
         host = decode_host(name, stored)
-    yield f"host {name}: {host.size} pending, {host.fetched} fetched, {host.failed} failed"
+    row = host_row(host, now, sum(host_key(href) == name for href in known.in_flight), known.settings)
+    yield (
+        f"host {name}: {row['state']}, {row['pending']} pending, {row['in_flight']} in flight, {row['fetched']} fetched, "
+        f"{row['failed']} failed, a gap of {row['gap_seconds']:.3g} s"
+    )
     yield from _robots(known, url, name)
     unfinished = False
-    for line in _queued(known, url, host, now):
+    for line in _queued(known, url, host, row, now):
         unfinished |= line is not None
         yield line
     done = False
@@ -157,7 +162,7 @@ def _robots(known: Known, url: Canonical, name: str) -> Iterator[str]:
         yield f"robots: allowed (as {agent!r})"
 
 
-def _queued(known: Known, url: Canonical, host: Host, now: float) -> Iterator[str | None]:
+def _queued(known: Known, url: Canonical, host: Host, row: Row, now: float) -> Iterator[str | None]:
     ahead = 0
     for number, (slot, entry) in enumerate(queue(known.store, host.name)):
         if number >= _QUEUE_SHOWN:
@@ -176,11 +181,13 @@ def _queued(known: Known, url: Canonical, host: Host, now: float) -> Iterator[st
             return
         lane = "retry lane" if is_retry(slot) else "queue"
         yield f"pending: number {ahead + 1} in the {lane} of {host.name}, {found}"
-        yield _when(slot, host, now)
+        yield _when(slot, host, row, now)
         return
 
 
-def _when(slot: bytes, host: Host, now: float) -> str:
+def _when(slot: bytes, host: Host, row: Row, now: float) -> str:
+    if row["state"] in (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED):
+        return f"next: its host is {row['state']}: {row['reason']}"
     again = retry_time(slot) if is_retry(slot) else 0.0
     if again > max(now, host.next_time):
         return f"next: not before {moment(again)}, it failed and is asked again"

@@ -9,53 +9,32 @@ from typing import Any
 
 from crawler.frontier import Family, Host, Reader, decode_host
 from crawler.frontier.host import host_name
+from crawler.frontier.row import HostRow, describe
+from crawler.settings import Settings
 
 Row = dict[str, Any]
-SORTS = (
-    "host",
-    "state",
-    "pending",
-    "in_flight",
-    "fetched",
-    "failed",
-    "next_time",
-    "wait_seconds",
-    "rule",
-    "gap_seconds",
-    "latency_seconds",
-)
+SORTS = tuple(name for name in HostRow.__dataclass_fields__ if name not in ("reason", "errors"))
+_COLUMNS = tuple(HostRow.__dataclass_fields__)
 _SCAN = 2_048
 
 
-def host_row(host: Host, now: float, in_flight: int) -> Row:
-    """One host at ``now`` (seconds since 1970), with ``in_flight`` of its URLs handed out."""
-    waits = host.size > in_flight
-    wait = max(0.0, host.next_time - now)
-    if in_flight:
-        state = "leased"
-    elif not waits:
-        state = "idle"
-    else:
-        state = "waiting" if wait else "ready"
-    return {
-        "host": host.name,
-        "state": state,
-        "pending": host.size - in_flight,
-        "in_flight": in_flight,
-        "fetched": host.fetched,
-        "failed": host.failed,
-        "next_time": host.next_time if waits else None,
-        "wait_seconds": wait if waits else None,
-        "rule": host.rule.name.lower(),
-        "reason": host.rule.words,
-        "gap_seconds": None,
-        "latency_seconds": None,
-        "errors": {},
-    }
+def host_row(host: Host, now: float, in_flight: int, settings: Settings) -> Row:
+    """One host at ``now`` (seconds since 1970), with ``in_flight`` of its URLs handed out: they are not pending."""
+    if not host.leased and in_flight:
+        # As the store has it: what is handed out is known to the running crawl alone.
+        host.leased = host.taken = in_flight
+    row = describe(host, now, settings.politeness, settings.budget)
+    values = {name: getattr(row, name) for name in _COLUMNS}
+    values["pending"] -= row.in_flight
+    return values
 
 
 def host_rows(
-    store: Reader, now: float, in_flight: Mapping[str, int], known: Callable[[str], Host | None] | None = None
+    store: Reader,
+    settings: Settings,
+    now: float,
+    in_flight: Mapping[str, int],
+    known: Callable[[str], Host | None] | None = None,
 ) -> Iterator[Row | None]:
     """A row for each host of the job, by name; None now and then, where a long look may be broken off. ``in_flight``
     counts handed out URLs by host, ``known`` gives the working state of a host that has one."""
@@ -64,7 +43,7 @@ def host_rows(
         for key, value in rows:
             name = host_name(key)
             host = known(name) if known is not None else None
-            yield host_row(host or decode_host(name, value), now, in_flight.get(name, 0))
+            yield host_row(host or decode_host(name, value), now, in_flight.get(name, 0), settings)
         start = rows[-1][0] + b"\0"
         yield None
 

@@ -123,8 +123,8 @@ def _where(known: Known, url: Canonical, now: float) -> Iterator[str | None]:
         host = decode_host(name, stored)
     row = host_row(host, now, sum(host_key(href) == name for href in known.in_flight), known.settings)
     yield (
-        f"host {name}: {row['state']}, {row['pending']} pending, {row['in_flight']} in flight, {row['fetched']} fetched, "
-        f"{row['failed']} failed, a gap of {row['gap_seconds']:.3g} s"
+        f"host {name}: {row['state']}, {row['pending']} pending, {row['in_flight']} in flight, "
+        f"{row['fetched']} fetched, {row['failed']} failed, a gap of {row['gap_seconds']:.3g} s"
     )
     yield from _robots(known, url, name)
     unfinished = False

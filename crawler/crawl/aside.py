@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 from crawler.disk import Disk
@@ -34,6 +35,22 @@ class Aside:
         """Put a file or directory of the job there, under its name. Raises OSError."""
         os.replace(path, self.made() / path.name)
         self._disk.sync_directory(path.parent)
+        self._disk.sync_directory(self.path)
+
+    def link(self, path: Path) -> None:
+        """Give a file of the job a second name there: what is renamed over it then destroys nothing. Raises OSError."""
+        os.link(path, self.made() / path.name)
+        self._disk.sync_directory(self.path)
+
+    def copy(self, path: Path) -> None:
+        """Put a copy there of a file that is about to be changed in its place. Raises OSError."""
+        to = self.made() / path.name
+        shutil.copyfile(path, to)
+        file = self._disk.open(to)
+        try:
+            file.sync()
+        finally:
+            file.close()
         self._disk.sync_directory(self.path)
 
     def keep_row(self, family: Family, key: bytes, value: bytes) -> None:

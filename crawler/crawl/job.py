@@ -53,6 +53,7 @@ from crawler.records import (
 )
 from crawler.scope import Scope
 from crawler.settings import SCOPES, Settings
+from crawler.store.wal import dropped_records
 from crawler.traps import Traps
 from crawler.urls import Canonical
 
@@ -106,6 +107,8 @@ class Job:
             (directory / STORE).mkdir(exist_ok=True)
             self.store = machine.open_store(directory / STORE)
             undo.callback(self.store.close)
+            for damage in dropped_records(directory / STORE):
+                self.notes.append(f"{STORE}/{damage}: read up to there; what was done later is done again")
             self.output = JsonlOutput(directory / PAGES, disk)
             undo.callback(self.output.close)
             (directory / SEEN).mkdir(exist_ok=True)

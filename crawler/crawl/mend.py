@@ -239,7 +239,7 @@ class Mend:
             file.sync()
         finally:
             file.close()
-        self._aside.move(path)
+        self._aside.link(path)  # not moved: a repair that is broken off here would find no record when it is run again
         self._disk.replace(part, path)
         self._disk.sync_directory(self._directory)
         self._say(

@@ -12,6 +12,7 @@ What is replaced is moved to ``DIR/damaged-N``. A repair that is broken off can 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -149,7 +150,10 @@ class _Repair:
             os.replace(ready, path)
             self._disk.sync_directory(self._directory)
             return True
-        if not path.exists() or self._opens(path):
+        if not path.exists():
+            return False
+        self._keep_logs(path)
+        if self._opens(path):
             return False
         part, scratch = self._directory / _PART, self._directory / _SCRATCH
         try:
@@ -167,6 +171,19 @@ class _Repair:
         os.replace(ready, path)
         self._disk.sync_directory(self._directory)
         return True
+
+    def _keep_logs(self, path: Path) -> None:
+        """Opened for writing, a store is read up to the damage in its log, and the log is removed."""
+        try:
+            with tempfile.TemporaryDirectory() as scratch:
+                RocksStore(path, secondary=Path(scratch)).close()
+        except StoreError as error:
+            if error.errno is not None:
+                raise
+            for log in sorted(path.glob("*.log")):
+                if log.stat().st_size:
+                    self._aside.copy(log)
+                    self._say(f"{STORE}/{log.name}: perhaps damaged, a copy is kept: {error}")
 
     def _opens(self, path: Path) -> bool:
         try:

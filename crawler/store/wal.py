@@ -14,11 +14,13 @@ See RocksDB's wiki, "Write Ahead Log File Format". Only the heads are looked at:
 from __future__ import annotations
 
 import mmap
+import re
 from pathlib import Path
 
 _BLOCK = 32 * 1024
 _HEAD = 7
 _RECYCLED = frozenset({5, 6, 7, 8, 11})
+_DROPPED = re.compile(r"/([0-9]+\.log): dropping ([0-9]+) bytes; (.*)")
 
 
 def recycled_record(log: Path) -> int | None:
@@ -41,3 +43,14 @@ def recycled_record(log: Path) -> int | None:
                     return None
                 at += _HEAD + length
     return None
+
+
+def dropped_records(store: Path) -> list[str]:
+    """What RocksDB says it could not read of the logs when the store was last opened for writing: a line for each log,
+    which was read up to there. Raises OSError."""
+    said: dict[str, str] = {}
+    log = store / "LOG"  # RocksDB begins a new one each time
+    if log.exists():
+        for found in _DROPPED.finditer(log.read_text("utf-8", "replace")):
+            said.setdefault(found[1], f"{found[1]}: {found[3]}")
+    return list(said.values())

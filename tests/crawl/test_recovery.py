@@ -122,6 +122,9 @@ def test_a_journal_that_was_damaged_is_read_up_to_there(tmp_path: Path, checkpoi
     at = int(len(data) * part)
     data[at : at + 300] = bytes(300)  # what a block that never reached the disk reads as
     log.write_bytes(data)
+    opened = open_job(job)
+    assert [note for note in opened.notes if note.startswith(f"store/{log.name}: Corruption: ")], opened.notes
+    opened.close()
     checkpointed.carries_on_to_the_end(job)
 
 

@@ -15,10 +15,22 @@ import pytest
 
 from crawler.crawl.recovery import COUNTERS, SHAPING_KEPT
 from crawler.crawl.repair import repair_job
-from crawler.disk import FaultyDisk, PowerCutError
+from crawler.disk import Fault, FaultyDisk, PowerCutError
 from crawler.frontier import Family
 from crawler.records import Counters
-from tests.crawl.jobs import PAGES, Stopped, change, flip, manifests, repair, rows, stopped_job, store_of, verify
+from tests.crawl.jobs import (
+    PAGES,
+    Stopped,
+    change,
+    flip,
+    killed_job,
+    manifests,
+    repair,
+    rows,
+    stopped_job,
+    store_of,
+    verify,
+)
 from tests.site import crawler, running, tree, wait_until
 
 NOW = 1_700_000_000.0
@@ -375,6 +387,36 @@ def test_a_repair_that_is_broken_off_can_be_run_again(stopped: Stopped, tmp_path
             stopped.carries_on_to_the_end(job)
         shutil.rmtree(job)
     assert broken == 10
+
+
+@pytest.mark.parametrize("broken_off", [False, True])
+def test_a_log_that_is_cut_at_its_damage_is_kept_as_it_was(tmp_path: Path, broken_off: bool) -> None:
+    with killed_job(tmp_path, checkpoint_interval=0.01) as killed:
+        (log,) = (path for path in (killed.job / "store").glob("*.log") if path.stat().st_size)
+        flip(log, log.stat().st_size // 2)
+        damaged = log.read_bytes()
+        if broken_off:
+            with pytest.raises(PowerCutError):
+                repair_job(killed.job, NOW, lambda _: None, FaultyDisk(random.Random(1), cut_after=4))
+        else:
+            says(killed.job, rf"store/{log.name}: perhaps damaged, a copy is kept")
+        assert kept(killed.job, log.name) == [damaged]
+
+
+def test_the_output_is_never_gone_while_it_is_replaced(job: Path, stopped: Stopped) -> None:
+    edited(job, OUTPUTS["a hole"])
+    looks = []
+
+    class Looking(FaultyDisk):
+        def meet(self, operation: str) -> Fault | None:
+            looks.append((job / "pages.jsonl").exists())
+            return super().meet(operation)
+
+    assert repair_job(job, NOW, lambda _: None, Looking(random.Random(1))) == []
+    assert kept(job, "pages.jsonl")
+    assert looks
+    assert all(looks), "a repair that is broken off there would find no record"
+    stopped.carries_on_to_the_end(job)
 
 
 # -- other kinds of seen-set -----------------------------------------------------------------------------------

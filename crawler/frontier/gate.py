@@ -130,12 +130,16 @@ class Gate:
         """Ask for a place for a request at ``now``, the host's own time having come. ``now``: it may be made, and the
         gap after it is reserved; a later time: not before then; None: the host stands in a line until it is called."""
         self.now = now
+        # A host that stands in one line keeps no place in the other: two that wait for each other would wait for ever.
         if slow and not self._slow.admits(host):
+            if self._grouped:
+                self._call(self._group(host).turnstile.withdraw(host))
             self._slow.wait(host)
             return None
         if self._grouped:
             group = self._group(host)
             if not group.turnstile.enter(host):
+                self._call(self._slow.withdraw(host))
                 return None
             if group.next_time > now:
                 group.turnstile.step_back(host)

@@ -1,0 +1,183 @@
+"""Whole crawls on a virtual clock, held to rules that the world keeps by itself: nobody hurt, nobody forgotten, no slot
+idle, whatever servers, clocks and dying processes do."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from crawler.settings import BudgetSettings, PolitenessSettings, RetrySettings
+from tests.frontier.world import START, Protocol, Temper, World, jain
+
+PLAIN = {Temper.PLAIN: 1.0}
+
+
+def held_to_the_rules(world: World, protocol: Protocol) -> None:
+    assert (protocol.early, protocol.overlaps, protocol.idle, protocol.slow_over) == (0, 0, 0, 0)
+    assert not protocol.stalled
+    assert world.frontier.queued == world.frontier.leased == 0
+    wanted = {f"http://{server.name}/{page}" for server in world.servers for page in range(server.pages)}
+    assert protocol.finished == dict.fromkeys(wanted, 1), "every URL ends once"
+
+
+def test_a_web_of_all_tempers_nobody_is_hurt_and_hosts_have_equal_turns() -> None:
+    world = World(7, 150, 100, slots=16)
+    world.seed(20)
+    protocol = world.run(requests=5_000)
+    plain = [server for server in world.servers if server.temper is Temper.PLAIN]
+    assert protocol.saturated_until > world.now - 1.0, "hosts waited for slots all the time"
+    assert jain([server.taken for server in plain]) >= 0.95
+    assert jain([server.taken / server.stood_ready for server in plain]) >= 0.95
+    held_to_the_rules(world, world.run())
+    assert {server.temper for server in world.servers} == set(Temper), "each was there"
+    assert protocol.throttled
+    assert protocol.retried
+    assert protocol.retired == {f"{s.name}:80" for s in world.servers if s.temper is Temper.DYING}
+
+
+@pytest.mark.parametrize("per_host", [1, 3])
+def test_without_robots_txt_dead_hosts_are_retired_and_their_urls_reported(per_host: int) -> None:
+    politeness = PolitenessSettings(delay=0.5, per_host=per_host)
+    world = World(8, 60, 60, slots=12, robots=False, politeness=politeness)
+    world.seed(60)
+    protocol = world.run()
+    held_to_the_rules(world, protocol)
+    gone = {f"{s.name}:80" for s in world.servers if s.temper in (Temper.DEAD, Temper.DYING)}
+    assert protocol.retired == gone
+    for server in world.servers:
+        if server.temper is Temper.DEAD:
+            row = world.frontier.describe(f"{server.name}:80", world.now)
+            assert row is not None
+            assert (row.state.value, row.failed, row.fetched, row.pending) == ("retired", 60, 0, 0)
+            assert row.reason.startswith("its host gave no answer")
+            # 5 strikes, 3 snoozes and the last try, not 60 times 4 of them.
+            assert row.errors["timeout" if "timeout" in row.errors else "refused"] <= 9 * per_host
+
+
+@given(seed=st.integers(0, 2**32), per_host=st.integers(1, 2), delay=st.sampled_from([0.0, 1.0]), robots=st.booleans())
+@example(seed=3359, per_host=1, delay=0.0, robots=False)  # hosts that waited for each other in the two lines
+@settings(max_examples=25, deadline=None)
+def test_hosts_of_one_domain_share_its_gap(seed: int, per_host: int, delay: float, robots: bool) -> None:
+    politeness = PolitenessSettings(host_key="domain", per_host=per_host, delay=delay)
+    world = World(seed, 12, 8, slots=6, politeness=politeness, robots=robots, name="h{0}.shared.co.uk")
+    others = World(seed, 12, 8, slots=6, politeness=politeness, robots=robots, name="h.a{0}.co.uk")
+    for each in (world, others):
+        each.seed(4)
+        held_to_the_rules(each, each.run())
+
+
+def test_hosts_of_one_domain_take_turns_and_waste_no_time() -> None:
+    politeness = PolitenessSettings(host_key="domain", delay=1.0)
+    world = World(3, 20, 10, slots=64, politeness=politeness, robots=False, name="h{0}.shared.test", tempers=PLAIN)
+    world.seed(10)
+    protocol = world.run(until=START + 100)
+    taken = [server.pages - world.frontier.describe(f"{server.name}:80", world.now).pending for server in world.servers]  # type: ignore[union-attr]
+    assert max(taken) - min(taken) <= 1
+    protocol = world.run()
+    held_to_the_rules(world, protocol)
+    work = sum(server.latency for server in world.servers) * 10 + 1.0 * 200
+    assert protocol.seconds == pytest.approx(work, rel=0.05), "one request after the other, a gap between them"
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    key=st.sampled_from(["host", "domain"]),
+    stops=st.lists(
+        st.tuples(st.integers(1, 400), st.sampled_from([0.0, 3_600.0, -3_600.0, -1e6])), min_size=1, max_size=3
+    ),
+)
+@settings(max_examples=20, deadline=None)
+def test_dying_and_clocks_that_jump_make_no_burst_and_no_stall(
+    seed: int, key: str, stops: list[tuple[int, float]]
+) -> None:
+    tempers = {**dict.fromkeys(Temper, 1.0), Temper.SLOW: 0.0, Temper.PLAIN: 4.0}
+    if key == "domain":  # of a key that several share the world does not know which host's gap to shorten to
+        stops = [(requests, min(offset, 0.0)) for requests, offset in stops]
+    world = World(seed, 10, 20, slots=6, politeness=PolitenessSettings(host_key=key), tempers=tempers)
+    world.seed(20)
+    for requests, offset in stops:
+        world.run(requests=world.protocol.requests + requests)
+        world.lose_everything(offset)
+    protocol = world.run()
+    held_to_the_rules(world, protocol)
+    # The longest that anything may be held is an hour; no jump makes it a day.
+    assert protocol.seconds < 24 * 3_600
+
+
+def test_dead_hosts_do_not_take_the_slots_of_others() -> None:
+    def pages_in_five_minutes(share: float, dead: float) -> int:
+        politeness = PolitenessSettings(delay=0.0, slow_share=share, snooze_after=0, backoff_first=0.1, backoff_max=0.1)
+        tempers = {Temper.PLAIN: 1 - dead, Temper.DEAD: dead}
+        world = World(5, 200, 10_000, slots=16, politeness=politeness, robots=False, tempers=tempers)
+        world.seed(50)
+        protocol = world.run(until=START + 300)
+        assert protocol.slow_over == 0
+        return protocol.outcomes["fetched"]
+
+    alone = pages_in_five_minutes(0.25, 0.0)
+    assert pages_in_five_minutes(0.25, 0.5) > 0.6 * alone, "a quarter of the slots, and the first look at each"
+    assert pages_in_five_minutes(1.0, 0.5) < 0.3 * alone, "what it would be without the bound"
+
+
+def test_one_slow_host_with_many_slots_leaves_the_others_theirs() -> None:
+    politeness = PolitenessSettings(delay=0.0, per_host=16)
+    world = World(5, 2, 10_000, slots=16, politeness=politeness, robots=False, tempers=PLAIN)
+    slow, quick = world.servers
+    slow.latency, quick.latency = 20.0, 0.5
+    world.seed(500)
+    world.run(until=START + 200)
+    # For the first twenty seconds nobody knows which of the two is slow.
+    assert quick.taken + slow.taken > 0
+    row = world.frontier.describe("h1.test:80", world.now)
+    assert row is not None
+    assert row.fetched > 12 / 0.5 * 170 * 0.8
+    assert world.frontier.describe("h0.test:80", world.now).in_flight <= 4  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("budget", "allowed"),
+    [
+        (BudgetSettings(host_pages=7), range(7, 8)),
+        (BudgetSettings(host_bytes=65_000), range(7, 10)),
+        (BudgetSettings(host_seconds=3.0), range(1, 21)),
+    ],
+)
+def test_what_is_over_a_budget_is_excluded(budget: BudgetSettings, allowed: range) -> None:
+    world = World(2, 10, 20, robots=False, tempers=PLAIN, budget=budget, politeness=PolitenessSettings(per_host=3))
+    world.seed(20)
+    protocol = world.run()
+    held_to_the_rules(world, protocol)
+    for server in world.servers:
+        row = world.frontier.describe(f"{server.name}:80", world.now)
+        assert row is not None
+        assert row.fetched in allowed
+    fetched, excluded = protocol.outcomes["fetched"], protocol.outcomes["excluded"]
+    assert fetched + excluded == 200
+    assert excluded
+
+
+def test_a_budget_survives_a_restart() -> None:
+    world = World(2, 4, 20, robots=False, tempers=PLAIN, budget=BudgetSettings(host_pages=5))
+    world.seed(20)
+    for requests in (6, 12):
+        world.run(requests=requests)
+        world.lose_everything()
+    held_to_the_rules(world, world.run())
+    assert Counter(world.protocol.outcomes) == {"fetched": 20, "excluded": 60}
+
+
+def test_each_class_of_failure_has_the_tries_it_was_given() -> None:
+    retry = RetrySettings(tries=2, timeout_tries=3, refused_tries=5, jitter=0.0)
+    politeness = PolitenessSettings(snooze_after=0, delay=0.0, jitter=0.0, backoff_first=1.0, backoff_max=1.0)
+    world = World(4, 30, 1, robots=False, tempers={Temper.DEAD: 1.0}, retry=retry, politeness=politeness)
+    world.seed(1)
+    protocol = world.run()
+    held_to_the_rules(world, protocol)
+    for server in world.servers:
+        row = world.frontier.describe(f"{server.name}:80", world.now)
+        assert row is not None
+        tries = sum(row.errors.values())
+        assert 3 <= tries <= 5, "the class of the last failure decides"

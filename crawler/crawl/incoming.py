@@ -54,7 +54,7 @@ class Incoming:
                 self._set_aside(f"{name}.urls", str(error))
                 continue
             answer = await self.take_in(parcel.urls, seed=parcel.seed)
-            self._inbox.close_parcel(parcel, answer)
+            await asyncio.to_thread(self._inbox.close_parcel, parcel, answer)  # it syncs
 
     def _set_aside(self, name: str, why: str) -> None:
         log.warning("inbox: %s: set aside as %s", why, self._inbox.set_aside(name))

@@ -90,6 +90,7 @@ class Crawl:
 
         An exception of any part ends it: what is in flight is dropped (it stays pending) and the exception raised."""
         self._seeding = True
+        self._watch_disk(self.settings.durability.min_free)  # before anything is asked for
         try:
             async with asyncio.TaskGroup() as group:
                 seeding = group.create_task(self._seed(seeds))

@@ -20,7 +20,7 @@ from crawler.crawl.verdict import Finished
 from crawler.disk import Fault, FaultyDisk
 from crawler.fetch import SimulatedWeb
 from crawler.records import Outcome, PageRecord
-from crawler.settings import DurabilitySettings
+from crawler.settings import DurabilitySettings, Settings
 from crawler.store import FaultyStore
 from crawler.urls import Canonical
 from tests.durability.power import SETTINGS
@@ -204,3 +204,44 @@ async def test_no_room_to_trim_the_journal(tmp_path: Path) -> None:
         assert job.counters.admitted == 3
     finally:
         job.close()
+
+
+class Usage:
+    """A disk that has less free at each look."""
+
+    def __init__(self, free: int, less: int) -> None:
+        self.free, self._less = free, less
+
+    def __call__(self, _: object) -> Usage:
+        self.free -= self._less
+        return self
+
+
+@pytest.mark.parametrize("less", [0, 10])
+async def test_less_free_than_asked_for_stops_before_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, less: int
+) -> None:
+    least = 1_000 if less else 1_001  # in the middle of the run, or from its beginning
+    scarce = replace(QUICK, durability=replace(QUICK.durability, min_free=least))
+    monkeypatch.setattr("shutil.disk_usage", Usage(1_000 + 5 * less, less))
+    store = FaultyStore()
+    machine = Machine(FaultyDisk(random.Random(1)), lambda _: store)
+    clock = asyncio.get_running_loop().time
+
+    async def slowly(_: str) -> None:
+        await asyncio.sleep(0.01)
+
+    async def run(settings: Settings) -> tuple[Stop, int]:
+        job, web = Job(tmp_path / "job", settings, 0.0, machine), SimulatedWeb(SITE, slowly)
+        try:
+            return await Crawl(job, web, settings, clock).run(seeds()), len(web.asked)
+        finally:
+            job.close()
+
+    reason, asked = await run(scarce)
+    assert reason is Stop.MIN_FREE
+    assert bool(asked) == bool(less)
+    assert asked < len(SITE)
+    reason, more = await run(QUICK)
+    assert (reason, asked + more) == (Stop.FINISHED, len(SITE))
+    assert written(tmp_path / "job") == Counter(SITE.keys())

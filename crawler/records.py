@@ -192,6 +192,7 @@ class Counters:
     pages_cut: int = 0  # pages of which links were left out
     trap_counts: int = 0  # sum of all numbers that traps count
     trapped: int = 0  # links of closed traps
+    sitemaps: int = 0  # read
 
     @property
     def done(self) -> int:

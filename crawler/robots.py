@@ -22,6 +22,10 @@ _COMPATIBLE = re.compile(r"Mozilla/[^(]*\([^;]*compatible;\s*([A-Za-z0-9_.-]+)")
 # Characters that Protego's own reading of lines would take for the end of one.
 _ODD_LINE_END = re.compile("[\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
 
+_SITEMAP = re.compile(r"(?:\A|[\r\n])[ \t\0]*+site-?map[ \t]*+:([^\r\n#]*)", re.IGNORECASE)
+
+SITEMAPS_MOST = 1_000  # taken from one robots.txt
+
 _AGENT = frozenset(("user-agent", "useragent", "user agent"))
 _ALLOW = frozenset(("allow",))
 _DISALLOW = frozenset(("disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"))
@@ -32,11 +36,19 @@ _KNOWN = _AGENT | _ALLOW | _DISALLOW | _DELAY
 class RobotsRules:
     """What one host asks of one crawler."""
 
-    __slots__ = ("_otherwise", "_patterns", "crawl_delay")
+    __slots__ = ("_otherwise", "_patterns", "crawl_delay", "sitemaps")
 
-    def __init__(self, patterns: Protego | None, *, otherwise: bool = True, crawl_delay: float | None = None) -> None:
+    def __init__(
+        self,
+        patterns: Protego | None,
+        *,
+        otherwise: bool = True,
+        crawl_delay: float | None = None,
+        sitemaps: tuple[str, ...] = (),
+    ) -> None:
         self._patterns = patterns
         self._otherwise = otherwise
+        self.sitemaps = sitemaps  # of the host, as written, for whatever crawler
         self.crawl_delay = crawl_delay  # seconds between two requests; None where nothing is said
 
     def allowed(self, href: str) -> bool:
@@ -66,9 +78,11 @@ def parse_robots(body: bytes, user_agent: str, max_bytes: int) -> RobotsRules:
     text = head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     rules, delays = _own_group(text, product_token(user_agent).lower())
     crawl_delay = max(delays, default=None)
-    if not rules:
-        return ALLOW_ALL if crawl_delay is None else RobotsRules(None, crawl_delay=crawl_delay)
-    return RobotsRules(Protego.parse("\n".join(["User-agent: *", *rules])), crawl_delay=crawl_delay)
+    sitemaps = _sitemaps(text)
+    if not rules and not sitemaps and crawl_delay is None:
+        return ALLOW_ALL
+    patterns = Protego.parse("\n".join(["User-agent: *", *rules])) if rules else None
+    return RobotsRules(patterns, crawl_delay=crawl_delay, sitemaps=sitemaps)
 
 
 def robots_for_status(status: int, body: bytes | None, user_agent: str, max_bytes: int) -> RobotsRules:
@@ -156,6 +170,17 @@ def _directive(line: str) -> tuple[str, str] | None:
 def _agent_token(value: str) -> str | None:
     found = _TOKEN.match(value)
     return None if found is None else found[0].lower()
+
+
+def _sitemaps(text: str) -> tuple[str, ...]:
+    """What the Sitemap lines name, each once; they belong to no group."""
+    found: dict[str, None] = {}
+    for line in _SITEMAP.finditer(text):
+        found[line[1].strip(" \t\0")] = None
+        if len(found) == SITEMAPS_MOST:
+            break
+    found.pop("", None)
+    return tuple(found)
 
 
 def _seconds(value: str) -> list[float]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from crawler.robots import (
     ALLOW_ALL,
     DISALLOW_ALL,
+    SITEMAPS_MOST,
     parse_robots,
     product_token,
     robots_for_status,
@@ -276,3 +277,17 @@ def test_the_order_of_groups_means_nothing(groups: list[str]) -> None:
     rules = parse_robots("\n".join(groups).encode(), AGENT, LIMIT)
     assert rules.allowed("http://h/x")
     assert not rules.allowed("http://h/z")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("Sitemap: https://h.test/a.xml", ("https://h.test/a.xml",)),
+        ("sitemap:/a\r\nSite-Map : /b # two\rSITEMAP: /a", ("/a", "/b")),
+        ("User-agent: other\nSitemap: /a\nDisallow: /", ("/a",)),
+        ("# Sitemap: /a\nSitemap:\nNot a Sitemap: /b\nSitemap /c", ()),
+        ("\n".join(f"Sitemap: /{n}" for n in range(SITEMAPS_MOST + 9)), tuple(f"/{n}" for n in range(SITEMAPS_MOST))),
+    ],
+)
+def test_sitemaps_are_named_for_every_crawler(text: str, named: tuple[str, ...]) -> None:
+    assert parse_robots(text.encode(), AGENT, LIMIT).sitemaps == named

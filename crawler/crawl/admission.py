@@ -25,6 +25,8 @@ from crawler.records import (
 from crawler.traps import Traps
 from crawler.urls import Canonical
 
+SITEMAP_DEPTH = 1  # of a sitemap that robots.txt names
+
 
 class Admission:
     """The door to the seen-set and the queue."""
@@ -87,6 +89,10 @@ class Admission:
                 entries = self._refuse(entries, found_at, step)
             self._frontier.admit(entries, batch)
         return len(new)
+
+    def sitemaps(self, found: Sequence[Canonical], via: str | None, step: Step, now: float) -> int:
+        """The same for the sitemaps that the robots.txt at ``via`` names."""
+        return self.admit(found, step, depth=SITEMAP_DEPTH, via=via, seed=False, redirects=0, found_at=now)
 
     def _refuse(self, entries: list[Entry], now: float, step: Step) -> list[Entry]:
         """Finish those that a trap refuses; the others."""

@@ -2,6 +2,7 @@
 
     seeds      lines -> canonical, each widens the scope
     outlinks   a page's body -> its links, canonical -> those in scope
+    sitemap    what it lists -> canonical -> those in scope
     redirect   a Location -> the one link that it is
 
 What is left out is counted where it is left out. Nothing is admitted here: that is one step with the end of the visit.
@@ -14,9 +15,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from crawler.crawl.admission import SITEMAP_DEPTH
 from crawler.crawl.job import Job
 from crawler.frontier import Entry
-from crawler.links import encode_queries, extract_links
+from crawler.links import Listed, encode_queries, extract_links
 from crawler.scope import Boundary, Outside
 from crawler.settings import Settings
 from crawler.urls import Canonical, Canonicaliser, Rejected
@@ -105,6 +107,20 @@ class Discovery:
         self._job.counters.pages_cut += page.truncated
         return Outlinks(len(urls), [] if page.nofollow else self._inside(urls, entry.depth + 1), page.truncated)
 
+    def sitemap(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks:
+        """Some of the URLs that a sitemap lists. It is no page on a way: they are as deep as the
+        sitemap, and one link from a seed that is one."""
+        urls, rejected = self._canonicaliser.outlinks(entry.href, [one.href for one in listed])
+        self._job.counters.links += len(urls)
+        self._job.counters.rejected_links += rejected
+        return Outlinks(len(urls), self._inside(urls, listed_depth(entry), listing=index), False)
+
+    def named_sitemaps(self, robots: str, named: Sequence[str]) -> list[Canonical]:
+        """The sitemaps that a robots.txt names, as far as they are in scope."""
+        urls, rejected = self._canonicaliser.outlinks(robots, named)
+        self._job.counters.rejected_links += rejected
+        return self._inside(urls, SITEMAP_DEPTH, listing=True)
+
     def redirect(self, entry: Entry, location: str) -> Target:
         """A redirect is a newly discovered link at the same depth; that of a seed widens the scope."""
         url = self._canonicaliser.canonicalise(location, entry.href)
@@ -121,12 +137,19 @@ class Discovery:
         """The rule by which a URL that was admitted is not fetched after all."""
         return None if entry.seed else self._boundary.excluded(entry.href)
 
-    def _inside(self, urls: list[Canonical], depth: int, *, seed: bool = False) -> list[Canonical]:
+    def _inside(
+        self, urls: list[Canonical], depth: int, *, seed: bool = False, listing: bool = False
+    ) -> list[Canonical]:
         counters, outside = self._job.counters, Counter[Outside]()
-        inside = self._boundary.inside(urls, depth, outside, seed=seed)
+        inside = self._boundary.inside(urls, depth, outside, seed=seed, listing=listing)
         for reason, links in outside.items():
             counters.count_outside(reason, links)
         return inside
+
+
+def listed_depth(entry: Entry) -> int:
+    """How deep the URLs are that a sitemap lists."""
+    return max(SITEMAP_DEPTH, entry.depth)
 
 
 def shown(text: str) -> str:

@@ -37,7 +37,8 @@ from crawler.crawl.recovery import (
     restore_seen,
     stored_counters,
 )
-from crawler.crawl.step import FULL, Machine, Step, scope_key
+from crawler.crawl.scopes import Scopes
+from crawler.crawl.step import FULL, Machine, Step
 from crawler.crawl.verdict import Again, Finished, Throttled
 from crawler.disk import Disk, reach
 from crawler.exact import Ledger, make_seen
@@ -51,8 +52,7 @@ from crawler.records import (
     encode_page,
     sequence_key,
 )
-from crawler.scope import Scope
-from crawler.settings import SCOPES, Settings
+from crawler.settings import Settings
 from crawler.store.wal import dropped_records
 from crawler.traps import Traps
 from crawler.urls import Canonical
@@ -150,12 +150,8 @@ class Job:
         keep_shaping(self.store, settings)
         if cut.lost:
             self.notes.append(f"{len(cut.lost)} finished URLs had no record on disk any more: they are pending again")
-        self._scopes = {mode: Scope(mode) for mode in SCOPES}
-        self.scope = self._scopes[settings.crawl.scope]
-        prefix = scope_key(self.scope.mode, "")
-        rows = self.store.scan(Family.META, prefix, prefix[:-1] + b"0")
-        self.scope.restore(key[len(prefix) :].decode("utf-8") for key, _ in rows)
-        self._new_scope: list[bytes] = []
+        self._scopes = Scopes(self.store, settings.crawl.scope)
+        self.scope = self._scopes.current
 
     def _note(self, restored: RestoredSeen) -> None:
         for fault in restored.faults:
@@ -169,13 +165,7 @@ class Job:
 
     def widen(self, href: str) -> bool:
         """Take the URL into the scope; stored with the next step. True if the scope grew."""
-        grown = self.scope.widen(href)
-        # The next run may be asked for another scope: what the URL means to each of them is kept.
-        for mode, scope in self._scopes.items():
-            entry = grown if scope is self.scope else scope.entry(href)
-            if entry is not None:
-                self._new_scope.append(scope_key(mode, entry))
-        return grown is not None
+        return self._scopes.widen(href)
 
     def admit(
         self,
@@ -263,11 +253,20 @@ class Job:
             self.frontier.throttle(lease, again, verdict.retry_after, now, step.batch, verdict.asked)
 
     def robots_known(
-        self, lease: Lease, stored: bytes, until: float, crawl_delay: float | None, now: float, asked: Asked
+        self,
+        lease: Lease,
+        stored: bytes,
+        until: float,
+        crawl_delay: float | None,
+        now: float,
+        asked: Asked,
+        sitemaps: Sequence[Canonical] = (),
+        via: str | None = None,
     ) -> None:
-        """The host's robots.txt was answered, or given up."""
+        """The host's robots.txt was answered, or given up; the ``sitemaps`` that it names, at ``via``, are admitted."""
         with self._step() as step:
             self.counters.robots_fetched += 1
+            self._admission.sitemaps(sitemaps, via, step, now)
             step.batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), stored)
             self.frontier.robots_known(lease, until, crawl_delay, now, step.batch, asked)
 
@@ -299,9 +298,7 @@ class Job:
         # never queued.
         self._torn = True
         yield step
-        for key in self._new_scope:
-            step.batch.put(Family.META, key, b"")
-        self._new_scope.clear()
+        self._scopes.store(step.batch)
         self.counters.next_number = self.frontier.next_number
         self.counters.hosts = self.frontier.hosts
         step.batch.put(Family.META, COUNTERS, self.counters.encode())

@@ -52,6 +52,7 @@ def assemble(
         "links_too_deep": counters.too_deep,
         "links_too_long": counters.too_long,
         "links_trapped": counters.trapped,
+        "sitemaps_read": counters.sitemaps,
         "pages_cut": counters.pages_cut,
         "bytes_fetched": counters.body_bytes,
         "retries": counters.retries,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from crawler.crawl.discover import Discovery
+from crawler.crawl.discover import Discovery, listed_depth
 from crawler.crawl.job import Job
 from crawler.crawl.robots_cache import RobotsCache, encode_robots
 from crawler.crawl.verdict import (
@@ -23,10 +23,13 @@ from crawler.crawl.verdict import (
     parse_retry_after,
     status_fault,
 )
-from crawler.fetch import Fetches, RobotsResult, fetch_robots
+from crawler.fetch import Fetches, RobotsResult, fetch_robots, is_html
 from crawler.frontier import Asked, Entry, Fault, Lease, retry_wait, tries_of
+from crawler.links import SITEMAP_TYPES, Sitemap, is_sitemap, named_like_sitemap
 from crawler.records import Outcome, PageRecord
+from crawler.robots import robots_url
 from crawler.settings import Settings
+from crawler.urls import host_key
 
 log = logging.getLogger("crawler")
 
@@ -103,7 +106,8 @@ class Visitor:
                 del self.under_way[lease.entry.href]
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
-        result = await self._fetcher.fetch(entry.href)
+        accept = _may_be_sitemap if self._expects_sitemap(lease, entry) else is_html
+        result = await self._fetcher.fetch(entry.href, accept=accept)
         await self._job.room()
         now = self._clock()
         match judge(entry, result, now, self._settings.retry):
@@ -123,6 +127,12 @@ class Visitor:
             job.finish(lease, finished, self._clock())
             return
         entry = record.entry
+        if self._settings.links.sitemaps and is_sitemap(finished.body):
+            await self._finish_sitemap(lease, finished, finished.body)
+            return
+        if not is_html(record.content_type):
+            job.finish(lease, finished, self._clock())
+            return
         page = self._discovery.outlinks(entry, finished.body, finished.charset)
         outlinks = page.inside
         while len(outlinks) > LINKS_A_STEP:
@@ -138,6 +148,31 @@ class Visitor:
             outlinks=outlinks,
             record=replace(record, links=page.found, links_cut=page.cut),
         )
+
+    def _expects_sitemap(self, lease: Lease, entry: Entry) -> bool:
+        """Whether a body is wanted that a page does not have: the types of sitemaps are those of much else."""
+        if not self._settings.links.sitemaps:
+            return False
+        if entry.seed or named_like_sitemap(entry.href):
+            return True
+        robots = None if self._settings.robots.ignore else self._robots.get(host_key(entry.href))
+        return robots is not None and entry.href in robots.rules.sitemaps
+
+    async def _finish_sitemap(self, lease: Lease, finished: Finished, body: bytes) -> None:
+        entry, job, sitemap = finished.record.entry, self._job, Sitemap(body, self._settings.links)
+        found = 0
+        for listed in sitemap:
+            links = self._discovery.sitemap(entry, listed, index=sitemap.is_index)
+            found += links.found
+            if links.inside:
+                job.admit(links.inside, depth=listed_depth(entry), via=entry.href, found_at=self._clock())
+            self._wake()
+            await asyncio.sleep(0)
+            await job.room()
+        job.counters.sitemaps += 1
+        fault = None if sitemap.fault is None else f"sitemap read in part: {sitemap.fault}"
+        record = replace(finished.record, links=found, links_cut=fault is not None, error=fault)
+        job.finish(lease, finished, self._clock(), record=record)
 
     def _finish_redirect(self, lease: Lease, finished: Finished) -> None:
         assert finished.location is not None
@@ -168,7 +203,9 @@ class Visitor:
         robots = self._robots.decode(stored)
         self._robots.forget(host.name)
         until = now + self._robots.ttl(robots)
-        self._job.robots_known(lease, stored, until, robots.rules.crawl_delay, now, asked)
+        via, named = robots_url(href), robots.rules.sitemaps if self._settings.links.sitemaps else ()
+        inside = self._discovery.named_sitemaps(via, named)
+        self._job.robots_known(lease, stored, until, robots.rules.crawl_delay, now, asked, inside, via)
 
     def _asked_robots(self, result: RobotsResult) -> Asked:
         if result.kind is not None:
@@ -184,3 +221,7 @@ class Visitor:
     def _seed_failed(self, record: PageRecord) -> None:
         if record.entry.seed and record.outcome is not Outcome.FETCHED:
             self.last_seed_error = f"{record.entry.href}: {record.error}"
+
+
+def _may_be_sitemap(content_type: str | None) -> bool:
+    return is_html(content_type) or content_type in SITEMAP_TYPES

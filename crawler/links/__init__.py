@@ -9,11 +9,18 @@ whatever it holds (see ``tags``).
 from crawler.links.encoding import python_codec, sniff_encoding
 from crawler.links.extract import PageLinks, extract_links
 from crawler.links.query import encode_queries
+from crawler.links.sitemap import TYPES as SITEMAP_TYPES
+from crawler.links.sitemap import Listed, Sitemap, is_sitemap, named_like_sitemap
 
 __all__ = [
+    "SITEMAP_TYPES",
+    "Listed",
     "PageLinks",
+    "Sitemap",
     "encode_queries",
     "extract_links",
+    "is_sitemap",
+    "named_like_sitemap",
     "python_codec",
     "sniff_encoding",
 ]

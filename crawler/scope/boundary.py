@@ -8,7 +8,8 @@ Asked in this order, and counted by the first that says no:
     exclude    none of them may match                     ``scope.exclude``
     length     characters                                 ``links.max_url_length``
 
-Seeds, and where they redirect to, stand outside include and exclude: somebody asked for them by name.
+Seeds, and where they redirect to, stand outside include and exclude: somebody asked for them by name. Sitemaps stand
+outside include: it is their lists that are wanted.
 """
 
 from __future__ import annotations
@@ -53,8 +54,11 @@ class Boundary:
         self._max_depth = settings.crawl.max_depth
         self._max_length = settings.links.max_url_length
 
-    def inside(self, links: Sequence[L], depth: int, outside: Counter[Outside], *, seed: bool = False) -> list[L]:
-        """Those of the links that belong; the others are counted in ``outside``. ``seed``: a seed has led there."""
+    def inside(
+        self, links: Sequence[L], depth: int, outside: Counter[Outside], *, seed: bool = False, listing: bool = False
+    ) -> list[L]:
+        """Those of the links that belong; the others are counted in ``outside``. ``seed``: a seed has led there;
+        ``listing``: they are sitemaps, which need match no include pattern to be read."""
         if self._max_depth is not None and depth > self._max_depth:
             outside[Outside.TOO_DEEP] += len(links)
             return []
@@ -62,7 +66,7 @@ class Boundary:
         left = [link for link in links if contains(link.href)]
         outside[Outside.OFF_SCOPE] += len(links) - len(left)
         if (self._include or self._exclude) and not seed:
-            left = self._matching(left, outside)
+            left = self._matching(left, outside, () if listing else self._include)
         short = [link for link in left if len(link.href) <= self._max_length]
         outside[Outside.TOO_LONG] += len(left) - len(short)
         return short
@@ -94,10 +98,10 @@ class Boundary:
             said.append(f"Too long: {len(href)} characters, links.max_url_length is {self._max_length}.")
         return said
 
-    def _matching(self, links: list[L], outside: Counter[Outside]) -> list[L]:
+    def _matching(self, links: list[L], outside: Counter[Outside], include: tuple[Pattern, ...]) -> list[L]:
         kept: list[L] = []
         for link in links:
-            if self._include and first_match(self._include, link.href) is None:
+            if include and first_match(include, link.href) is None:
                 outside[Outside.NOT_INCLUDED] += 1
             elif first_match(self._exclude, link.href) is not None:
                 outside[Outside.EXCLUDED_BY_PATTERN] += 1

@@ -67,6 +67,7 @@ _POSITIVE = frozenset(
         ("seen", "capacity"),
         ("links", "max_url_length"),
         ("links", "max_links"),
+        ("links", "max_sitemap_bytes"),
         ("traps", "max_records"),
         ("durability", "sync_interval"),
         ("durability", "checkpoint_interval"),

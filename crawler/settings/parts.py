@@ -153,6 +153,8 @@ class LinkSettings:
     respect_rel_nofollow: bool = False
     max_url_length: int = 2_048  # characters of the href; longer ones are counted, not admitted
     max_links: int = 200_000  # distinct links taken from one page
+    sitemaps: bool = True  # those that robots.txt names, that are seeds or that are linked to
+    max_sitemap_bytes: int = 52_428_800  # of one sitemap, decompressed
 
 
 @dataclass(frozen=True, slots=True)

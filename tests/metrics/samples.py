@@ -25,6 +25,7 @@ _FULL: dict[str, Any] = {
     "links_too_deep": 40,
     "links_too_long": 3,
     "links_trapped": 4,
+    "sitemaps_read": 2,
     "pages_cut": 1,
     "urls_duplicate": 357_643,
     "bytes_fetched": 370_000_000,

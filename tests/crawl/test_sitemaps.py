@@ -1,0 +1,107 @@
+"""Sitemaps in a whole crawl: found, fetched like any URL, and what they list with them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from tests.site import Handler, Site, crawler, linked
+
+
+def serve(body: bytes, kind: str) -> Handler:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=body, content_type=kind)
+
+    return answer
+
+
+def listing(root: str, inner: str, *locs: str) -> str:
+    return f"<{root}>" + "".join(f"<{inner}><loc>{loc}</loc></{inner}>" for loc in locs) + f"</{root}>"
+
+
+def pages(host: str) -> dict[str, str | Handler]:
+    at = f"http://{host}"
+    index = listing("sitemapindex", "sitemap", f"{at}/one.xml", f"{at}/two.xml.gz", "http://elsewhere.test/three.xml")
+    one = listing("urlset", "url", f"{at}/a", f"{at}/b", "mailto:me@h.test", "http://elsewhere.test/")
+    two = listing("urlset", "url", f"{at}/c", f"{at}/a")
+    return {
+        "/": linked(["/linked", "/feed.xml", "/data.tar.gz"]),
+        "/index": serve(index.encode(), "application/xml"),
+        "/one.xml": serve(one.encode(), "text/xml"),
+        "/two.xml.gz": serve(gzip.compress(two.encode()), "application/octet-stream"),
+        "/feed.xml": serve(b"<rss><item><link>http://127.0.0.1/</link></item></rss>", "application/xml"),
+        "/data.tar.gz": serve(gzip.compress(b"x" * 100), "application/gzip"),
+        "/broken.xml": serve(one.encode()[:-25] + b"<!DOCTYPE a>", "text/xml"),
+        **{path: linked([f"{path}/below"]) for path in ("/a", "/b", "/c", "/linked")},
+        **{f"{path}/below": linked([]) for path in ("/a", "/b", "/c", "/linked")},
+    }
+
+
+def crawl(tmp_path: Path, site: Site, *words: str, seed: str = "/") -> dict[str, dict[str, Any]]:
+    (tmp_path / "seeds").write_text(site.url(seed) + "\n")
+    job = tmp_path / "job"
+    ran = crawler("crawl", tmp_path / "seeds", "--job", job, "--allow-private", "--delay", "0", *words)
+    assert ran.code == 0, ran.err
+    rows = [json.loads(line) for line in (job / "pages.jsonl").read_text().splitlines()]
+    assert crawler("verify", job).code == 0
+    return {"/" + row["url"].split("/", 3)[3]: row for row in rows}
+
+
+ROBOTS = "User-agent: *\nDisallow: /b\nSitemap: {host}\nsitemap: http://{host}/index # all\n"
+
+
+class Named(Site):
+    """The pages link to their own host by name."""
+
+    def __enter__(self) -> Named:
+        super().__enter__()
+        self.pages = pages(self.hosts[0])
+        return self
+
+
+def test_sitemaps_that_robots_txt_names_are_followed(tmp_path: Path) -> None:
+    with Named({}, robots=ROBOTS) as site:
+        done = crawl(tmp_path, site, "--max-depth", "1")
+        robots = site.url("/robots.txt")
+    fetched = {path: row for path, row in done.items() if row["outcome"] == "fetched"}
+    assert set(fetched) == {
+        *("/", "/linked", "/feed.xml", "/data.tar.gz", "/index", "/one.xml", "/two.xml.gz", "/a", "/c"),
+        "/" + robots.split("/")[2],  # a sitemap named by host alone, as a path: answered 404
+    }
+    assert (done["/index"]["via"], done["/index"]["depth"], done["/index"]["links"]) == (robots, 1, 3)
+    assert (done["/one.xml"]["depth"], done["/one.xml"]["links"]) == (1, 3)
+    assert (done["/a"]["depth"], done["/a"]["via"].split("/")[-1]) == (1, "one.xml")
+    assert done["/b"]["outcome"] == "excluded"
+    assert done["/feed.xml"]["links"] == done["/data.tar.gz"]["links"] == 0
+    assert done["/feed.xml"]["error"] is None
+    stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
+    assert stats["sitemaps_read"] == 3
+
+
+def test_a_seed_may_be_a_sitemap_and_patterns_hold_for_what_it_lists(tmp_path: Path) -> None:
+    with Named({}) as site:
+        done = crawl(tmp_path, site, "--include", "/a*", seed="/index")
+    assert set(done) == {"/index", "/one.xml", "/two.xml.gz", "/a", "/a/below"}
+    assert (done["/index"]["depth"], done["/one.xml"]["depth"], done["/a"]["depth"]) == (0, 1, 1)
+
+
+def test_a_sitemap_with_something_odd_is_read_up_to_there_and_says_so(tmp_path: Path) -> None:
+    with Named({}) as site:
+        done = crawl(tmp_path, site, seed="/broken.xml")
+    assert set(done) == {"/broken.xml", "/a", "/a/below", "/b", "/b/below"}
+    assert done["/broken.xml"]["error"].startswith("sitemap read in part: ")
+    assert done["/broken.xml"]["links_cut"] is True
+
+
+def test_sitemaps_can_be_left_alone(tmp_path: Path) -> None:
+    config = tmp_path / "crawl.toml"
+    config.write_text("[links]\nsitemaps = false\n")
+    with Named({}, robots=ROBOTS) as site:
+        done = crawl(tmp_path, site, "--config", str(config))
+    assert "/index" not in done
+    assert "/a" not in done
+    assert "/linked/below" in done

@@ -1,0 +1,157 @@
+"""Sitemaps: what they list, and what they cannot do to whoever reads them."""
+
+from __future__ import annotations
+
+import gzip
+from xml.sax.saxutils import escape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.links import Listed, Sitemap, is_sitemap, named_like_sitemap
+from crawler.settings import LinkSettings
+
+XMLNS = (
+    'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:image="http://www.google.com/schemas/sitemap-image/1.1"'
+)
+HEAD = f'<?xml version="1.0" encoding="UTF-8"?>\n<!-- made\n by hand -->\n<urlset {XMLNS}>'
+
+
+def sitemap(*locs: str) -> bytes:
+    return (HEAD + "".join(f"<url><loc>{escape(loc)}</loc></url>" for loc in locs) + "</urlset>").encode()
+
+
+def read(body: bytes, **settings: int) -> tuple[list[Listed], str | None]:
+    found = Sitemap(body, LinkSettings(**settings))  # type: ignore[arg-type]
+    listed = [one for group in found for one in group]
+    assert found.found == len(listed)
+    return listed, found.fault
+
+
+def hrefs(body: bytes, **settings: int) -> list[str]:
+    listed, _ = read(body, **settings)
+    return [one.href for one in listed]
+
+
+def test_pages_with_their_priorities() -> None:
+    body = (
+        HEAD
+        + """
+        <url><loc> http://h.test/a?b&amp;c </loc><lastmod>2024-01-01</lastmod><priority>0.8</priority></url>
+        <url><priority>1</priority><loc>http://h.test/<![CDATA[b&c]]></loc>
+          <image:image><image:loc>http://h.test/picture.png</image:loc></image:image></url>
+        <url><loc>http://h.test/ü</loc><priority>high</priority></url>
+        <url><loc/></url><url><lastmod>2024-01-01</lastmod></url>
+        <url><loc>http://h.test/d</loc><priority>7</priority></url>
+        </urlset>"""
+    ).encode()
+    assert read(body) == (
+        [
+            Listed("http://h.test/a?b&c", 0.8),
+            Listed("http://h.test/b&c", 1.0),
+            Listed("http://h.test/ü", None),
+            Listed("http://h.test/d", None),
+        ],
+        None,
+    )
+
+
+def test_an_index_and_names_with_a_prefix() -> None:
+    body = b'<s:sitemapindex xmlns:s="x"><s:sitemap><s:loc>http://h.test/1.xml</s:loc></s:sitemap></s:sitemapindex>'
+    found = Sitemap(body, LinkSettings())
+    assert [one.href for group in found for one in group] == ["http://h.test/1.xml"]
+    assert found.is_index
+    assert is_sitemap(body)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=30)))
+def test_every_url_comes_out_as_it_was_written_however_it_was_packed(paths: list[str]) -> None:
+    locs = [f"http://h.test/{path}" for path in paths]
+    body = sitemap(*locs)
+    halves = gzip.compress(body[: len(body) // 2]) + gzip.compress(body[len(body) // 2 :])
+    for packed in (body, b"\xef\xbb\xbf" + body, gzip.compress(body), halves, gzip.compress(body) + bytes(512)):
+        assert hrefs(packed) == locs
+    assert is_sitemap(body)
+    assert is_sitemap(halves)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html><urlset></urlset></html>",
+        b"<!doctype html><p>sitemap",
+        b"<?xml version='1.0'?><rss></rss>",
+        b"<urlsets>",
+        b"http://h.test/\n",
+        b"<!DOCTYPE urlset><urlset>",
+        b"\x1f\x8bno gzip",
+        gzip.compress(b"<svg/>", mtime=0),
+        b"<!--" * 100_000,
+        b"<?" * 100_000,
+    ],
+)
+def test_other_documents_are_no_sitemaps(body: bytes) -> None:
+    assert not is_sitemap(body)
+
+
+BIG = 20_000_000
+HOSTILE = [
+    ("document type", b"<!DOCTYPE a [<!ENTITY b 'c'>]><urlset><url><loc>&b;</loc></url></urlset>"),
+    ("undefined entity", b"<urlset><url><loc>&b;</loc></url></urlset>"),
+    ("nested deeper", b"<urlset>" + b"<url>" * (BIG // 5)),
+    ("markup without end", b"<urlset><url a='" + b"x" * BIG),
+    ("markup without end", b"<urlset><!--" + b"x" * BIG),
+    ("max_sitemap_bytes", gzip.compress(b"<urlset>" + b" " * (4 * BIG), 1)),
+    ("max_links", b"<urlset>" + b"<url><loc>u</loc></url>" * 300_000),
+    ("cut off", gzip.compress(b"<urlset>" + b"<url><loc>u</loc></url>" * 9)[:-9]),
+    ("no element", b"<urlset><url><loc>u</loc>"),
+    ("mismatched", b"<urlset><url></urlset>"),
+    ("invalid token", b"<urlset><url><loc>\xff</loc></url>"),
+]
+
+
+@pytest.mark.parametrize(("words", "body"), HOSTILE, ids=[words for words, _ in HOSTILE])
+def test_what_no_honest_sitemap_has_ends_the_reading(words: str, body: bytes) -> None:
+    _, fault = read(body)
+    assert fault is not None
+    assert words in fault
+
+
+def test_what_stood_before_a_fault_is_kept() -> None:
+    assert hrefs(sitemap("http://h.test/a", "http://h.test/b")[:-20]) == ["http://h.test/a"]
+    assert hrefs(b"<urlset>" + b"<url><loc>u</loc></url>" * 300, max_links=7) == ["u"] * 7
+    assert len(hrefs(sitemap(*(f"http://h.test/{n}" for n in range(99))), max_sitemap_bytes=2_000)) in range(30, 60)
+
+
+def test_a_url_without_end_is_cut_to_one_that_is_too_long() -> None:
+    body = b"<urlset><url><loc>" + b"&amp;x" * 2_000_000 + b"</loc></url></urlset>"
+    listed, fault = read(body)
+    assert fault is None
+    assert 2_048 < len(listed[0].href) < 10_000
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_will_do(noise: bytes) -> None:
+    is_sitemap(noise)
+    read(noise)
+    read(b"<urlset><url><loc>" + noise)
+    read(gzip.compress(sitemap("http://h.test/"))[:40] + noise)
+
+
+@pytest.mark.parametrize(
+    ("href", "expected"),
+    [
+        ("http://h.test/sitemap.xml", True),
+        ("http://h.test/a/Sitemap_2.xml.gz?x", True),
+        ("http://h.test/feed.xml", True),
+        ("http://h.test/sitemap-index", True),
+        ("http://h.test/sitemap/a", False),
+        ("http://h.test/a?b=sitemap", False),
+        ("http://h.test/a.xml/b", False),
+        ("http://h.test/a.tar.gz", False),
+    ],
+)
+def test_addresses_that_let_one_expect_a_sitemap(href: str, expected: bool) -> None:
+    assert named_like_sitemap(href) is expected

@@ -19,10 +19,12 @@ def run() -> NoReturn:
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     from crawler.cli import main  # noqa: PLC0415
 
-    if mine:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    def loaded() -> None:
+        if mine:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
     try:
-        code = main()
+        code = main(loaded=loaded)
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code)

@@ -33,6 +33,10 @@ _DELAY = frozenset(("crawl-delay", "crawldelay", "crawl delay"))
 _KNOWN = _AGENT | _ALLOW | _DISALLOW | _DELAY
 
 
+class RobotsRecordError(ValueError):
+    """Stored bytes that are no robots record."""
+
+
 class RobotsRules:
     """What one host asks of one crawler."""
 

@@ -5,34 +5,36 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from crawler.cli import add, bench, canon, crawl, dedup, demo, filter, follow, forget, look, plan, repair
 from crawler.cli.errors import Exit, UsageError
-from crawler.progress import say
+from crawler.progress.say import say
 from crawler.settings import nearest
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS = (
-    "crawl",
-    "stats",
-    "explain",
-    "hosts",
-    "tail",
-    "add",
-    "verify",
-    "repair",
-    "canon",
-    "bench",
-    "demo",
-    "forget",
-    "dedup",
-    "filter",
-    "plan",
-)
+# What `--help` says of each. A command is the module of its name, of which `add_options` takes the command's parser and
+# sets ``run``. Only the one that is named is imported: a tool in a pipe must not wait for all that a crawl needs.
+COMMANDS = {
+    "crawl": "crawl, or carry on with the crawl that the job directory holds",
+    "stats": "seen-set and frontier statistics of a job, running or not",
+    "explain": "all that a job knows of one URL",
+    "hosts": "the hosts of a job, running or not: state, pending, next time, why",
+    "tail": "the records of a job as they come, each once",
+    "add": "put URLs into a job, running or not",
+    "verify": "check every checksum and cross-count of a job",
+    "repair": "make a damaged job whole again",
+    "forget": "take URLs out of the seen-set of a job that is not running",
+    "canon": "canonicalise the URLs of standard input",
+    "dedup": "the new ones among the URLs, or lines, of standard input",
+    "filter": "make, merge and look at seen-sets in files",
+    "plan": "what each kind of seen-set would take for so many URLs",
+    "bench": "studies of hashes and seen-sets on this machine",
+    "demo": "an offline crawl of real pages that the program serves itself, with the dashboard",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -42,12 +44,14 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code."""
+def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool) -> int:
+    """Run a command; returns the exit code. ``loaded`` is called between the last import and the command."""
     words = list(sys.argv[1:] if words is None else words)
     try:
         _check_text(words)
-        arguments = _parser().parse_args(_with_command(words))
+        words = _with_command(words)
+        arguments = _parser(*words[:1]).parse_args(words)
+        loaded()
         return int(arguments.run(arguments))
     except UsageError as error:
         say(sys.stderr, f"crawler: error: {error}")
@@ -84,7 +88,8 @@ def _with_command(words: list[str]) -> list[str]:
     return ["crawl", *words]
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(*names: str) -> argparse.ArgumentParser:
+    """Of the named commands with all their options; of the others it has what ``--help`` says."""
     parser = _Parser(
         prog="crawler",
         description="A streaming web crawler that loses nothing and says how far its seen-set can be trusted.",
@@ -92,16 +97,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version="crawler 0.1.0")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    crawl.add_parser(commands)
-    look.add_parsers(commands)
-    follow.add_parsers(commands)
-    add.add_parser(commands)
-    repair.add_parser(commands)
-    forget.add_parser(commands)
-    canon.add_parser(commands)
-    dedup.add_parser(commands)
-    filter.add_parser(commands)
-    plan.add_parser(commands)
-    bench.add_parser(commands)
-    demo.add_parser(commands)
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        if name in names:
+            import_module(f"crawler.cli.{name}").add_options(command)
     return parser

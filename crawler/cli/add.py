@@ -8,9 +8,9 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from crawler.cli.errors import DAMAGE, Exit, UsageError
+from crawler.cli.damage import DAMAGE
+from crawler.cli.errors import Exit, UsageError
 from crawler.clock import SteadyClock
 from crawler.crawl.discover import Discovery
 from crawler.crawl.identity import JobError, lock_holder
@@ -20,7 +20,7 @@ from crawler.crawl.job import Job
 from crawler.crawl.last_run import read_run
 from crawler.crawl.seeds import STDIN, SeedsError, stream_batches
 from crawler.disk import RealDisk
-from crawler.progress import say
+from crawler.progress.say import say
 from crawler.settings import Settings, SettingsError
 from crawler.urls import Canonicaliser, Rejected
 
@@ -30,12 +30,10 @@ _PATIENCE = 1.0  # seconds that lines of standard input are gathered
 _UNANSWERED = 8  # files that may wait in the inbox before more of standard input is read
 
 
-def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "add",
-        help="put URLs into a job, running or not",
-        description="URLs that are in scope and were never seen are admitted, at depth 0. They are safe when the "
-        "command ends; a crawl that runs takes them up within a second and says how many were new.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "URLs that are in scope and were never seen are admitted, at depth 0. They are safe when the "
+        "command ends; a crawl that runs takes them up within a second and says how many were new."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("urls", nargs="+", metavar="URL", help="URLs, or - for standard input, one a line")

@@ -6,7 +6,6 @@ import argparse
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from crawler.bench import bits_study, hash_study, membership_study
 from crawler.bench.machine import describe_machine
@@ -18,14 +17,10 @@ _LEAST = 100
 _MOST = 100_000_000
 
 
-def add_parser(commands: Any) -> None:
-    bench = commands.add_parser(
-        "bench",
-        help="studies of hashes and seen-sets on this machine",
-        description="Studies of hashes and seen-sets, each a table on standard output.",
-    )
-    bench.set_defaults(run=lambda _: _list(bench))
-    studies = bench.add_subparsers(metavar="NAME")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Studies of hashes and seen-sets, each a table on standard output."
+    parser.set_defaults(run=lambda _: _list(parser))
+    studies = parser.add_subparsers(metavar="NAME")
     hashes = studies.add_parser("hashes", help="time and collisions of 18 hashes of 32 bits (15 s)")
     _add_keys(hashes, hash_study.RANDOM, "random strings")
     hashes.set_defaults(run=_hashes)

@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from crawler.cli.errors import Exit, UsageError
 from crawler.cli.options import read_toml
@@ -14,12 +13,8 @@ from crawler.settings import SettingsError, Source, settings_from
 from crawler.urls import Canonicaliser, Rejected
 
 
-def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "canon",
-        help="canonicalise the URLs of standard input",
-        description='One JSON object a line: {"input", "href", "key"}, or {"input", "error"} for what is no URL.',
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = 'One JSON object a line: {"input", "href", "key"}, or {"input", "error"} for what is no URL.'
     parser.add_argument("--base", metavar="URL", help="resolve against this URL")
     parser.add_argument("--config", type=Path, metavar="FILE", help="take canonical.rules from this TOML file")
     parser.set_defaults(run=run)

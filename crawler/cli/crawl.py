@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from crawler.checkpoint import EnvelopeError
-from crawler.cli.errors import DAMAGE, Exit, UsageError
+from crawler.cli.damage import DAMAGE
+from crawler.cli.errors import Exit, UsageError
 from crawler.cli.options import add_crawl_options, settings_tables
 from crawler.crawl.identity import JobError, holds_job, shaped_by_job
 from crawler.crawl.loop import Stop
@@ -38,18 +39,16 @@ from crawler.dedup.make import planned_parameters
 from crawler.dedup.memory import Room
 from crawler.exact import ExactSeenSet
 from crawler.filters import FilterError, ScalableBloomFilter
-from crawler.progress import Progress, say, summary
+from crawler.progress.live import Progress
+from crawler.progress.say import say
+from crawler.progress.summary import summary
 from crawler.scope import rule_faults
 from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
 from crawler.urls import Canonical, Canonicaliser
 
 
-def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "crawl",
-        help="crawl, or carry on with the crawl that the job directory holds",
-        description="Crawl from the seeds. If the job directory holds a crawl, it is carried on.",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Crawl from the seeds. If the job directory holds a crawl, it is carried on."
     parser.add_argument("seeds", metavar="SEEDS", help="a file with one URL a line, # comments; - for standard input")
     add_crawl_options(parser)
     parser.set_defaults(run=run)

@@ -27,12 +27,10 @@ STDIN, STDOUT = 0, 1
 FLAGS = {"seen": "kind", "fpp": "fpp", "capacity": "capacity"}
 
 
-def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "dedup",
-        help="the new ones among the URLs, or lines, of standard input",
-        description="URLs on standard input, one a line; those not seen before on standard output, in order. "
-        "A summary on standard error.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "URLs on standard input, one a line; those not seen before on standard output, in order. "
+        "A summary on standard error."
     )
     parser.add_argument("--filter", type=Path, metavar="FILE", help="keep the seen-set there, and carry on with it")
     add_seen_options(parser, "scalable")

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope
 from crawler.cli import crawl
@@ -23,12 +22,10 @@ HOSTS = 4
 DELAY = 0.2  # seconds: 200 pages over four hosts take some ten seconds, long enough to be watched
 
 
-def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "demo",
-        help="an offline crawl of real pages that the program serves itself, with the dashboard",
-        description="Serve the standard library's documentation on loopback ports and crawl it. The ports belong to "
-        "the URLs: they are kept in the job directory, so that the same command carries on.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Serve the standard library's documentation on loopback ports and crawl it. The ports belong to "
+        "the URLs: they are kept in the job directory, so that the same command carries on."
     )
     add_crawl_options(parser, job=Path("crawl-demo"))
     parser.set_defaults(run=run)

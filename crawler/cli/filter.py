@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from crawler.bench.table import text_table
 from crawler.cli.dedup import STDIN, STDOUT, add_seen_options, ended, fail, figures, seen_settings, skipped_lines
@@ -31,12 +31,8 @@ from crawler.urls import Canonicaliser
 _MOST_JOBS = 256
 
 
-def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "filter",
-        help="make, merge and look at seen-sets in files",
-        description="Seen-sets in files, as `crawler dedup --filter FILE` uses them.",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Seen-sets in files, as `crawler dedup --filter FILE` uses them."
     parser.set_defaults(run=lambda _: _list(parser))
     actions = parser.add_subparsers(metavar="ACTION")
 

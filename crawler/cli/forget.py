@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 from pathlib import Path
-from typing import Any
 
 from crawler.cli.errors import Exit, UsageError
 from crawler.clock import SteadyClock
@@ -16,12 +15,10 @@ from crawler.settings import SettingsError, settings_from
 from crawler.urls import Canonicaliser, Rejected, host_key
 
 
-def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "forget",
-        help="take URLs out of the seen-set of a job that is not running",
-        description="The URLs are fetched again when they are found again, as a link or a seed. Only the seen-sets "
-        "counting, cuckoo and exact can forget.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "The URLs are fetched again when they are found again, as a link or a seed. Only the seen-sets "
+        "counting, cuckoo and exact can forget."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("urls", nargs="+", metavar="URL")

@@ -105,6 +105,13 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
     shown.add_argument("--progress", action="store_true", help="the live view also where there is no terminal")
 
 
+def whole_number(text: str) -> int:
+    """The value of an option that counts."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise argparse.ArgumentTypeError(f"{text!r} is no count")
+    return int(text)
+
+
 def settings_tables(arguments: argparse.Namespace) -> tuple[dict[str, dict[str, Any]], Source]:
     """The TOML file's tables with the flags laid over them, as given: unchecked; and where each came from.
     Raises UsageError."""

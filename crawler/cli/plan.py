@@ -16,12 +16,8 @@ from crawler.settings import SeenSettings, SettingsError, settings_from
 _WORTH_NAMING = 0.5  # URLs
 
 
-def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "plan",
-        help="what each kind of seen-set would take for so many URLs",
-        description="For each kind of seen-set: memory, bits a URL, slices, false positives and the URLs they cost.",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "For each kind of seen-set: memory, bits a URL, slices, false positives and what they cost."
     parser.add_argument("--urls", type=int, required=True, metavar="N", help="distinct URLs that will be found")
     parser.add_argument("--fpp", type=float, metavar="P", help="bound on the false-positive probability (0.001)")
     parser.add_argument("--capacity", type=int, metavar="N", help="keys in the first slice (1048576)")

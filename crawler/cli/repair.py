@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from crawler.cli.errors import Exit, UsageError
 from crawler.clock import SteadyClock
@@ -12,12 +11,10 @@ from crawler.crawl.identity import JobError
 from crawler.crawl.repair import DAMAGE, repair_job
 
 
-def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "repair",
-        help="make a damaged job whole again",
-        description="Make a damaged job whole again, from what the disk still holds. Says what was done; what is "
-        "replaced is moved to DIR/damaged-N. A job that is whole is not changed.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Make a damaged job whole again, from what the disk still holds. Says what was done; what is "
+        "replaced is moved to DIR/damaged-N. A job that is whole is not changed."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.set_defaults(run=run)

@@ -12,12 +12,13 @@ from crawler.crawl.identity import PAGES
 from crawler.crawl.live import read_live
 from crawler.crawl.look import open_job, queue
 from crawler.crawl.lookback import last_record
-from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
+from crawler.crawl.robots_cache import RobotsCache
 from crawler.crawl.step import scope_key
 from crawler.exact import ExactSeenSet, Seen, rows_of
 from crawler.filters import Chain, digest_keys
 from crawler.frontier import Family, Host, HostState, Reader, decode_host
 from crawler.frontier.entry import is_retry, retry_time
+from crawler.robots import RobotsRecordError
 from crawler.scope import Boundary, Scope
 from crawler.settings import Settings
 from crawler.urls import Canonical, Canonicaliser, Rejected, host_key

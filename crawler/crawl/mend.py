@@ -38,13 +38,14 @@ from crawler.crawl.recount import (
     stored_counters_or_none,
 )
 from crawler.crawl.recovery import COUNTERS, OUTPUT_END, encode_end, stored_end
-from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
+from crawler.crawl.robots_cache import RobotsCache
 from crawler.disk import Appender, Disk
 from crawler.frontier import Batch, Entry, Family, Host, HostRecordError, Store, decode_host, encode_entry
 from crawler.frontier.entry import fresh_slot, pending_key, split_pending_key
 from crawler.frontier.host import encode_host, host_name
 from crawler.output import lines_of
 from crawler.records import DIGEST_SIZE, Counters, JournalError, decode_seen, encode_admitted, sequence_key
+from crawler.robots import RobotsRecordError
 from crawler.settings import Settings
 from crawler.urls import host_key
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from crawler.fetch import FailureKind, RobotsResult
 from crawler.frontier import Family, Reader
-from crawler.robots import DISALLOW_ALL, RobotsRules, robots_for_status
+from crawler.robots import DISALLOW_ALL, RobotsRecordError, RobotsRules, robots_for_status
 from crawler.settings import RobotsSettings
 
 PARSED_MAX = 4_096  # hosts whose parsed rules are kept in memory
@@ -20,10 +20,6 @@ _REFUSED_TTL = 1.0  # seconds: asking costs no request, and the next run may all
 _OWN_RULES = frozenset(kind.value for kind in FailureKind if kind.excluded)
 _VERSION = 1
 _HEAD = struct.Struct("<BHdH")
-
-
-class RobotsRecordError(ValueError):
-    """Stored bytes that are no robots record."""
 
 
 @dataclass(frozen=True, slots=True)

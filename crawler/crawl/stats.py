@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crawler.checkpoint import Manifest
-from crawler.crawl.stall import LoopStall
 from crawler.exact import LedgerCounts, Seen
 from crawler.records import Counters
+
+if TYPE_CHECKING:
+    # Looking at a job takes no event loop.
+    from crawler.crawl.stall import LoopStall
 
 
 def assemble(

@@ -16,7 +16,7 @@ from crawler.crawl.identity import PAGES, STORE
 from crawler.crawl.inbox import INBOX, Inbox
 from crawler.crawl.look import OpenJob, hosts, open_job
 from crawler.crawl.recovery import stored_end
-from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError
+from crawler.crawl.robots_cache import RobotsCache
 from crawler.disk import RealDisk
 from crawler.exact import ExactSeenSet, Seen, digest_exactly
 from crawler.filters import FilterError, FormatError, digest_keys
@@ -24,6 +24,7 @@ from crawler.frontier import EntryError, Family, HostRecordError, Reader, decode
 from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.output import lines_of
 from crawler.records import DIGEST_SIZE, JournalError, Position, decode_done, decode_seen, sequence_key
+from crawler.robots import RobotsRecordError
 from crawler.store import StoreError
 from crawler.store.salvage import holes
 from crawler.traps import TrapRecordError, check_row

@@ -21,7 +21,8 @@ from crawler.dashboard.access import Access
 from crawler.dashboard.events import Listeners, message
 from crawler.dashboard.guard import HEADERS, guarded_application
 from crawler.dashboard.listen import is_loopback, parse_listen
-from crawler.metrics import History, exposition, trust
+from crawler.metrics import History, trust
+from crawler.metrics.prometheus import exposition
 from crawler.settings import DashboardSettings
 
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}

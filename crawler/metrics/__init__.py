@@ -1,19 +1,15 @@
-"""What the statistics of a crawl mean to those who watch it: Prometheus text, time series, words.
+"""What the statistics of a crawl mean to those who watch it: time series, words, and (in `prometheus`) metrics.
 
 Everything here is pure and reads one mapping, the one that ``stats --json`` prints. Null there, or a key
 that is not there, means that the part does not exist: it yields no sample, never a zero.
 """
 
 from crawler.metrics.history import History
-from crawler.metrics.prometheus import METRICS, Metric, exposition
 from crawler.metrics.words import count, probability, trust
 
 __all__ = [
-    "METRICS",
     "History",
-    "Metric",
     "count",
-    "exposition",
     "probability",
     "trust",
 ]

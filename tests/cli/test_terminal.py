@@ -94,7 +94,7 @@ def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
 def test_an_interrupt_while_the_program_loads_leaves_no_traceback(tmp_path: Path) -> None:
     # In place of a module that the program needs: one that is never done loading.
     (tmp_path / "selectolax.py").write_text(f"import time\nopen({str(tmp_path / 'loading')!r}, 'w')\ntime.sleep(60)\n")
-    with running("stats", tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}) as process:
+    with running("crawl", "-", env={**os.environ, "PYTHONPATH": str(tmp_path)}) as process:
         wait_until((tmp_path / "loading").exists, "the program loads")
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130

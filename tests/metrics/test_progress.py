@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 
-from crawler.progress import Progress, summary
+from crawler.progress.live import Progress
+from crawler.progress.summary import summary
 from tests.metrics.samples import statistics
 
 

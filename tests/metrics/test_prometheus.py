@@ -19,8 +19,7 @@ from crawler.crawl.stats import assemble
 from crawler.exact import LedgerCounts
 from crawler.filters import Advice, MeasuredFpp, SeenStatistics, SliceStatistics
 from crawler.filters.advisor import Cause
-from crawler.metrics import METRICS, exposition
-from crawler.metrics.prometheus import CAUSES, STATES
+from crawler.metrics.prometheus import CAUSES, METRICS, STATES, exposition
 from crawler.records import Counters
 from tests.metrics.samples import statistics
 

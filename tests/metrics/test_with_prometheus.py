@@ -20,7 +20,7 @@ from typing import Any
 from aiohttp import web
 from prometheus_client import ProcessCollector
 
-from crawler.metrics import METRICS, exposition
+from crawler.metrics.prometheus import METRICS, exposition
 from tests.metrics.samples import statistics
 from tests.needs import need
 from tests.site import ROOT, Site, linked, running, tree, wait_until

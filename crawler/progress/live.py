@@ -1,16 +1,9 @@
-"""A crawl seen from a terminal: a few lines that change in place, or plain lines in a log, and a summary
-at the end.
-
-Reads the statistics that ``stats --json`` prints, and nothing else.
-"""
+"""A crawl on a terminal while it runs: a few lines that change in place, or plain lines in a log."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import os
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 from rich.console import Console, Group
@@ -19,44 +12,16 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from crawler.metrics import count, probability, trust
+from crawler.metrics import count, probability
+from crawler.progress.say import say, turn_away, watched
 
 _RATE_OVER = 5.0  # seconds that the shown rate is the mean of
-
-
-# What writing to a pipe without a reader, and to a terminal that was closed, ends with.
-_GONE = frozenset({errno.EPIPE, errno.EIO})
-
-
-@contextlib.contextmanager
-def watched(stream: TextIO) -> Iterator[None]:
-    """What is written to ``stream`` meanwhile may have lost its reader: that is no reason for a crawl to stop. What is
-    written later goes nowhere. Any other error is raised."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _GONE:
-            raise
-        _turn_away(stream)
-
-
-def say(stream: TextIO, text: str) -> None:
-    """Write a line, for whoever may be watching."""
-    with watched(stream):
-        stream.write(text + "\n")
-        stream.flush()
-
-
-def _turn_away(stream: TextIO) -> None:
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, stream.fileno())
-    os.close(null)
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
         # rich would end the program.
-        _turn_away(self.file)  # type: ignore[arg-type]
+        turn_away(self.file)  # type: ignore[arg-type]
 
 
 class Progress:
@@ -153,36 +118,3 @@ def _view(stats: Mapping[str, Any], rate: float | None) -> Group:
         f" (target {probability(target)}, bound {probability(seen.get('fpp_bound'))})",
     )
     return Group(figures, known, filter_line)
-
-
-def summary(stats: Mapping[str, Any]) -> str:
-    """A few lines on how the crawl went, without a line break at the end."""
-    elapsed = stats["elapsed_seconds"]
-    get = stats.get
-    lines = [
-        stats["state"] if elapsed is None else f"{stats['state']} after {_duration(elapsed)}",
-        f"pages     {count(stats['pages_fetched'])} fetched, {count(stats['pages_failed'])} failed,"
-        f" {count(get('pages_redirected'))} redirects, {count(get('urls_excluded'))} excluded",
-        f"URLs      {count(stats['urls_admitted'])} admitted, {count(get('urls_duplicate'))} duplicate links,"
-        f" {count(stats['urls_pending'])} left, {count(stats['hosts'])} hosts",
-    ]
-    seen = stats.get("seen")
-    if seen:
-        slices = len(seen.get("slices") or ())
-        bits = seen.get("bits_per_url")
-        shape = [f"{slices} slice{'' if slices == 1 else 's'}"] if slices else []
-        shape += [f"{bits:.1f} bits/URL"] if bits is not None else []
-        shape += [
-            f"estimated fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"
-        ]
-        lines.append(f"seen-set  {', '.join(shape)}")
-        lines.append(f"          {trust(stats)}")
-    return "\n".join(lines)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min {rest} s" if hours else f"{minutes} min {rest} s"

@@ -1,0 +1,23 @@
+"""``crawler explain DIR URL``: all that a job knows of one URL."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from crawler.cli.damage import guarded
+from crawler.cli.errors import Exit
+from crawler.clock import SteadyClock
+from crawler.crawl.explain import explain_url
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", type=Path, metavar="DIR")
+    parser.add_argument("url", metavar="URL")
+    parser.set_defaults(run=guarded(run))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    for line in explain_url(arguments.job, arguments.url, SteadyClock()()):
+        print(line)
+    return Exit.OK

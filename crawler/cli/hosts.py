@@ -1,0 +1,75 @@
+"""``crawler hosts DIR``: whom a job asks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from crawler.cli.damage import guarded
+from crawler.cli.errors import Exit
+from crawler.cli.options import whole_number
+from crawler.clock import SteadyClock
+from crawler.crawl.hosts import SORTS, Row, choose, host_rows
+from crawler.crawl.live import read_live
+from crawler.crawl.look import open_job
+from crawler.urls import host_key
+
+_ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", type=Path, metavar="DIR")
+    parser.add_argument("--sort", choices=SORTS, default="pending", help="column (pending)")
+    parser.add_argument("--order", choices=("asc", "desc"), help="desc, but asc for host, state and the times")
+    parser.add_argument("--limit", type=whole_number, default=50, metavar="N", help="rows (50)")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.set_defaults(run=guarded(run))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    live = read_live(arguments.job)
+    in_flight = Counter(map(host_key, {} if live is None else live.in_flight))
+    order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
+    with open_job(arguments.job) as job:
+        rows = host_rows(job.store, job.settings, SteadyClock()(), in_flight)
+        chosen = choose(rows, sort=arguments.sort, descending=order == "desc", limit=arguments.limit)
+        ((total, found),) = [each for each in chosen if each is not None]
+    if arguments.json:
+        print(json.dumps({"total": total, "hosts": found}, indent=2))
+        return Exit.OK
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(_table(found))
+    if total > len(found):
+        console.print(f"{len(found)} of {total} hosts; --limit shows more")
+    return Exit.OK
+
+
+def _table(rows: list[Row]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("host", "state"):
+        table.add_column(column, overflow="fold")
+    for column in ("pending", "in flight", "fetched", "failed", "gap", "next"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for row in rows:
+        counts = (row["pending"], row["in_flight"], row["fetched"], row["failed"])
+        gap = "" if row["gap_seconds"] is None else f"{row['gap_seconds']:.3g} s"
+        errors = ", ".join(f"{count} {kind}" for kind, count in row["errors"].items())
+        why = row["reason"] + (f" ({errors})" if errors else "")
+        table.add_row(row["host"], row["state"], *map(str, counts), gap, _next(row), why)
+    return table
+
+
+def _next(row: Row) -> str:
+    if row["next_time"] is None:
+        return ""
+    if not row["wait_seconds"]:
+        return "now"
+    return datetime.fromtimestamp(row["next_time"], UTC).strftime("%Y-%m-%d %H:%M:%SZ")

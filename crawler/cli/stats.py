@@ -1,0 +1,24 @@
+"""``crawler stats DIR``: the statistics of a job, running or not."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from crawler.cli.damage import guarded
+from crawler.cli.errors import Exit
+from crawler.crawl.look import job_stats
+from crawler.progress.summary import summary
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", type=Path, metavar="DIR")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.set_defaults(run=guarded(run))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    stats = job_stats(arguments.job)
+    print(json.dumps(stats, indent=2) if arguments.json else summary(stats))
+    return Exit.OK

@@ -1,0 +1,49 @@
+"""``crawler tail DIR``: what a job brings."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from crawler.cli.damage import guarded
+from crawler.cli.errors import Exit
+from crawler.cli.options import whole_number
+from crawler.crawl.identity import JobError
+from crawler.crawl.tail import Tail
+from crawler.records import Outcome
+
+_POLL = 0.25  # seconds between two looks at the job
+_BUSY = 10.0  # seconds that a job may be in use without saying how far it is
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Records as they stand in pages.jsonl, when nothing takes them back any more."
+    parser.add_argument("job", type=Path, metavar="DIR")
+    parser.add_argument("-n", type=whole_number, default=10, metavar="N", help="the last N records first (10)")
+    parser.add_argument("--all", action="store_true", help="all records first")
+    parser.add_argument("--follow", "-f", action="store_true", help="then those that come, over any number of runs")
+    parser.add_argument(
+        "--outcome", action="append", default=[], choices=[outcome.value for outcome in Outcome], help="only these"
+    )
+    parser.set_defaults(run=guarded(run))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    tail = Tail(arguments.job, arguments.outcome)
+    out = sys.stdout.buffer
+    if not arguments.all:
+        deadline = time.monotonic() + _BUSY
+        while (lines := tail.last(arguments.n)) is None:
+            if time.monotonic() > deadline:
+                raise JobError(f"{arguments.job} is in use by a process that shows no records: try again later")
+            time.sleep(_POLL)
+        out.writelines(lines)
+    while True:
+        for line in tail.more():
+            out.write(line)
+        out.flush()
+        if not arguments.follow:
+            return Exit.OK
+        time.sleep(_POLL)

@@ -1,0 +1,70 @@
+"""What a command imports, and what it does not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from crawler.cli import COMMANDS
+from tests.site import ROOT, crawler
+
+LOOK = """
+import json, sys
+from crawler.cli import main
+try:
+    main(json.loads(sys.argv[1]))
+except SystemExit:
+    pass
+sys.stdout.flush()
+print("\\n" + json.dumps(sorted(sys.modules)))
+"""
+
+
+def imported(*words: str) -> set[str]:
+    """What is imported when the program is run with these words, and nothing comes in."""
+    ran = subprocess.run(
+        [sys.executable, "-c", LOOK, json.dumps(words)],
+        capture_output=True,
+        input=b"",
+        cwd=ROOT,
+        check=True,
+        timeout=60,
+    )
+    return set(json.loads(ran.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    ("words", "not_these"),
+    [
+        (("--help",), {"aiohttp", "asyncio", "numpy", "rich", "rocksdict", "prometheus_client"}),
+        (("canon",), {"aiohttp", "asyncio", "numpy", "rich", "rocksdict", "prometheus_client"}),
+        (("dedup",), {"aiohttp", "asyncio", "rich", "rocksdict", "prometheus_client"}),
+        (("filter", "info", "nowhere"), {"aiohttp", "rich", "rocksdict", "prometheus_client"}),
+        (("plan", "--urls", "100"), {"aiohttp", "asyncio", "rich", "rocksdict", "prometheus_client"}),
+        (("stats", "nowhere"), {"aiohttp", "rich", "prometheus_client"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_command_does_not_wait_for_what_it_does_not_use(words: tuple[str, ...], not_these: set[str]) -> None:
+    modules = imported(*words)
+    assert "crawler.cli" in modules
+    assert not modules & not_these
+
+
+def test_the_help_names_every_command_and_each_has_its_own() -> None:
+    text = crawler("--help").out
+    for name, help_text in COMMANDS.items():
+        assert f"\n    {name} " in text
+        assert help_text.split()[0] in text
+        assert callable(import_module(f"crawler.cli.{name}").add_options)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_says_what_it_takes(name: str) -> None:
+    ran = crawler(name, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith(f"usage: crawler {name} ")

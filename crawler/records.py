@@ -115,7 +115,7 @@ class Done:
 
 
 _OUTCOMES = tuple(Outcome)
-_DONE_VERSION = 1
+_DONE_VERSION = 2
 _DONE = struct.Struct("<BBHB")
 _POSITION = struct.Struct("<IQII")
 

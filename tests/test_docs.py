@@ -87,20 +87,21 @@ def test_the_example_of_an_envelope() -> None:
 
 
 def test_the_examples_of_pending_urls() -> None:
-    assert split_pending_key(example("format-store.md", "pending-key")) == ("h.test", fresh_slot(7))
+    assert split_pending_key(example("format-store.md", "pending-key")) == ("h.test", fresh_slot(7, 2, 2))
     host, slot = split_pending_key(example("format-store.md", "retry-key"))
     assert host == "h.test"
     assert is_retry(slot)
     assert retry_time(slot) == 1_700_000_000.25
     assert int.from_bytes(slot[-8:], "big") == 8
     entry = decode_entry(example("format-store.md", "entry"))
-    assert entry == Entry("http://h.test/a", 2, "http://h.test/", tries=1)
+    assert entry == Entry("http://h.test/a", 2, "http://h.test/", tries=1, priority=2)
 
 
 def test_the_example_of_a_host() -> None:
     host = decode_host("h.test", example("format-store.md", "host"))
     assert (host.size, host.retry_size, host.crawl_delay, host.next_time) == (3, 1, 2.0, 1_700_000_001.5)
     assert (host.rule, host.fetched, host.failed) == (Rule.CRAWL_DELAY, 5, 1)
+    assert (host.cursor, host.cash) == (fresh_slot(7, 2, 2), 0.0)
     assert (host.size_read, host.seconds, host.latency) == (40_000, 2.5, 0.25)
     assert host.errors == {Fault.TIMEOUT: 2, Fault.SERVER_ERROR: 1}
     hosts = section(page("format-store.md"), "hosts")

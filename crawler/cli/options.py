@@ -9,7 +9,7 @@ from typing import Any
 
 from crawler.cli.errors import UsageError
 from crawler.cli.toml_lines import FileSource
-from crawler.settings import HOST_KEYS, SCOPES, SEEN_KINDS, SettingsError, Source, check_tables
+from crawler.settings import HOST_KEYS, ORDERS, SCOPES, SEEN_KINDS, SettingsError, Source, check_tables
 
 DEFAULT_JOB = Path("crawl-job")
 
@@ -33,6 +33,7 @@ _FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "exclude",
         {"action": "append", "metavar": "PATTERN", "help": "follow no link that matches one; may be repeated"},
     ),
+    "--order": ("crawl", "order", {"choices": ORDERS, "help": "which URLs go first (breadth)"}),
     "--concurrency": ("crawl", "concurrency", {"type": int, "metavar": "N", "help": "URLs in flight (64)"}),
     "--per-host": (
         "politeness",

@@ -12,7 +12,7 @@ from crawler.crawl.identity import JobError
 from crawler.crawl.step import Step
 from crawler.exact import ExactSeenSet, Ledger, Seen, digest_exactly
 from crawler.filters import CountingFilter, CuckooFilter, digest_keys
-from crawler.frontier import Batch, Entry, Family, Frontier
+from crawler.frontier import Batch, Entry, Family, Frontier, default_class
 from crawler.records import (
     DIGEST_SIZE,
     Counters,
@@ -77,8 +77,10 @@ class Admission:
         # Seeds are read again by every run: that says nothing of the web.
         self._counters.duplicates += 0 if seed and via is None else len(found) - len(new)
 
+        priority = default_class(self._frontier.order, depth, seed=seed)
+
         def entry(position: int) -> Entry:
-            return Entry(found[position].href, depth, via, seed, redirects)
+            return Entry(found[position].href, depth, via, seed, redirects, priority=priority)
 
         if self._ledger is not None:
             self._ledger.note(keys, digests, new, entry, batch)

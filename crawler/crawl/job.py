@@ -42,7 +42,7 @@ from crawler.crawl.step import FULL, Machine, Step
 from crawler.crawl.verdict import Again, Finished, Throttled
 from crawler.disk import Disk, reach
 from crawler.exact import Ledger, make_seen
-from crawler.frontier import Asked, Family, Frontier, Lease, Limits
+from crawler.frontier import Asked, Family, Frontier, Lease, Limits, Order
 from crawler.output import JsonlOutput
 from crawler.records import (
     Done,
@@ -130,6 +130,7 @@ class Job:
             self.store,
             settings.politeness,
             limits=Limits.of(settings),
+            order=Order(settings.crawl.order),
             robots=not settings.robots.ignore,
             next_number=self.counters.next_number,
             hosts=self.counters.hosts,

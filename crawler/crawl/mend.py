@@ -40,9 +40,10 @@ from crawler.crawl.recount import (
 from crawler.crawl.recovery import COUNTERS, OUTPUT_END, encode_end, stored_end
 from crawler.crawl.robots_cache import RobotsCache
 from crawler.disk import Appender, Disk
-from crawler.frontier import Batch, Entry, Family, Host, HostRecordError, Store, decode_host, encode_entry
-from crawler.frontier.entry import fresh_slot, pending_key, split_pending_key
+from crawler.frontier import Batch, Entry, Family, Host, HostRecordError, Store, decode_entry, decode_host, encode_entry
+from crawler.frontier.entry import FRESH_START, pending_key, split_pending_key
 from crawler.frontier.host import encode_host, host_name
+from crawler.frontier.order import Order, default_class, slot_of
 from crawler.output import lines_of
 from crawler.records import DIGEST_SIZE, Counters, JournalError, decode_seen, encode_admitted, sequence_key
 from crawler.robots import RobotsRecordError
@@ -63,6 +64,7 @@ class Mend:
         self._path = directory / PAGES
         self._settings = settings
         self._keys = Keys(settings)
+        self._order = Order(settings.crawl.order)
         self._store = store
         self._disk = disk
         self._aside = aside
@@ -84,7 +86,7 @@ class Mend:
             and len(journal.admitted) == kept.admitted
             and not any(family is Family.ADMITTED for family, _, _ in journal.bad)
         )
-        output = read_output(self._lines(), self._keys, journal.done)
+        output = read_output(self._lines(), self._keys, journal)
         end = journal.end if journal.done else stored_end(self._store)
         good = finished(output, queue, journal, trusted=trusted, end=end)
         number = max(queue.number, kept.next_number if kept else 0)
@@ -98,7 +100,7 @@ class Mend:
         self._drop_events(journal, difference.excess)
         sequence = self._name_events(difference.lacking, sequence)
         self._robots()
-        hosts = self._hosts(queue.size)
+        hosts = self._hosts(queue)
         traps = self._traps()
 
         counters = count_records(kept or Counters(), self._records())
@@ -152,7 +154,7 @@ class Mend:
         for line in itertools.compress(self._lines(), other):
             record = record_of(line)
             if record is not None:
-                lost += self._add(again, _entry_of(record))
+                lost += self._add(again, _entry_of(record, self._order))
         return lost
 
     def _add(self, again: dict[str, Entry], entry: Entry) -> bool:
@@ -174,7 +176,9 @@ class Mend:
             if np.isin(as_halves(digest), marks).any():
                 continue  # it stands in a good row as well
             name = host_key(entry.href)
-            self._put(Family.PENDING, pending_key(name, fresh_slot(number)), encode_entry(entry))
+            slot = slot_of(self._order, entry, number)
+            queue.first[name] = min(slot, queue.first.get(name, slot))
+            self._put(Family.PENDING, pending_key(name, slot), encode_entry(entry))
             number += 1
             queue.size.setdefault(name, [0, 0])[0] += 1
             queue.urls.extend(digest)
@@ -324,7 +328,7 @@ class Mend:
     def _keys_there(self) -> Iterator[str]:
         """The key of every pending and every finished URL. Raises OSError."""
         for _, value in rows_of_family(self._store, Family.PENDING):
-            yield self._keys.key(value[8:].split(b"\n")[0].decode("ascii")) or ""
+            yield self._keys.key(decode_entry(value).href) or ""
         for record in self._records():
             yield self._keys.key(str(record["url"])) or ""
 
@@ -334,9 +338,9 @@ class Mend:
 
     # -- hosts -------------------------------------------------------------------------------------------------
 
-    def _hosts(self, sizes: dict[str, list[int]]) -> int:
+    def _hosts(self, queue: Queue) -> int:
         """Make the hosts' counts those of the queue; returns how many hosts there are."""
-        left, count, changed = dict(sizes), 0, 0
+        left, count, changed = dict(queue.size), 0, 0
         for key, value in rows_of_family(self._store, Family.HOSTS):
             try:
                 name = host_name(key)
@@ -347,12 +351,18 @@ class Mend:
             count += 1
             size, retries = left.pop(name, [0, 0])
             robots = 0.0 if self._store.get(Family.ROBOTS, key) is None else host.robots_until
-            if (host.size, host.retry_size, host.robots_until) != (size, retries, robots):
+            beside = queue.first.get(name, host.cursor) < host.cursor
+            if beside or (host.size, host.retry_size, host.robots_until) != (size, retries, robots):
                 host.size, host.retry_size, host.robots_until = size, retries, robots
+                host.cursor, host.complete = queue.first.get(name, FRESH_START), False
                 self._put(Family.HOSTS, key, encode_host(host))
                 changed += 1
         for name, (size, retries) in left.items():
-            self._put(Family.HOSTS, name.encode("ascii"), encode_host(Host(name, size=size, retry_size=retries)))
+            self._put(
+                Family.HOSTS,
+                name.encode("ascii"),
+                encode_host(Host(name, size=size, retry_size=retries, complete=False)),
+            )
         if changed:
             self._say(f"{changed} hosts counted other than their queues hold: counted anew")
         if left:
@@ -411,7 +421,9 @@ class Mend:
             self._batch = Batch()
 
 
-def _entry_of(record: Record) -> Entry:
+def _entry_of(record: Record, order: Order) -> Entry:
     depth, via = record.get("depth"), record.get("via")
-    hops = depth if isinstance(depth, int) else 0
-    return Entry(str(record["url"]), hops, via if isinstance(via, str) else None, seed=hops == 0)
+    hops = depth if isinstance(depth, int) and 0 <= depth < 2**32 else 0
+    seed = hops == 0
+    priority = default_class(order, hops, seed=seed)
+    return Entry(str(record["url"]), hops, via if isinstance(via, str) else None, seed=seed, priority=priority)

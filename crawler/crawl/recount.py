@@ -85,6 +85,7 @@ class Journal:
     forgotten: set[int] = field(default_factory=set)  # halves of digests ever taken out of the seen-set
     out: set[bytes] = field(default_factory=set)  # digests that are out of it now
     done: dict[str, list[Done]] = field(default_factory=dict)  # by URL; more than one where it was forgotten
+    start: int = 0  # where the record of the first event that is kept begins
     end: int | None = None  # of the output, by the last event
     events: int = 0
     sequence: int = 0  # above every number in use
@@ -117,6 +118,8 @@ def read_journal(store: Store) -> Journal:
         except JournalError:
             found.bad.append((Family.DONE, key, value))
             continue
+        if not found.done:
+            found.start = done.positions[0].end - done.positions[0].length
         found.done.setdefault(done.entry.href, []).append(done)
         found.end = done.positions[0].end
     return found
@@ -135,6 +138,7 @@ class Queue:
 
     urls: array[int] = field(default_factory=lambda: array("Q"))
     size: dict[str, list[int]] = field(default_factory=dict)
+    first: dict[str, bytes] = field(default_factory=dict)  # of each host the first slot of its fresh lane
     number: int = 0  # above every slot number in use
     bad: list[Row] = field(default_factory=list)
     again: list[Entry] = field(default_factory=list)
@@ -167,6 +171,8 @@ def read_queue(store: Store, keys: Keys) -> Queue:
         size = found.size.setdefault(host, [0, 0])
         size[0] += 1
         size[1] += is_retry(slot)
+        if not is_retry(slot):
+            found.first.setdefault(host, slot)
         known.append(key)
         if len(known) == _SCAN:
             found.urls.extend(halves(keys.digests(known)))
@@ -201,15 +207,17 @@ def record_of(line: bytes) -> Record | None:
     return record if record.get("outcome") in _OUTCOMES else None
 
 
-def read_output(lines: Iterable[bytes], keys: Keys, done: dict[str, list[Done]]) -> Output:
-    """``done`` are the finished URLs of which the journal knows what the record's bytes sum to. Raises OSError."""
+def read_output(lines: Iterable[bytes], keys: Keys, journal: Journal) -> Output:
+    """The journal knows what the bytes of the records sum to, from the first event that is kept. Raises OSError."""
     found = Output()
     waiting: list[str] = []
     for line in lines:
         found.size += len(line)
         record = record_of(line)
         key = None if record is None else keys.key(str(record["url"]))
-        events = [] if record is None else done.get(str(record["url"]), [])
+        # A record from before those events may be of a URL that was forgotten, and finished once more since.
+        judged = None if record is None or found.size <= journal.start else str(record["url"])
+        events = [] if judged is None else journal.done.get(judged, [])
         whole = key is not None and (not events or any(_is(line, event) for event in events))
         found.ends.append(found.size)
         found.whole.append(whole)

@@ -170,6 +170,7 @@ def _admitted(job: OpenJob, known: _Known | None) -> Iterator[str]:
 def _pending(job: OpenJob, known: _Known | None) -> Iterator[str]:
     canonicaliser = Canonicaliser(job.settings.canonical.rules)
     sizes: dict[str, list[int]] = {}
+    firsts: dict[str, bytes] = {}  # of each host the first slot of its fresh lane
     start = b""
     while rows := job.store.scan(Family.PENDING, start, None, _SCAN):
         keys: list[str] = []
@@ -186,6 +187,8 @@ def _pending(job: OpenJob, known: _Known | None) -> Iterator[str]:
             size = sizes.setdefault(host, [0, 0])
             size[0] += 1
             size[1] += is_retry(slot)
+            if not is_retry(slot):
+                firsts.setdefault(host, slot)
             url = canonicaliser.canonicalise(entry.href)
             if not isinstance(url, Canonical) or url.href != entry.href:
                 yield f"store/: pending URL is not canonical: {entry.href}"
@@ -204,6 +207,8 @@ def _pending(job: OpenJob, known: _Known | None) -> Iterator[str]:
                 f"store/: host {record.name} counts {record.size} pending ({record.retry_size} for a retry), its queue "
                 f"holds {size[0]} ({size[1]})"
             )
+        if record.name in firsts and firsts[record.name] < record.cursor:
+            yield f"store/: host {record.name}: entries stand before {record.cursor.hex()}, where reading begins"
         sizes.setdefault("", [0, 0])[0] += size[0]
     total = sizes.pop("", [0, 0])[0]
     for host, size in sizes.items():

@@ -5,6 +5,7 @@ from crawler.frontier.faults import Asked, Fault, longest_retry, retry_wait, tri
 from crawler.frontier.frontier import Frontier, Lease
 from crawler.frontier.gate import Limits
 from crawler.frontier.host import Host, HostRecordError, decode_host
+from crawler.frontier.order import Order, default_class
 from crawler.frontier.politeness import Rule
 from crawler.frontier.row import HostRow, HostState, describe
 from crawler.frontier.storage import Batch, Family, Reader, Store
@@ -23,11 +24,13 @@ __all__ = [
     "HostState",
     "Lease",
     "Limits",
+    "Order",
     "Reader",
     "Rule",
     "Store",
     "decode_entry",
     "decode_host",
+    "default_class",
     "describe",
     "encode_entry",
     "longest_retry",

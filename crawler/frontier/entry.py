@@ -4,13 +4,14 @@ An entry is stored under ``host NUL slot``, so that the entries of one host lie 
 they are to be taken. A slot is one byte for the lane and the position in it:
 
     retry lane   0x00  not-before time, ms since 1970 (8 bytes, big-endian)  number (8 bytes, big-endian)
-    fresh lane   0x01  number (8 bytes, big-endian)
+    fresh lane   0x01  class (1 byte)  rank (8 bytes, big-endian)  number (8 bytes, big-endian)
 
 Numbers grow over the whole job and are never used twice. A retry slot sorts by the time before which the URL must not
-be asked again, so that the head of the retry lane is the next one due.
+be asked again, so that the head of the retry lane is the next one due. A fresh slot sorts by the entry's priority
+class, then by the rank that the job's order gives it (``crawler.frontier.order``), then by number.
 
-The value is ``flags redirects tries throttled depth`` (``<BBBBI``), the href, a line feed and the via. An href and
-a via are canonical URLs: ASCII, without white space.
+The value is ``flags priority redirects tries throttled depth score`` (``<BBBBBIf``), the href, a line feed and the
+via. An href and a via are canonical URLs: ASCII, without white space.
 """
 
 from __future__ import annotations
@@ -19,22 +20,29 @@ import math
 import struct
 from typing import NamedTuple
 
+CLASSES = 8  # priority classes: 0, which goes first, to 7
 RETRY_LANE = 0
 FRESH_LANE = 1
 FRESH_START = bytes([FRESH_LANE])
 FRESH_END = bytes([FRESH_LANE + 1])
 RETRY_START = bytes([RETRY_LANE])
 
-_HEAD = struct.Struct("<BBBBI")
-_FRESH = struct.Struct(">BQ")
+_HEAD = struct.Struct("<BBBBBIf")
+_FRESH = struct.Struct(">BBQQ")
 _RETRY = struct.Struct(">BQQ")
-_SLOT_SIZES = {RETRY_LANE: _RETRY.size, FRESH_LANE: _FRESH.size}
+FRESH_SLOT_SIZE = _FRESH.size
+_SLOT_SIZES = {RETRY_LANE: _RETRY.size, FRESH_LANE: FRESH_SLOT_SIZE}
 _SEED = 1
 _BYTE_MAX = 255
 
 
 class Entry(NamedTuple):
-    """A URL that was admitted and is not finished."""
+    """A URL that was admitted and is not finished.
+
+    ``priority`` is its class, 0 (first) to 7: which front queue its host stands in while this entry is the host's
+    next one, and its place among the entries of the host, before all else. It is chosen once, at admission, and
+    stored. ``score`` is the importance that the page it was found on handed down to it; 0 unless the job's order is
+    by score."""
 
     href: str
     depth: int  # links from a seed; a redirect is none
@@ -43,6 +51,8 @@ class Entry(NamedTuple):
     redirects: int = 0  # redirects in a row that led here
     tries: int = 0  # transient failures so far
     throttled: int = 0  # answers 429 or 503 so far
+    priority: int = 0
+    score: float = 0.0
 
 
 class EntryError(ValueError):
@@ -53,10 +63,12 @@ def encode_entry(entry: Entry) -> bytes:
     """The stored value of an entry."""
     head = _HEAD.pack(
         _SEED if entry.seed else 0,
+        entry.priority,
         min(entry.redirects, _BYTE_MAX),
         min(entry.tries, _BYTE_MAX),
         min(entry.throttled, _BYTE_MAX),
         entry.depth,
+        entry.score,
     )
     return head + f"{entry.href}\n{entry.via or ''}".encode("ascii")
 
@@ -64,16 +76,23 @@ def encode_entry(entry: Entry) -> bytes:
 def decode_entry(value: bytes) -> Entry:
     """The inverse of ``encode_entry``; raises EntryError."""
     try:
-        flags, redirects, tries, throttled, depth = _HEAD.unpack_from(value)
+        flags, priority, redirects, tries, throttled, depth, score = _HEAD.unpack_from(value)
         href, via = value[_HEAD.size :].decode("ascii").split("\n")
     except (struct.error, ValueError) as error:
         raise EntryError(f"not a frontier entry: {error}") from error
-    return Entry(href, depth, via or None, bool(flags & _SEED), redirects, tries, throttled)
+    if priority >= CLASSES or not 0.0 <= score < math.inf:
+        raise EntryError(f"not a frontier entry: class {priority}, score {score}")
+    return Entry(href, depth, via or None, bool(flags & _SEED), redirects, tries, throttled, priority, score)
 
 
-def fresh_slot(number: int) -> bytes:
+def stored_priority(value: bytes) -> int:
+    """The class of a stored entry, without the rest of it."""
+    return value[1]
+
+
+def fresh_slot(number: int, priority: int = 0, rank: int = 0) -> bytes:
     """The slot of a URL not asked yet."""
-    return _FRESH.pack(FRESH_LANE, number)
+    return _FRESH.pack(FRESH_LANE, priority, rank, number)
 
 
 def retry_slot(not_before: float, number: int) -> bytes:

@@ -1,32 +1,34 @@
 """The frontier: the URLs known and unfinished, and the order to take them in.
 
-    admit     a URL joins the tail of its host's back queue
-    take      the host that has been ready longest gives the head of its queue as a lease
+    admit     a URL joins its host's back queue, at the place that its class and the job's order give it
+    take      the host whose turn it is gives the head of its queue as a lease
     finish    the URL is done, or goes back for another try; the host may be asked again after its gap
 
-Each host has one back queue on disk and, in memory, a next time. Hosts that may be handed out stand on one heap by the
-time at which they are ready; ``take`` pops the first that is due. A host that is handed out leaves the heap, and comes
-back when its lease ends (with N lease slots it stays on until all N are out), so two requests to one host cannot
-overlap and its gap cannot be cut short: there is nothing to check. robots.txt is fetched under the same leases and the
-same gap.
+Each host has one back queue on disk (``queues``) and a next time. Hosts that may be handed out stand on one heap, that
+of the class of their next entry, by the time at which they are ready (``schedule``); ``take`` pops the first that is
+due of the class whose turn it is. A host that is handed out leaves the heap, and comes back when its lease ends (with
+N lease slots it stays on until all N are out), so two requests to one host cannot overlap and its gap cannot be cut
+short: there is nothing to check. robots.txt is fetched under the same leases and the same gap.
 
 Nothing here knows a socket, a file or a clock: time is an argument, and what must be stored is put into the batch that
-the caller writes in the same step. Costs: ``take`` is O(log hosts); memory is bounded by hosts with something queued
+the caller writes in the same step, before it calls ``admit`` or ``take`` again. Costs: ``take`` is O(log hosts); memory
+is bounded by a working set of hosts (``hosts``), a ticket of some 90 bytes for each further one with something queued,
 and a read-ahead of a few entries, never by the number of pending URLs.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from crawler.frontier.closing import Closure
 from crawler.frontier.conduct import give_another_chance
-from crawler.frontier.entry import Entry, fresh_slot, retry_slot, retry_time
+from crawler.frontier.entry import Entry, retry_slot, retry_time
 from crawler.frontier.faults import Asked, Fault
 from crawler.frontier.gate import Gate, Limits
 from crawler.frontier.host import Host, decode_host, encode_host, host_name
+from crawler.frontier.hosts import WorkingSet
+from crawler.frontier.order import Order, slot_of
 from crawler.frontier.politeness import Rule
 from crawler.frontier.queues import BackQueues
 from crawler.frontier.row import HostRow, describe
@@ -35,8 +37,8 @@ from crawler.frontier.storage import Batch, Family, Reader
 from crawler.settings import PolitenessSettings
 from crawler.urls import host_key
 
-IDLE_HOSTS_MAX = 10_000  # hosts with nothing queued whose state is still kept in memory
 _SCAN = 4_096  # host records read at a time when a job is resumed
+_MOVED_MAX = 16  # hosts that one call of take puts into the front queue of another class
 _ALWAYS = float("inf")
 _ANSWERED = Asked()
 _THROTTLED = Asked(fault=Fault.THROTTLED)
@@ -71,6 +73,7 @@ class Frontier:
         settings: PolitenessSettings,
         *,
         limits: Limits | None = None,
+        order: Order = Order.BREADTH,
         robots: bool = True,
         next_number: int = 0,
         hosts: int = 0,
@@ -81,9 +84,9 @@ class Frontier:
         self._store = store
         self._gate = Gate(settings, limits or Limits(), self._place)
         self._robots = robots
-        self._hosts: dict[str, Host] = {}
-        self._idle: OrderedDict[str, Host] = OrderedDict()
+        self.order = order
         self._queues = BackQueues(store, self._retry_due)
+        self._hosts = WorkingSet(self._queues.forget)
         self._schedule = Schedule()
         self._now = 0.0  # the last time that was named
         self.next_number = next_number
@@ -103,15 +106,20 @@ class Frontier:
             for key, value in rows:
                 host = decode_host(host_name(key), value)
                 if host.size:
-                    self._gate.settle(host, now)
-                    if host.retry_size:
-                        self._queues.find_retry(host)
-                    self._hosts[host.name] = host
+                    self._settle(host)
                     self.queued += host.size
+                    self._queues.hosts += 1
                     self._place(host)
                 else:
                     self._gate.take_up(host, now)
+            self._hosts.trim()
             start = rows[-1][0] + b"\0"
+
+    def _settle(self, host: Host) -> None:
+        """A host with something queued was taken up from its record."""
+        self._gate.settle(host, self._now)
+        if host.retry_size:
+            self._queues.find_retry(host)
 
     def _retry_due(self, slot: bytes) -> float:
         return self._gate.retry_due(retry_time(slot), self._now)
@@ -120,13 +128,14 @@ class Frontier:
 
     def admit(self, entries: Iterable[Entry], batch: Batch) -> None:
         """Queue URLs that the seen-set found new, and put what makes that durable into ``batch``."""
+        self._hosts.trim()
         touched: dict[str, Host] = {}
         for entry in entries:
             name = host_key(entry.href)
             host = touched.get(name)
             if host is None:
                 host = touched[name] = self._host(name)
-            slot = fresh_slot(self.next_number)
+            slot = slot_of(self.order, entry, self.next_number)
             self.next_number += 1
             self._queues.append(host, slot, entry, batch)
             self.queued += 1
@@ -136,25 +145,30 @@ class Frontier:
 
     def _host(self, name: str) -> Host:
         host = self._hosts.get(name)
-        if host is None:
-            host = self._idle.pop(name, None)
-            if host is None:
-                stored = self._store.get(Family.HOSTS, name.encode("ascii"))
-                if stored is None:
-                    host = Host(name)
-                    self.hosts += 1
-                else:
-                    host = decode_host(name, stored)
-                    self._gate.take_up(host, self._now)
-            self._hosts[name] = host
+        if host is not None:
+            return host
+        stored = self._store.get(Family.HOSTS, name.encode("ascii"))
+        if stored is None:
+            self.hosts += 1
+            return Host(name)
+        host = decode_host(name, stored)
+        if not host.size:
+            self._gate.take_up(host, self._now)
+            return host
+        self._settle(host)
+        ready = self._ready(host)
+        if ready is not None:
+            # Its ticket was left on the heap when it was put away.
+            host.on_heap, host.ready, host.place = True, ready, host.front
         return host
 
     # -- take --------------------------------------------------------------------------------------------------
 
     def take(self, now: float) -> Lease | None:
-        """A lease on the host that has been ready longest, or None when none is ready at ``now``."""
+        """A lease on the host whose turn it is, or None when none is ready at ``now``."""
         self._now = now
-        while (host := self._schedule.pop(now)) is not None:
+        self._hosts.trim()
+        while (host := self._next_host(now)) is not None:
             closed = self._gate.closure(host)
             if closed is not None:
                 self._gate.withdraw(host)
@@ -168,7 +182,24 @@ class Frontier:
                     return self._lease_errand(host, now, slow=slow)
                 return self._lease_entry(host, now, slow=slow)
             if at is not None:
-                self._schedule.put(host, at)
+                self._schedule.put(host, at, host.front)
+            self._hosts.place(host)
+        return None
+
+    def _next_host(self, now: float) -> Host | None:
+        """The host whose turn it is, off the heap, and in no other place yet."""
+        moved = 0
+        while (due := self._schedule.pop(now)) is not None:
+            host = self._host(due.name)
+            host.on_heap = False
+            ready = self._ready(host)
+            if ready is not None and ready <= now:
+                self._queues.look_ahead(host)
+                # What was read may be of a class that comes later than that of the cursor.
+                if host.front <= due.place or moved == _MOVED_MAX:
+                    return host
+                moved += 1
+            self._place(host)
         return None
 
     def _lease_entry(self, host: Host, now: float, *, closed: Closure | None = None, slow: bool = False) -> Lease:
@@ -194,26 +225,22 @@ class Frontier:
         """An entry of the host that waits; the host must have one (EntryError: the store lacks it)."""
         return self._queues.peek(host)
 
+    def _ready(self, host: Host) -> float | None:
+        """When the host may be handed out; None: not while it is as it is."""
+        if not host.queued or self._gate.rests(host):
+            return None
+        if self._gate.closure(host) is not None:
+            return self._now  # not before: the hosts that may be asked have their turns too
+        return host.next_time if host.immediate else max(host.next_time, host.retry_at)
+
     def _place(self, host: Host) -> None:
         """Put the host where it belongs: on the heap once, or nowhere."""
-        if host.idle:
-            self._rest(host)
-        elif not host.queued or self._gate.rests(host):
+        ready = self._ready(host)
+        if ready is None:
             self._schedule.leave(host)
-        elif self._gate.closure(host) is not None:
-            self._schedule.put(host, self._now)  # not before: the hosts that may be asked have their turns too
-        elif host.immediate:
-            self._schedule.put(host, host.next_time)
         else:
-            self._schedule.put(host, max(host.next_time, host.retry_at))
-
-    def _rest(self, host: Host) -> None:
-        """Nothing is queued: the stored record is all that must be kept."""
-        self._schedule.leave(host)
-        self._hosts.pop(host.name, None)
-        self._idle[host.name] = host
-        if len(self._idle) > IDLE_HOSTS_MAX:
-            self._idle.popitem(last=False)
+            self._schedule.put(host, ready, host.front)
+        self._hosts.place(host)
 
     # -- finish ------------------------------------------------------------------------------------------------
 
@@ -373,7 +400,7 @@ class Frontier:
         return host is not None
 
     def _met(self, name: str) -> Host | None:
-        known = name in self._hosts or name in self._idle
+        known = self._hosts.get(name) is not None
         if not known and (not name.isascii() or self._store.get(Family.HOSTS, name.encode("ascii")) is None):
             return None
         return self._host(name)
@@ -381,22 +408,22 @@ class Frontier:
     # -- looking at it -----------------------------------------------------------------------------------------
 
     def known(self, name: str) -> Host | None:
-        """The working state of a host that is in memory; what is not is idle, and stored."""
-        return self._hosts.get(name) or self._idle.get(name)
+        """The working state of a host that is in memory; of any other the stored record says all."""
+        return self._hosts.get(name)
 
     @property
     def hosts_pending(self) -> int:
         """Hosts with something queued or in flight."""
-        return len(self._hosts)
+        return self._queues.hosts
 
     @property
     def on_heap(self) -> int:
         """Hosts that wait for their time, for the tests of the invariant."""
-        return sum(host.on_heap for host in self._hosts.values())
+        return sum(host.on_heap for host in self._hosts)
 
     def describe(self, name: str, now: float) -> HostRow | None:
         """The host's row in the table of hosts; None when the job has met no such host."""
-        host = self._hosts.get(name) or self._idle.get(name)
+        host = self._hosts.get(name)
         if host is None:
             stored = self._store.get(Family.HOSTS, name.encode("ascii", "replace"))
             if stored is None:

@@ -89,10 +89,10 @@ class Gate:
             _hold(self._group(host), host.next_time, host.rule)
 
     def settle(self, host: Host, now: float) -> None:
-        """A host with something queued comes from the store as a run begins. A request that was under way when the
-        process died left no trace: it may have been a moment ago."""
+        """A host with something queued comes from the store. A request that was under way when the process before
+        this one died left no trace: it may have been a moment before the run began."""
         self.take_up(host, now)
-        self.hold_gap(host, now)
+        self.hold_gap(host, self._loaded)
 
     def retry_due(self, time: float, now: float) -> float:
         """When a stored retry is due: no later than the rules allow from the run's begin on."""

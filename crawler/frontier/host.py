@@ -10,15 +10,16 @@ import math
 import struct
 from dataclasses import dataclass, field
 
-from crawler.frontier.entry import FRESH_START, RETRY_START, Entry
+from crawler.frontier.entry import FRESH_END, FRESH_SLOT_SIZE, FRESH_START, RETRY_LANE, RETRY_START
 from crawler.frontier.faults import Fault
 from crawler.frontier.politeness import Rule
 
-_RECORD = struct.Struct("<BBBBBBBBQQddddQQQddBB")
+_RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
 _COUNT = struct.Struct("<BI")
-_VERSION = 2
+_VERSION = 3
 _NOT_KNOWN = -1.0
 _BYTE_MAX = 255
+_CLASS_AT = 1  # in a slot of the fresh lane
 _COUNT_MAX = 2**32 - 1
 _PAUSED, _BLOCKED, _RETIRED = 1, 2, 4
 _FLAGS = _PAUSED | _BLOCKED | _RETIRED
@@ -34,8 +35,9 @@ class Host:
     """The working state of one host.
 
     ``size`` and ``retry_size`` count entries on disk, those in flight among them. ``taken`` of them are in flight,
-    ``retries_waiting`` lie in the retry lane. ``buffer`` holds the next entries; ``complete`` says that nothing of
-    the fresh lane lies on disk behind it.
+    ``retries_waiting`` lie in the retry lane. ``buffer`` holds the next rows of the fresh lane, slot and value in one;
+    ``complete`` says that no other of that lane waits, and if some do they stand at ``cursor`` or behind it. ``cash``
+    is the importance that links have brought the host and its pages have not handed on.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Host:
     paused: bool = False
     blocked: bool = False
     retired: bool = False
+    cash: float = 0.0
 
     leased: int = 0
     taken: int = 0
@@ -69,17 +72,18 @@ class Host:
     errand: bool = False  # its robots.txt or its address is being asked for
     parked: bool = False  # stands in a line of the gate
     located: bool = False  # its address was asked for in this run
-    version: int = 0
+    retry_class: int = 0  # of the first retry that waits
     on_heap: bool = False
     ready: float = 0.0
+    place: int = 0  # the class under which it stands on the heap
     backoff_at: float = 0.0
     strike_at: float = 0.0
     # A list, not a deque: sixteen entries are shifted in no time, and an empty deque is 600 bytes a host.
-    buffer: list[tuple[bytes, Entry]] = field(default_factory=list)
+    buffer: list[bytes] = field(default_factory=list)
     complete: bool = True
     cursor: bytes = FRESH_START
     retry_cursor: bytes = RETRY_START
-    retries_out: set[bytes] | None = None  # slots of retries in flight; None where there never was one
+    out: set[bytes] | None = None  # slots of entries in flight; None where there are none
 
     @property
     def queued(self) -> int:
@@ -95,6 +99,24 @@ class Host:
     def idle(self) -> bool:
         """Nothing queued and nothing in flight."""
         return self.size == 0 and self.leased == 0
+
+    @property
+    def front(self) -> int:
+        """The class of the next entry. Where that is not in memory it is the class at the cursor: the entry's own, or
+        one that goes before it."""
+        if self.buffer:
+            return self.buffer[0][_CLASS_AT]
+        if self.immediate:
+            return self.cursor[_CLASS_AT] if len(self.cursor) > _CLASS_AT else 0
+        return self.retry_class
+
+    @property
+    def bound(self) -> bytes:
+        """A slot before which no entry of the fresh lane stands, those in flight among them."""
+        first = self.buffer[0][:FRESH_SLOT_SIZE] if self.buffer else FRESH_END if self.complete else self.cursor
+        if self.out:
+            return min(first, *(slot for slot in self.out if slot[0] != RETRY_LANE), FRESH_END)
+        return first
 
 
 def encode_host(host: Host) -> bytes:
@@ -122,6 +144,8 @@ def encode_host(host: Host) -> bytes:
         host.size_read,
         host.seconds,
         _NOT_KNOWN if host.latency is None else host.latency,
+        host.bound,
+        host.cash,
         len(address),
         len(errors),
     )
@@ -163,6 +187,8 @@ def decode_host(name: str, value: bytes) -> Host:
             size_read,
             seconds,
             latency,
+            cursor,
+            cash,
             address_size,
             error_count,
         ) = _RECORD.unpack_from(value)
@@ -174,8 +200,10 @@ def decode_host(name: str, value: bytes) -> Host:
     except (struct.error, ValueError) as error:
         raise HostRecordError(f"host {name}: not a host record: {error}") from error
     # A time that is no number would leave the heap without an order.
-    if not all(map(math.isfinite, (next_time, last_request, crawl_delay, robots_until, seconds, latency))):
+    if not all(map(math.isfinite, (next_time, last_request, crawl_delay, robots_until, seconds, latency, cash))):
         raise HostRecordError(f"host {name}: not a host record: a time that is no number")
+    if cash < 0 or not FRESH_START <= cursor <= FRESH_END.ljust(FRESH_SLOT_SIZE, b"\0"):
+        raise HostRecordError(f"host {name}: not a host record: cash {cash}, cursor {cursor.hex()}")
     if retry_size > size:
         raise HostRecordError(f"host {name}: not a host record: {retry_size} of {size} entries wait for a retry")
     return Host(
@@ -202,6 +230,8 @@ def decode_host(name: str, value: bytes) -> Host:
         paused=bool(flags & _PAUSED),
         blocked=bool(flags & _BLOCKED),
         retired=bool(flags & _RETIRED),
+        cash=cash,
+        cursor=cursor,
         retries_waiting=retry_size,
         complete=size == retry_size,
     )

@@ -1,52 +1,124 @@
-"""When each host may be handed out: one heap of ready times.
+"""When each host may be handed out, and whose turn it is: the front queues.
 
-A host stands on the heap at most once. Where its time changes while it waits, a second place is pushed and the first
-is recognised as stale by its version when it comes up: O(log hosts) for each change.
+A host that waits for its time is one *ticket*, the bytes of its ready time, of a running number and of its name, on the
+heap of its class: about 90 bytes a host, and no more of it need be in memory. Where its time or class changes while it
+waits a second ticket is pushed and the first is stale; which of several is the valid one is kept, until the stale ones
+have come up, for those few hosts that have more than one.
+
+Of the classes that have a host whose time has come, the one furthest behind its share is served: stride scheduling
+(Waldspurger and Weihl 1995, "Stride Scheduling: Deterministic Proportional-Share Resource Management"). Class ``c`` has
+twice the share of class ``c + 1``; no class starves, for however long others are busy: the last one has a turn in 255.
+Within a class the host that has been ready longest is next, so hosts take turns. Each call is O(log hosts).
 """
 
 from __future__ import annotations
 
+import struct
 from heapq import heappop, heappush
+from typing import NamedTuple
 
+from crawler.frontier.entry import CLASSES
 from crawler.frontier.host import Host
+
+# Turns of a class in 255, when hosts of all are ready all the time.
+SHARES = tuple(2 ** (CLASSES - 1 - each) for each in range(CLASSES))
+
+_STRIDES = tuple(SHARES[0] // share for share in SHARES)
+_TICKET = struct.Struct(">dQ")  # a float that is not negative sorts as its bytes do
+
+
+class Due(NamedTuple):
+    """A host whose time has come, off the heap of its class."""
+
+    name: str
+    ready: float
+    place: int  # the class
+
+
+class _Several(NamedTuple):
+    valid: bytes  # the ticket that counts; empty where none does
+    stale: int  # tickets on the heaps that do not
 
 
 class Schedule:
     """The hosts that wait for their time."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, int, Host]] = []
-        self._pushes = 0
+        self._heaps: list[list[bytes]] = [[] for _ in range(CLASSES)]
+        self._several: dict[str, _Several] = {}
+        self._number = 0
+        # Where each class stands: turns had, times its stride; and the highest of those served last.
+        self._passes = [0] * CLASSES
+        self._served = 0
 
-    def put(self, host: Host, ready: float) -> None:
-        """The host may be handed out at ``ready`` or later; a place that it had goes."""
+    def put(self, host: Host, ready: float, place: int) -> None:
+        """The host may be handed out at ``ready`` or later, in a turn of the class ``place``; a ticket that it had is
+        stale."""
+        if host.on_heap and host.ready == ready and host.place == place:
+            return
+        self._number += 1
+        ticket = _TICKET.pack(max(0.0, ready), self._number) + host.name.encode("ascii")
+        several = self._several.get(host.name)
+        stale = 0 if several is None else several.stale
         if host.on_heap:
-            if host.ready == ready:
-                return
-            host.version += 1
-        host.on_heap, host.ready = True, ready
-        self._pushes += 1
-        heappush(self._heap, (ready, self._pushes, host.version, host))
+            stale += 1
+        if stale:
+            self._several[host.name] = _Several(ticket, stale)
+        host.on_heap, host.ready, host.place = True, ready, place
+        heappush(self._heaps[place], ticket)
 
     def leave(self, host: Host) -> None:
         """The host is not to be handed out for now."""
         if host.on_heap:
             host.on_heap = False
-            host.version += 1
+            several = self._several.get(host.name)
+            self._several[host.name] = _Several(b"", 1 if several is None else several.stale + 1)
 
-    def pop(self, now: float) -> Host | None:
-        """The host that has been ready longest, off the heap; None when none is ready at ``now``."""
-        heap = self._heap
-        while heap and heap[0][0] <= now:
-            _, _, version, host = heappop(heap)
-            if version == host.version:  # else it was moved since; its newer place on the heap holds
-                host.on_heap = False
-                return host
-        return None
+    def pop(self, now: float) -> Due | None:
+        """The host whose turn it is, off its heap; None when none is ready at ``now``. It has no valid ticket then:
+        the caller says so in its ``Host``."""
+        chosen, least = -1, 0
+        limit = _TICKET.pack(max(0.0, now), 2**64 - 1)
+        for place, heap in enumerate(self._heaps):
+            if heap and heap[0] <= limit and self._settle(heap) and heap[0] <= limit:
+                # A class that had no host ready has no claim to the turns it missed.
+                behind = max(self._passes[place], self._served)
+                if chosen < 0 or behind < least:
+                    chosen, least = place, behind
+        if chosen < 0:
+            return None
+        self._served = least
+        self._passes[chosen] = least + _STRIDES[chosen]
+        ticket = heappop(self._heaps[chosen])
+        due = _due(ticket, chosen)
+        several = self._several.get(due.name)
+        if several is not None:
+            self._several[due.name] = several._replace(valid=b"")
+        return due
 
     def next_ready(self) -> float | None:
         """The time at which ``pop`` will next give a host; None: never."""
-        heap = self._heap
-        while heap and heap[0][2] != heap[0][3].version:
+        times = [_due(heap[0], place).ready for place, heap in enumerate(self._heaps) if self._settle(heap)]
+        return min(times) if times else None
+
+    def _settle(self, heap: list[bytes]) -> bool:
+        """Take stale tickets off the top; False when nothing is left."""
+        while heap:
+            if not self._several:
+                return True
+            ticket = heap[0]
+            name = ticket[_TICKET.size :].decode("ascii")
+            several = self._several.get(name)
+            if several is None or several.valid == ticket:
+                return True
             heappop(heap)
-        return heap[0][0] if heap else None
+            if several.stale > 1:
+                self._several[name] = several._replace(stale=several.stale - 1)
+            else:
+                del self._several[name]
+        return False
+
+
+def _due(ticket: bytes, place: int) -> Due:
+    ready, _ = _TICKET.unpack_from(ticket)
+    return Due(ticket[_TICKET.size :].decode("ascii"), ready, place)

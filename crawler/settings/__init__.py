@@ -3,6 +3,7 @@
 from crawler.settings.load import SettingsError, Source, Tables, as_tables, check_tables, nearest, settings_from
 from crawler.settings.parts import (
     HOST_KEYS,
+    ORDERS,
     RETRY_CLASSES,
     SCOPES,
     SEEN_KINDS,
@@ -26,6 +27,7 @@ from crawler.settings.parts import (
 
 __all__ = [
     "HOST_KEYS",
+    "ORDERS",
     "RETRY_CLASSES",
     "SCOPES",
     "SEEN_KINDS",

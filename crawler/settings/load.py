@@ -17,6 +17,7 @@ from typing import Any
 from crawler.settings.parts import (
     HOST_KEYS,
     LEDGER_KINDS,
+    ORDERS,
     RETRY_CLASSES,
     SCOPES,
     SEEN_KINDS,
@@ -77,6 +78,7 @@ _POSITIVE = frozenset(
 _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("crawl", "scope"): SCOPES,
     ("politeness", "host_key"): HOST_KEYS,
+    ("crawl", "order"): ORDERS,
     ("seen", "kind"): SEEN_KINDS,
     ("seen", "layout"): SEEN_LAYOUTS,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+ORDERS = ("breadth", "depth", "score")
 SCOPES = ("host", "domain", "prefix", "any")
 SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bitmap")
 LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # those that err, and cannot forget
@@ -26,6 +27,7 @@ class CrawlSettings:
     max_depth: int | None = None  # hops from a seed
     max_time: float | None = None  # seconds of this run
     scope: str = "host"
+    order: str = "breadth"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,7 @@ class Settings:
 
 # Settings that stored state depends on: they are fixed when a job begins.
 SHAPING = (
+    ("crawl", "order"),
     ("seen", "kind"),
     ("seen", "fpp"),
     ("seen", "capacity"),

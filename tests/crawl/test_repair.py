@@ -16,7 +16,7 @@ import pytest
 from crawler.crawl.recovery import COUNTERS, SHAPING_KEPT
 from crawler.crawl.repair import repair_job
 from crawler.disk import Fault, FaultyDisk, PowerCutError
-from crawler.frontier import Family
+from crawler.frontier import Family, decode_entry
 from crawler.records import Counters
 from tests.crawl.jobs import (
     PAGES,
@@ -277,7 +277,7 @@ def test_a_pending_url_whose_address_is_gone_is_said_and_forgotten(
 ) -> None:
     with store_of(job) as store:
         value = store.scan(Family.PENDING, b"")[-1][1]
-    url, via = value[8:].decode().split("\n")
+    url, via = decode_entry(value).href, decode_entry(value).via
     damage(job)
     says(job, "1 admitted URLs are neither pending nor finished and nothing tells their addresses: forgotten")
     assert stopped.resume(job).code == 0

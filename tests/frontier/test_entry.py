@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.frontier.entry import (
+    CLASSES,
     FRESH_END,
     FRESH_START,
     RETRY_START,
@@ -31,6 +32,7 @@ hrefs = st.text(URL_TEXT, min_size=1, max_size=200).map("http://h.test/".__add__
 hosts = st.text(string.ascii_lowercase + string.digits + ".:-[]", min_size=1, max_size=80)
 bytes_ = st.integers(0, 255)
 numbers = st.integers(0, 2**64 - 1)
+classes = st.integers(0, CLASSES - 1)
 times = st.floats(0, 1e12)
 entries = st.builds(
     Entry,
@@ -41,8 +43,10 @@ entries = st.builds(
     redirects=bytes_,
     tries=bytes_,
     throttled=bytes_,
+    priority=classes,
+    score=st.floats(0, 2.0**100, width=32),
 )
-slots = st.builds(fresh_slot, numbers) | st.builds(retry_slot, times, numbers)
+slots = st.builds(fresh_slot, numbers, classes, numbers) | st.builds(retry_slot, times, numbers)
 
 
 @given(entries)
@@ -52,7 +56,8 @@ def test_an_entry_comes_back(entry: Entry) -> None:
 
 def test_counts_beyond_a_byte_stay_at_its_end() -> None:
     entry = Entry("http://h.test/", 0, redirects=256, tries=1_000, throttled=300)
-    assert decode_entry(encode_entry(entry))[-3:] == (255, 255, 255)
+    back = decode_entry(encode_entry(entry))
+    assert (back.redirects, back.tries, back.throttled) == (255, 255, 255)
 
 
 @given(st.binary(max_size=100))
@@ -88,7 +93,9 @@ def test_any_bytes_are_a_key_or_an_entry_error(key: bytes) -> None:
         assert retry_time(slot) >= 0
 
 
-@pytest.mark.parametrize("key", [b"", b"h", b"\0", b"h\0", b"h\0\x02" + bytes(8), b"h\0\x01", b"\xff\0\x01" + bytes(8)])
+@pytest.mark.parametrize(
+    "key", [b"", b"h", b"\0", b"h\0", b"h\0\x02" + bytes(17), b"h\0\x01", b"\xff\0\x01" + bytes(17)]
+)
 def test_keys_that_are_none(key: bytes) -> None:
     with pytest.raises(EntryError, match="not a frontier key"):
         split_pending_key(key)
@@ -96,7 +103,13 @@ def test_keys_that_are_none(key: bytes) -> None:
 
 @given(numbers, numbers)
 def test_fresh_entries_are_taken_in_the_order_of_their_numbers(one: int, other: int) -> None:
-    assert (fresh_slot(one) < fresh_slot(other)) == (one < other)
+    assert (fresh_slot(one, 3, 9) < fresh_slot(other, 3, 9)) == (one < other)
+
+
+@given(st.tuples(classes, numbers, numbers), st.tuples(classes, numbers, numbers))
+def test_class_goes_before_rank_and_rank_before_number(one: tuple[int, int, int], other: tuple[int, int, int]) -> None:
+    slots = [fresh_slot(number, priority, rank) for priority, rank, number in (one, other)]
+    assert (slots[0] < slots[1]) == (one < other)
 
 
 @given(times, numbers, times, numbers)

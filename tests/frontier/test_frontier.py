@@ -265,7 +265,7 @@ def test_a_hold_outlives_the_process_but_not_what_the_rules_allow(store: Store, 
 def test_idle_hosts_leave_no_trace_in_memory_and_keep_their_gap(
     store: Store, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawler.frontier.frontier.IDLE_HOSTS_MAX", 1)
+    monkeypatch.setattr("crawler.frontier.hosts.IDLE_MAX", 1)
     frontier = make(delay=10.0)
     for host in range(4):
         admit(frontier, store, *urls(host, 1))

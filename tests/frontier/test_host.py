@@ -40,6 +40,9 @@ records = st.builds(
     paused=st.booleans(),
     blocked=st.booleans(),
     retired=st.booleans(),
+    cash=st.floats(0, 1e300),
+    cursor=st.integers(0, 2**128).map(lambda number: b"\x01" + number.to_bytes(17, "big")),
+    complete=st.booleans(),
 )
 STORED = (
     "name",
@@ -65,6 +68,7 @@ STORED = (
     "paused",
     "blocked",
     "retired",
+    "cash",
 )
 
 
@@ -72,6 +76,7 @@ STORED = (
 def test_a_record_comes_back(host: Host) -> None:
     back = decode_host("h.test", encode_host(host))
     assert [getattr(back, name) for name in STORED] == [getattr(host, name) for name in STORED]
+    assert back.cursor.rstrip(b"\0") == host.bound.rstrip(b"\0")
 
 
 @given(records)
@@ -83,7 +88,7 @@ def test_what_was_in_flight_waits_again(host: Host) -> None:
     assert back.retries_waiting == back.retry_size
 
 
-@given(st.binary(max_size=120) | st.binary(min_size=97, max_size=140).map(b"\x02".__add__))
+@given(st.binary(max_size=120) | st.binary(min_size=123, max_size=166).map(b"\x03".__add__))
 def test_any_bytes_are_a_record_or_a_record_error(data: bytes) -> None:
     try:
         host = decode_host("h.test", data)
@@ -107,13 +112,15 @@ def test_a_damaged_record_is_a_record_or_a_record_error(host: Host, data: st.Dat
     ("change", "words"),
     [
         (lambda stored: b"", "version none"),
-        (lambda stored: b"\x01" + stored[1:], "version 01, not 2"),
+        (lambda stored: b"\x01" + stored[1:], "version 01, not 3"),
         (lambda stored: stored[:-1], "not a host record"),
         (lambda stored: stored + b"\0", "not a host record"),
         (lambda stored: stored[:1] + b"\x63" + stored[2:], "99 is not a valid Rule"),
         (lambda stored: stored[:4] + b"\x08" + stored[5:], "flags 0x8"),
         (lambda stored: stored[:7] + b"\x63" + stored[8:], "99 is not a valid Fault"),
         (lambda stored: stored[:24] + struct.pack("<d", math.nan) + stored[32:], "no number"),
+        (lambda stored: stored[:96] + b"\x03" + stored[97:], "cursor 03"),
+        (lambda stored: stored[:114] + struct.pack("<d", -1.0) + stored[122:], "cash -1.0"),
         (lambda stored: stored[:16] + struct.pack("<Q", 9) + stored[24:], "9 of 3 entries"),
     ],
 )

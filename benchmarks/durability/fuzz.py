@@ -211,7 +211,7 @@ def _state(payloads: dict[str, bytes], data: bytes) -> object:
 
 def _settings(home: Path, data: bytes) -> object:
     (home / "fuzz.toml").write_bytes(data)
-    return settings_from(read_toml(home / "fuzz.toml"))
+    return settings_from(*read_toml(home / "fuzz.toml"))
 
 
 def _output(home: Path, data: bytes) -> object:

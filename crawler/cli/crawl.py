@@ -38,7 +38,7 @@ from crawler.dashboard import access_of
 from crawler.dedup.make import planned_parameters
 from crawler.dedup.memory import Room
 from crawler.exact import ExactSeenSet
-from crawler.filters import FilterError, ScalableBloomFilter
+from crawler.filters import FilterError, NoMemoryError, ScalableBloomFilter
 from crawler.progress.live import Progress
 from crawler.progress.say import say
 from crawler.progress.summary import summary
@@ -148,6 +148,12 @@ def crawl(
                 f"cannot serve the dashboard at {listen}: {os.strerror(error.errno)}, name another"
             ) from error
         return _stopped_by(error, directory, began)
+    except NoMemoryError as error:
+        say(
+            sys.stderr,
+            f"crawler: stopped: {error}; what was done is kept: the same command carries on where there is more",
+        )
+        return Exit.FAILED
     except DAMAGE as error:
         say(
             sys.stderr,

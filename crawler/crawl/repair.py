@@ -38,7 +38,7 @@ from crawler.crawl.recovery import kept_shaping, restore_seen, stored_counters
 from crawler.crawl.verify import verify_job
 from crawler.disk import Disk, RealDisk
 from crawler.exact import make_seen
-from crawler.filters import FilterError, FormatError
+from crawler.filters import FilterError, FormatError, NoMemoryError
 from crawler.frontier import EntryError, Family, HostRecordError
 from crawler.records import JournalError
 from crawler.settings import Settings, SettingsError, settings_from
@@ -81,6 +81,8 @@ def faults_of(directory: Path) -> list[str]:
     """What ``verify`` finds, and what keeps it from looking."""
     try:
         return list(verify_job(directory))
+    except NoMemoryError:
+        raise  # no damage
     except (JobError, OSError, *DAMAGE) as error:
         return [" ".join(str(error).split())]
 
@@ -288,7 +290,7 @@ class _Repair:
         try:
             restored = restore_seen(generations, store, lambda: make_seen(settings.seen, store))
         except FilterError as error:
-            if not kept:
+            if not kept or isinstance(error, NoMemoryError):
                 raise
             self._say(f"{SEEN}/: {error}")
             self._seen_set(store, settings, rebuild=True)

@@ -19,7 +19,7 @@ from crawler.crawl.recovery import stored_end
 from crawler.crawl.robots_cache import RobotsCache
 from crawler.disk import RealDisk
 from crawler.exact import ExactSeenSet, Seen, digest_exactly
-from crawler.filters import FilterError, FormatError, digest_keys
+from crawler.filters import FilterError, FormatError, NoMemoryError, digest_keys
 from crawler.frontier import EntryError, Family, HostRecordError, Reader, decode_entry
 from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.output import lines_of
@@ -70,6 +70,8 @@ class _Parts:
             if error.errno is not None:
                 raise
             self.unreadable = True
+        except NoMemoryError:
+            raise  # no damage
         except _DAMAGE as error:
             yield f"{STORE}/: {error}"
 

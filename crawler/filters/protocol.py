@@ -20,6 +20,10 @@ class FilterError(ValueError):
     """Parameters that make no filter, or stored parts that do not fit together; one line for the user."""
 
 
+class NoMemoryError(FilterError):
+    """There is no memory for a filter: nothing is wrong with what is stored."""
+
+
 class FullError(FilterError):
     """A filter of fixed size has no room for these keys; none of the chunk was added."""
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from bitarray import bitarray
 
-from crawler.filters.protocol import FilterError
+from crawler.filters.protocol import NoMemoryError
 
 Words = npt.NDArray[np.uint64]
 
@@ -24,7 +24,7 @@ def _zeroed(size: int) -> npt.NDArray[np.uint8]:
     try:
         raw = np.zeros(size + _PAGE, np.uint8)
     except (MemoryError, ValueError):
-        raise FilterError(f"there is no memory for {size:,} bytes") from None
+        raise NoMemoryError(f"there is no memory for {size:,} bytes") from None
     start = -raw.ctypes.data % _PAGE
     return raw[start : start + size]
 

@@ -74,6 +74,25 @@ def test_a_whole_job_is_not_touched(job: Path) -> None:
     assert contents(job) == before
 
 
+def test_too_little_memory_is_no_damage(job: Path, stopped: Stopped, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contents(job)
+
+    def too_little(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as scarce:
+        scarce.setattr("crawler.filters.storage.np.zeros", too_little)
+        for ran in (repair(job), verify(job)):
+            assert ran.code == 1
+            assert "there is no memory for" in ran.out + ran.err
+            assert "damaged" not in ran.out + ran.err
+    after = contents(job)
+    assert {name: after[name] for name in before if not name.startswith("store/")} == {
+        name: data for name, data in before.items() if not name.startswith("store/")
+    }
+    stopped.carries_on_to_the_end(job)
+
+
 def test_a_job_in_use_and_a_directory_without_one_are_refused(stopped: Stopped, tmp_path: Path) -> None:
     assert "holds no crawl" in repair(tmp_path).err
     with running(stopped.seeds, "--job", tmp_path / "job", "--allow-private", "--delay", "9", "--quiet") as process:

@@ -20,6 +20,7 @@ from crawler.cli.demo import MAGIC as DEMO_MAGIC
 from crawler.cli.demo import VERSION as DEMO_VERSION
 from crawler.cli.errors import Exit
 from crawler.crawl import identity
+from crawler.crawl.course import COURSE
 from crawler.crawl.inbox import INBOX, Answer, Inbox, Parcel
 from crawler.crawl.last_run import RUN
 from crawler.crawl.loop import State
@@ -206,7 +207,7 @@ def test_every_family_key_and_counter_of_the_store_is_documented() -> None:
 
 def test_every_file_of_a_job_is_documented(tmp_path: Path) -> None:
     documented = set(first_column(page("format-job.md")))
-    named = {identity.PAGES, identity.IDENTITY, identity.LOCK, identity.LIVE, RUN, "crash.txt", "demo.json"}
+    named = {identity.PAGES, identity.IDENTITY, identity.LOCK, identity.LIVE, RUN, COURSE, "crash.txt", "demo.json"}
     assert named | {f"{identity.STORE}/", f"{identity.SEEN}/", f"{INBOX}/"} <= documented
     with stopped_job(tmp_path, 5) as made:
         found = {path.name + "/" * path.is_dir() for path in made.job.iterdir()}

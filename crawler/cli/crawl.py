@@ -21,7 +21,7 @@ from crawler.cli.errors import Exit, UsageError
 from crawler.cli.options import add_crawl_options, settings_tables
 from crawler.crawl.identity import JobError, holds_job, shaped_by_job
 from crawler.crawl.loop import Stop
-from crawler.crawl.run import Result, View, run_crawl
+from crawler.crawl.run import Result, run_crawl
 from crawler.crawl.seeds import (
     STDIN,
     AwaitedSeeds,
@@ -34,6 +34,7 @@ from crawler.crawl.seeds import (
     read_lines,
     stream_batches,
 )
+from crawler.crawl.shown import View
 from crawler.dashboard import access_of
 from crawler.dedup.make import planned_parameters
 from crawler.dedup.memory import Room

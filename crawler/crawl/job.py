@@ -18,15 +18,7 @@ from pathlib import Path
 from crawler.checkpoint import Generations, Manifest
 from crawler.crawl.admission import Admission
 from crawler.crawl.compaction import Compaction
-from crawler.crawl.identity import (
-    PAGES,
-    SEEN,
-    STORE,
-    JobError,
-    JobLock,
-    holds_job,
-    write_identity,
-)
+from crawler.crawl.identity import PAGES, SEEN, STORE, JobError, JobLock, holds_job, write_identity
 from crawler.crawl.recovery import (
     COUNTERS,
     RestoredSeen,
@@ -38,11 +30,13 @@ from crawler.crawl.recovery import (
     stored_counters,
 )
 from crawler.crawl.scopes import Scopes
-from crawler.crawl.step import FULL, Machine, Step
+from crawler.crawl.step import FULL, NO_CHECKPOINT, Machine, Step
+from crawler.crawl.telling import tell_failed, tell_held
 from crawler.crawl.verdict import Again, Finished, Throttled
 from crawler.disk import Disk, reach
 from crawler.exact import Ledger, make_seen
 from crawler.frontier import Asked, Family, Frontier, Lease, Limits, Order
+from crawler.metrics import Events
 from crawler.output import JsonlOutput
 from crawler.records import (
     Done,
@@ -67,6 +61,7 @@ class Job:
         settings: Settings,
         now: float,
         machine: Machine | None = None,
+        events: Events | None = None,
     ) -> None:
         """Begin the job, or take it up where it was left.
 
@@ -75,6 +70,7 @@ class Job:
         self.directory = directory
         self.resumed = holds_job(directory)
         self.notes: list[str] = []
+        self.events = Events()  # told what happens to hosts and URLs; who shows it puts another here
         machine = machine or Machine()
         self.disk = disk = machine.disk
         self._unwritten: Step | None = None
@@ -83,7 +79,7 @@ class Job:
         self.blocked: str | None = None
         self._torn = False
         self._failed: OSError | None = None  # what kept the disk from making something durable
-        self._steps = 0  # written in this run
+        self.commits = 0  # steps written in this run
         self._synced_steps = -1  # what a killed process wrote is not durable yet
         self.durable_end: int | None = None  # bytes of the output that nothing takes back; None: not known yet
         with contextlib.ExitStack() as undo:
@@ -122,8 +118,8 @@ class Job:
 
     def _take_up(self, settings: Settings, now: float) -> None:
         self.counters = stored_counters(self.store)
-        self._generations = Generations(self.directory / SEEN, settings.durability.generations, self.disk)
-        restored = restore_seen(self._generations, self.store, lambda: make_seen(settings.seen, self.store))
+        self.generations = Generations(self.directory / SEEN, settings.durability.generations, self.disk)
+        restored = restore_seen(self.generations, self.store, lambda: make_seen(settings.seen, self.store))
         self.seen = restored.seen
         self._compaction = Compaction(self.seen, self.store, settings.seen.compact_slices, self.notes.append)
         self.frontier = Frontier(
@@ -158,9 +154,9 @@ class Job:
         for fault in restored.faults:
             self.notes.append(f"{fault}; an older one or the journal alone stands in for it, nothing is lost")
         used = 0 if self.manifest is None else self.manifest.generation
-        for number in self._generations.numbers():
+        for number in self.generations.numbers():
             if number > used:
-                self._generations.set_aside(number)
+                self.generations.set_aside(number)
 
     # -- steps -------------------------------------------------------------------------------------------------
 
@@ -252,6 +248,7 @@ class Job:
                 self._finish_record(verdict.last, step)
             again = verdict.entry if verdict.last is None else None
             self.frontier.throttle(lease, again, verdict.retry_after, now, step.batch, verdict.asked)
+        tell_held(self.events, lease.host, now)
 
     def robots_known(
         self,
@@ -275,6 +272,7 @@ class Job:
         """robots.txt could not be had; it is asked for again."""
         with self._step() as step:
             self.frontier.robots_later(lease, wait, now, step.batch, asked)
+        tell_held(self.events, lease.host, now)
 
     def address_known(self, lease: Lease, address: str | None, now: float) -> None:
         """The address that the host answers at, or None where it could not be had."""
@@ -288,6 +286,7 @@ class Job:
         self.counters.body_bytes += record.size or 0
         if record.entry.seed and record.outcome is Outcome.FETCHED:
             self.counters.seeds_fetched += 1
+        tell_failed(self.events, record)
 
     @contextlib.contextmanager
     def _step(self) -> Iterator[Step]:
@@ -322,7 +321,7 @@ class Job:
             step.records.pop(0)
             reach("step.recorded")
         self.store.write(step.batch)
-        self._steps += 1
+        self.commits += 1
         self._torn = False
         reach("step.written")
 
@@ -367,7 +366,7 @@ class Job:
 
     async def sync(self) -> None:
         """Make all steps so far durable, in a thread. Raises OSError."""
-        steps, end = self._steps, self.output.end
+        steps, end = self.commits, self.output.end
         if steps != self._synced_steps:
             await asyncio.get_running_loop().run_in_executor(self._durability, self._sync)
             self._synced_steps, self.durable_end = steps, end
@@ -388,18 +387,18 @@ class Job:
         snapshot = self.seen.snapshot()
         loop = asyncio.get_running_loop()
         try:
-            draft = await loop.run_in_executor(self._durability, self._generations.begin, snapshot, sequence, now)
+            draft = await loop.run_in_executor(self._durability, self.generations.begin, snapshot, sequence, now)
             # The segments may hold bits of a step that was begun meanwhile. Back on the loop all steps are over; one
             # that could not be written must be before a generation may stand for its bits: this one never will.
             if self._torn:
-                self.notes.append("no checkpoint, the journal stands for it: a step could not be written meanwhile")
+                self.notes.append(f"{NO_CHECKPOINT}: a step could not be written meanwhile")
                 return None
-            manifest = await loop.run_in_executor(self._durability, self._generations.complete, draft, self._sync)
+            manifest = await loop.run_in_executor(self._durability, self.generations.complete, draft, self._sync)
         except OSError as error:
             if error.errno not in FULL or self._failed is not None:
                 self._failed = error
                 raise
-            self.notes.append(f"no checkpoint, the journal stands for it: {error}")
+            self.notes.append(f"{NO_CHECKPOINT}: {error}")
             return None
         self._trim()
         reach("checkpoint.trimmed")
@@ -413,11 +412,11 @@ class Job:
     @property
     def manifest(self) -> Manifest | None:
         """The newest generation."""
-        return self._generations.newest
+        return self.generations.newest
 
     def _trim(self) -> None:
         """Forget finished URLs that the oldest kept generation stands for; the last one says where the output ends."""
-        border = sequence_key(self._generations.oldest_sequence())
+        border = sequence_key(self.generations.oldest_sequence())
         rows = self.store.scan(Family.DONE, border, None, 1)
         if rows and self._unwritten is None:
             batch = self.store.batch()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,22 +22,26 @@ _SHOWN = 4_096  # URLs in flight that are named
 @dataclass(frozen=True, slots=True)
 class Live:
     """``in_flight``: URLs handed out, and since when (seconds since 1970); ``output_end``: bytes of the output that no
-    crash takes back, None when that is not known yet."""
+    crash takes back, None when that is not known yet; ``dashboard``: its address, or None; ``events``: the last of what
+    happened, as ``Events.after`` has them."""
 
-    pid: int
-    stats: dict[str, Any]
-    in_flight: dict[str, float]
+    stats: Mapping[str, Any]
+    in_flight: Mapping[str, float]
     output_end: int | None
+    dashboard: str | None
+    events: Sequence[Mapping[str, Any]]
 
 
-def write_live(directory: Path, stats: Mapping[str, Any], in_flight: Mapping[str, float], end: int | None) -> None:
+def write_live(directory: Path, live: Live) -> None:
     """Replace the file. Raises OSError for any trouble but a full disk: where that is the crawl itself says so."""
     part = directory / (LIVE + ".part")
     content = {
         "pid": os.getpid(),
-        "stats": stats,
-        "in_flight": dict(itertools.islice(in_flight.items(), _SHOWN)),
-        "output_end": end,
+        "stats": live.stats,
+        "in_flight": dict(itertools.islice(live.in_flight.items(), _SHOWN)),
+        "output_end": live.output_end,
+        "dashboard": live.dashboard,
+        "events": live.events,
     }
     try:
         part.write_text(json.dumps(content), "ascii")
@@ -60,4 +64,4 @@ def read_live(directory: Path) -> Live | None:
     # A file that a killed process left behind says nothing of the one that runs now.
     if live.get("pid") != holder:
         return None
-    return Live(holder, dict(live["stats"]), dict(live["in_flight"]), live["output_end"])
+    return Live(live["stats"], live["in_flight"], live["output_end"], live["dashboard"], live["events"])

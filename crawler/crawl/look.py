@@ -79,7 +79,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
     read_identity(directory)
     live = read_live(directory)
     if live is not None:
-        return live.stats
+        return dict(live.stats)
     with open_job(directory) as job:
         restored, ledger = job.restore_seen(), job.ledger()
         ended = job.counters.pending == 0 and not (ledger and ledger.waiting)
@@ -98,6 +98,8 @@ def job_stats(directory: Path) -> dict[str, Any]:
             disk_free=shutil.disk_usage(directory).free,
             stall=None,
             advice=None,
+            commits=None,
+            kept=len(job.numbers),
         )
 
 

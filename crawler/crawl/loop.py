@@ -11,6 +11,7 @@ stops the crawl.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -28,13 +29,16 @@ from crawler.crawl.incoming import Incoming
 from crawler.crawl.job import Job
 from crawler.crawl.stall import LoopStall
 from crawler.crawl.stats import assemble
+from crawler.crawl.step import NO_CHECKPOINT
 from crawler.crawl.visit import Visitor
 from crawler.fetch import Fetches
 from crawler.frontier import Lease
+from crawler.metrics import Kind
 from crawler.settings import Settings
 
 log = logging.getLogger("crawler")
 
+BY_REQUEST = "somebody asked for it"
 GRACE = 5.0  # seconds that requests in flight are given when the crawl stops
 
 
@@ -42,7 +46,7 @@ class State(StrEnum):
     """Where the crawl is."""
 
     RUNNING = "running"
-    PAUSED = "paused"  # the disk is full
+    PAUSED = "paused"  # the disk is full, or somebody asked for it
     STOPPING = "stopping"
     ENDED = "ended"  # nothing is pending
     STOPPED = "stopped"  # by a limit, a signal or an error, with URLs left
@@ -79,6 +83,9 @@ class Crawl:
         self._seeding = False
         self.disk_free = shutil.disk_usage(job.directory).free
         self._said_blocked = False
+        self._held = False
+        self._checkpoints_asked: list[asyncio.Future[str | None]] = []
+        self._keep_now = asyncio.Event()
         self._stall = LoopStall()
         self._adviser = Adviser(settings.seen.compact_slices)
 
@@ -110,6 +117,7 @@ class Crawl:
                 finally:
                     for task in (seeding, keeping, *beside):
                         task.cancel()
+                    self._answer_checkpoints("the crawl ends: its last checkpoint is being written")
         except BaseExceptionGroup as errors:
             self.state = State.STOPPED
             raise _first(errors) from errors
@@ -127,6 +135,27 @@ class Crawl:
         elif reason is Stop.INTERRUPTED:
             self._stop = reason  # whoever asks for it is told so, also where a limit was first
 
+    def hold(self) -> None:
+        """Hand out no more until ``go_on``; what is in flight comes to its end. The next run is not held."""
+        self._held = True
+
+    def go_on(self) -> None:
+        self._held = False
+        self._wake.set()
+
+    async def checkpoint_now(self) -> str | None:
+        """Write a generation; returns why that cannot be done now, None when the newest is of now."""
+        asked: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._checkpoints_asked.append(asked)
+        self._keep_now.set()
+        return await asked
+
+    def _answer_checkpoints(self, reason: str | None) -> None:
+        for asked in self._checkpoints_asked:
+            if not asked.done():
+                asked.set_result(reason)
+        self._checkpoints_asked.clear()
+
     def _release_all(self) -> None:
         for visit in self._visits:
             visit.cancel()
@@ -140,16 +169,23 @@ class Crawl:
             job.manifest,
             None if job.ledger is None else job.ledger.counts,
             now=now,
-            state=State.PAUSED if job.blocked is not None and self.state is State.RUNNING else self.state,
+            state=State.PAUSED if self.paused is not None and self.state is State.RUNNING else self.state,
             in_flight=job.counters.pending - job.frontier.queued,
             hosts_pending=job.frontier.hosts_pending,
             elapsed=now - self.started_at,
             seeds_rejected=self.seeds_rejected,
-            paused=job.blocked,
+            paused=self.paused,
             disk_free=self.disk_free,
             stall=self._stall,
             advice=self._adviser.advice,
+            commits=job.commits,
+            kept=len(job.generations.numbers()),
         )
+
+    @property
+    def paused(self) -> str | None:
+        """Why nothing is handed out, when it is not the crawl's end."""
+        return self.job.blocked or (BY_REQUEST if self._held else None)
 
     async def _hand_out(self, group: asyncio.TaskGroup, finite: bool) -> Stop:
         frontier, concurrency = self.job.frontier, self.settings.crawl.concurrency
@@ -192,7 +228,7 @@ class Crawl:
         return decided
 
     def _may_take(self, concurrency: int) -> bool:
-        if self._stop is not None or len(self._visits) >= concurrency or self.job.blocked is not None:
+        if self._stop is not None or len(self._visits) >= concurrency or self.paused is not None:
             return False
         limit = self.settings.crawl.max_pages
         return limit is None or self.job.counters.fetched + len(self._visits) < limit
@@ -250,16 +286,27 @@ class Crawl:
         settings = self.settings.durability
         next_checkpoint = self._clock() + settings.checkpoint_interval
         while True:
-            await asyncio.sleep(settings.sync_interval)
+            await self._until_asked(settings.sync_interval)
             self._watch_disk(settings.min_free)
             if not self._has_room():
+                self._answer_checkpoints(self.job.blocked)
                 continue
             await self.job.sync()
             # Asked again: the disk may have been found full while the sync was under way.
-            if self._clock() >= next_checkpoint and self.job.blocked is None:
+            if (self._clock() >= next_checkpoint or self._checkpoints_asked) and self.job.blocked is None:
+                before = len(self.job.notes)
                 await self.job.checkpoint(self._clock())
+                refused = (note for note in self.job.notes[before:] if note.startswith(NO_CHECKPOINT))
+                self._answer_checkpoints(next(refused, None))
                 next_checkpoint = self._clock() + settings.checkpoint_interval
-            self._say_notes()
+            self.tell_notes(log.warning)
+
+    async def _until_asked(self, seconds: float) -> None:
+        """Sleep for so long, or until a checkpoint is asked for."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._keep_now.wait()
+        self._keep_now.clear()
 
     def _watch_disk(self, least: int) -> None:
         self.disk_free = shutil.disk_usage(self.job.directory).free
@@ -275,12 +322,16 @@ class Crawl:
             self._wake.set()
         elif was is not None and not self._said_blocked:
             log.warning("paused, nothing is lost: %s; waiting for space", was)
+            self.job.events.add(self._clock(), Kind.ERROR, f"the disk is full: {was}")
         self._said_blocked = self.job.blocked is not None
         return self.job.blocked is None
 
-    def _say_notes(self) -> None:
+    def tell_notes(self, say: Callable[[str], None]) -> None:
+        """Hand over what the job has noted."""
         while self.job.notes:
-            log.warning(self.job.notes.pop(0))
+            note = self.job.notes.pop(0)
+            self.job.events.add(self._clock(), Kind.ERROR, note)
+            say(note)
 
     # -- seeds -------------------------------------------------------------------------------------------------
 

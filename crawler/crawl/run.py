@@ -12,31 +12,22 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from crawler.clock import SteadyClock
 from crawler.crawl.api import CrawlApi
-from crawler.crawl.identity import LIVE
+from crawler.crawl.control import control_routes
+from crawler.crawl.course import take_up_course
 from crawler.crawl.job import Job
 from crawler.crawl.last_run import write_run
-from crawler.crawl.live import write_live
 from crawler.crawl.loop import Crawl, Stop
+from crawler.crawl.shown import Shown, View
 from crawler.dashboard import Dashboard, access_of, keep_token
 from crawler.fetch import Fetcher
+from crawler.metrics import Kind
 from crawler.settings import Settings
 
 log = logging.getLogger("crawler")
-
-VIEW_INTERVAL = 0.25  # seconds between updates of the progress view
-LIVE_INTERVAL = 1.0  # seconds between updates of live.json
-
-
-class View(Protocol):
-    """What is shown on the terminal while the crawl runs."""
-
-    def update(self, stats: dict[str, Any]) -> None: ...
-
-    def say(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +60,20 @@ async def run_crawl(
     def stats() -> dict[str, Any]:
         return {} if crawl is None else crawl.stats()
 
+    course = take_up_course(directory, clock())
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
     api = CrawlApi(lambda: crawl, clock)
-    routes = api.routes()
-    dashboard = None if access is None else Dashboard(settings.dashboard, stats, clock, routes, access=access)
+    dashboard: Dashboard | None = None
+    address: str | None = None
     addresses: list[str] = []
-    if dashboard is not None and access is not None:
+    if access is not None:
+        routes = [*api.routes(), *control_routes(lambda: crawl, course.events, clock)]
+        dashboard = Dashboard(settings.dashboard, stats, clock, routes, access, course)
         address = await dashboard.start()
         addresses = [f"dashboard: {address}", f"with its token: {access.link(address)}"]
     try:
         job = Job(directory, settings, clock())
+        job.events = course.events
         try:
             if access is not None and access.token is not None:
                 keep_token(settings.dashboard, directory, access.token)
@@ -90,12 +85,13 @@ async def run_crawl(
             ) as fetcher:
                 crawl = Crawl(job, fetcher, settings, clock)
                 spare_the_collector()
+                course.events.add(clock(), Kind.RUN, "carried on" if job.resumed else "begun")
                 if view is not None:
-                    while job.notes:
-                        view.say(job.notes.pop(0))
+                    crawl.tell_notes(view.say)
                     for line in addresses:
                         view.say(line)
-                return await _guarded(crawl, job, crawl.run(seeds, finite=finite), view, clock)
+                shown = Shown(directory, course, clock, view, address)
+                return await _guarded(crawl, crawl.run(seeds, finite=finite), shown, clock)
         finally:
             api.close()
             job.close()
@@ -105,9 +101,10 @@ async def run_crawl(
 
 
 async def _guarded(
-    crawl: Crawl, job: Job, running: Coroutine[Any, Any, Stop], view: View | None, clock: Callable[[], float]
+    crawl: Crawl, running: Coroutine[Any, Any, Stop], shown: Shown, clock: Callable[[], float]
 ) -> Result:
-    showing = asyncio.create_task(_show(crawl, job.directory, view))
+    job = crawl.job
+    showing = asyncio.create_task(shown.keep(crawl))
     try:
         with _signals(crawl):
             try:
@@ -118,15 +115,13 @@ async def _guarded(
                     await job.checkpoint(clock())
                     await job.sync()
         stats = crawl.stats()
-        if view is not None:
-            view.update(stats)
+        shown.end(stats)
         return Result(reason, stats, job.counters.seeds_fetched, crawl.last_seed_error)
     finally:
         showing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await showing
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(job.directory / LIVE)
+        shown.take_away()
 
 
 def spare_the_collector() -> None:
@@ -169,18 +164,3 @@ def _signals(crawl: Crawl) -> Iterator[None]:
     finally:
         loop.remove_signal_handler(signal.SIGINT)
         loop.remove_signal_handler(signal.SIGTERM)
-
-
-async def _show(crawl: Crawl, directory: Path, view: View | None) -> None:
-    """Keep the terminal and ``live.json`` up to date."""
-    loop = asyncio.get_running_loop()
-    next_live = loop.time()
-    while True:
-        if view is not None or loop.time() >= next_live:
-            stats = crawl.stats()
-            if view is not None:
-                view.update(stats)
-            if loop.time() >= next_live:
-                next_live = loop.time() + LIVE_INTERVAL
-                write_live(directory, stats, crawl.under_way, crawl.job.durable_end)
-        await asyncio.sleep(VIEW_INTERVAL)

@@ -30,10 +30,12 @@ def assemble(
     disk_free: int,
     stall: LoopStall | None,
     advice: dict[str, Any] | None,
+    commits: int | None,
+    kept: int,
 ) -> dict[str, Any]:
     """``now`` in seconds since 1970, ``disk_free`` in bytes. ``elapsed`` (seconds), ``seeds_rejected`` (lines of the
-    seeds that are no URL), ``paused`` (why no step can be written), ``stall`` and ``advice`` belong to a run: None when
-    none is running."""
+    seeds that are no URL), ``paused`` (why no step can be written), ``stall``, ``advice`` and ``commits`` (steps
+    written) belong to a run: None when none is running. ``kept`` generations stand on the disk."""
     return {
         "state": state,
         "elapsed_seconds": elapsed,
@@ -71,6 +73,7 @@ def assemble(
         },
         "seen": _seen(seen, ledger),
         "advice": advice,
+        "commits": commits,
         "paused": paused,
         "disk_free_bytes": disk_free,
         "loop_stall_seconds": None
@@ -83,6 +86,7 @@ def assemble(
             "age_seconds": max(0.0, now - manifest.written_at),
             "seconds": manifest.seconds,
             "bytes": manifest.bytes,
+            "kept": kept,
         },
     }
 

@@ -21,6 +21,8 @@ def scope_key(mode: str, entry: str) -> bytes:
 
 # A disk that is full may have room again; any other error of a disk does not pass by itself.
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+# How the note begins that says so of a checkpoint.
+NO_CHECKPOINT = "no checkpoint, the journal stands for it"
 
 
 @dataclass(slots=True)

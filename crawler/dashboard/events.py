@@ -4,7 +4,8 @@ A message is serialised once and shared. Each listener has room for one message:
 taken, it is replaced, so a slow listener sees fewer messages and costs no more memory than a quick one.
 
 Messages: ``history`` carries what ``History.series`` returns, on connecting and now and then; ``tick`` carries
-``{"stats", "point", "trust"}``; ``end`` is the last ``tick``, after which the server goes away.
+``{"stats", "point", "trust", "working", "forecast", "log"}``; ``end`` is the last ``tick``, after which the server goes
+away.
 """
 
 from __future__ import annotations

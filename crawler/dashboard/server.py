@@ -1,6 +1,6 @@
 """The dashboard's HTTP side.
 
-``/`` the page, ``/page/NAME`` its parts, ``/metrics``, ``/api/stats``, ``/api/events``, ``/healthz``.
+``/`` the page, ``/page/NAME`` its parts, ``/metrics``, ``/api/stats``, ``/api/log``, ``/api/events``, ``/healthz``.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from crawler.dashboard.access import Access
 from crawler.dashboard.events import Listeners, message
 from crawler.dashboard.guard import HEADERS, guarded_application
 from crawler.dashboard.listen import is_loopback, parse_listen
-from crawler.metrics import History, trust
+from crawler.metrics import Course
 from crawler.metrics.prometheus import exposition
 from crawler.settings import DashboardSettings
 
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # What the page drops while it is open (points between thinned ones) it gets back this often, in ticks.
 _HISTORY_EVERY = 60
+_NEWS_MOST = 50  # events in a message; who wants them all asks for them
 # A listener that takes nothing for so many seconds is gone.
 _WRITE_TIMEOUT = 30.0
 # Open at a time, idle ones among them; they take file descriptors that the crawl needs too.
@@ -38,9 +39,9 @@ class Dashboard:
     """Shows what ``stats()`` returns, once every ``settings.interval`` seconds, to whoever looks.
 
     ``stats`` is called in the event loop and must be quick; ``clock()`` is in seconds since 1970. ``routes`` are those
-    that need more of the crawl than its statistics: they come from above, and stand behind the same guard. Raises
-    ValueError with one line when the settings name no usable address, or one beyond this machine where everybody may
-    look.
+    that need more of the crawl than its statistics: they come from above, and stand behind the same guard. ``course``
+    is what was seen before; what is seen from now on is added to it. Raises ValueError with one line when the settings
+    name no usable address, or one beyond this machine where everybody may look.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Dashboard:
         clock: Callable[[], float],
         routes: Sequence[web.RouteDef] = (),
         access: Access | None = None,
+        course: Course | None = None,
     ) -> None:
         self._host, self._port = parse_listen(settings.listen or "")
         self._access = access or Access(settings.token or None, to_look=bool(settings.token))
@@ -60,7 +62,8 @@ class Dashboard:
         self._clock = clock
         self._routes = routes
         self._process = ProcessCollector(registry=None)
-        self._history = History()
+        self._course = course or Course()
+        self._told = self._course.events.last
         self._listeners = Listeners()
         self._runner: web.AppRunner | None = None
         self._ticking: asyncio.Task[None] | None = None
@@ -78,6 +81,7 @@ class Dashboard:
                 web.get("/page/{name}", self._page),
                 web.get("/metrics", self._metrics),
                 web.get("/api/stats", self._api_stats),
+                web.get("/api/log", self._api_log),
                 web.get("/api/events", self._api_events, allow_head=False),
                 web.get("/healthz", self._healthz),
                 *self._routes,
@@ -86,7 +90,7 @@ class Dashboard:
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await self._runner.setup()
         await _BoundedSite(self._runner, listening).start()
-        self._history.observe(self._clock(), self._stats())
+        self._course.observe(self._clock(), self._stats())
         self._ticking = asyncio.create_task(self._tick())
         host = f"[{self._host}]" if family == socket.AF_INET6 else self._host
         return f"http://{host}:{listening.getsockname()[1]}/"
@@ -114,18 +118,26 @@ class Dashboard:
             ticks += 1
             news = self._news("tick")
             if len(self._listeners) and ticks % _HISTORY_EVERY == 0:
-                news = message("history", self._history.series()) + news
+                news = message("history", self._course.history.series()) + news
             self._listeners.tell(news)
 
     def _news(self, event: str) -> bytes:
         stats = self._stats()
-        self._history.observe(self._clock(), stats)
+        self._course.observe(self._clock(), stats)
+        since, self._told = self._told, self._course.events.last
         if not len(self._listeners):
             return b""
-        return self._now(event, stats)
+        return self._now(event, stats, since)
 
-    def _now(self, event: str, stats: dict[str, Any]) -> bytes:
-        return message(event, {"stats": stats, "point": self._history.point(), "trust": trust(stats)})
+    def _now(self, event: str, stats: dict[str, Any], since: int) -> bytes:
+        """A message of what is, and of what happened after event number ``since``: the last of it, where it is much."""
+        news = self._course.events.after(since)
+        if len(news) > _NEWS_MOST:
+            news = news[-_NEWS_MOST:]
+            since = news[0]["number"] - 1
+        log = {"last": self._course.events.last, "after": since, "events": news}
+        content = {"stats": stats, "point": self._course.history.point(), **self._course.words(stats), "log": log}
+        return message(event, content)
 
     async def _page(self, request: web.Request) -> web.Response:
         name = request.match_info.get("name", "index.html")
@@ -147,6 +159,14 @@ class Dashboard:
         text = json.dumps(self._stats(), allow_nan=False)
         return web.Response(text=text, content_type="application/json", headers={"Cache-Control": "no-store"})
 
+    async def _api_log(self, request: web.Request) -> web.Response:
+        asked = request.query.get("after", "0")
+        if not (asked.isascii() and asked.isdigit() and len(asked) < 20):
+            raise web.HTTPBadRequest(text="after must be the number of an event.")
+        events = self._course.events
+        text = json.dumps({"last": events.last, "events": events.after(int(asked))})
+        return web.Response(text=text, content_type="application/json", headers={"Cache-Control": "no-store"})
+
     async def _healthz(self, request: web.Request) -> web.Response:
         return web.Response(text="ok\n", headers={"Cache-Control": "no-store"})
 
@@ -158,7 +178,10 @@ class Dashboard:
         )
         await response.prepare(request)
         with self._listeners.join() as listener:
-            listener.offer(message("history", self._history.series()) + self._now("tick", self._stats()))
+            listener.offer(
+                message("history", self._course.history.series())
+                + self._now("tick", self._stats(), self._course.events.last)
+            )
             last = False
             while not last:
                 news, last = await listener.take()

@@ -4,12 +4,23 @@ Everything here is pure and reads one mapping, the one that ``stats --json`` pri
 that is not there, means that the part does not exist: it yields no sample, never a zero.
 """
 
+from crawler.metrics.course import Course, CourseError
+from crawler.metrics.events import Event, Events, Kind
 from crawler.metrics.history import History
-from crawler.metrics.words import count, probability, trust
+from crawler.metrics.words import count, duration, forecast, per_second, probability, trust, working
 
 __all__ = [
+    "Course",
+    "CourseError",
+    "Event",
+    "Events",
     "History",
+    "Kind",
     "count",
+    "duration",
+    "forecast",
+    "per_second",
     "probability",
     "trust",
+    "working",
 ]

@@ -2,21 +2,29 @@
 
 Each observation is kept as it is: counters as counts, not as rates. A rate is the difference of two kept
 observations by the time between them, so dropping observations in between leaves it the exact mean over
-a longer time. Two series are kept:
+a longer time. Three series are kept:
 
-- ``recent``: the last ``RECENT`` observations, all of them;
-- ``all``: one in 2^k observations since the start; whenever there are ``MOST`` of them every second one
+- ``recent``: the last ``RECENT`` seconds, one observation a second;
+- ``hour``: the last ``HOUR`` seconds, one in ten seconds;
+- ``all``: one in 2^k observations since the job began; whenever there are ``MOST`` of them every second one
   goes and k grows by one.
+
+They can be written down and taken up again (``dump``, ``restore``), so that they outlast a run.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-RECENT = 300
+RECENT = 300.0  # seconds
+HOUR = 3600.0
 MOST = 600
+# Observations come a little early or late: those that are due are taken, and none twice in a step.
+_RECENT_STEP = 0.75
+_HOUR_STEP = 9.5
 
 Value = float | None
 Series = dict[str, list[Value]]
@@ -26,7 +34,9 @@ _RATES = {
     "pages_per_second": "pages_fetched",
     "links_per_second": "links_found",
     "new_per_second": "urls_admitted",
+    "duplicates_per_second": "urls_duplicate",
     "bytes_per_second": "bytes_fetched",
+    "commits_per_second": "commits",
 }
 _LEVELS = {
     "pending": ("urls_pending",),
@@ -35,30 +45,59 @@ _LEVELS = {
     "fpp_target": ("seen", "fpp_target"),
     "fpp_bound": ("seen", "fpp_bound"),
     "fpp_measured": ("seen", "fpp_measured", "value"),
+    "fpp_measured_low": ("seen", "fpp_measured", "low"),
+    "fpp_measured_high": ("seen", "fpp_measured", "high"),
 }
+_COLUMNS = ("t", *_RATES.values(), *("_".join(path) for path in _LEVELS.values()))
 
 Row = tuple[float, tuple[Value, ...], tuple[Value, ...]]  # time, counters, levels
 
 
+class HistoryError(ValueError):
+    """What was written down is no history."""
+
+
+class _Window:
+    """The last ``span`` seconds, at least ``step`` apart."""
+
+    def __init__(self, span: float, step: float) -> None:
+        self._span = span
+        self._step = step
+        self.rows: deque[Row] = deque()
+
+    def add(self, row: Row) -> None:
+        rows, now = self.rows, row[0]
+        if rows and now - rows[-1][0] < self._step:
+            return
+        rows.append(row)
+        while now - rows[0][0] > self._span:
+            rows.popleft()
+
+
 class History:
-    """Observations of one run of a crawl, at the pace in which they are made (once a second, say)."""
+    """Observations of a job, at the pace in which they are made (once a second, say)."""
 
     def __init__(self) -> None:
-        self._recent: deque[Row] = deque(maxlen=RECENT)
+        self._recent = _Window(RECENT, _RECENT_STEP)
+        self._hour = _Window(HOUR, _HOUR_STEP)
         self._all: list[Row] = []
         self._stride = 1
         self._skipped = 0
+        self._last: Row | None = None
+        self._before: Row | None = None
 
     def observe(self, now: float, stats: Mapping[str, Any]) -> None:
         """Adds what ``stats`` says at ``now`` (seconds, growing).
 
         A time that is not after the last one is ignored.
         """
-        if self._recent and now <= self._recent[-1][0]:
+        if self._last is not None and now <= self._last[0]:
             return
         counters = tuple(stats.get(key) for key in _RATES.values())
         row = (now, counters, tuple(_at(stats, path) for path in _LEVELS.values()))
-        self._recent.append(row)
+        self._before, self._last = self._last, row
+        self._recent.add(row)
+        self._hour.add(row)
         self._skipped += 1
         if self._skipped < self._stride:
             return
@@ -70,20 +109,79 @@ class History:
             self._stride *= 2
 
     def series(self) -> dict[str, Series]:
-        """``{"recent": series, "all": series}``, each of lists of equal length.
+        """``{"recent": series, "hour": series, "all": series}``, each of lists of equal length.
 
         ``t`` is in seconds, as observed; the others have the names of rates (the mean since the point before,
-        null at the first) and of levels.
+        null at the first) and of levels. The last observation ends each.
         """
-        rows = list(self._all)
-        if self._recent and rows[-1:] != [self._recent[-1]]:
-            rows.append(self._recent[-1])
-        return {"recent": _columns(self._recent), "all": _columns(rows)}
+        kept: dict[str, Sequence[Row]] = {"recent": self._recent.rows, "hour": self._hour.rows, "all": self._all}
+        last = self._last
+        return {
+            name: _columns([*rows, last] if last is not None and (not rows or rows[-1][0] < last[0]) else rows)
+            for name, rows in kept.items()
+        }
 
     def point(self) -> dict[str, Value]:
-        """The last of ``recent``, by the same names; empty before the first observation."""
-        last = _columns(list(self._recent)[-2:])
-        return {name: values[-1] for name, values in last.items() if values}
+        """The last observation by the same names, its rates since the one before; empty before the first."""
+        if self._last is None:
+            return {}
+        last = _columns([row for row in (self._before, self._last) if row is not None])
+        return {name: values[-1] for name, values in last.items()}
+
+    def mean(self, rate: str, seconds: float) -> Value:
+        """The mean of a rate over the last ``seconds``, at most ``RECENT``; None when nothing can be said."""
+        ends = self._ends(seconds)
+        if ends is None:
+            return None
+        first, last = ends
+        column = tuple(_RATES).index(rate)
+        return _rate(first[1][column], last[1][column], last[0] - first[0])
+
+    def slope(self, level: str, seconds: float) -> Value:
+        """What a level has gained a second over the last ``seconds``; negative where it fell."""
+        ends = self._ends(seconds)
+        if ends is None:
+            return None
+        first, last = ends
+        column = tuple(_LEVELS).index(level)
+        before, after = first[2][column], last[2][column]
+        return None if before is None or after is None else (after - before) / (last[0] - first[0])
+
+    def _ends(self, seconds: float) -> tuple[Row, Row] | None:
+        last = self._last
+        if last is None:
+            return None
+        for row in self._recent.rows:
+            if last[0] - seconds <= row[0] < last[0]:
+                return row, last
+        return None
+
+    # -- beyond the run ----------------------------------------------------------------------------------------
+
+    def dump(self) -> dict[str, Any]:
+        """What ``restore`` takes: for each series the columns, each a line of numbers, a hyphen where there is none."""
+        kept = {"recent": self._recent.rows, "hour": self._hour.rows, "all": self._all}
+        return {"stride": self._stride, **{name: _written(rows) for name, rows in kept.items()}}
+
+    def restore(self, content: Mapping[str, Any], now: float) -> None:
+        """Takes up what was written down; it must be before ``now``, what is not is dropped (the clock was set back).
+
+        Raises HistoryError, and has then changed nothing."""
+        try:
+            stride = content["stride"]
+            recent, hour, everything = (_read(content[name]) for name in ("recent", "hour", "all"))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise HistoryError(f"no history: {error}") from error
+        if not isinstance(stride, int) or stride < 1 or len(everything) > MOST:
+            raise HistoryError("no history: it was thinned in another way")
+        for window, rows in ((self._recent, recent), (self._hour, hour)):
+            for row in rows:
+                if row[0] < now:
+                    window.add(row)
+        self._all = [row for row in everything if row[0] < now]
+        self._stride = stride
+        ends = [rows[-1] for rows in (self._recent.rows, self._hour.rows, self._all) if rows]
+        self._last = max(ends, key=lambda row: row[0], default=None)
 
 
 def _at(stats: Mapping[str, Any], path: tuple[str, ...]) -> Value:
@@ -113,3 +211,28 @@ def _rate(before: Value, after: Value, seconds: float) -> Value:
     if before is None or after is None or after < before:
         return None
     return round((after - before) / seconds, 3)
+
+
+def _written(rows: Iterable[Row]) -> dict[str, str]:
+    lines = [(time, *counters, *levels) for time, counters, levels in rows]
+    return {
+        name: " ".join("-" if line[column] is None else f"{line[column]:.12g}" for line in lines)
+        for column, name in enumerate(_COLUMNS)
+    }
+
+
+def _read(columns: Mapping[str, str]) -> list[Row]:
+    """A column that is not there was not counted yet; one that is not known is left out."""
+    times = [float(word) for word in columns["t"].split()]
+    table: list[list[Value]] = []
+    for name in _COLUMNS[1:]:
+        words = columns[name].split() if name in columns else ["-"] * len(times)
+        if len(words) != len(times):
+            raise ValueError(f"{len(words)} values of {name} for {len(times)} times")
+        table.append([None if word == "-" else float(word) for word in words])
+    numbers = [*times, *(value for column in table for value in column if value is not None)]
+    if not all(map(math.isfinite, numbers)) or sorted(set(times)) != times:
+        raise ValueError("times that do not grow, or a value that is no number")
+    split = len(_RATES)
+    rows = zip(*table, strict=True) if times else ()
+    return [(time, row[:split], row[split:]) for time, row in zip(times, rows, strict=True)]

@@ -190,10 +190,12 @@ METRICS: tuple[Metric, ...] = (
         "Time of this run that the event loop stood still for a tenth of a second or longer at once.",
         ("loop_stall_seconds", "total"),
     ),
+    _counter("crawler_commits_total", "commits", "Steps written to the store in this run."),
     _gauge("crawler_checkpoint_generation", ("checkpoint", "generation"), "Number of the last checkpoint."),
     _gauge("crawler_checkpoint_age_seconds", ("checkpoint", "age_seconds"), "Time since it was complete."),
     _gauge("crawler_checkpoint_duration_seconds", ("checkpoint", "seconds"), "Time it took to write."),
     _gauge("crawler_checkpoint_bytes", ("checkpoint", "bytes"), "Bytes written for it."),
+    _gauge("crawler_checkpoint_generations", ("checkpoint", "kept"), "Generations on the disk."),
 )
 
 

@@ -21,6 +21,72 @@ def probability(value: float | None) -> str:
     return f"{digits}e{int(exponent)}"
 
 
+def per_second(value: float) -> str:
+    """A rate, to a tenth where it is small."""
+    return f"{value:.1f}" if value < 100 else f"{round(value):,}"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it, to two units; whole days from two days on."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    days, hours, minutes, rest = whole // 86_400, whole // 3_600, whole // 60 % 60, whole % 60
+    if days >= 2:
+        return f"{days:,} days"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def working(stats: Mapping[str, Any], pages: float | None, slope: float | None) -> dict[str, str]:
+    """Whether the crawl works, as ``{"mark", "text"}``: the mark is ``good``, ``wait``, ``bad`` or ``over``.
+
+    ``pages`` are fetched and ``slope`` URLs join the frontier a second, over the last minute; None when unknown.
+    """
+    state, pending, flying = stats.get("state"), stats.get("urls_pending") or 0, stats.get("urls_in_flight") or 0
+    if stats.get("paused"):
+        return {"mark": "bad", "text": f"Paused: {stats['paused']}."}
+    match state:
+        case "running" if pages:
+            text = f"Working: {per_second(pages)} pages a second over the last minute"
+            if slope is not None and slope < 0:
+                text += f", about {duration((pending + flying) / -slope)} to go"
+            elif slope:
+                text += f", {per_second(slope)} URLs a second more to do"
+            return {"mark": "good", "text": f"{text}."}
+        case "running" if pending + flying == 0:
+            return {"mark": "wait", "text": "Waiting for seeds: nothing is pending."}
+        case "running":
+            where = f"{count(flying)} in flight, {count(stats.get('hosts_pending'))} hosts pending"
+            return {"mark": "wait", "text": f"Waiting: no page in the last minute, {where}."}
+        case "stopping":
+            return {"mark": "wait", "text": "Stopping: what is in flight has a few seconds to finish."}
+        case "ended":
+            failed = f", {count(stats.get('pages_failed'))} failed" if stats.get("pages_failed") else ""
+            return {"mark": "over", "text": f"Ended: {count(stats.get('pages_fetched'))} pages fetched{failed}."}
+        case "stopped":
+            return {"mark": "over", "text": f"Stopped with {count(pending)} URLs left: the same command carries on."}
+    return {"mark": "wait", "text": "Beginning."}
+
+
+def forecast(stats: Mapping[str, Any], new: float | None, slope: float | None) -> str:
+    """What the seen-set will hold when the crawl ends, if ``new`` URLs go on to be found and ``slope`` to join the
+    frontier a second; empty when nothing can be said."""
+    seen, advice = stats.get("seen") or {}, stats.get("advice")
+    held, left = seen.get("count"), (stats.get("urls_pending") or 0) + (stats.get("urls_in_flight") or 0)
+    if advice is None or held is None or new is None or slope is None or not left:
+        return ""
+    if slope >= 0:
+        return f"No end in sight at this rate: in a day the filter holds {count(held + new * 86_400)} URLs."
+    seconds = left / -slope
+    then = held + new * seconds
+    text = f"At this rate the crawl ends in {duration(seconds)} with {count(then)} URLs in the filter"
+    if then <= advice["full_at"]:
+        return f"{text}, before the next slice: fpp at most {probability(advice['fpp_then'])}."
+    return f"{text}: fpp at most {probability(seen.get('fpp_bound'))}, by design."
+
+
 def trust(stats: Mapping[str, Any]) -> str:
     """How far the seen-set can be trusted, in one sentence."""
     seen = stats.get("seen")

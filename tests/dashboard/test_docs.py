@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from crawler.checkpoint import decode_envelope
 from crawler.crawl.api import CrawlApi
+from crawler.crawl.control import WORDS, control_routes
+from crawler.crawl.course import MAGIC, VERSION
 from crawler.dashboard import Dashboard
 from crawler.dashboard.events import MOST_LISTENERS
-from crawler.metrics import History
-from crawler.metrics.history import MOST, RECENT
+from crawler.metrics import Course, Events, History, Kind
+from crawler.metrics.events import EACH
+from crawler.metrics.history import HOUR, MOST, RECENT
 from crawler.settings import DashboardSettings
 from tests.metrics.samples import statistics
 
@@ -17,7 +21,8 @@ TEXT = (Path(__file__).parents[2] / "docs" / "dashboard.md").read_text()
 
 
 async def test_every_address_is_documented_and_no_other() -> None:
-    board = Dashboard(DashboardSettings(listen="0"), statistics, float, CrawlApi(lambda: None, float).routes())
+    routes = [*CrawlApi(lambda: None, float).routes(), *control_routes(lambda: None, Events(), float)]
+    board = Dashboard(DashboardSettings(listen="0"), statistics, float, routes)
     await board.start()
     assert board._runner is not None
     served = {resource.canonical for resource in board._runner.app.router.resources()}
@@ -31,6 +36,30 @@ def test_every_series_and_limit_is_documented() -> None:
     history.observe(1.0, statistics())
     for name in history.point():
         assert f"`{name}`" in TEXT
-    assert f"the last {RECENT} ticks" in TEXT
+    assert f"the last {RECENT:.0f} seconds, `hour` the last {HOUR:.0f}" in TEXT
     assert f"at most {MOST} points" in TEXT
     assert f"at most {MOST_LISTENERS}:" in TEXT
+
+
+def test_every_kind_of_event_and_every_control_is_documented() -> None:
+    kinds = re.findall(r"^\| `(\w+)` \|", TEXT.partition("| kind | |")[2], re.MULTILINE)
+    assert sorted(kinds) == sorted(Kind)
+    assert f"The last {EACH} of each kind" in TEXT
+    for word in WORDS:
+        assert f"`{word}`" in TEXT
+
+
+def test_the_example_of_a_course_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "format-course.md").read_text()
+    (example,) = re.findall(r"^```json course\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    content = decode_envelope(example.encode(), MAGIC, VERSION, "course.json")
+    course = Course()
+    course.restore(content, 1_700_000_100.0)
+    assert course.history.series()["recent"]["pages_per_second"] == [None, 4.0]
+    assert [event["text"] for event in course.events.after(0)] == ["begun"]
+    course.observe(1_700_000_101.0, statistics())
+    dumped = course.dump()
+    for name in dumped["history"]["recent"]:
+        assert f"`{name}`" in page
+    for name in (*dumped["history"], *dumped["events"][0], *dumped):
+        assert f"`{name}`" in page

@@ -1,96 +1,19 @@
-"""The page in a real browser: Debian's Chromium, without a window."""
+"""The page in a real browser."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-import os
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from importlib import resources
 from typing import Any
 
 import pytest
-from selenium.webdriver import Chrome, ChromeOptions
-from selenium.webdriver.chrome.service import Service
+from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import WebDriverWait
+from selenium.webdriver.common.keys import Keys
 
-from crawler.dashboard import Dashboard
-from crawler.settings import DashboardSettings
+from crawler.metrics import Course, Kind
+from tests.dashboard.browser import TOKEN, Crawl, complaints, open_page, shown, text, until
 from tests.metrics.samples import statistics
-from tests.needs import need
-
-FLAGS = (
-    "--headless",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    options = ChromeOptions()
-    options.binary_location = need("chromium", "chromium")
-    driver = need("chromedriver", "chromium-driver")
-    for flag in FLAGS:
-        options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    if os.geteuid() == 0:
-        # Chromium refuses to run its sandbox as root, which is what containers give.
-        options.add_argument("--no-sandbox")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    chrome = Chrome(options=options, service=Service(driver))
-    yield chrome
-    chrome.quit()
-
-
-class Crawl:
-    """Statistics that go on by 20 pages a second of their clock."""
-
-    def __init__(self, **changes: Any) -> None:
-        self.changes = changes
-        self.seconds = itertools.count(1_700_000_000)
-        self.pages = itertools.count(10_000, 20)
-
-    def clock(self) -> float:
-        return float(next(self.seconds))
-
-    def stats(self) -> dict[str, Any]:
-        return statistics(pages_fetched=next(self.pages)) | self.changes
-
-
-@asynccontextmanager
-async def shown(crawl: Crawl, port: int = 0, token: str | None = None) -> AsyncIterator[tuple[Dashboard, str]]:
-    settings = DashboardSettings(listen=f"127.0.0.1:{port}", interval=0.05, token=token)
-    board = Dashboard(settings, crawl.stats, crawl.clock)
-    url = await board.start()
-    try:
-        yield board, url
-    finally:
-        await board.stop()
-
-
-async def open_page(browser: Chrome, url: str) -> None:
-    await asyncio.to_thread(browser.get_log, "browser")
-    await asyncio.to_thread(browser.get, url)
-    await until(browser, lambda: text(browser, "#state") != "connecting")
-
-
-async def until(browser: Chrome, true: Callable[[], Any]) -> None:
-    await asyncio.to_thread(WebDriverWait(browser, 15, poll_frequency=0.05).until, lambda _: true())
-
-
-def text(browser: Chrome, selector: str) -> str:
-    # One round trip: the page changes between two.
-    return str(browser.execute_script("return document.querySelector(arguments[0]).textContent", selector))
-
-
-def complaints(browser: Chrome) -> list[str]:
-    return [entry["message"] for entry in browser.get_log("browser")]
 
 
 async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
@@ -105,7 +28,11 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
                         shown: Object.fromEntries([...document.querySelectorAll('[data-show]')]
                             .map(node => [node.dataset.show, node.textContent])),
                         slices: [...document.querySelectorAll('#slices tr')].map(row => row.innerText.split(/\\t+/)),
-                        status: [...document.querySelectorAll('#status tr')].map(row => row.innerText.split(/\\s+/)),
+                        shares: Object.fromEntries([...document.querySelectorAll('[data-count]')]
+                            .map(node => [node.dataset.count, node.textContent])),
+                        stalls: [...document.querySelectorAll('[data-stall]')].map(node => node.textContent),
+                        chain: document.querySelector('#chain').ariaLabel,
+                        next: document.querySelector('#next-slice').textContent,
                         beyond: document.querySelector('#beyond').textContent,
                         trust: document.querySelector('#trust').textContent,
                         title: document.title,
@@ -139,8 +66,6 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "seen.count": "12,345",
         "seen.bytes": "50.0 KiB",
         "seen.bits_per_url": "33.2",
-        "pages_redirected": "150",
-        "urls_excluded": "50",
         "pages_failed": "81",
         "retries": "9",
         "throttled": "5",
@@ -154,13 +79,21 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "checkpoint.generation": "4",
         "checkpoint.seconds": "200 ms",
         "checkpoint.bytes": "50.1 KiB",
+        "checkpoint.kept": "2",
+        "disk_free_bytes": "37.3 GiB",
     }
+    assert page["stalls"] == ["20 ms", "3 ms"]
     assert page["beyond"] == "43"
     assert page["slices"] == [
-        ["1", "8,000 of 8,000", "48.8%", "12", "0.00019", "0.0002"],
-        ["2", "4,345 of 16,000", "17.0%", "13", "1.0e-10", "0.00016"],
+        ["1", "8,000 of 8,000", "48.8%", "0.00019", "0.0002", "16.0 KiB"],
+        ["2", "4,345 of 16,000", "17.0%", "1.0e-10", "0.00016", "34.0 KiB"],
     ]
-    assert page["status"] == [["2xx", "9,800"], ["3xx", "150"], ["4xx", "190"], ["5xx", "10"]]
+    assert page["chain"] == "slice 1 holds 8,000 of 8,000 URLs, slice 2 holds 4,345 of 16,000 URLs"
+    assert page["next"] == (
+        "The next slice (64.0 KiB) comes in 11,655 URLs, about 24 s at 476 new URLs/s; the fpp is then at most 0.0005."
+    )
+    outcomes = {"fetched": "1,234,567", "redirect": "150", "excluded": "50", "failed": "81"}
+    assert page["shares"] == outcomes | {"2xx": "9,800", "3xx": "150", "4xx": "190", "5xx": "10"}
     assert all(line.startswith("M") for line in lines)
     assert len(lines) == 4
 
@@ -174,18 +107,19 @@ async def test_numbers_move_and_the_charts_with_them(browser: Chrome) -> None:
         await until(browser, lambda: text(browser, "[data-rate='pages_per_second']") == "20.0")
         path = "return document.querySelector('#chart-pages [data-line]').getAttribute('d')"
         await until(browser, lambda: browser.execute_script(path).count("L") >= 3)
+        await until(browser, lambda: text(browser, "#working-words").startswith("Working: 20.0 pages a second"))
         await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "[data-span=all]").click)
         pressed = await asyncio.to_thread(
             browser.execute_script,
             "return [...document.querySelectorAll('[data-span]')].map(button => button.ariaPressed)",
         )
-        assert pressed == ["false", "true"]
+        assert pressed == ["false", "false", "true"]
         await until(browser, lambda: browser.execute_script(path).count("L") >= 3)
 
 
 async def test_axes_tell_zero_from_small_and_count_in_whole_urls(browser: Chrome) -> None:
     seen = statistics()["seen"] | {"fpp_estimated": 0.0, "fpp_measured": None}
-    async with shown(Crawl(seen=seen, urls_in_flight=1)) as (_, url):
+    async with shown(Crawl(seen=seen, urls_in_flight=1, urls_pending=0)) as (_, url):
         await open_page(browser, url)
 
         def labels(chart: str) -> list[str]:
@@ -193,7 +127,7 @@ async def test_axes_tell_zero_from_small_and_count_in_whole_urls(browser: Chrome
             return list(browser.execute_script(script, f"#{chart} > svg text[dominant-baseline]"))
 
         assert await asyncio.to_thread(labels, "chart-fpp") == ["≤ 1e-10", "1e-8", "1e-6", "0.0001", "0.01"]
-        assert await asyncio.to_thread(labels, "chart-flight") == ["0", "1"]
+        assert await asyncio.to_thread(labels, "chart-pending") == ["0", "1"]
         legend = await asyncio.to_thread(lambda: browser.find_element(By.CSS_SELECTOR, "#chart-fpp .legend").text)
         assert legend.split() == ["estimated", "0", "target", "0.001", "bound", "0.0008"]
 
@@ -232,47 +166,223 @@ async def test_a_filter_worse_than_asked_for_is_called_so(browser: Chrome) -> No
         assert await asyncio.to_thread(browser.execute_script, trusted) == "no"
 
 
-async def test_markup_in_the_statistics_is_text(browser: Chrome) -> None:
-    markup = "<img src=x onerror=\"document.title='owned'\">"
-    seen = statistics()["seen"] | {"kind": markup}
-    async with shown(Crawl(seen=seen, state=markup, status={markup: 3})) as (_, url):
+MARKUP = "<img src=x onerror=\"document.title='owned'\">"
+
+
+async def test_markup_from_the_web_is_text(browser: Chrome) -> None:
+    seen = statistics()["seen"] | {"kind": MARKUP}
+    crawl = Crawl(seen=seen, state=MARKUP, status={MARKUP: 3})
+    crawl.hosts = [crawl.hosts[0] | {"host": MARKUP, "reason": MARKUP, "state": MARKUP, "errors": {MARKUP: 1}}]
+    course = Course()
+    course.events.add(1_700_000_000.0, Kind.ERROR, MARKUP, MARKUP)
+    async with shown(crawl, course=course) as (_, url):
         await open_page(browser, url)
-        assert await asyncio.to_thread(text, browser, "[data-show='seen.kind']") == markup
-        assert await asyncio.to_thread(text, browser, "#state") == markup
+        assert await asyncio.to_thread(text, browser, "[data-show='seen.kind']") == MARKUP
+        assert await asyncio.to_thread(text, browser, "#state") == MARKUP
+        await until(browser, lambda: MARKUP in text(browser, "#events"))
+        await until(browser, lambda: text(browser, "#hosts").count(MARKUP) >= 3)
+        await asyncio.to_thread(fill, browser, "#explain-url", MARKUP)
+        await until(browser, lambda: MARKUP in text(browser, "#explanation"))
         images = await asyncio.to_thread(browser.find_elements, By.TAG_NAME, "img")
         assert images == []
         assert await asyncio.to_thread(lambda: browser.title) != "owned"
 
 
+def fill(browser: Chrome, selector: str, words: str) -> None:
+    field = browser.find_element(By.CSS_SELECTOR, selector)
+    field.clear()
+    field.send_keys(words, Keys.ENTER)
+
+
+# In one round trip: the rows are made anew every few seconds.
+OPEN_FIRST = "document.querySelector('#hosts tr button').click()"
+
+
+def click(browser: Chrome, selector: str) -> None:
+    browser.find_element(By.CSS_SELECTOR, selector).click()
+
+
+def column(browser: Chrome, number: int) -> list[str]:
+    script = "return [...document.querySelectorAll(arguments[0])].map(cell => cell.textContent)"
+    return list(browser.execute_script(script, f"#hosts tr > :nth-child({number})"))
+
+
+async def test_hosts_are_sorted_searched_and_turned_over(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        worst = sorted((row["failed"] for row in crawl.hosts), reverse=True)
+        await until(browser, lambda: column(browser, 8) == [str(number) for number in worst[:100]])
+        assert await asyncio.to_thread(text, browser, "#hosts-count") == "1 to 100 of 250"
+        await asyncio.to_thread(click, browser, "[data-sort=host]")
+        names = [row["host"] for row in crawl.hosts]
+        await until(browser, lambda: column(browser, 1) == names[:100])
+        for at in (100, 200):
+            await asyncio.to_thread(click, browser, "#hosts-after")
+            await until(browser, lambda at=at: column(browser, 1) == names[at : at + 100])
+        assert await asyncio.to_thread(text, browser, "#hosts-count") == "201 to 250 of 250"
+        assert not await asyncio.to_thread(browser.find_element(By.ID, "hosts-after").is_enabled)
+        await asyncio.to_thread(click, browser, "[data-sort=host]")
+        await until(browser, lambda: column(browser, 1) == names[::-1][:100])
+        order = "return document.querySelector('[data-sort=host]').parentElement.ariaSort"
+        assert await asyncio.to_thread(browser.execute_script, order) == "descending"
+        await asyncio.to_thread(fill, browser, "#hosts-search", "h12")
+        await until(browser, lambda: column(browser, 1) == [f"h12{digit}.test" for digit in range(9, -1, -1)])
+        assert await asyncio.to_thread(complaints, browser) == []
+
+
+async def test_a_host_is_opened_by_keyboard_and_shows_its_queue(browser: Chrome) -> None:
+    async with shown(Crawl()) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: column(browser, 1))
+        first = (await asyncio.to_thread(column, browser, 1))[0]
+        focus = "document.querySelector('#hosts button').focus()"
+        await asyncio.to_thread(browser.execute_script, focus)
+        await asyncio.to_thread(browser.switch_to.active_element.send_keys, Keys.ENTER)
+        await until(browser, lambda: text(browser, "#host-title") == first)
+        await until(browser, lambda: f"http://{first}/<i>2</i>" in text(browser, "#host-queue"))
+        assert "200, 512 B" in await asyncio.to_thread(text, browser, "#host-recent")
+        blocked = await asyncio.to_thread(browser.find_element, By.CSS_SELECTOR, "[data-host-do=block-host]")
+        assert not await asyncio.to_thread(blocked.is_enabled)
+        await asyncio.to_thread(browser.switch_to.active_element.send_keys, Keys.ESCAPE)
+        await until(browser, lambda: not browser.execute_script("return document.querySelector('#host-dialog').open"))
+
+
+async def test_a_url_is_explained(browser: Chrome) -> None:
+    async with shown(Crawl()) as (_, url):
+        await open_page(browser, url)
+        await asyncio.to_thread(fill, browser, "#explain-url", "http://h.test/?a=1&b=é#x")
+        await until(browser, lambda: text(browser, "#explanation") == "href: http://h.test/?a=1&b=é#xseen: no")
+
+
+async def test_events_come_as_they_happen_and_kinds_can_be_hidden(browser: Chrome) -> None:
+    course = Course()
+    for number in range(120):
+        course.events.add(1_700_000_000.0, Kind.ERROR, f"failure {number}")
+    course.events.add(1_700_000_001.0, Kind.RETIRED, "given up", "dead.test")
+
+    def shown_events() -> list[str]:
+        script = "return [...document.querySelectorAll('#events li')].map(line => line.innerText)"
+        return [line.split(maxsplit=1)[1] for line in browser.execute_script(script)]
+
+    async with shown(Crawl(), course=course) as (_, url):
+        await open_page(browser, url)
+        await until(browser, lambda: len(shown_events()) == 121 and shown_events()[0] == "retired dead.test given up")
+        await asyncio.to_thread(click, browser, "[data-kind=error]")
+        await until(browser, lambda: shown_events() == ["retired dead.test given up"])
+        # More at once than a message holds: the page asks for the rest.
+        for number in range(70):
+            course.events.add(1_700_000_002.0, Kind.BACKOFF, f"held {number}", "h.test")
+        newest = [f"backoff h.test held {number}" for number in range(69, -1, -1)]
+        await until(browser, lambda: shown_events() == [*newest, "retired dead.test given up"])
+        counts = "return [...document.querySelectorAll('#kinds button')].map(button => button.innerText)"
+        assert "error 120" in await asyncio.to_thread(browser.execute_script, counts)
+        assert await asyncio.to_thread(complaints, browser) == []
+
+
+async def test_without_the_token_nothing_can_be_pressed_until_it_is_given(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, url)
+        assert not await asyncio.to_thread(browser.find_element(By.ID, "pause").is_enabled)
+        await asyncio.to_thread(click, browser, "#unlock")
+        await asyncio.to_thread(fill, browser, "#unlock-token", "wrong")
+        await asyncio.to_thread(click, browser, "#pause")
+        await until(browser, lambda: "send Authorization: Bearer TOKEN" in text(browser, "#notice"))
+        assert not await asyncio.to_thread(browser.find_element(By.ID, "pause").is_enabled)
+        await asyncio.to_thread(click, browser, "#unlock")
+        await asyncio.to_thread(fill, browser, "#unlock-token", TOKEN)
+        await asyncio.to_thread(click, browser, "#pause")
+        await until(browser, lambda: text(browser, "#pause") == "Resume")
+        assert crawl.asked == [{"do": "pause"}]
+
+
+async def test_with_the_token_the_crawl_is_paused_resumed_and_stopped(browser: Chrome) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await open_page(browser, f"{url}#token={TOKEN}")
+        assert await asyncio.to_thread(lambda: browser.current_url) == url
+        await asyncio.to_thread(click, browser, "#pause")
+        await until(browser, lambda: text(browser, "#pause") == "Resume")
+        assert await asyncio.to_thread(text, browser, "#working-words") == "Paused: somebody."
+        await asyncio.to_thread(click, browser, "#pause")
+        await until(browser, lambda: text(browser, "#pause") == "Pause")
+        await asyncio.to_thread(click, browser, "[data-do=checkpoint]")
+        await until(browser, lambda: text(browser, "#notice") == "the disk is full")
+        await asyncio.to_thread(click, browser, "#stop")
+        await asyncio.to_thread(click, browser, "#stop-dialog [value='']")
+        await asyncio.to_thread(click, browser, "#stop")
+        await asyncio.to_thread(click, browser, "#stop-dialog [value='stop']")
+        await until(browser, lambda: text(browser, "#notice") == "Stopping.")
+        await until(browser, lambda: column(browser, 1))
+        await asyncio.to_thread(browser.execute_script, OPEN_FIRST)
+        await asyncio.to_thread(click, browser, "[data-host-do=pause-host]")
+        await until(browser, lambda: text(browser, "#host-notice") == "Done.")
+        name = await asyncio.to_thread(text, browser, "#host-title")
+    words = [asked["do"] for asked in crawl.asked]
+    assert words == ["pause", "resume", "checkpoint", "stop", "pause-host"]
+    assert crawl.asked[-1]["host"] == name
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_axe_finds_no_fault(browser: Chrome, theme: str) -> None:
+    rules = resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
+    course = Course()
+    for kind in Kind:
+        course.events.add(1_700_000_001.0, kind, "something", "h.test")
+
+    def faults() -> list[str]:
+        browser.execute_script(rules)
+        found = browser.execute_async_script("axe.run({preload: false}).then(arguments[arguments.length - 1])")
+        return [f"{fault['id']}: {node['html']}" for fault in found["violations"] for node in fault["nodes"]]
+
+    crawl = Crawl()
+    del crawl.hosts[8:]  # one of each state: looking at contrast takes its time
+    async with shown(crawl, course=course) as (_, url):
+        await asyncio.to_thread(size, browser, 1_440, theme)
+        await open_page(browser, f"{url}#token={TOKEN}")
+        await until(browser, lambda: column(browser, 1) and "something" in text(browser, "#events"))
+        await asyncio.to_thread(fill, browser, "#explain-url", "http://h.test/")
+        assert await asyncio.to_thread(faults) == []
+        await asyncio.to_thread(browser.execute_script, OPEN_FIRST)
+        await until(browser, lambda: "512 B" in text(browser, "#host-recent"))
+        assert await asyncio.to_thread(faults) == []
+
+
 async def test_the_token_opens_the_page_and_leaves_the_address(browser: Chrome) -> None:
-    async with shown(Crawl(), token="s3cret") as (_, url):
-        await open_page(browser, f"{url}?token=s3cret")
+    async with shown(Crawl(), to_look=True) as (_, url):
+        await open_page(browser, f"{url}?token={TOKEN}")
         assert await asyncio.to_thread(lambda: browser.current_url) == url
         await asyncio.to_thread(browser.refresh)
         await until(browser, lambda: text(browser, "#state") == "running")
         assert await asyncio.to_thread(complaints, browser) == []
 
 
-@pytest.mark.parametrize("width", [360, 1280, 3840])
+def size(browser: Chrome, width: int, theme: str) -> None:
+    screen = {"width": width, "height": 900 if width < 2_000 else 2_160, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    scheme = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
+
+
+@pytest.mark.parametrize("width", [360, 800, 1_280, 1_440, 3_840])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_the_page_fits_every_screen_in_both_themes(browser: Chrome, width: int, theme: str) -> None:
     def look() -> dict[str, Any]:
-        screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-        browser.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": theme}]}
-        )
         return dict(
             browser.execute_script(
                 """const root = document.documentElement;
-                const outside = [...document.querySelectorAll('section, figure, dd, .chart text')].filter(node => {
+                const outside = [...document.querySelectorAll('section, figure, dd, p, .chart text')].filter(node => {
                     const box = node.getBoundingClientRect();
-                    const frame = node.closest('svg')?.getBoundingClientRect() ?? {left: 0, right: innerWidth};
-                    return !node.closest('.scroll') && (box.left < frame.left - 1 || box.right > frame.right + 1);
+                    if (!box.width || node.closest('.scroll, dialog')) return false;
+                    const frame = (node.closest('svg') ?? node.closest('section'))?.getBoundingClientRect()
+                        ?? {left: 0, right: innerWidth};
+                    return box.left < frame.left - 1 || box.right > frame.right + 1;
                 });
                 const light = color => Math.max(...color.match(/\\d+/g).map(Number).slice(0, 3));
                 const style = getComputedStyle(document.body);
-                return {width: innerWidth, scroll: root.scrollWidth, outside: outside.length,
+                return {width: innerWidth, scroll: root.scrollWidth, high: root.scrollHeight <= innerHeight,
+                        outside: outside.map(node => node.outerHTML),
                         ground: light(style.backgroundColor), text: light(style.color)};"""
             )
         )
@@ -280,11 +390,26 @@ async def test_the_page_fits_every_screen_in_both_themes(browser: Chrome, width:
     # As large as numbers get, and an axis whose label is the longest.
     seen = statistics()["seen"] | {"fpp_estimated": 0.0, "count": 10**9}
     async with shown(Crawl(seen=seen, urls_pending=10**9, links_found=10**11, urls_admitted=10**9)) as (_, url):
+        await asyncio.to_thread(size, browser, width, theme)
         await open_page(browser, url)
-        await asyncio.to_thread(look)
         await until(browser, lambda: browser.execute_script("return innerWidth") == width)
-        seen = await asyncio.to_thread(look)
-    assert seen["width"] == width
-    assert seen["scroll"] <= width
-    assert seen["outside"] == 0
-    assert (seen["ground"] > seen["text"]) == (theme == "light")
+        page = await asyncio.to_thread(look)
+    assert page["width"] == width
+    assert page["scroll"] <= width
+    assert page["outside"] == []
+    assert page["high"] == (width >= 1_280)
+    assert (page["ground"] > page["text"]) == (theme == "light")
+
+
+async def test_nothing_moves_while_numbers_come(browser: Chrome) -> None:
+    shifts = """const seen = [];
+        new PerformanceObserver(list => seen.push(...list.getEntries().map(entry => entry.value)))
+            .observe({type: 'layout-shift', buffered: true});
+        setTimeout(() => arguments[0](seen.reduce((sum, value) => sum + value, 0)), 300);"""
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        await asyncio.to_thread(size, browser, 1_440, "light")
+        await open_page(browser, url)
+        await until(browser, lambda: column(browser, 1))
+        # A tenth is what https://web.dev/articles/cls calls good.
+        assert await asyncio.to_thread(browser.execute_async_script, shifts) < 0.1

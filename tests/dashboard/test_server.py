@@ -74,7 +74,7 @@ async def test_the_page_and_all_it_loads_are_served_and_nothing_else() -> None:
         assert not re.search(r"\s(?:style|on\w+)=|<style|https?://", page)
         parts = re.findall(r'(?:src|href)="(page/[^"]+)"', page)
         assert {part.rpartition(".")[2] for part in parts} == {"svg", "css", "js"}
-        for part in [*parts, "page/chart.js", "page/format.js"]:
+        for part in [*parts, "page/chart.js", "page/format.js", "page/hosts.js"]:
             async with client.get(f"/{part}") as response:
                 assert response.status == 200
                 assert response.content_type in ("text/css", "text/javascript", "image/svg+xml")

@@ -83,7 +83,8 @@ _FULL: dict[str, Any] = {
         "cause": "target",
         "new_urls_per_second": 475.5,
     },
-    "checkpoint": {"generation": 4, "age_seconds": 3.5, "seconds": 0.2, "bytes": 51_300},
+    "commits": 25_000,
+    "checkpoint": {"generation": 4, "age_seconds": 3.5, "seconds": 0.2, "bytes": 51_300, "kept": 2},
 }
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.metrics.history import MOST, RECENT, History
+from crawler.metrics.history import HOUR, MOST, RECENT, History, HistoryError
 from tests.metrics.samples import statistics
 
 
@@ -52,7 +54,7 @@ def test_nothing_observed_is_an_empty_series() -> None:
     assert History().point() == {}
 
 
-@given(st.integers(1, 5_000), st.floats(0.1, 10.0))
+@given(st.integers(1, 5_000), st.floats(1.0, 10.0))
 def test_long_crawls_stay_bounded_and_keep_their_mean(observations: int, pace: float) -> None:
     history = History()
     stats = statistics()
@@ -60,12 +62,80 @@ def test_long_crawls_stay_bounded_and_keep_their_mean(observations: int, pace: f
         stats["pages_fetched"] = 7 * index
         history.observe(index * pace, stats)
     series = history.series()
-    assert len(series["recent"]["t"]) == min(observations, RECENT)
+    end = (observations - 1) * pace
+    for name, span, step in (("recent", RECENT, pace), ("hour", HOUR, max(10.0, pace))):
+        times = series[name]["t"]
+        assert end - times[0] == pytest.approx(min(end, span), abs=2 * step)
+        # The last may follow closely: it is always there.
+        assert all(later - earlier >= min(9.5, step) * 0.999 for earlier, later in pairwise(times[:-1]))
+        assert len(times) <= span / min(9.5, step) + 3
     everything = series["all"]
     assert len(everything["t"]) <= MOST
     assert len(everything["t"]) >= min(observations, MOST // 2)
     # Both ends of the crawl are seen, and thinning does not change a rate.
-    assert everything["t"][-1] == (observations - 1) * pace
     assert everything["t"][0] == pytest.approx(0.0, abs=pace * observations / (MOST // 2))
-    assert everything["pages_per_second"][1:] == pytest.approx([7 / pace] * (len(everything["t"]) - 1), rel=0.01)
+    for kept in series.values():
+        assert kept["t"][-1] == end
+        assert kept["pages_per_second"][1:] == pytest.approx([7 / pace] * (len(kept["t"]) - 1), rel=0.01)
     json.dumps(series, allow_nan=False)
+
+
+def test_observations_closer_than_a_second_are_seen_and_not_kept() -> None:
+    history = History()
+    for index in range(101):
+        history.observe(index / 10, statistics(pages_fetched=index))
+    assert len(history.series()["recent"]["t"]) <= 15
+    assert history.point()["t"] == 10.0
+    assert history.point()["pages_per_second"] == 10.0
+
+
+@given(st.integers(0, 1_500), st.floats(1.0, 20.0), st.floats(0.0, 5_000.0))
+def test_a_history_taken_up_again_goes_on(observations: int, pace: float, pause: float) -> None:
+    history, again = History(), History()
+    stats = statistics(seen=None)
+    for index in range(observations):
+        stats["pages_fetched"] = 7 * index
+        history.observe(index * pace, stats)
+    now = observations * pace + pause
+    again.restore(json.loads(json.dumps(history.dump())), now)
+    assert again.dump() == history.dump()
+    last = statistics(pages_fetched=7 * observations)
+    again.observe(now, last)
+    series = again.series()
+    assert series["all"]["t"][-1] == now
+    assert all(now - time <= RECENT for time in series["recent"]["t"])
+    assert all(value is None for value in series["all"]["fpp_estimated"][:-1])
+    if observations > 1:
+        assert series["all"]["pages_per_second"][1] == pytest.approx(7 / pace, rel=0.01)
+
+
+def test_a_clock_set_back_drops_what_would_lie_ahead() -> None:
+    history, again = History(), History()
+    for now in (10.0, 20.0, 30.0):
+        history.observe(now, statistics())
+    again.restore(history.dump(), 25.0)
+    again.observe(25.0, statistics())
+    assert again.series()["all"]["t"] == [10.0, 20.0, 25.0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stride": 0},
+        {"stride": "2"},
+        {"recent": {}},
+        {"recent": {"t": "1 2", "pages_fetched": "1"}},
+        {"hour": {"t": "2 1"}},
+        {"hour": {"t": "1 nan"}},
+        {"all": {"t": " ".join(map(str, range(MOST + 1)))}},
+        {"all": None},
+    ],
+    ids=repr,
+)
+def test_what_is_no_history_is_refused_whole(change: dict[str, Any]) -> None:
+    history = History()
+    history.observe(1.0, statistics())
+    again = History()
+    with pytest.raises(HistoryError, match="no history"):
+        again.restore(history.dump() | change, 5.0)
+    assert again.series()["all"]["t"] == []

@@ -144,6 +144,8 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         disk_free=0,
         stall=LoopStall(),
         advice={field.name: None for field in fields(Advice)} | {"new_urls_per_second": None},
+        commits=0,
+        kept=0,
     )
     nested = {(part, key) for part in ("seen", "advice", "checkpoint") for key in stats[part]}
     nested |= {("seen", "fpp_measured", key) for key in MeasuredFpp.__annotations__}

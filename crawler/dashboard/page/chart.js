@@ -1,17 +1,10 @@
 // A line chart in SVG: time along the bottom, one scale on the left, values read off by pointing.
 
-import { clock, compact } from "./format.js";
+import { element } from "./dom.js";
+import { clock, compact, wholeBytes } from "./format.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const MARGIN = { left: 3.6, right: 0.6, top: 0.5, bottom: 1.3 }; // in the root's font size
 const DECADES = 8; // shown at most on a logarithmic scale, below the highest
-
-export function element(name, attributes = {}, ...children) {
-  const node = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  node.append(...children);
-  return node;
-}
 
 // The smallest of 1, 2, 5 times a power of ten that is not below `value`.
 function nice(value) {
@@ -19,13 +12,16 @@ function nice(value) {
   return [1, 2, 5, 10].find((step) => step * power >= value * 0.999) * power;
 }
 
-function linearScale(values, counted) {
-  const least = counted ? 1 : 0.1; // there is no half URL
-  const step = Math.max(nice(Math.max(...values, least) / 4), least);
+// The smallest power of two that is not below `value`: bytes are counted in them.
+const nicePower = (value) => 2 ** Math.ceil(Math.log2(value) - 1e-9);
+
+function linearScale(values, { counted, bytes }, lines) {
+  const least = counted || bytes ? 1 : 0.1; // there is no half URL
+  const step = Math.max((bytes ? nicePower : nice)(Math.max(...values, least) / lines), least);
   const top = step * Math.max(1, Math.ceil(Math.max(...values, 0) / step));
   const ticks = [];
   for (let index = 0; index * step <= top * 1.001; index += 1) ticks.push(index * step);
-  return { ticks, place: (value) => value / top, label: (value, format) => (Number.isInteger(value) ? compact : format)(value) };
+  return { ticks, place: (value) => value / top, label: (value, format) => (bytes ? wholeBytes : Number.isInteger(value) ? compact : format)(value) };
 }
 
 // Values below the lowest decade shown, zero among them, lie on the bottom line, which says so; it is kept well
@@ -57,11 +53,13 @@ function timeTicks(start, end, most) {
 
 export class Chart {
   // lines: [{ key, label, colour }]; keys name series of the data handed to `draw`.
-  constructor(figure, { lines, format, log = false, counted = false }) {
+  // `band`: the keys of the lower and upper end of an interval, drawn behind them.
+  constructor(figure, { lines, format, log = false, counted = false, bytes = false, band = null }) {
     this.lines = lines;
     this.format = format;
     this.log = log;
-    this.counted = counted;
+    this.kind = { counted, bytes };
+    this.band = band;
     this.name = figure.querySelector("figcaption").textContent;
     this.readings = new Map();
     const legend = document.createElement("ul");
@@ -94,7 +92,8 @@ export class Chart {
     const times = this.data?.t ?? [];
     if (!width || !times.length) return;
     const values = this.lines.flatMap(({ key }) => this.data[key].filter((value) => value !== null));
-    const scale = this.log ? logScale(values) : linearScale(values, this.counted);
+    const few = height < 130;
+    const scale = this.log ? logScale(values) : linearScale(values, this.kind, few ? 2 : 4);
     const [start, end] = [times[0], Math.max(times.at(-1), times[0] + 10)];
     const size = parseFloat(getComputedStyle(document.documentElement).fontSize);
     const [left, right, top, bottom] = ["left", "right", "top", "bottom"].map((side) => MARGIN[side] * size);
@@ -114,6 +113,7 @@ export class Chart {
       const place = { x: x(time).toFixed(1), y: height - 0.25 * size, "text-anchor": "middle" };
       parts.push(element("text", place, clock(time, withSeconds)));
     }
+    if (this.band) parts.push(...this.bands(x, y));
     for (const { key, colour } of this.lines) {
       let path = "";
       let drawing = false;
@@ -128,6 +128,23 @@ export class Chart {
     this.svg.replaceChildren(...parts, this.hair);
     this.where = { x, start, end, inner };
     this.read();
+  }
+
+  // The interval, as an area for each stretch of time in which there is one.
+  bands(x, y) {
+    const [low, high] = [this.data[this.band.low], this.data[this.band.high]];
+    const areas = [];
+    let stretch = [];
+    this.data.t.forEach((time, index) => {
+      const inside = low[index] !== null && high[index] !== null;
+      if (inside) stretch.push(index);
+      if (stretch.length > 1 && (!inside || index === this.data.t.length - 1)) {
+        const edge = (values) => stretch.map((place) => `${x(this.data.t[place]).toFixed(1)} ${y(values[place]).toFixed(1)}`);
+        areas.push(element("path", { class: "band", d: `M${edge(high).join("L")}L${edge(low).reverse().join("L")}Z` }));
+      }
+      if (!inside) stretch = [];
+    });
+    return areas;
   }
 
   point(event) {
@@ -155,7 +172,7 @@ export class Chart {
     const words = this.lines.map(({ key, label }) => {
       const value = this.format(this.data[key][index]);
       const reading = this.readings.get(key);
-      reading.textContent = value;
+      if (reading.textContent !== value) reading.textContent = value;
       reading.parentElement.hidden = this.data[key].every((other) => other === null);
       return `${label} ${value}`;
     });

@@ -22,15 +22,19 @@ export const probability = given((value) => {
   return value.toExponential(1);
 });
 
-export const bytes = given((value) => {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+const inBytes = (digits) => (value) => {
   let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) {
+  while (value >= 1024 && unit < UNITS.length - 1) {
     value /= 1024;
     unit += 1;
   }
-  return `${unit ? one.format(value) : whole.format(value)} ${units[unit]}`;
-});
+  return `${unit ? digits.format(value) : whole.format(value)} ${UNITS[unit]}`;
+};
+export const bytes = given(inBytes(one));
+// For an axis whose steps are powers of two; between them half a unit may stand.
+export const wholeBytes = given(inBytes(new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 })));
 
 export const seconds = given((value) => (value < 1 ? `${whole.format(1000 * value)} ms` : `${one.format(value)} s`));
 
@@ -40,6 +44,11 @@ export const duration = given((value) => {
   if (h) return `${whole.format(h)} h ${m} min`;
   return m ? `${m} min ${s} s` : `${s} s`;
 });
+
+// Roughly, for what is still to come.
+export const span = given((value) => (value < 10 ? `${one.format(value)} s` : duration(value)));
+
+export const moment = (time) => new Date(1000 * time).toLocaleString("en-GB");
 
 export const clock = (time, withSeconds = true) =>
   new Date(1000 * time).toLocaleTimeString("en-GB", {

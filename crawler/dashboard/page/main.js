@@ -1,18 +1,25 @@
 // Listens to the crawl and shows what it says. Everything is set as text, never as markup.
 
-import { Chart, element } from "./chart.js";
+import { takeTokenFromAddress } from "./api.js";
+import { Chart } from "./chart.js";
+import * as controls from "./controls.js";
+import { at, find, write } from "./dom.js";
+import * as explain from "./explain.js";
+import { showFilter } from "./filter.js";
 import * as format from "./format.js";
+import * as hosts from "./hosts.js";
+import * as log from "./log.js";
+import { showShares } from "./shares.js";
 
-const MOST_POINTS = 300; // of the last minutes, as many as the server keeps
+const SPANS = { recent: 300, hour: 3600, all: Infinity }; // seconds
+const MEAN_OVER = 10; // seconds that the shown rates are the mean of
 const RETRY = [1000, 2000, 4000, 8000]; // milliseconds
-
-const find = (id) => document.getElementById(id);
-const at = (stats, path) => path.split(".").reduce((value, key) => value?.[key], stats) ?? null;
 
 const charts = [
   new Chart(find("chart-fpp"), {
     log: true,
     format: format.probability,
+    band: { low: "fpp_measured_low", high: "fpp_measured_high" },
     lines: [
       { key: "fpp_estimated", label: "estimated", colour: "blue" },
       { key: "fpp_target", label: "target", colour: "red" },
@@ -22,126 +29,92 @@ const charts = [
   }),
   new Chart(find("chart-pages"), {
     format: format.rate,
-    lines: [{ key: "pages_per_second", label: "pages/s", colour: "blue" }],
+    lines: [{ key: "pages_per_second", label: "fetched", colour: "blue" }],
   }),
   new Chart(find("chart-links"), {
     format: format.rate,
     lines: [
-      { key: "links_per_second", label: "found/s", colour: "blue" },
-      { key: "new_per_second", label: "new/s", colour: "red" },
+      { key: "links_per_second", label: "found", colour: "blue" },
+      { key: "duplicates_per_second", label: "seen before", colour: "green" },
+      { key: "new_per_second", label: "new", colour: "red" },
     ],
   }),
   new Chart(find("chart-pending"), {
     counted: true,
     format: format.count,
-    lines: [{ key: "pending", label: "pending", colour: "blue" }],
+    lines: [
+      { key: "pending", label: "pending", colour: "blue" },
+      { key: "in_flight", label: "in flight", colour: "red" },
+    ],
   }),
-  new Chart(find("chart-flight"), {
-    counted: true,
-    format: format.count,
-    lines: [{ key: "in_flight", label: "in flight", colour: "blue" }],
+  new Chart(find("chart-bytes"), {
+    bytes: true,
+    format: format.bytes,
+    lines: [{ key: "bytes_per_second", label: "bodies", colour: "blue" }],
   }),
 ];
 
-let series = { recent: null, all: null };
+let series = {};
 let span = "recent";
 
 function append(point) {
-  for (const data of Object.values(series)) {
-    if (!data || point.t <= (data.t.at(-1) ?? -Infinity)) continue;
+  for (const [name, data] of Object.entries(series)) {
+    if (!(point.t > (data.t.at(-1) ?? -Infinity))) continue;
     for (const [key, values] of Object.entries(data)) values.push(point[key] ?? null);
+    let old = 0;
+    while (point.t - data.t[old] > SPANS[name]) old += 1;
+    if (old) for (const values of Object.values(data)) values.splice(0, old);
   }
-  for (const values of Object.values(series.recent ?? {})) values.splice(0, values.length - MOST_POINTS);
 }
 
 function drawCharts() {
   if (series[span]) for (const chart of charts) chart.draw(series[span]);
 }
 
-function bar(share) {
-  const svg = element("svg", { class: "bar", viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" });
-  svg.append(
-    element("rect", { class: "rest", width: 100, height: 6, rx: 1 }),
-    element("rect", { width: Math.min(100, 100 * share), height: 6, rx: 1 }),
-  );
-  return svg;
-}
-
-function row(head, ...cells) {
-  const tr = document.createElement("tr");
-  for (const cell of cells) {
-    const td = document.createElement("td");
-    td.append(...[cell].flat());
-    tr.append(td);
+// The mean of a rate over the last seconds: what is shown should not flicker.
+function mean(key) {
+  const data = series.recent;
+  if (!data?.t.length) return null;
+  let [sum, time] = [0, 0];
+  for (let index = data.t.length - 1; index > 0 && data.t.at(-1) - data.t[index] < MEAN_OVER; index -= 1) {
+    const value = data[key][index];
+    if (value === null) break;
+    const seconds = data.t[index] - data.t[index - 1];
+    sum += value * seconds;
+    time += seconds;
   }
-  if (head !== null) {
-    const th = document.createElement("th");
-    th.scope = "row";
-    th.textContent = head;
-    tr.prepend(th);
-  }
-  return tr;
+  return time ? sum / time : null;
 }
 
-function fillMeter(slice) {
-  const meter = document.createElement("meter");
-  Object.assign(meter, { min: 0, max: 1, value: slice.fill ?? 0 });
-  meter.setAttribute("aria-label", `bits set: ${format.percent(slice.fill)}`);
-  return meter;
-}
-
-function showSlices(slices) {
-  const rows = (slices ?? []).map((slice, index) =>
-    row(
-      null,
-      String(index + 1),
-      `${format.count(slice.count)} of ${format.count(slice.capacity)}`,
-      [fillMeter(slice), format.percent(slice.fill)],
-      format.count(slice.hashes),
-      format.probability(slice.fpp_estimated),
-      format.probability(slice.fpp_design),
-    ),
-  );
-  find("slices").replaceChildren(...rows);
-}
-
-function showStatus(classes) {
-  const entries = Object.entries(classes ?? {});
-  const total = entries.reduce((sum, [, number]) => sum + number, 0);
-  const rows = entries.map(([name, number]) => {
-    const line = row(name, bar(total ? number / total : 0), format.count(number));
-    line.children[1].className = "share";
-    return line;
-  });
-  find("status").replaceChildren(...rows);
-}
+const WORDS = { paused: "paused", running: "running", stopping: "stopping", ended: "ended", stopped: "stopped" };
 
 function showState(state) {
-  const words = { running: "running", paused: "paused, the disk is full", stopping: "stopping", ended: "ended", stopped: "stopped" };
-  find("state").textContent = words[state] ?? state;
+  write(find("state"), WORDS[state] ?? state);
   find("state").dataset.state = state;
-  document.title = `${words[state] ?? state} · crawl`;
+  document.title = `${WORDS[state] ?? state} · crawl`;
 }
 
-function show({ stats, point, trust }) {
-  for (const node of document.querySelectorAll("[data-show]")) {
-    node.textContent = format[node.dataset.as ?? "count"](at(stats, node.dataset.show));
-  }
-  for (const node of document.querySelectorAll("[data-rate]")) {
-    node.textContent = format.rate(point[node.dataset.rate] ?? null);
-  }
+function show({ stats, point, trust, working, forecast, log: news }) {
+  append(point);
+  for (const node of document.querySelectorAll("[data-show]")) write(node, format[node.dataset.as ?? "count"](at(stats, node.dataset.show)));
+  for (const node of document.querySelectorAll("[data-rate]")) write(node, format[node.dataset.as ?? "rate"](mean(node.dataset.rate)));
+  for (const node of document.querySelectorAll("[data-stall]")) write(node, format.seconds(stats.loop_stall_seconds?.[node.dataset.stall] ?? null));
   const met = (stats.urls_duplicate ?? 0) + (stats.urls_admitted ?? 0);
-  find("duplicates").textContent = format.percent(met ? stats.urls_duplicate / met : null);
+  write(find("duplicates"), format.percent(met ? stats.urls_duplicate / met : null));
   const beyond = [stats.links_too_deep, stats.links_too_long].filter((number) => number != null);
-  find("beyond").textContent = format.count(beyond.length ? beyond.reduce((sum, number) => sum + number) : null);
-  find("measured").hidden = at(stats, "seen.fpp_measured") === null;
-  find("trust").textContent = trust;
+  write(find("beyond"), format.count(beyond.length ? beyond.reduce((sum, number) => sum + number) : null));
+  write(find("trust"), trust);
   const [estimated, target] = [at(stats, "seen.fpp_estimated"), at(stats, "seen.fpp_target")];
   document.querySelector(".trust").dataset.trusted = estimated !== null && target !== null && estimated > target ? "no" : "yes";
-  showSlices(at(stats, "seen.slices"));
-  showStatus(stats.status);
+  write(find("working-words"), working.text);
+  find("working").dataset.mark = working.mark;
+  showFilter(stats, forecast);
+  showShares("outcomes", { fetched: stats.pages_fetched, redirect: stats.pages_redirected, excluded: stats.urls_excluded, failed: stats.pages_failed });
+  showShares("status", stats.status ?? {});
   showState(stats.state);
-  append(point);
+  controls.showControls(stats);
+  log.showLog(news);
+  hosts.tick();
   drawCharts();
 }
 
@@ -149,11 +122,15 @@ function show({ stats, point, trust }) {
 function listen(failures = 0) {
   const source = new EventSource("api/events");
   let ended = false;
-  source.addEventListener("open", () => {
-    failures = 0;
-    find("notice").textContent = "";
-  });
+  let met = false;
   source.addEventListener("history", (event) => {
+    if (!met) {
+      met = true;
+      failures = 0;
+      log.forget();
+      write(find("notice"), "");
+      hosts.refresh();
+    }
     series = JSON.parse(event.data);
     drawCharts();
   });
@@ -165,11 +142,14 @@ function listen(failures = 0) {
   source.addEventListener("error", () => {
     source.close();
     const last = find("state").dataset.state;
-    if (!ended && last !== "ended" && last !== "stopped") showState("lost");
-    find("notice").textContent =
-      find("state").dataset.state === "lost"
-        ? "No answer from the crawl. Shown is what it said last; trying again."
-        : "The crawl is over. Shown is how it ended.";
+    if (!ended && last !== "ended" && last !== "stopped") {
+      showState("lost");
+      write(find("working-words"), "No answer from the crawl.");
+      find("working").dataset.mark = "bad";
+    }
+    const lost = find("state").dataset.state === "lost";
+    write(find("notice"), lost ? "Shown is what it said last; trying again." : "The crawl is over. Shown is how it ended.");
+    controls.showControls({ state: "lost", paused: null });
     setTimeout(() => listen(failures + 1), RETRY[Math.min(failures, RETRY.length - 1)]);
   });
 }
@@ -182,6 +162,6 @@ for (const button of document.querySelectorAll("[data-span]")) {
   });
 }
 
-// The token has become a cookie; it need not stay in the address bar.
-if (new URLSearchParams(location.search).has("token")) history.replaceState(null, "", location.pathname);
+takeTokenFromAddress();
+for (const part of [controls, explain, hosts, log]) part.begin();
 listen();

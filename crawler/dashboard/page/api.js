@@ -1,0 +1,44 @@
+// Asking the crawl, with the token where there is one: it belongs to one origin and to this tab.
+
+const KEY = "token";
+
+export function takeTokenFromAddress() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token") ?? new URLSearchParams(location.search).get("token");
+  if (given) {
+    keepToken(given);
+    // It need not stay in the address bar, nor in the browser's history.
+    history.replaceState(null, "", location.pathname);
+  }
+}
+
+export function keepToken(token) {
+  if (token) sessionStorage.setItem(KEY, token);
+  else sessionStorage.removeItem(KEY);
+}
+
+export const token = () => sessionStorage.getItem(KEY);
+
+// The answer's JSON. Throws an Error whose message is a line for the reader.
+async function asked(path, options = {}) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw new Error("No answer from the crawl.");
+  }
+  const said = (response.headers.get("Content-Type") ?? "").startsWith("application/json") ? await response.json() : null;
+  if (!response.ok) throw Object.assign(new Error(said?.error ?? `The crawl answered ${response.status}.`), { status: response.status });
+  return said;
+}
+
+export const get = (path, parameters = {}) => {
+  const query = new URLSearchParams(parameters).toString();
+  return asked(query ? `${path}?${query}` : path);
+};
+
+export const post = (path, content) =>
+  asked(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", Authorization: `Bearer ${token() ?? ""}` },
+    body: JSON.stringify(content),
+  });

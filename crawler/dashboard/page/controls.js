@@ -1,0 +1,69 @@
+// Buttons that change the crawl. They need the token; without it they say how to get it.
+
+import { keepToken, post, token } from "./api.js";
+import { find, write } from "./dom.js";
+import * as hosts from "./hosts.js";
+
+const SAID = { pause: "Paused.", resume: "Goes on.", checkpoint: "Checkpoint written.", stop: "Stopping." };
+let state = "";
+let paused = false;
+let busy = false;
+
+function update() {
+  const running = ["running", "paused"].includes(state);
+  const may = token() !== null && running && !busy;
+  find("pause").disabled = !may;
+  find("stop").disabled = !may;
+  document.querySelector("[data-do=checkpoint]").disabled = !may;
+  find("unlock").hidden = token() !== null;
+  find("pause").dataset.do = paused ? "resume" : "pause";
+  write(find("pause"), paused ? "Resume" : "Pause");
+  hosts.unlock();
+}
+
+// Of `stats`: what can be done now.
+export function showControls(stats) {
+  if (stats.state === state && Boolean(stats.paused) === paused) return;
+  state = stats.state;
+  paused = Boolean(stats.paused);
+  update();
+}
+
+async function control(what) {
+  busy = true;
+  update();
+  try {
+    await post("api/control", { do: what });
+    write(find("notice"), SAID[what]);
+  } catch (error) {
+    write(find("notice"), error.message);
+    if (error.status === 401) keepToken(null); // not this crawl's
+  } finally {
+    busy = false;
+    update();
+  }
+}
+
+export function begin() {
+  for (const button of document.querySelectorAll("[data-do]")) button.addEventListener("click", () => control(button.dataset.do));
+  const stop = find("stop-dialog");
+  find("stop").addEventListener("click", () => {
+    stop.returnValue = "";
+    stop.showModal();
+  });
+  stop.addEventListener("close", () => {
+    if (stop.returnValue === "stop") control("stop");
+  });
+  const unlock = find("unlock-dialog");
+  find("unlock").addEventListener("click", () => {
+    unlock.returnValue = "";
+    unlock.showModal();
+  });
+  unlock.addEventListener("close", () => {
+    const given = find("unlock-token").value.trim();
+    find("unlock-token").value = "";
+    if (unlock.returnValue === "unlock" && given) keepToken(given);
+    update();
+  });
+  update();
+}

@@ -1,0 +1,180 @@
+// The table of hosts, sorted and searched by the crawl, a page of it at a time; and one host opened.
+
+import { get, post, token } from "./api.js";
+import { find, make, write } from "./dom.js";
+import * as format from "./format.js";
+
+const LIMIT = 100;
+const PAUSE = 250; // milliseconds after the last key of a search
+
+const view = { sort: "failed", order: "desc", offset: 0, q: "" };
+let total = 0;
+let opened = null;
+let asking = 0;
+let due = 0;
+
+const errors = (row) =>
+  Object.entries(row.errors ?? {})
+    .filter(([, number]) => number)
+    .map(([name, number]) => `${name} ${format.count(number)}`)
+    .join(", ");
+
+const wait = (row) => (row.next_time === null || row.next_time === undefined ? "–" : row.wait_seconds > 0 ? `in ${format.span(row.wait_seconds)}` : "now");
+
+function line(row) {
+  const open = make("button", { type: "button", className: "open", title: row.host }, row.host);
+  open.addEventListener("click", () => openHost(row.host));
+  const cells = [
+    make("span", { className: `host-state host-${row.state}` }, row.state),
+    format.count(row.pending),
+    wait(row),
+    make("span", { title: row.reason ?? "" }, row.reason ?? "–"),
+    format.seconds(row.gap_seconds),
+    format.seconds(row.latency_seconds),
+    format.count(row.failed),
+    make("span", { title: errors(row) }, errors(row) || "–"),
+  ];
+  return make("tr", {}, make("th", { scope: "row" }, open), ...cells.map((cell) => make("td", {}, cell)));
+}
+
+function keepFocus(update) {
+  const active = document.activeElement;
+  const name = active?.closest?.("#hosts") ? active.textContent : null;
+  update();
+  if (name === null) return;
+  [...find("hosts").querySelectorAll("button.open")].find((button) => button.textContent === name)?.focus({ preventScroll: true });
+}
+
+function say(text) {
+  write(find("hosts-count"), text);
+}
+
+export async function refresh() {
+  const mine = ++asking;
+  due = Date.now() + 60_000;
+  try {
+    const answer = await get("api/hosts", { ...view, limit: LIMIT });
+    if (mine !== asking) return; // a later question is under way
+    total = answer.total;
+    if (view.offset && view.offset >= total) {
+      view.offset = 0;
+      return refresh();
+    }
+    keepFocus(() => find("hosts").replaceChildren(...answer.hosts.map(line)));
+    const last = view.offset + answer.hosts.length;
+    say(total ? `${format.count(view.offset + 1)} to ${format.count(last)} of ${format.count(total)}` : "no host");
+    find("hosts-before").disabled = view.offset === 0;
+    find("hosts-after").disabled = last >= total;
+  } catch (error) {
+    if (mine === asking) say(error.message);
+  } finally {
+    if (mine === asking) due = Date.now() + 2_000 + Math.min(8_000, total / 10);
+  }
+}
+
+// Once a second, from the tick: asks again when it is time, and nobody's page lies in the background.
+export function tick() {
+  if (document.hidden || Date.now() < due) return;
+  refresh();
+  if (opened) showHost(opened);
+}
+
+function sortBy(key) {
+  const texts = ["host", "state", "reason"];
+  if (view.sort === key) view.order = view.order === "desc" ? "asc" : "desc";
+  else Object.assign(view, { sort: key, order: texts.includes(key) ? "asc" : "desc" });
+  view.offset = 0;
+  for (const button of document.querySelectorAll("#hosts-table [data-sort]")) {
+    const words = { asc: "ascending", desc: "descending" };
+    button.parentElement.setAttribute("aria-sort", button.dataset.sort === view.sort ? words[view.order] : "none");
+  }
+  refresh();
+}
+
+// -- one host ------------------------------------------------------------------------------------------------------
+
+function pairs(id, values) {
+  find(id).replaceChildren(...values.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+}
+
+function urls(id, rows, words) {
+  const lines = rows.map((row) => make("li", {}, make("span", { className: "url" }, row.url), " ", make("small", {}, words(row))));
+  find(id).replaceChildren(...(lines.length ? lines : [make("li", { className: "quiet" }, "none")]));
+}
+
+function recentWords(row) {
+  return [row.status ?? row.error ?? row.outcome, row.bytes === null ? null : format.bytes(row.bytes), row.fetched_at].filter((part) => part !== null && part !== undefined).join(", ");
+}
+
+async function showHost(name) {
+  try {
+    const row = await get(`api/hosts/${encodeURIComponent(name)}`);
+    if (opened !== name) return;
+    pairs("host-row", [
+      ["state", row.state],
+      ["why", row.reason ?? "–"],
+      ["next", wait(row)],
+      ["pending", format.count(row.pending)],
+      ["in flight", format.count(row.in_flight)],
+      ["fetched", format.count(row.fetched)],
+      ["failed", format.count(row.failed)],
+      ["errors", errors(row) || "none"],
+      ["gap", format.seconds(row.gap_seconds)],
+      ["latency", format.seconds(row.latency_seconds)],
+    ]);
+    urls("host-queue", row.queue ?? [], (entry) => [`depth ${entry.depth}`, entry.class].filter(Boolean).join(", "));
+    urls("host-recent", row.recent ?? [], recentWords);
+    pairs("host-robots", Object.entries(row.robots ?? {}).map(([key, value]) => [key.replaceAll("_", " "), value === null ? "–" : String(value)]));
+  } catch (error) {
+    if (opened === name) write(find("host-notice"), error.message);
+  }
+}
+
+function openHost(name) {
+  opened = name;
+  write(find("host-title"), name);
+  write(find("host-notice"), "");
+  for (const id of ["host-row", "host-queue", "host-recent", "host-robots"]) find(id).replaceChildren();
+  unlock();
+  showHost(name);
+  find("host-dialog").showModal();
+}
+
+export function unlock() {
+  for (const button of document.querySelectorAll("[data-host-do]")) button.disabled = token() === null;
+}
+
+async function controlHost(what) {
+  const name = opened;
+  try {
+    await post("api/control", { do: what, host: name });
+    write(find("host-notice"), "Done.");
+  } catch (error) {
+    write(find("host-notice"), error.message);
+  }
+  showHost(name);
+  refresh();
+}
+
+export function begin() {
+  for (const button of document.querySelectorAll("#hosts-table [data-sort]")) button.addEventListener("click", () => sortBy(button.dataset.sort));
+  let typed = 0;
+  find("hosts-search").addEventListener("input", () => {
+    clearTimeout(typed);
+    typed = setTimeout(() => {
+      Object.assign(view, { q: find("hosts-search").value.trim(), offset: 0 });
+      refresh();
+    }, PAUSE);
+  });
+  for (const [id, step] of [["hosts-before", -LIMIT], ["hosts-after", LIMIT]]) {
+    find(id).addEventListener("click", () => {
+      view.offset = Math.max(0, view.offset + step);
+      refresh();
+    });
+  }
+  for (const button of document.querySelectorAll("[data-host-do]")) button.addEventListener("click", () => controlHost(button.dataset.hostDo));
+  find("host-dialog").addEventListener("close", () => {
+    opened = null;
+  });
+  find("host-dialog").querySelector("[data-close]").addEventListener("click", () => find("host-dialog").close());
+}

@@ -1,0 +1,84 @@
+"""The course of a job: its numbers over time, and what happened. It outlasts the run that it was seen in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from crawler.metrics.events import Events, EventsError, Kind
+from crawler.metrics.history import History, HistoryError
+from crawler.metrics.words import count, forecast, probability, trust, working
+
+_LATELY = 60.0  # seconds that sentences speak of
+
+
+class CourseError(ValueError):
+    """What was written down is not the course of a job."""
+
+
+class Course:
+    """Fed once a second with the statistics; the events that these tell of are added by themselves."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.events = Events()
+        self._stats: Mapping[str, Any] | None = None
+
+    def observe(self, now: float, stats: Mapping[str, Any]) -> None:
+        """``now`` in seconds since 1970, ``stats`` as ``stats --json`` has them; empty before the crawl is there."""
+        if not stats:
+            return
+        self.history.observe(now, stats)
+        if self._stats is not None:
+            for kind, text in _changes(self._stats, stats):
+                self.events.add(now, kind, text)
+        self._stats = stats
+
+    def words(self, stats: Mapping[str, Any]) -> dict[str, Any]:
+        """What ``stats`` and the last minute say, in sentences: ``trust``, ``working`` (a mapping) and ``forecast``."""
+        rising = [self.history.slope(level, _LATELY) for level in ("pending", "in_flight")]
+        slope = None if rising[0] is None or rising[1] is None else rising[0] + rising[1]
+        return {
+            "trust": trust(stats),
+            "working": working(stats, self.history.mean("pages_per_second", _LATELY), slope),
+            "forecast": forecast(stats, self.history.mean("new_per_second", _LATELY), slope),
+        }
+
+    def dump(self) -> dict[str, Any]:
+        """What ``restore`` takes; JSON can hold it."""
+        return {"history": self.history.dump(), "events": self.events.after(0)}
+
+    def restore(self, content: Mapping[str, Any], now: float) -> None:
+        """Takes up the course of an earlier run. Raises CourseError."""
+        events = Events()
+        try:
+            events.restore(content["events"])
+            self.history.restore(content["history"], now)
+        except (KeyError, TypeError, EventsError, HistoryError) as error:
+            raise CourseError(str(error)) from error
+        self.events = events
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
+    made = after.get("checkpoint")
+    if made and (before.get("checkpoint") or {}).get("generation") != made["generation"]:
+        size = count(made["bytes"])
+        yield Kind.CHECKPOINT, f"generation {made['generation']}: {size} bytes in {made['seconds']:.2f} s"
+    yield from _slices(before.get("seen") or {}, after.get("seen") or {})
+    if after.get("paused") != before.get("paused"):
+        reason = after.get("paused")
+        yield Kind.RUN, f"paused: {reason}" if reason else "the crawl goes on"
+    if after.get("state") != before.get("state") and after.get("state") in ("stopping", "ended", "stopped"):
+        yield Kind.RUN, f"the crawl is {after['state']}, {count(after.get('pages_fetched'))} pages fetched"
+    warning = (after.get("advice") or {}).get("warning")
+    if warning and (after["advice"]["cause"] != (before.get("advice") or {}).get("cause")):
+        yield Kind.SLICE, str(warning)
+
+
+def _slices(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
+    old, new = list(before.get("slices") or ()), list(after.get("slices") or ())
+    if (after.get("compactions") or 0) > (before.get("compactions") or 0):
+        yield Kind.SLICE, f"{len(old)} slices became {len(new)}, of {count(new[0]['capacity'])} URLs"
+    elif len(new) > len(old) > 0:
+        capacity, fpp = count(new[-1]["capacity"]), probability(new[-1]["fpp_design"])
+        yield Kind.SLICE, f"slice {len(new)} begun, for {capacity} URLs at an fpp of {fpp}"

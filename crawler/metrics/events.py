@@ -1,0 +1,87 @@
+"""What happened in a crawl, as people want to read it: a bounded ring of sentences.
+
+Each kind has room of its own, so that a thousand failed URLs do not push out the one retired host. Whoever listens asks
+for what came after a number; numbers grow over the whole job.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+EACH = 200  # events kept of a kind
+_TEXT_MAX = 400  # characters of a sentence
+_CUT = "..."
+
+
+class Kind(StrEnum):
+    """What an event is about."""
+
+    RUN = "run"  # begun, carried on, ended
+    CONTROL = "control"  # somebody pressed a button
+    CHECKPOINT = "checkpoint"
+    SLICE = "slice"  # the seen-set grew, or was compacted
+    BACKOFF = "backoff"  # a host is held: 429, 503, snoozed
+    RETIRED = "retired"  # a host is given up
+    ERROR = "error"  # a URL failed, the disk is full, a file is damaged
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """``time`` is in seconds since 1970. ``host`` is a host key, where it is about one."""
+
+    number: int
+    time: float
+    kind: Kind
+    text: str
+    host: str | None = None
+
+
+class EventsError(ValueError):
+    """What was written down is no list of events."""
+
+
+class Events:
+    """The last events of each kind."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Kind, deque[Event]] = {kind: deque(maxlen=EACH) for kind in Kind}
+        self.last = 0  # number of the newest; 0 when nothing has happened
+
+    def add(self, now: float, kind: Kind, text: str, host: str | None = None) -> None:
+        """``text`` is a sentence without its full stop; a long one is cut."""
+        if len(text) > _TEXT_MAX:
+            text = text[: _TEXT_MAX - len(_CUT)] + _CUT
+        self.last += 1
+        self._kept[kind].append(Event(self.last, now, kind, text, host))
+
+    def after(self, number: int) -> list[dict[str, Any]]:
+        """Those that are kept with a larger number, oldest first, as mappings with the fields of ``Event``."""
+        if number >= self.last:
+            return []
+        newer: list[list[Event]] = []
+        for ring in self._kept.values():
+            mine: list[Event] = []
+            for event in reversed(ring):
+                if event.number <= number:
+                    break
+                mine.append(event)
+            newer.append(mine[::-1])
+        return [asdict(event) for event in heapq.merge(*newer, key=lambda event: event.number)]
+
+    def restore(self, written: Iterable[Mapping[str, Any]]) -> None:
+        """Takes up what ``after(0)`` gave. Raises EventsError, and has then changed nothing."""
+        try:
+            events = [
+                Event(int(row["number"]), float(row["time"]), Kind(row["kind"]), str(row["text"]), row["host"])
+                for row in written
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise EventsError(f"no list of events: {error}") from error
+        for event in events:
+            self._kept[event.kind].append(event)
+            self.last = max(self.last, event.number)

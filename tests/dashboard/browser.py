@@ -1,0 +1,154 @@
+"""A real browser, Debian's Chromium without a window, and a crawl that is only statistics."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from selenium.webdriver import Chrome, ChromeOptions
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.ui import WebDriverWait
+
+from crawler.dashboard import Access, Dashboard, json_body
+from crawler.metrics import Course
+from crawler.settings import DashboardSettings
+from tests.metrics.samples import statistics
+from tests.needs import need
+
+TOKEN = "a-token-for-these-tests"
+FLAGS = (
+    "--headless",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+
+
+@contextmanager
+def chromium(profile: Path) -> Iterator[Chrome]:
+    options = ChromeOptions()
+    options.binary_location = need("chromium", "chromium")
+    driver = need("chromedriver", "chromium-driver")
+    for flag in FLAGS:
+        options.add_argument(flag)
+    options.add_argument(f"--user-data-dir={profile}")
+    if os.geteuid() == 0:
+        # Chromium refuses to run its sandbox as root, which is what containers give.
+        options.add_argument("--no-sandbox")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    chrome = Chrome(options=options, service=Service(driver))
+    try:
+        yield chrome
+    finally:
+        chrome.quit()
+
+
+class Crawl:
+    """Statistics that go on by 20 pages a second of their clock."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.changes = changes
+        self.seconds = itertools.count(1_700_000_000)
+        self.pages = itertools.count(10_000, 20)
+        self.hosts = [host(number) for number in range(250)]
+        self.asked: list[Any] = []
+
+    def clock(self) -> float:
+        return float(next(self.seconds))
+
+    def stats(self) -> dict[str, Any]:
+        return statistics(pages_fetched=next(self.pages)) | self.changes
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/hosts", self._hosts),
+            web.get("/api/hosts/{host}", self._host),
+            web.get("/api/explain", self._explain),
+            web.post("/api/control", self._control),
+        ]
+
+    async def _hosts(self, request: web.Request) -> web.Response:
+        key, backwards = request.query["sort"], request.query["order"] == "desc"
+        rows = [row for row in self.hosts if request.query["q"] in row["host"]]
+        rows.sort(key=lambda row: (row[key] is None, row[key] or 0), reverse=backwards)
+        offset, limit = int(request.query["offset"]), int(request.query["limit"])
+        return web.json_response({"total": len(rows), "hosts": rows[offset : offset + limit]})
+
+    async def _host(self, request: web.Request) -> web.Response:
+        (row,) = [row for row in self.hosts if row["host"] == request.match_info["host"]]
+        queue = [{"url": f"http://{row['host']}/<i>{number}</i>", "depth": 2, "class": "fresh"} for number in range(3)]
+        recent = [{"url": "http://h.test/", "status": 200, "bytes": 512, "fetched_at": "2026-01-01T00:00:00.000Z"}]
+        return web.json_response(row | {"robots": {"status": 200}, "queue": queue, "recent": recent})
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        return web.json_response({"lines": [f"href: {request.query['url']}", "seen: no"]})
+
+    async def _control(self, request: web.Request) -> web.Response:
+        asked = await json_body(request)
+        self.asked.append(asked)
+        if asked["do"] == "checkpoint":
+            return web.json_response({"error": "the disk is full"}, status=409)
+        if asked["do"] in ("pause", "resume"):
+            self.changes = {"state": "paused", "paused": "somebody"} if asked["do"] == "pause" else {}
+        return web.json_response({"done": True})
+
+
+def host(number: int) -> dict[str, Any]:
+    """A row as ``/api/hosts`` has it."""
+    states = ("ready", "waiting", "leased", "snoozed", "retired", "idle", "paused", "blocked")
+    return {
+        "host": f"h{number:03}.test",
+        "state": states[number % 8],
+        "pending": 7 * number % 100,
+        "in_flight": 0,
+        "fetched": number,
+        "failed": 13 * number % 250,
+        "next_time": None if number % 5 == 0 else 1_700_000_000.0 + number,
+        "wait_seconds": float(number % 60),
+        "rule": "gap",
+        "reason": "the gap between two requests",
+        "gap_seconds": 1.0,
+        "latency_seconds": None if number % 3 == 0 else number / 100,
+        "errors": {"timeout": number % 4},
+    }
+
+
+@asynccontextmanager
+async def shown(
+    crawl: Crawl, port: int = 0, token: str = TOKEN, to_look: bool = False, course: Course | None = None
+) -> AsyncIterator[tuple[Dashboard, str]]:
+    settings = DashboardSettings(listen=f"127.0.0.1:{port}", interval=0.1)
+    board = Dashboard(settings, crawl.stats, crawl.clock, crawl.routes(), Access(token, to_look), course)
+    url = await board.start()
+    try:
+        yield board, url
+    finally:
+        await board.stop()
+
+
+async def open_page(browser: Chrome, url: str) -> None:
+    await asyncio.to_thread(browser.get_log, "browser")
+    await asyncio.to_thread(browser.get, url)
+    await until(browser, lambda: text(browser, "#state") != "connecting")
+
+
+async def until(browser: Chrome, true: Callable[[], Any]) -> None:
+    await asyncio.to_thread(WebDriverWait(browser, 15, poll_frequency=0.05).until, lambda _: true())
+
+
+def text(browser: Chrome, selector: str) -> str:
+    # One round trip: the page changes between two.
+    return str(browser.execute_script("return document.querySelector(arguments[0]).textContent", selector))
+
+
+def complaints(browser: Chrome) -> list[str]:
+    return [entry["message"] for entry in browser.get_log("browser")]

@@ -6,9 +6,6 @@ here.
 
 from __future__ import annotations
 
-import struct
-from functools import cached_property
-
 import numpy as np
 import numpy.typing as npt
 
@@ -19,8 +16,7 @@ MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, odd
 MASK64 = 2**64 - 1
 MASK32 = 2**32 - 1
 
-halves_of = struct.Struct("<QQ").unpack_from
-
+_MULTIPLIER = np.uint64(MULTIPLIER)
 _STEP = np.uint64(2**32)
 _LANE = np.uint16(0xFFF)
 _values = np.arange(4096, dtype=np.uint64)
@@ -32,22 +28,30 @@ MASK_INTS: dict[int, list[int]] = {hashes: table.tolist() for hashes, table in _
 class Batch:
     """The digests of some keys, cut up once for all slices that are asked."""
 
+    __slots__ = ("_fractions", "_masks", "blocks", "halves")
+
     def __init__(self, halves: Words) -> None:
         """``halves`` has shape (n, 2), as ``digest_words`` gives it."""
         self.halves = halves
+        # Of the slice that was asked first, which is the one that gets new keys: shape (n, blocks of a key).
+        self.blocks: tuple[object, Indices] | None = None
+        self._fractions: Words | None = None
         self._masks: dict[int, Words] = {}
 
     def __len__(self) -> int:
         return len(self.halves)
 
-    @cached_property
+    @property
     def fractions(self) -> Words:
-        """Shape (n, 2): a, and b + 2**32, which is b with the step into region 1: see ``blocked``."""
-        mixed = self.halves[:, 0] ^ self.halves[:, 1]
-        mixed *= np.uint64(MULTIPLIER)
-        parts = mixed.view("<u4").reshape(-1, 2).astype(np.uint64)
-        parts[:, 1] += _STEP
-        return parts
+        """Shape (2 n): of each key a, and b + 2**32, which is b with the step into region 1: see ``blocked``."""
+        found = self._fractions
+        if found is None:
+            halves = self.halves
+            mixed = halves[:, 0] ^ halves[:, 1]
+            mixed *= _MULTIPLIER
+            found = self._fractions = mixed.view("<u4").astype(np.uint64)
+            found[1::2] += _STEP
+        return found
 
     def masks(self, hashes: int) -> Words:
         """Shape (n, 8): what each key sets in its eight words."""
@@ -57,9 +61,13 @@ class Batch:
             found = self._masks[hashes] = _MASKS[hashes].take(lanes)
         return found
 
-    def at(self, positions: Indices) -> Batch:
-        """Only the keys at ``positions``."""
+    def at(self, positions: Indices, *, asked: bool = False) -> Batch:
+        """Only the keys at ``positions``; ``asked``: other slices will be asked of them."""
         part = Batch(self.halves.take(positions, axis=0))
-        part.fractions = self.fractions.take(positions, axis=0)
-        part._masks = {hashes: masks.take(positions, axis=0) for hashes, masks in self._masks.items()}
+        if asked and self._fractions is not None:
+            part._fractions = self._fractions.reshape(-1, 2).take(positions, axis=0).reshape(-1)
+        if self.blocks is not None:
+            part.blocks = self.blocks[0], self.blocks[1].take(positions, axis=0)
+        for hashes, masks in self._masks.items():
+            part._masks[hashes] = masks.take(positions, axis=0)
         return part

@@ -35,7 +35,7 @@ from operator import attrgetter
 import numpy as np
 import numpy.typing as npt
 
-from crawler.filters.batch import MASK32, MASK_INTS, MULTIPLIER, Batch, Indices, Words, halves_of
+from crawler.filters.batch import MASK32, MASK_INTS, MULTIPLIER, Batch, Indices, Words
 from crawler.filters.model import BlockShape, best_shape, load_for
 from crawler.filters.protocol import JSON, FilterError
 from crawler.filters.storage import zeroed_words
@@ -112,15 +112,20 @@ class BlockedSlice:
         return self.shape.hashes
 
     def _addresses(self, batch: Batch) -> Indices:
-        """Shape (n, blocks): the blocks of each key."""
-        scaled = batch.fractions[:, : self.shape.blocks] * self._scale
+        """Shape (n, blocks of a key): the blocks of each key."""
+        if batch.blocks is not None and batch.blocks[0] is self:
+            return batch.blocks[1]
+        scaled = _fractions(batch, self.shape) * self._scale
         scaled >>= _SHIFT
-        return scaled.view(np.intp)
+        return scaled.view(np.intp).reshape(-1, self.shape.blocks)
 
     def holds(self, batch: Batch) -> Bools:
         """For each key of the batch: are all its bits set?"""
         masks = batch.masks(self.hashes).reshape(-1, self.shape.words)
-        found = self._blocks.take(self._addresses(batch).reshape(-1), axis=0)
+        addresses = self._addresses(batch)
+        if batch.blocks is None:
+            batch.blocks = self, addresses
+        found = self._blocks.take(addresses.reshape(-1), axis=0)
         found &= masks
         return np.asarray(np.equal(found, masks).reshape(-1).view(np.uint64) == _ALL_EIGHT)
 
@@ -153,9 +158,9 @@ class BlockedSlice:
         words[j + 2] |= table[h2 >> 32 & 0xFFF]
         words[j + 3] |= table[h2 >> 48 & 0xFFF]
 
-    def holds_one(self, digests: bytes, offset: int) -> bool:
-        """The same as ``holds`` for the one digest at ``offset``, without numpy."""
-        return lookup([self.plain], digests, offset)
+    def holds_one(self, h1: int, h2: int) -> bool:
+        """The same as ``holds`` for one key, the halves of its digest, without numpy."""
+        return lookup([self.plain], h1, h2)
 
     def geometry(self) -> dict[str, JSON]:
         """With ``words``, enough to make the same slice again."""
@@ -197,7 +202,7 @@ class BlockedStack:
 
     def __init__(self, slices: Sequence[BlockedSlice]) -> None:
         """``slices``, at least one, in the order in which they are asked one by one."""
-        # For each digest: does any slice hold it? Without numpy.
+        # For one key, the halves of its digest: does any slice hold it? Without numpy.
         self.holds_one = partial(lookup, [part.plain for part in slices])
         self._alike = [_Alike(list(alike)) for _, alike in groupby(slices, attrgetter("shape"))]
 
@@ -216,28 +221,34 @@ class _Alike:
     def __init__(self, slices: Sequence[BlockedSlice]) -> None:
         self.slices = slices
         self.shape = slices[0].shape
-        self._scales = np.array([part.blocks_per_region for part in slices], np.uint64).reshape(-1, 1, 1)
+        self._scales = np.array([part.blocks_per_region for part in slices], np.uint64).reshape(-1, 1)
+        self._arrays = [part._blocks for part in slices]
 
     def holds(self, batch: Batch) -> Bools:
-        shape, size = self.shape, len(batch)
-        if len(self.slices) == 1:
+        shape, size, count = self.shape, len(batch), len(self.slices)
+        if count == 1:
             return self.slices[0].holds(batch)
-        scaled = batch.fractions[:, : shape.blocks] * self._scales
+        scaled = _fractions(batch, shape) * self._scales
         scaled >>= _SHIFT
-        addresses = scaled.view(np.intp).reshape(len(self.slices), -1)
+        addresses = scaled.view(np.intp)
+        if batch.blocks is None:
+            batch.blocks = self.slices[0], addresses[0].reshape(-1, shape.blocks)
         masks = batch.masks(shape.hashes).reshape(-1, shape.words)
-        found = np.empty((len(self.slices), size * shape.blocks, shape.words), np.uint64)
-        for part, address, into in zip(self.slices, addresses, found, strict=True):
+        found = np.empty((count, size * shape.blocks, shape.words), np.uint64)
+        for array, address, into in zip(self._arrays, addresses, found, strict=True):
             # "clip" writes straight into the output; no address is out of range.
-            part._blocks.take(address, axis=0, out=into, mode="clip")
+            array.take(address, axis=0, out=into, mode="clip")
         found &= masks
         held = np.equal(found, masks).reshape(-1).view(np.uint64) == _ALL_EIGHT
-        return np.asarray(np.logical_or.reduce(held.reshape(-1, size)))
+        return np.asarray(np.logical_or.reduce(held.reshape(count, size)))
 
 
-def lookup(slices: list[PlainSlice], digests: bytes, offset: int) -> bool:
-    """Does any slice hold the one digest at ``offset``? The same as ``holds``, without numpy."""
-    h1, h2 = halves_of(digests, offset)
+def _fractions(batch: Batch, shape: BlockShape) -> Words:
+    return batch.fractions if shape.blocks == 2 else batch.fractions[::2]
+
+
+def lookup(slices: list[PlainSlice], h1: int, h2: int) -> bool:
+    """Does any slice hold the key, the halves of its digest? The same as ``holds``, without numpy."""
     z = (h1 ^ h2) * MULTIPLIER
     a, b = z & MASK32, z >> 32 & MASK32
     known: list[int] = []
@@ -245,24 +256,18 @@ def lookup(slices: list[PlainSlice], digests: bytes, offset: int) -> bool:
         if table is not known:
             known = table
             m0, m4 = table[h1 & 0xFFF], table[h2 & 0xFFF]
-            rest: tuple[int, ...] = ()
         # Most slices do not hold the key, and most of those say so by the first word: the rest is worked out after it.
         i = (a * blocks >> 32) * (4 if far else 8)
-        if words[i] & m0 != m0:
-            continue
-        j = (b * blocks >> 32) * 4 + far if far else i + 4
-        if words[j] & m4 != m4:
-            continue
-        if not rest:
-            rest = tuple([table[h >> shift & 0xFFF] for h in (h1, h2) for shift in (16, 32, 48)])
-        m1, m2, m3, m5, m6, m7 = rest
-        if (
-            words[i + 1] & m1 == m1
-            and words[j + 1] & m5 == m5
-            and words[i + 2] & m2 == m2
-            and words[j + 2] & m6 == m6
-            and words[i + 3] & m3 == m3
-            and words[j + 3] & m7 == m7
-        ):
-            return True
+        if words[i] & m0 == m0:
+            j = (b * blocks >> 32) * 4 + far if far else i + 4
+            if (
+                words[j] & m4 == m4
+                and words[i + 1] & (m := table[h1 >> 16 & 0xFFF]) == m
+                and words[j + 1] & (m := table[h2 >> 16 & 0xFFF]) == m
+                and words[i + 2] & (m := table[h1 >> 32 & 0xFFF]) == m
+                and words[j + 2] & (m := table[h2 >> 32 & 0xFFF]) == m
+                and words[i + 3] & (m := table[h1 >> 48 & 0xFFF]) == m
+                and words[j + 3] & (m := table[h2 >> 48 & 0xFFF]) == m
+            ):
+                return True
     return False

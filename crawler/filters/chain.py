@@ -27,13 +27,13 @@ that it has no room for; without ``forget`` and ``unite``, every slice but the l
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from crawler.filters.batch import Batch, Indices, halves_of
-from crawler.filters.digests import DIGEST_BYTES, count_digests, digest_keys, digest_words
+from crawler.filters.batch import Batch, Indices
+from crawler.filters.digests import DIGEST_BYTES, count_digests, digest_key, digest_keys, digest_words, pairs_of
 from crawler.filters.layouts import stack_of
 from crawler.filters.link import Link, segment
 from crawler.filters.model import compound
@@ -52,7 +52,6 @@ from crawler.filters.slices import Slice
 
 _CHUNK = 4096  # keys compared with the same state; bounds what a batch takes besides the filter
 _WATCHED = "watched"
-_FEW = 12  # keys; below, plain loops are faster than numpy's calls
 _FEW_TO_SORT = 40
 _NARROW = 256  # keys; from here on it pays to ask older slices only of what the newer ones do not hold
 
@@ -62,6 +61,7 @@ class Chain(DigestSet):
 
     kind: str
     fpp: float
+    _few = 12  # keys; below, plain loops are faster than numpy's calls
 
     def __init__(self) -> None:
         self._watched = WatchedKeys()
@@ -90,27 +90,36 @@ class Chain(DigestSet):
 
     # -- adding and asking
 
+    def add(self, key: str) -> bool:
+        return self._add_one(*digest_key(key))
+
+    def add_many(self, keys: Sequence[str]) -> list[int]:
+        if len(keys) == 1:
+            return [0] if self._add_one(*digest_key(keys[0])) else []
+        return self.add_digests(digest_keys(keys))
+
     def add_digests(self, digests: bytes) -> list[int]:
-        if len(digests) == DIGEST_BYTES:
-            return [0] if self._add_one(digests) else []
-        if count_digests(digests) < _FEW:
+        if count_digests(digests) < self._few:
             return self._add_few(digests)
         halves = digest_words(digests)
         new: list[int] = []
         for start in range(0, len(halves), _CHUNK):
             batch = Batch(halves[start : start + _CHUNK])
-            fresh = _first_occurrences(batch, self._unseen(batch))
+            unseen = self._unseen(batch)
+            if not len(unseen):
+                self._watched.watch(batch.halves, unseen)
+                continue
+            fresh = _first_occurrences(batch, unseen)
             self._need(len(fresh))
             self._watched.watch(batch.halves, fresh)
-            if len(fresh):
-                self._put(batch.at(fresh))
-                new += (fresh + start).tolist()
+            self._put(batch.at(fresh))
+            new += (fresh + start if start else fresh).tolist()
         return new
 
     def contains_digests(self, digests: bytes) -> list[bool]:
-        if count_digests(digests) < _FEW:
+        if count_digests(digests) < self._few:
             ask = self._ask_one
-            return [ask(digests, offset) for offset in range(0, len(digests), DIGEST_BYTES)]
+            return [ask(h1, h2) for h1, h2 in pairs_of(digests)]
         halves = digest_words(digests)
         known: list[bool] = []
         for start in range(0, len(halves), _CHUNK):
@@ -139,56 +148,55 @@ class Chain(DigestSet):
     def _unseen(self, batch: Batch) -> Indices:
         """The positions, ascending, of the keys that no slice holds."""
         if len(batch) < _NARROW:
-            return (~self._stack.holds(batch)).nonzero()[0]
+            return np.logical_not(self._stack.holds(batch)).nonzero()[0]
         newest, *older = reversed(self._chain)
         left = np.flatnonzero(~newest.filter.holds(batch))
         if older and len(left):
-            rest = batch.at(left)
+            rest = batch.at(left, asked=True)
             for link in older:
                 keep = np.flatnonzero(~link.filter.holds(rest))
-                left, rest = left.take(keep), rest.at(keep)
+                left, rest = left.take(keep), rest.at(keep, asked=True)
         return left
 
     def _put(self, batch: Batch) -> None:
         """Add keys known to be new, in order, across the ends of slices."""
-        start = 0
-        while start < len(batch):
+        start, size = 0, len(batch)
+        while start < size:
             link = self._open()
-            part = len(batch) - start
+            part = size - start
             if not self._overfills:
                 part = min(part, link.capacity - link.count)
-            whole = part == len(batch)
-            link.filter.put(batch if whole else batch.at(np.arange(start, start + part)))
+            link.filter.put(batch if part == size else batch.at(np.arange(start, start + part)))
             link.count += part
             link.admitted += part
             start += part
 
-    def _add_one(self, digest: bytes) -> bool:
-        new = not self._ask_one(digest, 0)
+    def _add_one(self, h1: int, h2: int) -> bool:
+        new = not self._ask_one(h1, h2)
         if new:
-            self._put_one(digest)
-        if not digest[-1] & self._watched.gate:
-            self._watched.watch_digest(digest, 0, new)
+            self._put_one(h1, h2)
+        self._watched.watch_one(h1, h2, new)
         return new
 
     def _add_few(self, digests: bytes) -> list[int]:
         ask = self._ask_one
-        known = [ask(digests, offset) for offset in range(0, len(digests), DIGEST_BYTES)]
-        fresh: dict[bytes, int] = {}
+        pairs = list(pairs_of(digests))
+        known = [ask(h1, h2) for h1, h2 in pairs]
+        fresh: dict[tuple[int, int], int] = {}
         for position, held in enumerate(known):
             if not held:
-                offset = position * DIGEST_BYTES
-                fresh.setdefault(digests[offset : offset + DIGEST_BYTES], position)
+                fresh.setdefault(pairs[position], position)
         self._need(len(fresh))
-        for position, held in enumerate(known):
-            self._watched.watch_digest(digests, position * DIGEST_BYTES, not held)
-        for digest in fresh:
-            self._put_one(digest)
+        watch = self._watched.watch_one
+        for (h1, h2), held in zip(pairs, known, strict=True):
+            watch(h1, h2, not held)
+        for h1, h2 in fresh:
+            self._put_one(h1, h2)
         return list(fresh.values())
 
-    def _put_one(self, digest: bytes) -> None:
+    def _put_one(self, h1: int, h2: int) -> None:
         link = self._open()
-        link.filter.put_one(*halves_of(digest))
+        link.filter.put_one(h1, h2)
         link.count += 1
         link.admitted += 1
 
@@ -363,7 +371,8 @@ class ForgettingChain(Chain):
         return left
 
     def _claims(self, digest: bytes) -> list[Link]:
-        return [link for link in self._chain if link.filter.holds_one(digest, 0)]
+        ((h1, h2),) = pairs_of(digest)
+        return [link for link in self._chain if link.filter.holds_one(h1, h2)]
 
 
 def _differences(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

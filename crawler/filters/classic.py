@@ -21,7 +21,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from crawler.filters.batch import MASK64, Batch, halves_of
+from crawler.filters.batch import MASK64, Batch
 from crawler.filters.model import FULLEST
 from crawler.filters.protocol import JSON
 from crawler.filters.storage import zeroed_words
@@ -103,8 +103,7 @@ class ClassicSlice:
         places = self._positions(batch).reshape(-1)
         np.bitwise_or.at(self.words, (places >> _SIX).view(np.intp), _ONE << (places & _LOW_SIX))
 
-    def holds_one(self, digests: bytes, offset: int) -> bool:
-        h1, h2 = halves_of(digests, offset)
+    def holds_one(self, h1: int, h2: int) -> bool:
         words = self._flat
         return all(words[at >> 6] >> (at & 63) & 1 for at in self._positions_of_one(h1, h2))
 

@@ -22,7 +22,7 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from crawler.filters.batch import Batch, halves_of
+from crawler.filters.batch import Batch
 from crawler.filters.classic import MAX_HASHES, classic_fpp, classic_size, positions_of, positions_of_one
 from crawler.filters.model import FULLEST
 from crawler.filters.protocol import JSON
@@ -91,8 +91,7 @@ class CountingSlice:
         # No counter passes its largest value, so adding never carries into its neighbour in the byte.
         np.add.at(self._bytes, at, raised << shift)
 
-    def holds_one(self, digests: bytes, offset: int) -> bool:
-        h1, h2 = halves_of(digests, offset)
+    def holds_one(self, h1: int, h2: int) -> bool:
         return all(self._value(at) for at in positions_of_one(h1, h2, self.counters, self.hashes))
 
     def put_one(self, h1: int, h2: int) -> None:

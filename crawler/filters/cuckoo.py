@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crawler.filters.batch import MASK64, MULTIPLIER, Batch, halves_of
+from crawler.filters.batch import MASK64, MULTIPLIER, Batch
 from crawler.filters.protocol import JSON, FilterError
 from crawler.filters.storage import zeroed_words
 
@@ -165,8 +165,7 @@ class CuckooSlice:
         for position in left.tolist():
             self._move_in(int(first[position]), int(tags[position]))
 
-    def holds_one(self, digests: bytes, offset: int) -> bool:
-        h1, h2 = halves_of(digests, offset)
+    def holds_one(self, h1: int, h2: int) -> bool:
         tag, first, other = self._belongs_one(h1, h2)
         return self._place_of(first, tag) >= 0 or self._place_of(other, tag) >= 0 or self._stashed(tag, first, other)
 

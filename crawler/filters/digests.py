@@ -15,7 +15,8 @@ survive it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Callable, Iterable, Sequence
 
 import mmh3
 import numpy as np
@@ -26,6 +27,9 @@ DIGEST_BYTES = 16
 WORD = np.dtype("<u8")
 Words = npt.NDArray[np.uint64]
 
+_halves: Callable[[bytes], tuple[int, int]] = mmh3.mmh3_x64_128_utupledigest
+pairs_of = struct.Struct("<QQ").iter_unpack
+
 
 def digest_keys(keys: Sequence[str]) -> bytes:
     """The digests of ``keys``, 16 bytes each, in their order, concatenated."""
@@ -33,6 +37,14 @@ def digest_keys(keys: Sequence[str]) -> bytes:
     if "".join(keys).isascii():
         return b"".join(map(mmh3.hash_bytes, keys))
     return b"".join([mmh3.hash_bytes(key.encode("utf-8", "surrogatepass")) for key in keys])
+
+
+def digest_key(key: str) -> tuple[int, int]:
+    """The two little-endian 64-bit halves of the digest of one key."""
+    try:
+        return _halves(key.encode())
+    except UnicodeEncodeError:
+        return _halves(key.encode("utf-8", "surrogatepass"))
 
 
 def digest_lines(lines: Iterable[bytes]) -> bytes:

@@ -33,6 +33,7 @@ class CountingFilter(ForgettingChain):
     """Counters; see ``counting``."""
 
     kind = "counting"
+    _few = 6  # a key has many counters, and a loop takes them one by one
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class CuckooFilter(ForgettingChain):
     """Tags; see ``cuckoo``."""
 
     kind = "cuckoo"
+    _few = 40
 
     def __init__(self, fpp: float = 0.001, capacity: int = 2**20, *, growth: float | None = 2.0) -> None:
         """Raises ``FilterError`` when there is no such filter."""
@@ -144,6 +146,7 @@ class DigestTable(Chain):
     """Digests; see ``table``. ``fpp`` is what 64 or 128 bits give with 2**32 keys."""
 
     kind = "digest"
+    _few = 128  # a search ends at once where the key is, and arrays are compared to the end
 
     def __init__(self, capacity: int = 2**20, *, growth: float = 2.0, digest_bits: int = 128) -> None:
         """Raises ``FilterError`` when there is no such table."""

@@ -28,7 +28,6 @@ again.
 from __future__ import annotations
 
 import math
-import struct
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +39,6 @@ Words = npt.NDArray[np.uint64]
 DEFAULT_LIMIT = 2**16  # watched keys; about 7 MB
 _MARKED = [bit for lane in (48, 32, 16, 0) for bit in range(lane + 15, lane + 11, -1)]
 _LEVEL_MASKS = [sum(1 << bit for bit in _MARKED[:level]) for level in range(len(_MARKED) + 1)]
-_halves_of = struct.Struct("<QQ").unpack_from
 _Z = 1.959963984540054  # of the normal distribution, 97.5%
 
 
@@ -67,21 +65,17 @@ class WatchedKeys:
 
         None stands for all of them.
         """
-        watched = ((halves[:, 1] & self._wide_mask) == 0).nonzero()[0]
-        if not len(watched):
+        marked = halves[:, 1] & self._wide_mask
+        if np.count_nonzero(marked) == len(marked):
             return
+        watched = (marked == 0).nonzero()[0]
         found_new = None if new is None else set(new.tolist())
         for position, (h1, h2) in zip(watched.tolist(), halves[watched].tolist(), strict=True):
             self._watch(h1, h2, found_new is None or position in found_new)
 
-    def watch_digest(self, digests: bytes, offset: int, new: bool) -> None:
-        """The same for the one digest at ``offset``.
-
-        A key whose last byte has a bit of ``gate`` is not watched: that tells for fifteen of sixteen keys, once the
-        level is at least four, and a caller in a hurry may look himself.
-        """
-        if not digests[offset + 15] & self.gate:
-            h1, h2 = _halves_of(digests, offset)
+    def watch_one(self, h1: int, h2: int, new: bool) -> None:
+        """The same for one key, the halves of its digest."""
+        if not h2 & self._mask:
             self._watch(h1, h2, new)
 
     def _watch(self, h1: int, h2: int, new: bool) -> None:
@@ -99,7 +93,6 @@ class WatchedKeys:
         self._level = level
         self._mask = _LEVEL_MASKS[level]
         self._wide_mask = np.uint64(self._mask)
-        self.gate = self._mask >> 56
 
     def _let_half_go(self) -> None:
         while len(self._known) >= self._limit and self._level + 1 < len(_LEVEL_MASKS):

@@ -33,12 +33,12 @@ class Slice(Protocol):
         """Add every key of the batch; they are new, and no two are the same."""
         ...
 
-    def holds_one(self, digests: bytes, offset: int) -> bool:
-        """The same as ``holds`` for the one digest at ``offset``, without numpy."""
+    def holds_one(self, h1: int, h2: int) -> bool:
+        """The same as ``holds`` for one key, the halves of its digest, without numpy."""
         ...
 
     def put_one(self, h1: int, h2: int) -> None:
-        """The same as ``put`` for one key, the halves of its digest, without numpy."""
+        """The same as ``put`` for one key."""
         ...
 
     def fill(self) -> float:
@@ -80,7 +80,7 @@ class Stack(Protocol):
 
     def holds(self, batch: Batch) -> Bools: ...
 
-    def holds_one(self, digests: bytes, offset: int) -> bool: ...
+    def holds_one(self, h1: int, h2: int) -> bool: ...
 
 
 class InTurn:
@@ -96,5 +96,5 @@ class InTurn:
             found |= part.holds(batch)
         return found
 
-    def holds_one(self, digests: bytes, offset: int) -> bool:
-        return any(part.holds_one(digests, offset) for part in self._slices)
+    def holds_one(self, h1: int, h2: int) -> bool:
+        return any(part.holds_one(h1, h2) for part in self._slices)

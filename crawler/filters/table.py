@@ -21,7 +21,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from crawler.filters.batch import MASK32, Batch, halves_of
+from crawler.filters.batch import MASK32, Batch
 from crawler.filters.protocol import JSON, FilterError
 from crawler.filters.storage import zeroed_words
 
@@ -34,6 +34,8 @@ _LOAD = 0.75
 _SAMPLE_BUCKETS = 2**14  # a mebibyte
 _BUCKETS = 2**10  # of which the digests are handed out together
 _SHIFT = np.uint64(32)
+_ONE = np.uint64(1)
+_FEW_TO_PUT = 24  # keys; below, plain loops are faster than numpy's calls
 
 
 def table_buckets(capacity: int, digest_bits: int) -> int:
@@ -59,6 +61,7 @@ class TableSlice:
         self.words = zeroed_words(buckets * _BUCKET_WORDS) if words is None else words
         self._flat = self.words.data
         # Shape (buckets, places, words of a digest).
+        self._lines = self.words.reshape(buckets, _BUCKET_WORDS)
         self._places = self.words.reshape(buckets, _BUCKET_WORDS * 64 // digest_bits, digest_bits // 64)
 
     @classmethod
@@ -66,41 +69,62 @@ class TableSlice:
         """The table for ``capacity`` keys."""
         return cls(table_buckets(capacity, digest_bits), digest_bits)
 
-    def _stored(self, batch: Batch) -> tuple[Words, Indices]:
-        """What is stored of each key, shape (n, 1, words), and the bucket where its search begins."""
-        digests = batch.halves[:, : self.digest_bits // 64].copy()
-        digests[digests[:, 0] == 0, 0] = 1
-        buckets = (digests[:, 0] >> _SHIFT) * np.uint64(self.buckets) >> _SHIFT
-        return digests[:, np.newaxis, :], buckets.view(np.intp)
+    def _stored(self, batch: Batch) -> tuple[Words, Words, Indices]:
+        """What is stored of each key, first and second halves, and the bucket where its search begins."""
+        firsts = np.maximum(batch.halves[:, 0], _ONE)
+        buckets = firsts >> _SHIFT
+        buckets *= np.uint64(self.buckets)
+        buckets >>= _SHIFT
+        return firsts, batch.halves[:, 1], buckets.view(np.intp)
+
+    def _are_in(self, rows: Words, firsts: Words, seconds: Words) -> Bools:
+        """For each of the buckets ``rows``, of shape (n, words of a bucket): does it hold that digest?"""
+        if self.digest_bits == 64:
+            return np.asarray((rows == firsts[:, np.newaxis]).view(np.uint64).reshape(-1) != 0)
+        equal = rows[:, ::2] == firsts[:, np.newaxis]
+        equal &= rows[:, 1::2] == seconds[:, np.newaxis]
+        return np.asarray(equal.view(np.uint32).reshape(-1) != 0)
+
+    def _are_full(self, rows: Words) -> Bools:
+        """The places of a bucket are taken in their order, and never given back."""
+        return np.asarray(rows[:, -(self.digest_bits // 64)] != 0)
 
     def holds(self, batch: Batch) -> Bools:
-        digests, buckets = self._stored(batch)
-        found = np.zeros(len(batch), np.bool_)
-        left = np.arange(len(batch))
-        while len(left):
-            rows = self._places.take(buckets, axis=0)
-            here = (rows == digests).all(axis=2).any(axis=1)
-            found[left[here]] = True
-            on = np.flatnonzero(~here & (rows[:, :, 0] != 0).all(axis=1))
-            left, digests, buckets = left[on], digests[on], (buckets[on] + 1) % self.buckets
+        firsts, seconds, buckets = self._stored(batch)
+        rows = self._lines.take(buckets, axis=0)
+        found = self._are_in(rows, firsts, seconds)
+        on = np.flatnonzero(self._are_full(rows) > found)
+        while len(on):
+            buckets[on] = (buckets[on] + 1) % self.buckets
+            rows = self._lines.take(buckets[on], axis=0)
+            here = self._are_in(rows, firsts[on], seconds[on])
+            found[on[here]] = True
+            on = on[self._are_full(rows) > here]
         return found
 
     def put(self, batch: Batch) -> None:
         """Keys that are in already are left alone, so a key may be put again."""
-        digests, buckets = self._stored(batch)
+        if len(batch) < _FEW_TO_PUT:
+            for h1, h2 in batch.halves.tolist():
+                self.put_one(h1, h2)
+            return
+        firsts, seconds, buckets = self._stored(batch)
         while len(buckets):
-            rows = self._places.take(buckets, axis=0)
-            here = (rows == digests).all(axis=2).any(axis=1)
-            empty = rows[:, :, 0] == 0
-            roomy = empty.any(axis=1)
-            takes = np.flatnonzero(~here & roomy)
+            rows = self._lines.take(buckets, axis=0)
+            done = self._are_in(rows, firsts, seconds)
+            full = self._are_full(rows)
+            takes = np.flatnonzero(~(done | full))
             # One key a bucket and round: two would choose the same place.
             takes = takes[np.unique(buckets[takes], return_index=True)[1]]
-            self._places[buckets[takes], empty[takes].argmax(axis=1)] = digests[takes, 0]
-            here[takes] = True
-            step = ~here & ~roomy
-            buckets = np.where(step, (buckets + 1) % self.buckets, buckets)
-            digests, buckets = digests[~here], buckets[~here]
+            size = self.digest_bits // 64
+            places = buckets[takes] * _BUCKET_WORDS + (rows[takes, ::size] != 0).sum(axis=1) * size
+            self.words[places] = firsts[takes]
+            if size == 2:
+                self.words[places + 1] = seconds[takes]
+            done[takes] = True
+            left = ~done
+            buckets = np.where(full, (buckets + 1) % self.buckets, buckets)[left]
+            firsts, seconds = firsts[left], seconds[left]
 
     def digests(self) -> Iterator[Words]:
         """All that is stored, in arrays of shape (n, 2); of 64 bits the second half is 0."""
@@ -124,8 +148,7 @@ class TableSlice:
                 at = 0
         return at, False
 
-    def holds_one(self, digests: bytes, offset: int) -> bool:
-        h1, h2 = halves_of(digests, offset)
+    def holds_one(self, h1: int, h2: int) -> bool:
         return self._search(h1, h2)[1]
 
     def put_one(self, h1: int, h2: int) -> None:

@@ -11,7 +11,7 @@ import pytest
 from crawler.filters import KINDS, ScalableBloomFilter, digest_keys, read_segment
 from crawler.filters.advisor import plan
 from crawler.filters.batch import Batch
-from crawler.filters.digests import digest_words
+from crawler.filters.digests import digest_key, digest_words
 from crawler.filters.layouts import BLOOM_LAYOUTS, stored_slice
 from crawler.filters.storage import adopt_words
 
@@ -34,11 +34,11 @@ def test_the_example_of_the_format_is_the_slice_that_the_text_says() -> None:
     key = "https://example.org/"
     assert digest_keys([key]).hex() in FORMAT
     part = stored_slice(header, words)
-    assert part.holds_one(digest_keys([key]), 0)
+    assert part.holds_one(*digest_key(key))
     assert part.holds(Batch(digest_words(digest_keys([key, "https://example.com/"])))).tolist() == [True, False]
     # A new slice with that key has the very same bits.
     again = type(part)(part.shape, 3)  # type: ignore[attr-defined, call-arg]
-    again.put_one(*digest_words(digest_keys([key])).tolist()[0])
+    again.put_one(*digest_key(key))
     assert again.words.tolist() == words.tolist()
 
 

@@ -34,7 +34,7 @@ from crawler.filters import (
 from crawler.filters.batch import Batch
 from crawler.filters.chain import Chain
 from crawler.filters.cuckoo import CuckooSlice
-from crawler.filters.digests import digest_words
+from crawler.filters.digests import digest_words, pairs_of
 from crawler.filters.guava import GuavaBloomFilter
 from crawler.filters.mitz import MitzSlice
 from crawler.filters.sample import WatchedKeys
@@ -193,7 +193,7 @@ def test_a_cuckoo_slice_filled_beyond_reason_keeps_every_key(tag_bits: int) -> N
     for h1, h2 in digest_words(digests[150 * DIGEST_BYTES :]).tolist():
         part.put_one(h1, h2)
     assert part.holds(Batch(digest_words(digests))).all()
-    assert all(part.holds_one(digests, at * DIGEST_BYTES) for at in range(205))
+    assert all(part.holds_one(h1, h2) for h1, h2 in pairs_of(digests))
     assert part.count_estimated() == 205
     for h1, h2 in digest_words(digests).tolist():
         assert part.forget_one(h1, h2)
@@ -350,7 +350,7 @@ def test_a_slice_in_the_layout_of_guava_has_the_bits_of_guava(keys: set[str], wo
     for h1, h2 in digest_words(digests).tolist():
         one_by_one.put_one(h1, h2)
     assert bytes(at_once.words) == bytes(one_by_one.words) == bytes(peer.words)
-    assert all(one_by_one.holds_one(digests, at) for at in range(0, len(digests), 16))
+    assert all(one_by_one.holds_one(h1, h2) for h1, h2 in pairs_of(digests))
     assert at_once.holds(Batch(digest_words(digests))).all()
 
 

@@ -66,8 +66,7 @@ def test_one_by_one_and_in_batches_the_same_keys_are_watched() -> None:
     for start in range(0, len(halves), 64):
         batched.watch(halves[start : start + 64], np.arange(0, 64, 2))
     for position, (h1, h2) in enumerate(halves.tolist()):
-        digest = h1.to_bytes(8, "little") + h2.to_bytes(8, "little")
-        single.watch_digest(b"another digest.." + digest, 16, position % 64 % 2 == 0)
+        single.watch_one(h1, h2, position % 64 % 2 == 0)
     assert batched.dump() == single.dump()
     measured = batched.measured()
     assert measured is not None

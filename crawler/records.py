@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.scope import Outside
+from crawler.traps import Content
 
 DIGEST_SIZE = 16  # bytes a key in the journal
 
@@ -44,6 +45,7 @@ class PageRecord:
     links: int = 0
     location: str | None = None
     links_cut: bool = False
+    content: Content | None = None
 
 
 def encode_page(record: PageRecord) -> bytes:
@@ -65,6 +67,12 @@ def encode_page(record: PageRecord) -> bytes:
         row["location"] = record.location
     if record.links_cut:
         row["links_cut"] = True
+    if record.content is not None:
+        row["digest"] = record.content.digest.hex()
+        if record.content.simhash is not None:
+            row["simhash"] = f"{record.content.simhash:016x}"
+        if record.content.duplicate_of is not None:
+            row["duplicate_of"] = record.content.duplicate_of
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"
 
 
@@ -193,6 +201,8 @@ class Counters:
     trap_counts: int = 0  # sum of all numbers that traps count
     trapped: int = 0  # links of closed traps
     sitemaps: int = 0  # read
+    copies: int = 0  # pages that say the same as another of their host
+    links_of_copies: int = 0  # not followed
 
     @property
     def done(self) -> int:

@@ -45,7 +45,8 @@ from crawler.records import (
 )
 from crawler.settings import SHAPING, RobotsSettings, TrapSettings
 from crawler.store import MemoryStore
-from crawler.traps import Traps
+from crawler.traps import Traps, check_content
+from crawler.traps.copies import content_digest
 from tests.crawl.jobs import stopped_job
 from tests.site import crawler
 from tests.test_repository import LAYERS, ROOT
@@ -118,6 +119,13 @@ def test_the_example_of_a_trap() -> None:
     store.write(batch)
     (said,) = Traps(TrapSettings(), store).explain("http://h.test/calendar/7")
     assert said.startswith("Counted as URLs like /calendar/#: 3 so far")
+
+
+def test_the_example_of_a_page_s_content() -> None:
+    data = example("format-store.md", "content")
+    check_content(data[:27], data[27:])
+    assert data[11:27] == content_digest(b"\r\n ")
+    assert data[27:] == b"http://h.test/a"
 
 
 def test_the_example_of_robots_txt() -> None:

@@ -13,7 +13,7 @@ from crawler.frontier import EntryError, HostRecordError
 from crawler.records import JournalError
 from crawler.robots import RobotsRecordError
 from crawler.settings import SettingsError
-from crawler.traps import TrapRecordError
+from crawler.traps import CopyRecordError, TrapRecordError
 
 # What a reader of stored bytes raises when they are not what the program wrote.
 DAMAGE = (
@@ -25,6 +25,7 @@ DAMAGE = (
     JournalError,
     RobotsRecordError,
     TrapRecordError,
+    CopyRecordError,
 )
 
 

@@ -21,6 +21,7 @@ from crawler.frontier import Entry
 from crawler.links import Listed, encode_queries, extract_links
 from crawler.scope import Boundary, Outside
 from crawler.settings import Settings
+from crawler.traps import Content, Copies
 from crawler.urls import Canonical, Canonicaliser, Rejected
 
 log = logging.getLogger("crawler")
@@ -34,7 +35,8 @@ class Outlinks:
 
     found: int
     inside: list[Canonical]
-    cut: bool  # it holds more links than are taken from one page
+    cut: bool = False  # it holds more links than are taken from one page
+    content: Content | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Discovery:
         self._settings = settings
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
         self._boundary = Boundary(job.scope, settings)
+        self._copies = Copies(settings.traps, job.store)
         self.seeds_rejected = 0
 
     def seeds(self, lines: list[str]) -> list[Canonical]:
@@ -105,7 +108,13 @@ class Discovery:
         self._job.counters.links += len(urls)
         self._job.counters.rejected_links += rejected
         self._job.counters.pages_cut += page.truncated
-        return Outlinks(len(urls), [] if page.nofollow else self._inside(urls, entry.depth + 1), page.truncated)
+        content = self._copies.marks(entry.href, body)
+        inside: list[Canonical] = []
+        if self._of_copy(content):
+            self._job.counters.links_of_copies += len(urls)
+        elif not page.nofollow:
+            inside = self._inside(urls, entry.depth + 1)
+        return Outlinks(len(urls), inside, page.truncated, content)
 
     def sitemap(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks:
         """Some of the URLs that a sitemap lists. It is no page on a way: they are as deep as the
@@ -113,7 +122,7 @@ class Discovery:
         urls, rejected = self._canonicaliser.outlinks(entry.href, [one.href for one in listed])
         self._job.counters.links += len(urls)
         self._job.counters.rejected_links += rejected
-        return Outlinks(len(urls), self._inside(urls, listed_depth(entry), listing=index), False)
+        return Outlinks(len(urls), self._inside(urls, listed_depth(entry), listing=index))
 
     def named_sitemaps(self, robots: str, named: Sequence[str]) -> list[Canonical]:
         """The sitemaps that a robots.txt names, as far as they are in scope."""
@@ -136,6 +145,13 @@ class Discovery:
     def excluded(self, entry: Entry) -> str | None:
         """The rule by which a URL that was admitted is not fetched after all."""
         return None if entry.seed else self._boundary.excluded(entry.href)
+
+    def _of_copy(self, content: Content | None) -> bool:
+        """Whether the page is a copy, and its links are to be left alone."""
+        if content is None or content.duplicate_of is None:
+            return False
+        self._job.counters.copies += 1
+        return self._settings.traps.duplicates == "skip-links"
 
     def _inside(
         self, urls: list[Canonical], depth: int, *, seed: bool = False, listing: bool = False

@@ -48,7 +48,7 @@ from crawler.records import (
 )
 from crawler.settings import Settings
 from crawler.store.wal import dropped_records
-from crawler.traps import Traps
+from crawler.traps import Traps, remember
 from crawler.urls import Canonical
 
 
@@ -284,6 +284,8 @@ class Job:
         self.counters.sequence += 1
         self.counters.count_done(record.outcome, record.status)
         self.counters.body_bytes += record.size or 0
+        if record.content is not None:
+            remember(record.entry.href, record.content, step.batch)
         if record.entry.seed and record.outcome is Outcome.FETCHED:
             self.counters.seeds_fetched += 1
         tell_failed(self.events, record)

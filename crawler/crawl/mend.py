@@ -25,6 +25,7 @@ from crawler.crawl.recount import (
     Queue,
     Record,
     as_halves,
+    bad_content,
     compare,
     count_records,
     count_traps,
@@ -383,12 +384,17 @@ class Mend:
         self._write()
 
     def _traps(self) -> int:
-        """Drop what is no row of a trap; returns the sum of what the others have counted."""
+        """Drop what is no row of a trap or of a copy; returns the sum of what the traps have counted."""
         total, bad = count_traps(self._store)
         for key, value in bad:
             self._drop(Family.TRAPS, key, value)
         if bad:
             self._say(f"{len(bad)} counts of traps were none: removed, what they counted is counted anew")
+        marks = bad_content(self._store)
+        for key, value in marks:
+            self._drop(Family.CONTENT, key, value)
+        if marks:
+            self._say(f"{len(marks)} marks of pages' contents were none: removed")
         return total
 
     # -- names -------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from crawler.frontier import Entry, EntryError, Family, Store, decode_entry
 from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.records import DIGEST_SIZE, Counters, Done, JournalError, Outcome, decode_done, decode_seen
 from crawler.settings import Settings
-from crawler.traps import TrapRecordError, check_row
+from crawler.traps import CopyRecordError, TrapRecordError, check_content, check_row
 from crawler.urls import Canonical, Canonicaliser, host_key
 
 _SCAN = 2_048
@@ -316,6 +316,17 @@ def count_traps(store: Store) -> tuple[int, list[Row]]:
         except TrapRecordError:
             bad.append(row)
     return total, bad
+
+
+def bad_content(store: Store) -> list[Row]:
+    """Rows that are no mark of a page's content. Raises OSError."""
+    bad = []
+    for row in rows_of_family(store, Family.CONTENT):
+        try:
+            check_content(*row)
+        except CopyRecordError:
+            bad.append(row)
+    return bad
 
 
 def stored_counters_or_none(value: bytes | None) -> Counters | None:

@@ -58,6 +58,8 @@ def assemble(
         "links_too_long": counters.too_long,
         "links_trapped": counters.trapped,
         "sitemaps_read": counters.sitemaps,
+        "links_of_copies": counters.links_of_copies,
+        "pages_copies": counters.copies,
         "pages_cut": counters.pages_cut,
         "bytes_fetched": counters.body_bytes,
         "retries": counters.retries,

@@ -27,7 +27,7 @@ from crawler.records import DIGEST_SIZE, JournalError, Position, decode_done, de
 from crawler.robots import RobotsRecordError
 from crawler.store import StoreError
 from crawler.store.salvage import holes
-from crawler.traps import TrapRecordError, check_row
+from crawler.traps import CopyRecordError, TrapRecordError, check_content, check_row
 from crawler.urls import Canonical, Canonicaliser
 
 _SCAN = 2_048
@@ -243,6 +243,14 @@ def _traps(job: OpenJob) -> Iterator[str]:
                 total += check_row(key, value)
             except TrapRecordError as error:
                 yield f"store/: trap {key!r}: {error}"
+        start = rows[-1][0] + b"\0"
+    start = b""
+    while rows := job.store.scan(Family.CONTENT, start, None, _SCAN):
+        for key, value in rows:
+            try:
+                check_content(key, value)
+            except CopyRecordError as error:
+                yield f"store/: content {key!r}: {error}"
         start = rows[-1][0] + b"\0"
     if total != job.counters.trap_counts:
         yield f"store/: traps have counted {total} in all, the job's counters say {job.counters.trap_counts}"

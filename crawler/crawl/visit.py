@@ -146,7 +146,7 @@ class Visitor:
             finished,
             self._clock(),
             outlinks=outlinks,
-            record=replace(record, links=page.found, links_cut=page.cut),
+            record=replace(record, links=page.found, links_cut=page.cut, content=page.content),
         )
 
     def _expects_sitemap(self, lease: Lease, entry: Entry) -> bool:

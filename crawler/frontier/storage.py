@@ -20,6 +20,7 @@ class Family(StrEnum):
     DONE = "done"  # journal sequence -> a finished URL and where its record ends in the output
     META = "meta"  # name -> counters, scope entries
     TRAPS = "traps"  # kind, digest of what is counted -> how many; which traps are closed
+    CONTENT = "content"  # host, mark of a page's content -> URL of the first page that had it
     SEEN = "seen"  # host hash, key digest -> nothing; only where the seen-set is exact or has a ledger
     LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set calls seen, until that is confirmed
 

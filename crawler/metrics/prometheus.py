@@ -85,6 +85,8 @@ METRICS: tuple[Metric, ...] = (
     _counter("crawler_links_too_long_total", "links_too_long", "Links whose URL is longer than allowed."),
     _counter("crawler_links_trapped_total", "links_trapped", "Links dropped because they lead into a closed trap."),
     _counter("crawler_sitemaps_read_total", "sitemaps_read", "Sitemaps and sitemap indexes that were read."),
+    _counter("crawler_links_of_copies_total", "links_of_copies", "Links left alone because their page is a copy."),
+    _counter("crawler_pages_copies_total", "pages_copies", "Pages that say the same as another of their host."),
     _counter("crawler_pages_cut_total", "pages_cut", "Pages with more links than are taken from one."),
     _counter("crawler_seeds_total", "seeds", "Lines of the seeds that are URLs."),
     _counter("crawler_seeds_rejected_total", "seeds_rejected", "Lines of the seeds that are no URL."),

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawler.settings.parts import (
+    DUPLICATES,
     HOST_KEYS,
     LEDGER_KINDS,
     ORDERS,
@@ -81,6 +82,7 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("crawl", "order"): ORDERS,
     ("seen", "kind"): SEEN_KINDS,
     ("seen", "layout"): SEEN_LAYOUTS,
+    ("traps", "duplicates"): DUPLICATES,
 }
 _LEAST: dict[tuple[str, str], float] = {("durability", "generations"): 2, ("retry", "growth"): 1.0}
 # Any more is a slip of the keyboard; where a number is bound to what is stored or computed with it, a comment says how.

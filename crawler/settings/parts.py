@@ -13,6 +13,7 @@ ORDERS = ("breadth", "depth", "score")
 SCOPES = ("host", "domain", "prefix", "any")
 SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bitmap")
 LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # those that err, and cannot forget
+DUPLICATES = ("record", "skip-links", "off")
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
 HOST_KEYS = ("host", "domain", "address")
 RETRY_CLASSES = ("dns", "refused", "unreachable", "tls", "timeout", "cut_off", "server_error")
@@ -168,6 +169,8 @@ class TrapSettings:
     max_variants: int = 100_000  # distinct URLs of one pattern, on one host
     max_query_shapes: int = 1_000  # sets of parameter names of one path
     max_records: int = 100  # `excluded` records of one trap; what comes then is only counted
+    duplicates: str = "record"  # what is done about a page that is a copy of another of its host
+    near_duplicates: bool = False  # pages that are nearly the same are copies too
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,18 @@
 """Traps: URLs made up without end, and pages that are copies of others."""
 
+from crawler.traps.copies import Content, Copies, CopyRecordError, check_content, remember
 from crawler.traps.shape import odd_shape, variants_of
 from crawler.traps.traps import TrapRecordError, Traps, check_row
 
-__all__ = ["TrapRecordError", "Traps", "check_row", "odd_shape", "variants_of"]
+__all__ = [
+    "Content",
+    "Copies",
+    "CopyRecordError",
+    "TrapRecordError",
+    "Traps",
+    "check_content",
+    "check_row",
+    "odd_shape",
+    "remember",
+    "variants_of",
+]

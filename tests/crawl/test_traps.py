@@ -101,15 +101,50 @@ def test_damaged_counts_are_named_and_repaired(tmp_path: Path) -> None:
         (key, value), (other, _), *_ = store.scan(Family.TRAPS, b"n", b"o")
         batch.put(Family.TRAPS, key, value + b"?")
         batch.delete(Family.TRAPS, other)
+        batch.put(Family.CONTENT, b"no mark", b"http://h.test/")
         store.write(batch)
         store.close()
         checked = crawler("verify", job)
         assert checked.code == 1
         assert "not a count" in checked.out
         assert "traps have counted" in checked.out
+        assert "not a key of a page's mark" in checked.out
         repaired = crawler("repair", job)
         assert repaired.code == 0, repaired.err
         assert "1 counts of traps were none" in repaired.out + repaired.err
         assert crawler("verify", job).code == 0
         assert crawl(tmp_path, site) == 0
     assert set(REAL) <= {path_of(row) for row in rows(job) if row["outcome"] == "fetched"}
+
+
+class Soft(dict[str, str]):
+    """A site that answers what it does not have with one page, whose links lead on."""
+
+    def get(self, path: str, default: Any = None) -> Any:
+        real = super().get(path)
+        return linked(["lost/", "gone/"]) if real is None and path != "/robots.txt" else real
+
+
+def test_a_site_without_a_404_ends_when_the_links_of_copies_are_left_alone(tmp_path: Path) -> None:
+    real = {"/": linked(["/a", "/b", "/missing/"]), "/a": linked(["/c"]), "/b": linked(["/c"]), "/c": linked([])}
+    (tmp_path / "crawl.toml").write_text("[traps]\nduplicates = 'skip-links'\nmax_segments = 0\nmax_repeats = 0\n")
+    (tmp_path / "seeds").write_text("")
+    with Site(Soft(real)) as site:
+        (tmp_path / "seeds").write_text(site.url("/") + "\n")
+        ran = crawler(
+            *("crawl", tmp_path / "seeds", "--config", tmp_path / "crawl.toml", "--job", tmp_path / "job"),
+            *("--allow-private", "--ignore-robots", "--delay", "0"),
+        )
+        assert ran.code == 0, ran.err
+    done = {path_of(row): row for row in rows(tmp_path / "job")}
+    assert set(done) == {*real, "/missing/", "/missing/lost/", "/missing/gone/"}
+    first = next(row for row in done.values() if row["url"].endswith("/missing/"))
+    for path in ("/missing/lost/", "/missing/gone/"):
+        assert done[path]["digest"] == first["digest"]
+        assert done[path]["duplicate_of"] == first["url"]
+    assert "duplicate_of" not in first
+    twins = [done[path] for path in ("/a", "/b")]
+    assert sum("duplicate_of" in row for row in twins) == 1
+    stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
+    assert (stats["pages_copies"], stats["links_of_copies"]) == (3, 5)
+    assert crawler("verify", tmp_path / "job").code == 0

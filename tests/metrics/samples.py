@@ -26,6 +26,8 @@ _FULL: dict[str, Any] = {
     "links_too_long": 3,
     "links_trapped": 4,
     "sitemaps_read": 2,
+    "links_of_copies": 11,
+    "pages_copies": 6,
     "pages_cut": 1,
     "urls_duplicate": 357_643,
     "bytes_fetched": 370_000_000,

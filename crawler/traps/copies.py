@@ -1,0 +1,139 @@
+"""Copies: pages of a host that say the same as another page of it.
+
+Two marks are taken of a page. The *digest* stands for its bytes but white space. The *simhash* (Charikar 2002; for
+pages of the web Manku, Jain and Das Sarma 2007), taken only when near copies are looked for, stands for its words: each
+three in a row are hashed to 64 bits, and a bit of the simhash is set when it is set in most of these. Pages whose
+simhashes differ in at most 3 bits are near copies. Such a pair agrees in at least one of four bands of 16 bits, so a
+page is compared only with those that share a band, and of these with so many at most.
+
+The first page of a host with a mark is its original; the rows that say so are written in the step that finishes it:
+
+    host 00 64 digest              ->  URL         ("d")
+    host 00 68 simhash             ->  URL         ("h")
+    host 00 62 band value simhash  ->  nothing     ("b")
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import mmh3
+import numpy as np
+
+from crawler.frontier import Batch, Family, Reader
+from crawler.settings import TrapSettings
+from crawler.urls import host_key
+
+DISTANCE = 3  # bits in which the simhashes of near copies may differ
+SIMHASH_BYTES_MOST = 256 * 1024  # of a page: words of a larger one would hold up the crawl
+COMPARED_MOST = 64  # pages that share a band and are looked at
+_BANDS = 4
+_WORDS = 3  # hashed together
+_AT_ONCE = 4_096
+_TAG = re.compile(rb"<[^>]*+>?")
+_WORD = re.compile(rb"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]++")
+
+
+class CopyRecordError(ValueError):
+    """Stored bytes that are no mark of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The marks of a page, and the URL of the page of its host that had them first; None where that is itself."""
+
+    digest: bytes
+    simhash: int | None = None
+    duplicate_of: str | None = None
+
+
+class Copies:
+    """The marks of all pages of a job."""
+
+    def __init__(self, settings: TrapSettings, store: Reader) -> None:
+        self._settings = settings
+        self._store = store
+
+    def marks(self, href: str, body: bytes) -> Content | None:
+        """What the page is marked by and a copy of; None when copies are not looked for. Raises CopyRecordError."""
+        if self._settings.duplicates == "off":
+            return None
+        host = host_key(href).encode("ascii") + b"\0"
+        digest = content_digest(body)
+        simhash = None
+        if self._settings.near_duplicates and len(body) <= SIMHASH_BYTES_MOST:
+            simhash = simhash_of(body)
+        original = self._store.get(Family.CONTENT, host + b"d" + digest)
+        if original is None and simhash is not None:
+            original = self._near(host, simhash)
+        url = None if original is None else _url(original)
+        return Content(digest, simhash, None if url == href else url)
+
+    def _near(self, host: bytes, simhash: int) -> bytes | None:
+        for start in _bands(host, simhash):
+            rows = self._store.scan(Family.CONTENT, start, start + b"\xff" * 9, COMPARED_MOST)
+            for key, _ in rows:
+                other = int.from_bytes(key[-8:], "big")
+                if (other ^ simhash).bit_count() <= DISTANCE:
+                    return self._store.get(Family.CONTENT, host + b"h" + key[-8:])
+        return None
+
+
+def remember(href: str, content: Content, batch: Batch) -> None:
+    """Put the marks of an original into the batch of the step that finishes it."""
+    if content.duplicate_of is not None:
+        return
+    host, url = host_key(href).encode("ascii") + b"\0", href.encode("ascii")
+    batch.put(Family.CONTENT, host + b"d" + content.digest, url)
+    if content.simhash is not None:
+        mark = content.simhash.to_bytes(8, "big")
+        batch.put(Family.CONTENT, host + b"h" + mark, url)
+        for start in _bands(host, content.simhash):
+            batch.put(Family.CONTENT, start + mark, b"")
+
+
+def content_digest(body: bytes) -> bytes:
+    """16 bytes: MurmurHash3 x64 128, seed 0, of the body without white space."""
+    return mmh3.hash_bytes(body.translate(None, b" \t\n\r\f"))
+
+
+def simhash_of(body: bytes) -> int | None:
+    """The simhash of the words outside tags; None where there are fewer than three."""
+    words = _WORD.findall(_TAG.sub(b" ", body).lower())
+    runs = (b" ".join(words[at : at + _WORDS]) for at in range(len(words) - _WORDS + 1))
+    ones, total = np.zeros(64, np.int64), 0
+    while hashed := [mmh3.hash_bytes(run)[:8] for run in islice(runs, _AT_ONCE)]:
+        bits = np.unpackbits(np.frombuffer(b"".join(hashed), np.uint8).reshape(-1, 8), axis=1)
+        ones += bits.sum(axis=0, dtype=np.int64)
+        total += len(hashed)
+    if not total:
+        return None
+    return int.from_bytes(np.packbits(2 * ones > total).tobytes(), "big")
+
+
+def check_content(key: bytes, value: bytes) -> None:
+    """Raises CopyRecordError for a row that is no mark."""
+    host, nul, mark = key.partition(b"\0")
+    sizes = {b"d": 17, b"h": 9, b"b": 12}
+    if not host or not nul or len(mark) != sizes.get(mark[:1]):
+        raise CopyRecordError("not a key of a page's mark")
+    if mark[:1] == b"b":
+        if value:
+            raise CopyRecordError("a band has no value")
+    else:
+        _url(value)
+
+
+def _bands(host: bytes, simhash: int) -> Iterator[bytes]:
+    mark = simhash.to_bytes(8, "big")
+    for band in range(_BANDS):
+        yield host + b"b" + bytes([band]) + mark[2 * band : 2 * band + 2]
+
+
+def _url(value: bytes) -> str:
+    if not value.startswith(b"http") or not value.isascii():
+        raise CopyRecordError("not the URL of a page")
+    return value.decode("ascii")

@@ -141,6 +141,7 @@ class Job:
         reach("resume.restored")
         self._note(restored)
         self.output.cut(cut.end)
+        self.output.write_again(cut.durable)
         reach("resume.cut")
         requeue(self.store, self.frontier, self.counters, cut)
         reach("resume.requeued")

@@ -90,9 +90,11 @@ def restore_seen(
 
 @dataclass(frozen=True, slots=True)
 class OutputCut:
-    """``end``: where the output must end. ``lost``: finished URLs whose records are gone, with their sequence keys."""
+    """``end``: where the output must end. ``durable``: up to where a generation stands for it. ``lost``: finished URLs
+    whose records are gone, with their sequence keys."""
 
     end: int
+    durable: int
     lost: list[tuple[bytes, Done]]
 
 
@@ -175,7 +177,7 @@ def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut
             f"{output.path} has {output.end} bytes where {durable_end} were written for good: put the file back as "
             "the crawl left it, or begin a new job with --job"
         )
-    return OutputCut(end, lost)
+    return OutputCut(end, durable_end, lost)
 
 
 def requeue(store: Store, frontier: Frontier, counters: Counters, cut: OutputCut) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from crawler.disk import Disk
 from crawler.records import Position
 
+_PIECE = 2**20  # bytes read and written at once
 _LINE_MAX = 2**20  # bytes; a record has three URLs at most, and none of 64 KiB is read
 
 
@@ -61,6 +62,13 @@ class JsonlOutput:
         if end < self.end:
             self._file.truncate(end)
             self.end = end
+            self._dirty = True
+
+    def write_again(self, start: int) -> None:
+        """Write what stands from ``start`` on once more. Where a sync failed in the process before, the operating
+        system takes it for clean: it can be read, and would never reach the disk. Raises OSError."""
+        for at in range(start, self.end, _PIECE):
+            self._file.pwrite(self._file.pread(min(_PIECE, self.end - at), at), at)
             self._dirty = True
 
     def sync(self) -> None:

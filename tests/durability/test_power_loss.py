@@ -10,7 +10,7 @@ import pytest
 from crawler.crawl.job import Job
 from crawler.crawl.step import Machine
 from crawler.crawl.verdict import Finished
-from crawler.disk import FaultyDisk
+from crawler.disk import Fault, FaultyDisk
 from crawler.records import Outcome, PageRecord
 from crawler.store import FaultyStore
 from crawler.urls import Canonical
@@ -35,22 +35,29 @@ def test_a_life_is_the_same_each_time(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_what_a_killed_process_wrote_is_made_durable_by_the_next(tmp_path: Path, seed: int) -> None:
-    """SIGKILL leaves bytes with the operating system that nobody synced; a generation stands for them all the same."""
+@pytest.mark.parametrize("sync_fails", [False, True])
+async def test_what_a_dead_process_wrote_is_made_durable_by_the_next(
+    tmp_path: Path, seed: int, sync_fails: bool
+) -> None:
+    """It left bytes with the operating system that nobody synced, or that a sync has failed to write; a generation
+    stands for them all the same."""
     disk, store = FaultyDisk(random.Random(seed)), FaultyStore()
 
     def taken_up() -> Job:
         return Job(tmp_path / "jobs" / "job", SETTINGS, 0.0, Machine(disk, lambda _: store))
 
     job = taken_up()
-    job.admit(
-        [Canonical("http://h.test/1", "http://h.test/1"), Canonical("http://h.test/2", "http://h.test/2")], depth=0
-    )
+    urls = [f"http://h.test/{number}" for number in range(2)]
+    job.admit([Canonical(url, url) for url in urls], depth=0)
     lease = job.frontier.take(1.0)
     assert lease is not None
     assert lease.entry is not None
     job.finish(lease, Finished(PageRecord(lease.entry, Outcome.FETCHED, 1.0, 200)), 1.0)
-    job.close()  # nothing is synced
+    if sync_fails:
+        disk.faults.append(Fault("sync", 2))  # the first was that of job.json
+        with pytest.raises(OSError, match="Input/output error"):
+            await job.sync()
+    job.close()
     job = taken_up()
     assert await job.checkpoint(0.0) is not None
     job.close()

@@ -13,6 +13,7 @@ from crawler.crawl.identity import JobError
 from crawler.crawl.job import Job
 from crawler.crawl.step import Machine
 from crawler.disk import FaultyDisk
+from crawler.frontier.faults import Asked
 from crawler.store import FaultyStore
 from crawler.urls import Canonical
 from tests.durability.power import SETTINGS
@@ -65,7 +66,7 @@ async def test_steps_without_a_journal_number_are_synced_too(tmp_path: Path) -> 
         assert store.syncs == before, "nothing changed"
         lease = job.frontier.take(1.0)
         assert lease is not None
-        job.robots_later(lease, 5.0, 1.0)
+        job.robots_later(lease, 5.0, 1.0, Asked())
         await job.sync()
         assert store.syncs == before + 1
     finally:

@@ -109,15 +109,19 @@ def test_what_was_synced_survives_a_loss_of_power_and_what_was_not_is_told(tmp_p
     assert lost, "the disk of this test loses what is not synced"
 
 
-def test_a_sync_that_failed_is_tried_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written_again", [True, False])
+def test_after_a_sync_that_failed_only_what_is_written_again_is_sure(tmp_path: Path, written_again: bool) -> None:
     disk = FaultyDisk(random.Random(0), Fault("sync", 1))
     output = JsonlOutput(tmp_path / "pages.jsonl", disk)
     position = output.append(b"one\n")
     with pytest.raises(OSError, match="Input/output error"):
         output.sync()
+    assert output.holds(position), "it can be read"
+    if written_again:
+        output.write_again(0)
     output.sync()
     output.close()
     disk.lose_power()
     after = opened(tmp_path / "pages.jsonl")
-    assert after.holds(position)
+    assert after.holds(position) == written_again
     after.close()

@@ -30,7 +30,7 @@ from crawler.crawl.recovery import (
     stored_counters,
 )
 from crawler.crawl.scopes import Scopes
-from crawler.crawl.step import FULL, NO_CHECKPOINT, Machine, Step
+from crawler.crawl.step import FULL, NO_CHECKPOINT, Machine, Step, no_room
 from crawler.crawl.telling import tell_failed, tell_held
 from crawler.crawl.verdict import Again, Finished, Throttled
 from crawler.disk import Disk, reach
@@ -311,7 +311,7 @@ class Job:
         except OSError as error:
             if error.errno not in FULL:
                 raise
-            self._unwritten, self.blocked = step, str(error)
+            self._unwritten, self.blocked = step, no_room(error)
             self._room.clear()
 
     def _write(self, step: Step) -> None:
@@ -345,7 +345,7 @@ class Job:
         except OSError as error:
             if error.errno not in FULL:
                 raise
-            self.blocked = str(error)
+            self.blocked = no_room(error)
             return False
         self._unwritten = self.blocked = None
         self._room.set()
@@ -401,7 +401,7 @@ class Job:
             if error.errno not in FULL or self._failed is not None:
                 self._failed = error
                 raise
-            self.notes.append(f"{NO_CHECKPOINT}: {error}")
+            self.notes.append(f"{NO_CHECKPOINT}: {no_room(error)}")
             return None
         self._trim()
         reach("checkpoint.trimmed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -21,6 +22,14 @@ def scope_key(mode: str, entry: str) -> bytes:
 
 # A disk that is full may have room again; any other error of a disk does not pass by itself.
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def no_room(error: OSError) -> str:
+    """Why nothing can be written, for one of ``FULL``. Without the name of a file, which would be a path of this
+    machine: it is shown to whoever looks at the dashboard."""
+    return os.strerror(error.errno or errno.ENOSPC)
+
+
 # How the note begins that says so of a checkpoint.
 NO_CHECKPOINT = "no checkpoint, the journal stands for it"
 

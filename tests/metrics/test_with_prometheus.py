@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import http.client
 import itertools
 import json
 import re
-import socket
 import subprocess
 import urllib.parse
 from collections.abc import Iterator
@@ -21,6 +18,7 @@ from aiohttp import web
 from prometheus_client import ProcessCollector
 
 from crawler.metrics.prometheus import METRICS, exposition
+from tests.asked import asked, free_port
 from tests.metrics.samples import statistics
 from tests.needs import need
 from tests.site import ROOT, Site, linked, running, tree, wait_until
@@ -40,23 +38,6 @@ def promtool(*words: str | Path, stdin: bytes = b"") -> str:
     said = (done.stdout + done.stderr).decode()
     assert done.returncode == 0, said
     return said
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
-
-
-def asked(url: str, **headers: str) -> tuple[int, bytes]:
-    """Status and body; 0 where nobody listens."""
-    parts = urllib.parse.urlsplit(url)
-    with contextlib.closing(http.client.HTTPConnection(parts.netloc, timeout=10)) as connection:
-        try:
-            connection.request("GET", f"{parts.path}?{parts.query}", headers=headers)
-        except ConnectionRefusedError:
-            return 0, b""
-        response = connection.getresponse()
-        return response.status, response.read()
 
 
 # -- the files, by themselves ------------------------------------------------------------------------------------

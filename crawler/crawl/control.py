@@ -1,4 +1,4 @@
-"""What the dashboard's buttons do: ``POST /api/control`` with ``{"do": WORD}``.
+"""What the dashboard's buttons do: ``POST /api/control`` with ``{"do": WORD}``, of a host with ``"host": HOST`` too.
 
 The answer is ``{"done": true}``, or ``{"error": TEXT}`` with a status of 400 (what was asked makes no sense) or 409 (it
 cannot be done now). Who may ask is decided before, by the dashboard's guard.
@@ -16,6 +16,7 @@ from crawler.dashboard import json_body
 from crawler.metrics import Events, Kind
 
 WORDS = ("pause", "resume", "checkpoint", "stop")
+HOST_WORDS = ("pause-host", "resume-host", "block-host")
 
 
 def control_routes(crawl: Callable[[], Crawl | None], events: Events, clock: Callable[[], float]) -> list[web.RouteDef]:
@@ -24,15 +25,18 @@ def control_routes(crawl: Callable[[], Crawl | None], events: Events, clock: Cal
     async def control(request: web.Request) -> web.Response:
         asked = await json_body(request)
         word = asked.get("do") if isinstance(asked, dict) else None
-        if word not in WORDS:
-            return _refused(400, f"say what to do: {', '.join(WORDS)}")
+        if word not in WORDS + HOST_WORDS:
+            return _refused(400, f"say what to do: {', '.join(WORDS + HOST_WORDS)}")
         running = crawl()
         if running is None or running.state is not State.RUNNING:
             return _refused(409, "the crawl is not running")
-        trouble = await _do(running, str(word))
+        host = asked.get("host") if word in HOST_WORDS else None
+        if word in HOST_WORDS and not isinstance(host, str):
+            return _refused(400, "name the host, with its port, as in a.test:80")
+        trouble = await _do(running, str(word)) if host is None else _do_to_host(running, str(word), host)
         if trouble is not None:
             return _refused(409, trouble)
-        events.add(clock(), Kind.CONTROL, _SAID[str(word)])
+        events.add(clock(), Kind.CONTROL, _SAID[str(word)], host)
         return web.json_response({"done": True})
 
     return [web.post("/api/control", control)]
@@ -43,6 +47,9 @@ _SAID = {
     "resume": "resumed from the dashboard",
     "checkpoint": "a checkpoint was asked for from the dashboard",
     "stop": "stopped from the dashboard",
+    "pause-host": "paused from the dashboard",
+    "resume-host": "resumed from the dashboard",
+    "block-host": "blocked from the dashboard: its URLs are excluded",
 }
 
 
@@ -60,6 +67,16 @@ async def _do(crawl: Crawl, word: str) -> str | None:
         case "stop":
             crawl.stop()
     return None
+
+
+def _do_to_host(crawl: Crawl, word: str, host: str) -> str | None:
+    if crawl.job.blocked is not None:
+        return f"nothing can be written now: {crawl.job.blocked}"
+    frontier = crawl.job.frontier
+    acts = {"pause-host": frontier.pause_host, "resume-host": frontier.resume_host, "block-host": frontier.block_host}
+    met = crawl.job.by_hand(acts[word], host)
+    crawl.wake()
+    return None if met else "no URL of that host was admitted"
 
 
 def _refused(status: int, text: str) -> web.Response:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from crawler.checkpoint import Generations, Manifest
@@ -31,21 +31,14 @@ from crawler.crawl.recovery import (
 )
 from crawler.crawl.scopes import Scopes
 from crawler.crawl.step import FULL, NO_CHECKPOINT, Machine, Step, no_room
-from crawler.crawl.telling import tell_failed, tell_held
+from crawler.crawl.telling import tell_failed, tell_host
 from crawler.crawl.verdict import Again, Finished, Throttled
 from crawler.disk import Disk, reach
 from crawler.exact import Ledger, make_seen
-from crawler.frontier import Asked, Family, Frontier, Lease, Limits, Order
+from crawler.frontier import Asked, Batch, Family, Frontier, Lease, Limits, Order
 from crawler.metrics import Events
 from crawler.output import JsonlOutput
-from crawler.records import (
-    Done,
-    Outcome,
-    PageRecord,
-    encode_done,
-    encode_page,
-    sequence_key,
-)
+from crawler.records import Done, Outcome, PageRecord, encode_done, encode_page, sequence_key
 from crawler.settings import Settings
 from crawler.store.wal import dropped_records
 from crawler.traps import Traps, remember
@@ -233,6 +226,7 @@ class Job:
             self._finish_record(record, step)
             failed = record.outcome is Outcome.FAILED
             self.frontier.finish(lease, now, step.batch, requested=requested, failed=failed, asked=verdict.asked)
+        tell_host(self.events, lease.host, verdict.asked, now)
         return new
 
     def retry(self, lease: Lease, verdict: Again, now: float) -> None:
@@ -240,6 +234,7 @@ class Job:
         with self._step() as step:
             self.counters.retries += 1
             self.frontier.retry(lease, verdict.entry, verdict.wait, now, step.batch, verdict.asked)
+        tell_host(self.events, lease.host, verdict.asked, now)
 
     def throttle(self, lease: Lease, verdict: Throttled, now: float) -> None:
         """429 or 503: the host is held."""
@@ -249,7 +244,7 @@ class Job:
                 self._finish_record(verdict.last, step)
             again = verdict.entry if verdict.last is None else None
             self.frontier.throttle(lease, again, verdict.retry_after, now, step.batch, verdict.asked)
-        tell_held(self.events, lease.host, now)
+        tell_host(self.events, lease.host, verdict.asked, now)
 
     def robots_known(
         self,
@@ -268,17 +263,23 @@ class Job:
             self._admission.sitemaps(sitemaps, via, step, now)
             step.batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), stored)
             self.frontier.robots_known(lease, until, crawl_delay, now, step.batch, asked)
+        tell_host(self.events, lease.host, asked, now)
 
     def robots_later(self, lease: Lease, wait: float, now: float, asked: Asked) -> None:
         """robots.txt could not be had; it is asked for again."""
         with self._step() as step:
             self.frontier.robots_later(lease, wait, now, step.batch, asked)
-        tell_held(self.events, lease.host, now)
+        tell_host(self.events, lease.host, asked, now)
 
     def address_known(self, lease: Lease, address: str | None, now: float) -> None:
         """The address that the host answers at, or None where it could not be had."""
         with self._step() as step:
             self.frontier.address_known(lease, address, now, step.batch)
+
+    def by_hand(self, act: Callable[[str, Batch], bool], host: str) -> bool:
+        """Pause, resume or block a host: ``act`` is the frontier's. False when the job has met no such host."""
+        with self._step() as step:
+            return act(host, step.batch)
 
     def _finish_record(self, record: PageRecord, step: Step) -> None:
         step.records.append((self.counters.sequence, record))

@@ -141,6 +141,10 @@ class Crawl:
 
     def go_on(self) -> None:
         self._held = False
+        self.wake()
+
+    def wake(self) -> None:
+        """Look again whom to ask: something changed beside the loop."""
         self._wake.set()
 
     async def checkpoint_now(self) -> str | None:

@@ -85,6 +85,7 @@ async def run_crawl(
             ) as fetcher:
                 crawl = Crawl(job, fetcher, settings, clock)
                 spare_the_collector()
+                course.observe(clock(), crawl.stats())
                 course.events.add(clock(), Kind.RUN, "carried on" if job.resumed else "begun")
                 if view is not None:
                     crawl.tell_notes(view.say)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from crawler.frontier import Host
+from crawler.frontier import Asked, Host, Rule, retired_words
 from crawler.metrics import Events, Kind, duration
 from crawler.records import Outcome, PageRecord
 
+_HOLDS = frozenset((Rule.RETRY_AFTER, Rule.BACKOFF, Rule.FAILING, Rule.SNOOZED, Rule.ROBOTS_RETRY))
 
-def tell_held(events: Events, host: Host, now: float) -> None:
-    """The host is left alone for longer than its gap."""
-    wait = max(0.0, host.next_time - now)
-    events.add(now, Kind.BACKOFF, f"held for {duration(wait)}: {host.rule.words}", host.name)
+
+def tell_host(events: Events, host: Host, asked: Asked, now: float) -> None:
+    """What a request came to that the host did not answer, or only to be asked less; else nothing is told."""
+    if asked.fault is None:
+        return
+    if host.retired:
+        events.add(now, Kind.RETIRED, f"given up: {retired_words(host)}", host.name)
+    elif host.rule in _HOLDS and host.next_time > now:
+        words = f"held for {duration(host.next_time - now)}: {host.rule.words} ({asked.fault.word})"
+        events.add(now, Kind.BACKOFF, words, host.name)
 
 
 def tell_failed(events: Events, record: PageRecord) -> None:

@@ -90,7 +90,9 @@ class Crawl:
         return web.json_response(row | {"robots": {"status": 200}, "queue": queue, "recent": recent})
 
     async def _explain(self, request: web.Request) -> web.Response:
-        return web.json_response({"lines": [f"href: {request.query['url']}", "seen: no"]})
+        return web.json_response(
+            {"lines": [{"what": "href", "text": request.query["url"]}, {"what": "seen", "text": "no"}]}
+        )
 
     async def _control(self, request: web.Request) -> web.Response:
         asked = await json_body(request)

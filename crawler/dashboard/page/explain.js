@@ -3,19 +3,9 @@
 import { get } from "./api.js";
 import { find, make } from "./dom.js";
 
-function lines(answer) {
-  if (Array.isArray(answer)) return answer.map(String);
-  if (Array.isArray(answer?.lines)) return answer.lines.map(String);
-  return Object.entries(answer ?? {}).map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`);
-}
-
-function show(texts, className = "") {
-  find("explanation").replaceChildren(
-    ...texts.map((text) => {
-      const [, name, rest] = /^([^:]{1,40}):\s(.*)$/s.exec(text) ?? [null, null, text];
-      return make("li", { className }, ...(name ? [make("b", {}, `${name}:`), ` ${rest}`] : [rest]));
-    }),
-  );
+function show(rows, className = "") {
+  const lines = rows.map(({ what, text }) => make("li", { className }, ...(text ? [make("b", {}, `${what}:`), ` ${text}`] : [what])));
+  find("explanation").replaceChildren(...lines);
 }
 
 export function begin() {
@@ -23,11 +13,11 @@ export function begin() {
     event.preventDefault();
     const url = find("explain-url").value.trim();
     if (!url) return;
-    show(["…"], "quiet");
+    show([{ what: "…" }], "quiet");
     try {
-      show(lines(await get("api/explain", { url })));
+      show((await get("api/explain", { url })).lines);
     } catch (error) {
-      show([error.message], "bad");
+      show([{ what: error.message }], "bad");
     }
   });
 }

@@ -54,7 +54,7 @@ export function showFilter(stats, forecast) {
     const when = advice.seconds_left === null ? "" : `, about ${format.duration(advice.seconds_left)} at ${format.rate(advice.new_urls_per_second)} new URLs/s`;
     const what = advice.next_size === null ? "Full" : `The next slice (${format.bytes(advice.next_size)}) comes`;
     next = `${what} in ${format.count(advice.urls_left)} URLs${when}; the fpp is then at most ${format.probability(advice.fpp_then)}.`;
-    if (advice.warning) next += ` ${advice.warning}.`;
+    if (advice.warning) next += ` ${advice.warning[0].toUpperCase()}${advice.warning.slice(1)}.`;
   }
   write(find("next-slice"), next);
   find("next-slice").classList.toggle("bad", Boolean(advice?.warning));

@@ -80,7 +80,7 @@ export function tick() {
 }
 
 function sortBy(key) {
-  const texts = ["host", "state", "reason"];
+  const texts = ["host", "state", "rule"];
   if (view.sort === key) view.order = view.order === "desc" ? "asc" : "desc";
   else Object.assign(view, { sort: key, order: texts.includes(key) ? "asc" : "desc" });
   view.offset = 0;

@@ -98,7 +98,6 @@ function show({ stats, point, trust, working, forecast, log: news }) {
   append(point);
   for (const node of document.querySelectorAll("[data-show]")) write(node, format[node.dataset.as ?? "count"](at(stats, node.dataset.show)));
   for (const node of document.querySelectorAll("[data-rate]")) write(node, format[node.dataset.as ?? "rate"](mean(node.dataset.rate)));
-  for (const node of document.querySelectorAll("[data-stall]")) write(node, format.seconds(stats.loop_stall_seconds?.[node.dataset.stall] ?? null));
   const met = (stats.urls_duplicate ?? 0) + (stats.urls_admitted ?? 0);
   write(find("duplicates"), format.percent(met ? stats.urls_duplicate / met : null));
   const beyond = [stats.links_too_deep, stats.links_too_long].filter((number) => number != null);

@@ -1,0 +1,130 @@
+"""The dashboard's buttons on a real crawl: what they answer, and what the crawl does."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.site import Site, running, tree, wait_until
+
+OPTIONS = ("--allow-private", "--delay", "0.05", "--quiet", "--dashboard", "0")
+
+
+class Board:
+    """A crawl's dashboard, asked as a program would."""
+
+    def __init__(self, job: Path) -> None:
+        self.job = job
+        wait_until((job / "live.json").exists, "a crawl that says what it does")
+        self.url = json.loads((job / "live.json").read_text())["dashboard"]
+        self.token = (job / "dashboard-token").read_text().strip()
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+            return json.load(answer)
+
+    def control(self, **asked: str) -> tuple[int, dict[str, Any]]:
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.url}api/control", json.dumps(asked).encode(), headers)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    def fetched(self) -> int:
+        return int(self.get("api/stats")["pages_fetched"])
+
+    def told(self, kind: str) -> list[str]:
+        return [event["text"] for event in self.get("api/log")["events"] if event["kind"] == kind]
+
+
+@contextmanager
+def crawled(directory: Path, pages: int = 4_000, ports: int = 1) -> Iterator[tuple[Site, Any, Board]]:
+    with Site(tree(pages), ports=ports) as site:
+        seeds = directory / "seeds.txt"
+        seeds.write_text("".join(f"{site.url('/', host)}\n" for host in range(ports)))
+        with running(seeds, "--job", directory / "job", *OPTIONS) as process:
+            yield site, process, Board(directory / "job")
+
+
+def test_a_crawl_is_paused_checkpointed_resumed_and_stopped(tmp_path: Path) -> None:
+    with crawled(tmp_path) as (site, process, board):
+        wait_until(lambda: board.fetched() > 3, "some pages")
+        assert board.control(do="pause") == (200, {"done": True})
+        wait_until(lambda: board.get("api/stats")["urls_in_flight"] == 0, "nothing in flight")
+        stats, asked = board.get("api/stats"), len(site.asked)
+        assert (stats["state"], stats["paused"]) == ("paused", "somebody asked for it")
+        before = (stats["checkpoint"] or {"generation": 0})["generation"]
+        assert board.control(do="checkpoint") == (200, {"done": True})
+        assert board.get("api/stats")["checkpoint"]["generation"] == before + 1
+        # A checkpoint takes a while; not a page was asked for meanwhile.
+        assert len(site.asked) == asked
+        assert board.control(do="resume") == (200, {"done": True})
+        wait_until(lambda: board.fetched() > stats["pages_fetched"], "pages again")
+        wait_until(lambda: board.told("checkpoint") != [], "the checkpoint told")
+        assert board.told("control") == [
+            "paused from the dashboard",
+            "a checkpoint was asked for from the dashboard",
+            "resumed from the dashboard",
+        ]
+        assert board.control(do="stop") == (200, {"done": True})
+        assert process.wait(30) == 130
+    course = (board.job / "course.json").read_text()
+    assert course.startswith("crawler-course 1 ")
+    assert "stopped from the dashboard" in course
+
+
+def test_one_host_is_paused_resumed_and_blocked(tmp_path: Path) -> None:
+    with crawled(tmp_path, ports=2) as (site, _, board):
+        wait_until(lambda: board.fetched() > 5, "some pages")
+        for name in site.hosts:
+            wait_until(lambda name=name: board.get(f"api/hosts/{name}")["fetched"] > 1, "pages of each host")
+        paused, other = site.hosts
+        assert board.control(do="pause-host", host=paused)[0] == 200
+        wait_until(lambda: board.get(f"api/hosts/{paused}")["in_flight"] == 0, "nothing of it in flight")
+        held, went = (board.get(f"api/hosts/{name}")["fetched"] for name in site.hosts)
+        wait_until(lambda: board.get(f"api/hosts/{other}")["fetched"] > went + 3, "pages of the other")
+        row = board.get(f"api/hosts/{paused}")
+        assert (row["state"], row["fetched"]) == ("paused", held)
+        assert board.control(do="resume-host", host=paused)[0] == 200
+        wait_until(lambda: board.get(f"api/hosts/{paused}")["fetched"] > held, "pages of it again")
+        assert board.control(do="block-host", host=paused)[0] == 200
+        wait_until(lambda: board.get("api/stats")["urls_excluded"] > 3, "its URLs excluded")
+        assert board.get(f"api/hosts/{paused}")["state"] == "blocked"
+
+
+def test_what_makes_no_sense_is_refused_with_a_line(tmp_path: Path) -> None:
+    with crawled(tmp_path) as (_, _, board):
+        status, answer = board.control(do="explode")
+        assert status == 400
+        assert answer["error"].startswith("say what to do: pause, resume, checkpoint, stop, pause-host")
+        assert board.control(do="pause-host")[0] == 400
+        assert board.control(do="pause-host", host="nobody.test:80") == (
+            409,
+            {"error": "no URL of that host was admitted"},
+        )
+        board.token = "wrong"
+        assert board.control(do="stop")[0] == 401
+
+
+def test_what_happens_to_hosts_and_urls_is_told(tmp_path: Path) -> None:
+    seeds = tmp_path / "seeds.txt"
+    config = tmp_path / "once.toml"
+    config.write_text("[retry]\ntries = 1\n[politeness]\nsnooze_after = 1\nretire_after = 1\nsnooze_first = 0.3\n")
+    with Site(tree(60)) as site:
+        seeds.write_text(f"{site.url('/')}\nhttp://127.0.0.1:9/a\nhttp://127.0.0.1:9/b\nhttp://127.0.0.1:9/c\n")
+        with running(seeds, "--job", tmp_path / "job", "--config", config, "--ignore-robots", *OPTIONS):
+            board = Board(tmp_path / "job")
+            wait_until(lambda: board.told("retired") != [], "the dead host given up")
+            assert "its host gave no answer" in board.told("retired")[0]
+            assert any("refused" in text for text in board.told("backoff"))
+            wait_until(lambda: len(board.told("error")) == 3, "its URLs told as failed")
+            assert board.told("error")[0].startswith("http://127.0.0.1:9/")
+            assert board.told("run") == ["begun"]

@@ -271,10 +271,10 @@ class Job:
             self.frontier.robots_later(lease, wait, now, step.batch, asked)
         tell_host(self.events, lease.host, asked, now)
 
-    def address_known(self, lease: Lease, address: str | None, now: float) -> None:
-        """The address that the host answers at, or None where it could not be had."""
+    def host_step(self, change: Callable[[Batch], bool]) -> bool:
+        """A change of hosts alone. Returns what ``change`` does."""
         with self._step() as step:
-            self.frontier.address_known(lease, address, now, step.batch)
+            return change(step.batch)
 
     def by_hand(self, act: Callable[[str, Batch], bool], host: str) -> bool:
         """Pause, resume or block a host: ``act`` is the frontier's. False when the job has met no such host."""

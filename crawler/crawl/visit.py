@@ -214,9 +214,11 @@ class Visitor:
 
     async def _find_address(self, lease: Lease) -> None:
         """Which address the host answers at, where politeness groups by it; no request is made."""
-        address = await self._fetcher.resolve(self._job.frontier.peek(lease.host).href)
+        frontier = self._job.frontier
+        address = await self._fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()
-        self._job.address_known(lease, address, self._clock())
+        now = self._clock()
+        self._job.host_step(lambda batch: frontier.address_known(lease, address, now, batch))
 
     def _seed_failed(self, record: PageRecord) -> None:
         if record.entry.seed and record.outcome is not Outcome.FETCHED:

@@ -203,7 +203,9 @@ class Frontier:
         return None
 
     def _lease_entry(self, host: Host, now: float, *, closed: Closure | None = None, slow: bool = False) -> Lease:
-        slot, entry = self._queues.pop(host, now if closed is None else _ALWAYS)
+        # Of a host that gave no answer something else is asked for: it may have been the page that it failed on.
+        fresh_first = host.strikes > 0
+        slot, entry = self._queues.pop(host, now if closed is None else _ALWAYS, fresh_first=fresh_first)
         self.queued -= 1
         return self._leased(Lease(host, slot, entry, now, closed=closed, slow=slow))
 
@@ -332,13 +334,15 @@ class Frontier:
         self._gate.hold(host, now + wait, Rule.ROBOTS_RETRY)
         self._store_host(host, batch)
 
-    def address_known(self, lease: Lease, address: str | None, now: float, batch: Batch) -> None:
-        """The address that the host answers at, or None when it could not be had: the host then stands for itself."""
+    def address_known(self, lease: Lease, address: str | None, now: float, batch: Batch) -> bool:
+        """The address that the host answers at, or None when it could not be had: the host then stands for itself.
+        Returns whether it was had."""
         host = lease.host
         host.address, host.located = address, True
         self._end(lease, now, None)
         self._gate.take_up(host, now)
         self._store_host(host, batch)
+        return address is not None
 
     def _end(self, lease: Lease, now: float, asked: Asked | None, retry_after: float | None = None) -> None:
         host, self._now = lease.host, now

@@ -79,7 +79,7 @@ class Gate:
     def take_up(self, host: Host, now: float) -> None:
         """A host comes from the store: what another clock or an earlier run left is brought in line with what the
         rules allow from ``now`` on."""
-        if host.retired and self.settings.retry_retired and host.next_time < self._loaded:
+        if host.retired and self.settings.retry_retired and host.next_time <= self._loaded:
             give_another_chance(host)
         # A stored time may be of a clock that was set back since: no rule holds a host longer than from now on.
         pause, _ = self.gap(host)

@@ -88,10 +88,11 @@ class BackQueues:
 
     # -- taking ------------------------------------------------------------------------------------------------
 
-    def pop(self, host: Host, now: float) -> tuple[bytes, Entry]:
+    def pop(self, host: Host, now: float, *, fresh_first: bool = False) -> tuple[bytes, Entry]:
         """The entry that is to be taken at ``now``, with its slot: a retry that is due, else the head of the fresh
-        lane. The caller knows that there is one (EntryError: the store lacks it)."""
-        if host.retries_waiting and host.retry_at <= now:
+        lane; with ``fresh_first`` the other way round. The caller knows that there is one (EntryError: the store lacks
+        it)."""
+        if host.retries_waiting and host.retry_at <= now and not (fresh_first and host.immediate):
             slot, entry = self._pop_retry(host)
         else:
             self.look_ahead(host)

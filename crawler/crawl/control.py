@@ -74,7 +74,7 @@ def _do_to_host(crawl: Crawl, word: str, host: str) -> str | None:
         return f"nothing can be written now: {crawl.job.blocked}"
     frontier = crawl.job.frontier
     acts = {"pause-host": frontier.pause_host, "resume-host": frontier.resume_host, "block-host": frontier.block_host}
-    met = crawl.job.by_hand(acts[word], host)
+    met = crawl.job.host_step(lambda batch: acts[word](host, batch))
     crawl.wake()
     return None if met else "no URL of that host was admitted"
 

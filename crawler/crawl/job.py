@@ -276,11 +276,6 @@ class Job:
         with self._step() as step:
             return change(step.batch)
 
-    def by_hand(self, act: Callable[[str, Batch], bool], host: str) -> bool:
-        """Pause, resume or block a host: ``act`` is the frontier's. False when the job has met no such host."""
-        with self._step() as step:
-            return act(host, step.batch)
-
     def _finish_record(self, record: PageRecord, step: Step) -> None:
         step.records.append((self.counters.sequence, record))
         self.counters.sequence += 1

@@ -32,7 +32,7 @@ from crawler.crawl.stats import assemble
 from crawler.crawl.step import NO_CHECKPOINT
 from crawler.crawl.visit import Visitor
 from crawler.fetch import Fetches
-from crawler.frontier import Batch, Lease
+from crawler.frontier import Lease
 from crawler.metrics import Kind
 from crawler.settings import Settings
 
@@ -159,13 +159,6 @@ class Crawl:
             if not asked.done():
                 asked.set_result(reason)
         self._checkpoints_asked.clear()
-
-    async def change_host(self, change: Callable[[str, Batch], bool], name: str) -> bool:
-        """Pause, resume or block a host, as ``change`` of the frontier does. False: the job has met none such."""
-        await self.job.room()
-        done = self.job.host_step(lambda batch: change(name, batch))
-        self._wake.set()
-        return done
 
     def _release_all(self) -> None:
         for visit in self._visits:

@@ -1,4 +1,5 @@
-"""What a run shows of itself while it lasts: the terminal's view, ``live.json``, and the course of the job."""
+"""What a run shows of itself while it lasts: the terminal's view, ``live.json``, the course of the job, and what its
+service manager is told."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from typing import Any, Protocol
 from crawler.crawl.course import write_course
 from crawler.crawl.identity import LIVE
 from crawler.crawl.live import Live, write_live
-from crawler.crawl.loop import Crawl
+from crawler.crawl.loop import Crawl, State
 from crawler.metrics import Course
+from crawler.progress.supervisor import Supervisor
 
 VIEW_INTERVAL = 0.25  # seconds between updates of the progress view
 LIVE_INTERVAL = 1.0  # seconds between updates of live.json
@@ -41,6 +43,7 @@ class Shown:
         self._clock = clock
         self._view = view
         self._address = address
+        self._supervisor = Supervisor(os.environ)
 
     async def keep(self, crawl: Crawl) -> None:
         """Until cancelled. Raises OSError when a file cannot be written, but not for want of space."""
@@ -59,6 +62,8 @@ class Shown:
                     events = self._course.events.after(self._course.events.last - LIVE_EVENTS)
                     live = Live(stats, crawl.under_way, crawl.job.durable_end, self._address, events)
                     write_live(self._directory, live)
+                    status = self._course.words(stats)["working"]["text"]
+                    self._supervisor.alive(status, stopping=crawl.state is State.STOPPING)
             if loop.time() >= next_course:
                 next_course = loop.time() + COURSE_INTERVAL
                 await asyncio.to_thread(write_course, self._directory, self._course.dump())
@@ -73,5 +78,6 @@ class Shown:
 
     def take_away(self) -> None:
         """Nothing is live any more."""
+        self._supervisor.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._directory / LIVE)

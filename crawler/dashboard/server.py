@@ -168,7 +168,11 @@ class Dashboard:
         return web.Response(text=text, content_type="application/json", headers={"Cache-Control": "no-store"})
 
     async def _healthz(self, request: web.Request) -> web.Response:
-        return web.Response(text="ok\n", headers={"Cache-Control": "no-store"})
+        state = self._stats().get("state")
+        over = state in ("ended", "stopped")
+        return web.Response(
+            status=503 if over else 200, text=f"{state if over else 'ok'}\n", headers={"Cache-Control": "no-store"}
+        )
 
     async def _api_events(self, request: web.Request) -> web.StreamResponse:
         if self._listeners.full:

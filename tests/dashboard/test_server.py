@@ -62,8 +62,24 @@ async def test_stats_and_metrics_are_what_the_crawl_says() -> None:
             assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
             families = list(text_string_to_metric_families(await response.text()))
         assert [f.samples[0].value for f in families if f.name == "crawler_urls_pending"] == [2_000]
-        async with client.get("/healthz") as response:
-            assert await response.text() == "ok\n"
+
+
+@pytest.mark.parametrize(
+    ("stats", "status", "text"),
+    [
+        ({}, 200, "ok\n"),  # the job is being opened
+        (statistics(state="running"), 200, "ok\n"),
+        (statistics(state="paused"), 200, "ok\n"),
+        (statistics(state="stopping"), 200, "ok\n"),
+        (statistics(state="ended"), 503, "ended\n"),
+        (statistics(state="stopped"), 503, "stopped\n"),
+    ],
+)
+async def test_health_is_that_of_the_process_and_over_with_the_crawl(
+    stats: dict[str, Any], status: int, text: str
+) -> None:
+    async with dashboard(lambda: stats) as (_, client), client.get("/healthz") as response:
+        assert (response.status, await response.text()) == (status, text)
 
 
 async def test_the_page_and_all_it_loads_are_served_and_nothing_else() -> None:

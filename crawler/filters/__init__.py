@@ -31,13 +31,14 @@ Nothing here opens a file, reads a clock or knows asyncio.
 
 from __future__ import annotations
 
-from crawler.filters.advisor import Advice, Plan, advise, plan
+from crawler.filters.advisor import Advice, Plan, advise, plan, plan_compacted
 from crawler.filters.bloom import Bitmap, BloomFilter
 from crawler.filters.chain import Chain, ForgettingChain
 from crawler.filters.compaction import Successor
 from crawler.filters.digests import DIGEST_BYTES, digest_keys, digest_lines
 from crawler.filters.format import FormatError, SegmentSum, read_segment, write_segment
 from crawler.filters.growing import CountingFilter, CuckooFilter, DigestTable
+from crawler.filters.guava import GuavaBloomFilter
 from crawler.filters.kinds import KINDS, load_seen, make_seen, read_seen, write_seen
 from crawler.filters.protocol import (
     JSON,
@@ -70,6 +71,7 @@ __all__ = [
     "ForgettingChain",
     "FormatError",
     "FullError",
+    "GuavaBloomFilter",
     "MeasuredFpp",
     "NoMemoryError",
     "Plan",
@@ -87,6 +89,7 @@ __all__ = [
     "load_seen",
     "make_seen",
     "plan",
+    "plan_compacted",
     "read_seen",
     "read_segment",
     "write_seen",

@@ -3,6 +3,7 @@
 Pure arithmetic on figures: nothing is allocated. The sizes are the ones the slices themselves are made with.
 
     plan(urls, ...)     for each kind: bytes, bits a URL, slices and the bound on its fpp when ``urls`` URLs are in
+    plan_compacted(...) the same for the chain of a crawl, which is rebuilt as one slice again and again
     advise(...)         for a seen-set in use: how many URLs until the next slice (or until a filter of fixed size has
                         its target fpp), in how many seconds at the present rate, what it will cost, and the fpp then
 
@@ -50,6 +51,7 @@ class Plan:
     fpp: float  # the most it can be then
     urls_skipped: float  # no more than that are expected
     forgets: bool
+    peak: int  # bytes at most until then
 
 
 class Cause(StrEnum):
@@ -146,10 +148,7 @@ def plan(
 
     Raises ``FilterError`` when there is nothing to plan.
     """
-    if urls < 1:
-        raise FilterError(f"a crawl has at least 1 URL, not {urls}")
-    if not 0 < fpp < 1:
-        raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
+    _check_plan(urls, fpp)
     fixed = {"capacity": urls, "fpp": fpp}
     growing = {"capacity": capacity, "fpp": fpp, "growth": growth}
     made: list[dict[str, Any]] = [
@@ -163,6 +162,47 @@ def plan(
     return [_plan_one(urls, parameters) for parameters in made]
 
 
+def plan_compacted(
+    urls: int,
+    fpp: float = 0.001,
+    capacity: int = 2**20,
+    growth: float = 2.0,
+    tightening: float = 0.85,
+    *,
+    slices: int = 2,
+) -> Plan:
+    """The same for a ``scalable`` chain of a crawl, which is rebuilt as one slice whenever it has ``slices`` slices.
+
+    The size is that between two compactions, the peak that of the last one under way: see ``compaction``. Raises
+    ``FilterError`` when there is nothing to plan.
+    """
+    _check_plan(urls, fpp)
+    growing = {"capacity": capacity, "fpp": fpp, "growth": growth, "tightening": tightening}
+    parameters = {"kind": "scalable", "layout": "paired", **growing}
+    chain: list[SlicePlan] = []
+    following = schedule(parameters)
+    peak, worst = 0, 0.0
+    while sum(part.capacity for part in chain) < urls:
+        chain.append(next(following))
+        size = sum(part.size for part in chain)
+        if len(chain) >= slices:
+            share = successor_share(sum(part.capacity for part in chain[:-1]), fpp, tightening)
+            chain = [_slice("scalable", *share, parameters)]
+            size += chain[0].size
+            following = islice(schedule(parameters, chain[0].capacity), 1, None)
+        peak = max(peak, size)
+        worst = max(worst, compound(part.fpp for part in chain))
+    size = sum(part.size for part in chain)
+    return Plan("scalable", len(chain), size, size * 8 / urls, worst, urls * worst / (1 - worst), False, peak)
+
+
+def _check_plan(urls: int, fpp: float) -> None:
+    if urls < 1:
+        raise FilterError(f"a crawl has at least 1 URL, not {urls}")
+    if not 0 < fpp < 1:
+        raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
+
+
 def _plan_one(urls: int, parameters: dict[str, Any]) -> Plan:
     keys = size = slices = 0
     fpp = 0.0
@@ -173,8 +213,8 @@ def _plan_one(urls: int, parameters: dict[str, Any]) -> Plan:
         fpp = compound((fpp, part.fpp))
         if keys >= urls:
             break
-    kind = parameters["kind"]
-    return Plan(kind, slices, size, size * 8 / urls, fpp, urls * fpp / (1 - fpp), kind in ("counting", "cuckoo"))
+    forgets = parameters["kind"] in ("counting", "cuckoo")
+    return Plan(parameters["kind"], slices, size, size * 8 / urls, fpp, urls * fpp / (1 - fpp), forgets, size)
 
 
 def advise(

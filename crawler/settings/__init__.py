@@ -3,6 +3,7 @@
 from crawler.settings.load import SettingsError, Source, Tables, as_tables, check_tables, nearest, settings_from
 from crawler.settings.parts import (
     HOST_KEYS,
+    LEDGER_KINDS,
     ORDERS,
     RETRY_CLASSES,
     SCOPES,
@@ -27,6 +28,7 @@ from crawler.settings.parts import (
 
 __all__ = [
     "HOST_KEYS",
+    "LEDGER_KINDS",
     "ORDERS",
     "RETRY_CLASSES",
     "SCOPES",

@@ -19,7 +19,7 @@ from crawler.filters import (
     SeenSet,
     digest_keys,
 )
-from crawler.filters.advisor import advise, plan, schedule
+from crawler.filters.advisor import advise, plan, plan_compacted, schedule
 
 
 def filled(seen: SeenSet, count: int) -> SeenSet:
@@ -49,6 +49,40 @@ def test_the_schedule_is_the_chain_that_is_made(name: str) -> None:
     planned = list(islice(schedule(seen.parameters()), len(slices)))
     assert [(part.capacity, part.size * 8) for part in planned] == [(real["capacity"], real["bits"]) for real in slices]
     assert [part.fpp for part in planned] == pytest.approx([real["fpp_design"] for real in slices])
+
+
+@pytest.mark.parametrize("urls", [100, 700, 3_000, 20_000])
+@pytest.mark.parametrize("most", [2, 3, 5])
+def test_a_compacted_chain_is_planned_as_it_is_made(urls: int, most: int) -> None:
+    """One key after the other; as soon as the chain has ``most`` slices it is rebuilt."""
+    seen, journal = ScalableBloomFilter(0.01, 500), bytearray()
+    peak = 0
+    for key in range(urls):
+        digest = digest_keys([str(key)])
+        seen.restore(digest)
+        journal += digest
+        size = seen.statistics()["bytes"]
+        if seen.slices >= most:
+            successor = seen.successor()
+            successor.put(bytes(journal))
+            size += successor.filter.words.nbytes
+            seen.succeed(successor)
+        peak = max(peak, size)
+    made = plan_compacted(urls, 0.01, 500, slices=most)
+    assert made.slices == seen.slices
+    assert made.size == pytest.approx(seen.statistics()["bytes"], rel=0.01)
+    assert made.peak == pytest.approx(peak, rel=0.01)
+    assert made.fpp < 0.01
+
+
+def test_a_compacted_chain_is_smaller_than_one_that_is_not() -> None:
+    (plain,) = (made for made in plan(10**9) if made.kind == "scalable")
+    made = plan_compacted(10**9)
+    assert made.size < plain.size
+    assert made.bits_per_url < 24
+    assert made.peak < plain.size * 2
+    with pytest.raises(FilterError, match="at least 1 URL"):
+        plan_compacted(0)
 
 
 def test_a_plan_names_every_kind_and_what_it_takes() -> None:

@@ -3,7 +3,12 @@
 Keys are added batch by batch in the loop while a thread writes the segments; the gaps between turns of the loop are
 taken. Beside it, the same with nothing being written.
 
-    python -m benchmarks.filters.snapshot [--megabytes 1024] [--dir .] [--out benchmarks/filters/snapshot.txt]
+A filter that can forget is copied first, piece by piece between turns of the loop, as it was when the snapshot was
+taken.
+
+    python -m benchmarks.filters.snapshot [--kind bloom] [--megabytes 1024] [--dir .] [--out FILE]
+
+``snapshot.txt`` is the run for ``bloom``, ``snapshot-counting.txt`` and ``snapshot-cuckoo.txt`` are those with 512 MiB.
 """
 
 from __future__ import annotations
@@ -13,12 +18,16 @@ import asyncio
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.filters.add_many import machine
-from crawler.filters import BloomFilter, SeenSnapshot, write_segment
+from crawler.filters import BloomFilter, CountingFilter, CuckooFilter, SeenSnapshot, write_segment
+from crawler.filters.chain import Chain
+
+BATCH = 256  # keys
 
 
 def store(shot: SeenSnapshot, directory: str) -> int:
@@ -31,13 +40,24 @@ def store(shot: SeenSnapshot, directory: str) -> int:
     return size
 
 
-async def gaps_while(seen: BloomFilter, writing: asyncio.Future[int] | None, seconds: float) -> list[float]:
+def made(kind: str, megabytes: int) -> Chain:
+    """A filter of one slice, which has room for all that is added here."""
+    size = megabytes * 2**20 * 8
+    match kind:
+        case "bloom":
+            return BloomFilter(int(size / 15.1), 0.001)
+        case "counting":
+            return CountingFilter(0.001, int(size / 57.6), growth=None)
+        case _:
+            return CuckooFilter(0.001, int(size / 17.4), growth=None)
+
+
+async def gaps_while(seen: Chain, going: Callable[[], bool]) -> list[float]:
     draw = np.random.default_rng(9)
     gaps = []
     last = time.perf_counter()
-    until = last + seconds
-    while (not writing.done()) if writing else time.perf_counter() < until:
-        seen.add_digests(draw.bytes(256 * 16))
+    while going():
+        seen.add_digests(draw.bytes(BATCH * 16))
         await asyncio.sleep(0)
         now = time.perf_counter()
         gaps.append(now - last)
@@ -50,26 +70,31 @@ def line(name: str, gaps: list[float]) -> str:
     return f"{name:32}{p50:9.2f}{p99:9.2f}{most:9.2f}   ms; {len(gaps):,} turns of the loop"
 
 
-async def measure(megabytes: int, directory: str) -> str:
-    keys = int(megabytes * 2**20 * 8 / 15.1)
-    seen = BloomFilter(keys, 0.001)
+async def measure(kind: str, megabytes: int, directory: str) -> str:
+    seen = made(kind, megabytes)
     draw = np.random.default_rng(1)
-    while len(seen) < min(keys // 2, 5_000_000):
+    while len(seen) < 3_000_000:
         seen.restore(draw.bytes(2**16 * 16))
-    quiet = await gaps_while(seen, None, 3.0)
+    end = time.perf_counter() + 3.0
+    quiet = await gaps_while(seen, lambda: time.perf_counter() < end)
     begun = time.perf_counter()
-    shot = seen.snapshot()
+    shot = seen.snapshot(whole=False)
     taken = time.perf_counter() - begun
+    copying = await gaps_while(seen, shot.advance)
+    copied = time.perf_counter() - begun
     writing = asyncio.get_running_loop().run_in_executor(None, store, shot, directory)
-    busy = await gaps_while(seen, writing, 0)
+    busy = await gaps_while(seen, lambda: not writing.done())
     lasted = time.perf_counter() - begun
+    copy = [line("while it is copied", copying)] if copying else []
     return "\n".join(
         [
             machine(),
-            f"filter of {seen.statistics()['bytes']:,} bytes; batches of 256 new keys between turns",
-            f"snapshot taken in {1000 * taken:.1f} ms; {writing.result():,} bytes stored and synced in {lasted:.1f} s",
+            f"{kind} filter of {seen.statistics()['bytes']:,} bytes; batches of {BATCH} new keys between turns",
+            f"snapshot taken in {1000 * taken:.1f} ms, copied in {copied:.1f} s; {writing.result():,} bytes stored and "
+            f"synced in {lasted - copied:.1f} s",
             f"{'gap between turns':32}{'median':>9}{'p99':>9}{'max':>9}",
             line("nothing written", quiet),
+            *copy,
             line("while it is written", busy),
         ]
     )
@@ -77,12 +102,13 @@ async def measure(megabytes: int, directory: str) -> str:
 
 def main() -> None:
     asked = argparse.ArgumentParser(description="snapshot of a large filter")
+    asked.add_argument("--kind", choices=("bloom", "counting", "cuckoo"), default="bloom")
     asked.add_argument("--megabytes", type=int, default=1024)
     asked.add_argument("--dir", default=None)
     asked.add_argument("--out", type=Path)
     options = asked.parse_args()
     with tempfile.TemporaryDirectory(dir=options.dir) as directory:
-        text = asyncio.run(measure(options.megabytes, directory))
+        text = asyncio.run(measure(options.kind, options.megabytes, directory))
     print(text)
     if options.out:
         options.out.write_text(text + "\n")

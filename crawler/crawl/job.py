@@ -383,8 +383,10 @@ class Job:
         sequence = self.counters.sequence
         if self.manifest is not None and self.manifest.sequence == sequence:
             return None
-        snapshot = self.seen.snapshot()
+        snapshot = self.seen.snapshot(whole=False)
         loop = asyncio.get_running_loop()
+        for _ in iter(snapshot.advance, False):
+            await asyncio.sleep(0)
         try:
             draft = await loop.run_in_executor(self._durability, self.generations.begin, snapshot, sequence, now)
             # The segments may hold bits of a step that was begun meanwhile. Back on the loop all steps are over; one

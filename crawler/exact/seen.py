@@ -245,10 +245,10 @@ class ExactSeenSet:
             "bits_per_url": front["bytes"] * 8 / self._count if self._count else None,
         }
 
-    def snapshot(self) -> SeenSnapshot:
+    def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
         """The filter in front, to be stored as a generation; ``load_seen`` is the inverse."""
-        shot = self._front.snapshot()
-        return SeenSnapshot({"parameters": self.parameters(), "front": shot.state}, shot.segments)
+        shot = self._front.snapshot(whole=whole)
+        return SeenSnapshot({"parameters": self.parameters(), "front": shot.state}, shot.segments, shot.copies)
 
 
 Seen = SeenSet | ExactSeenSet

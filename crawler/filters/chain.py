@@ -13,8 +13,8 @@ what lets ``restore`` rebuild the very same chain from the journal.
 
 Snapshots. A slice that only ever gains bits may be stored while keys come in: whatever a copy holds too much,
 the journal will set again. A slice that can lose keys (``Forgetful``) moves and counts, so the open one is
-copied at once; a sealed one that must lose a key is replaced by a changed copy under a new segment name, and
-the stored one stays true to its name.
+copied as it is at that moment (``imprint``); a sealed one that must lose a key is replaced by a changed copy under a
+new segment name, and the stored one stays true to its name.
 
 Union. Two chains made alike become one by standing their slices side by side: a key is known if either knew it, and an
 absent key gets a chance to be misjudged by both, so the bounds add up. Where slices can be united themselves, which is
@@ -300,23 +300,26 @@ class Chain(DigestSet):
     def _sealed(self, number: int) -> bool:
         return number < len(self._chain) - 1 or self._full(self._chain[number])
 
-    def snapshot(self) -> SeenSnapshot:
-        links = list(enumerate(self._chain))
+    def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
         state: dict[str, JSON] = {
             "parameters": self.parameters(),
-            "slices": [link.state(number) for number, link in links],
+            "slices": [link.state(number) for number, link in enumerate(self._chain)],
             "compactions": self._compactions,
             "skipped_before": self._skipped_before,
             "guests": self._guests,
             "guests_bound": self._guests_bound,
         }
-        segments = [
-            Segment(link.name(number), sealed, link.header(), link.stored_words(sealed))
-            for number, link in links
-            for sealed in (self._sealed(number),)
-        ]
-        segments.append(Segment(_WATCHED, False, {"holds": "watched keys"}, self._watched.dump()))
-        return SeenSnapshot(state, segments)
+        shot = SeenSnapshot(state, [])
+        for number, link in enumerate(self._chain):
+            sealed = self._sealed(number)
+            words, copying = link.stored_words(sealed)
+            shot.segments.append(Segment(link.name(number), sealed, link.header(), words))
+            if copying is not None:
+                shot.copies.append(copying)
+        shot.segments.append(Segment(_WATCHED, False, {"holds": "watched keys"}, self._watched.dump()))
+        while whole and shot.advance():
+            pass
+        return shot
 
     @classmethod
     def from_snapshot(cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> Self:

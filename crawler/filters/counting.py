@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from crawler.filters.batch import Batch
 from crawler.filters.classic import MAX_HASHES, classic_fpp, classic_size, positions_of, positions_of_one
+from crawler.filters.imprint import Imprint
 from crawler.filters.model import FULLEST
 from crawler.filters.protocol import JSON
 from crawler.filters.storage import zeroed_words
@@ -58,6 +59,7 @@ class CountingSlice:
         self.hashes = hashes
         self.counter_bits = counter_bits
         self.words = zeroed_words(size) if words is None else words
+        self.imprint: Imprint | None = None
         self._bytes: Bytes = self.words.view(np.uint8)
         self._flat: memoryview[int] = self._bytes.data
         self._largest = (1 << counter_bits) - 1
@@ -88,6 +90,8 @@ class CountingSlice:
         places, times = np.unique(positions_of(batch, self.counters, self.hashes), return_counts=True)
         at, shift, values = self._values(places)
         raised = np.minimum(times, self._largest - values.astype(np.int64)).astype(np.uint8)
+        if self.imprint is not None:
+            self.imprint.keep(at >> 3)
         # No counter passes its largest value, so adding never carries into its neighbour in the byte.
         np.add.at(self._bytes, at, raised << shift)
 
@@ -97,6 +101,7 @@ class CountingSlice:
     def put_one(self, h1: int, h2: int) -> None:
         for at in positions_of_one(h1, h2, self.counters, self.hashes):
             if self._value(at) < self._largest:
+                self._about_to_change(at)
                 self._flat[at >> self._to_byte] += 1 << at % self._per * self.counter_bits
 
     def forget_one(self, h1: int, h2: int) -> bool:
@@ -107,6 +112,7 @@ class CountingSlice:
             return False
         for at, number in times.items():
             if values[at] < self._largest:
+                self._about_to_change(at)
                 self._flat[at >> self._to_byte] -= number << at % self._per * self.counter_bits
         return True
 
@@ -120,6 +126,10 @@ class CountingSlice:
                 both = [(part >> shift & np.uint8(self._largest)).astype(np.uint16) for part in (mine, theirs)]
                 total |= np.minimum(both[0] + both[1], self._largest).astype(np.uint8) << shift
             mine[:] = total
+
+    def _about_to_change(self, at: int) -> None:
+        if self.imprint is not None:
+            self.imprint.keep_one(at * self.counter_bits >> 6)
 
     def _value(self, at: int) -> int:
         return self._flat[at >> self._to_byte] >> at % self._per * self.counter_bits & self._largest

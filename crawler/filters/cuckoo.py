@@ -36,6 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.filters.batch import MASK64, MULTIPLIER, Batch
+from crawler.filters.imprint import Imprint
 from crawler.filters.protocol import JSON, FilterError
 from crawler.filters.storage import zeroed_words
 
@@ -82,6 +83,7 @@ class CuckooSlice:
         self.buckets = buckets
         self.tag_bits = tag_bits
         self.words = zeroed_words(size) if words is None else words
+        self.imprint: Imprint | None = None
         self._tags = self.words.view(_TYPES[tag_bits])[: buckets * PLACES].reshape(buckets, PLACES)
         self._flat = memoryview(self._tags.reshape(-1).data)
         self._stash = list(stash)
@@ -159,6 +161,8 @@ class CuckooSlice:
                 takes = np.unique(buckets[tried], return_index=True)[1]
                 chosen = tried[takes]
                 places = empty[empty.any(axis=1)][takes].argmax(axis=1)
+                if self.imprint is not None:
+                    self.imprint.keep((buckets[chosen] * PLACES + places) * self.tag_bits >> 6)
                 self._tags[buckets[chosen], places] = tags[chosen]
                 tried = np.delete(tried, takes)
                 left = np.setdiff1d(left, chosen, assume_unique=True)
@@ -177,7 +181,7 @@ class CuckooSlice:
         for bucket in (first, other):
             place = self._place_of(bucket, 0)
             if place >= 0:
-                self._flat[place] = tag
+                self._set(place, tag)
                 return
         self._move_in(first, tag)
 
@@ -186,12 +190,17 @@ class CuckooSlice:
         for bucket in (first, other):
             place = self._place_of(bucket, tag)
             if place >= 0:
-                self._flat[place] = 0
+                self._set(place, 0)
                 return True
             if (bucket, tag) in self._stash:
                 self._stash.remove((bucket, tag))
                 return True
         return False
+
+    def _set(self, place: int, tag: int) -> None:
+        if self.imprint is not None:
+            self.imprint.keep_one(place * self.tag_bits >> 6)
+        self._flat[place] = tag
 
     def _place_of(self, bucket: int, tag: int) -> int:
         """Where in ``bucket`` that tag stands; -1 if nowhere."""
@@ -210,11 +219,13 @@ class CuckooSlice:
             # Any choice does that does not run in circles; this one needs no source of randomness.
             self._moves = self._moves * 5 + 7 & 0xFFFF
             place = bucket * PLACES + (self._moves >> 8) % PLACES
-            tag, self._flat[place] = self._flat[place], tag
+            thrown = self._flat[place]
+            self._set(place, tag)
+            tag = thrown
             bucket = self._other(bucket, tag)
             free = self._place_of(bucket, 0)
             if free >= 0:
-                self._flat[free] = tag
+                self._set(free, tag)
                 return
         self._stash.append((bucket, tag))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from crawler.filters.imprint import Imprint
 from crawler.filters.layouts import stored_slice
 from crawler.filters.model import SkipCurve
 from crawler.filters.protocol import JSON, FilterError, SliceStatistics
@@ -88,12 +89,14 @@ class Link:
             **self.header(),
         }
 
-    def stored_words(self, sealed: bool) -> memoryview:
-        """A view of the memory that may be copied while keys come in."""
+    def stored_words(self, sealed: bool) -> tuple[memoryview, Imprint | None]:
+        """The memory as it may be stored while keys come in, and the copy that has to be made for it first."""
         self.published |= sealed
-        if isinstance(self.filter, Forgetful) and not sealed:
-            return self.filter.copy().words.data.cast("B")
-        return self.filter.words.data.cast("B")
+        part = self.filter
+        if sealed or not isinstance(part, Forgetful):
+            return part.words.data.cast("B"), None
+        imprint = Imprint(part)
+        return imprint.words.data.cast("B"), imprint
 
     def forget_one(self, h1: int, h2: int) -> bool:
         """Take one key out, in a copy if a snapshot holds this revision; False when it is not in."""

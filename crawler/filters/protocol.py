@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict
 
 from crawler.filters.digests import digest_keys
@@ -80,16 +80,32 @@ class Segment:
     buffer: memoryview
 
 
+class Copying(Protocol):
+    """A copy that is made piece by piece."""
+
+    def advance(self) -> bool:
+        """Copy the next piece; True while more are left."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SeenSnapshot:
-    """A moment of a seen-set. ``state`` is a copy, the buffers of ``segments`` are live views.
+    """A moment of a seen-set. ``state`` is a copy, the buffers of ``segments`` are live views, or copies.
 
-    They may therefore be stored with bits of keys that came after the moment. That does no harm: those keys
-    follow in the journal, and setting a bit twice is setting it once.
+    Live views may be stored with bits of keys that came after the moment. That does no harm: those keys follow in the
+    journal, and setting a bit twice is setting it once. Where it would do harm ``copies`` are made: they are whole when
+    ``advance`` has returned False.
     """
 
     state: dict[str, JSON]
     segments: list[Segment]
+    copies: list[Copying] = field(default_factory=list)
+
+    def advance(self) -> bool:
+        """Copy the next piece, between two additions; True while more are left. A fraction of a millisecond."""
+        if self.copies and not self.copies[-1].advance():
+            self.copies.pop()
+        return bool(self.copies)
 
 
 class SeenSet(Protocol):
@@ -139,8 +155,9 @@ class SeenSet(Protocol):
         """Cheap: meant to be asked once a second."""
         ...
 
-    def snapshot(self) -> SeenSnapshot:
-        """Cheap, and to be taken between two additions; ``load_seen`` is the inverse."""
+    def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
+        """To be taken between two additions; ``load_seen`` is the inverse. Cheap where nothing must be copied, or when
+        it need not be ``whole``: who asks for that calls ``advance`` until it is."""
         ...
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.filters.batch import Batch
+from crawler.filters.imprint import Imprint
 from crawler.filters.protocol import JSON
 
 Bools = npt.NDArray[np.bool_]
@@ -64,7 +65,9 @@ class Slice(Protocol):
 
 @runtime_checkable
 class Forgetful(Slice, Protocol):
-    """A slice that can lose keys again. Its memory must be copied to be stored while keys come in: see ``copy``."""
+    """A slice that can lose keys again. Its memory must be copied to be stored while keys come in: see ``imprint``."""
+
+    imprint: Imprint | None
 
     def forget_one(self, h1: int, h2: int) -> bool:
         """Take one key out; False, and nothing is changed, when it can be told that it was not in."""

@@ -21,6 +21,8 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
+    # In place of the library's, with its version and Python's.
+    "Server": "crawler",
 }
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

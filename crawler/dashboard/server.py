@@ -31,6 +31,8 @@ _HISTORY_EVERY = 60
 _NEWS_MOST = 50  # events in a message; who wants them all asks for them
 # A listener that takes nothing for so many seconds is gone.
 _WRITE_TIMEOUT = 30.0
+# A connection that brings no whole request for so many seconds is closed.
+_IDLE_TIMEOUT = 20.0
 # Open at a time, idle ones among them; they take file descriptors that the crawl needs too.
 MOST_CONNECTIONS = 1_024
 
@@ -87,7 +89,7 @@ class Dashboard:
                 *self._routes,
             ]
         )
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, keepalive_timeout=_IDLE_TIMEOUT)
         await self._runner.setup()
         await _BoundedSite(self._runner, listening).start()
         self._course.observe(self._clock(), self._stats())

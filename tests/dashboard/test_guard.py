@@ -277,6 +277,15 @@ async def test_connections_beyond_the_limit_are_told_so(monkeypatch: pytest.Monk
         assert (await answer(client, "GET", "/healthz"))[0] == 200
 
 
+@pytest.mark.parametrize("begun", [b"", b"GET /api/stats HTTP/1.1\r\nHost: loc"])
+async def test_a_connection_that_brings_no_whole_request_is_closed(
+    monkeypatch: pytest.MonkeyPatch, begun: bytes
+) -> None:
+    monkeypatch.setattr(dashboard_server, "_IDLE_TIMEOUT", 0.05)
+    async with dashboard(OPEN) as (_, client, _):
+        assert await raw(client, begun) == b""
+
+
 async def test_a_listener_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dashboard_server, "_WRITE_TIMEOUT", 0.05)
     padding = "x" * 1_000_000

@@ -111,6 +111,7 @@ async def test_every_answer_forbids_what_the_page_does_not_need(path: str) -> No
         assert response.headers["X-Content-Type-Options"] == "nosniff"
         assert response.headers["Referrer-Policy"] == "no-referrer"
         assert "Access-Control-Allow-Origin" not in response.headers
+        assert response.headers["Server"] == "crawler"
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/healthz"])

@@ -23,6 +23,8 @@ COMMANDS = {
     "stats": "seen-set and frontier statistics of a job, running or not",
     "explain": "all that a job knows of one URL",
     "hosts": "the hosts of a job, running or not: state, pending, next time, why",
+    "dashboard": "the live page of a job, running or not",
+    "top": "the same on a terminal",
     "tail": "the records of a job as they come, each once",
     "add": "put URLs into a job, running or not",
     "verify": "check every checksum and cross-count of a job",

@@ -23,11 +23,12 @@ MAGIC = "crawler-course"
 VERSION = 1
 
 
-def read_course(directory: Path, now: float) -> Course:
-    """What was seen of the job before ``now`` (seconds since 1970); an empty course where nothing was.
+def read_course(directory: Path, now: float, *, tells: bool = True) -> Course:
+    """What was seen of the job before ``now`` (seconds since 1970); an empty course where nothing was. ``tells`` is as
+    ``Course`` has it.
 
     Raises EnvelopeError and CourseError when the file is damaged or of another version, OSError."""
-    course = Course()
+    course = Course(tells=tells)
     path = directory / COURSE
     try:
         data = path.read_bytes()
@@ -37,13 +38,13 @@ def read_course(directory: Path, now: float) -> Course:
     return course
 
 
-def take_up_course(directory: Path, now: float) -> Course:
+def take_up_course(directory: Path, now: float, *, tells: bool = True) -> Course:
     """As ``read_course``; a file that cannot be used is named, and what it said is gone."""
     try:
-        return read_course(directory, now)
+        return read_course(directory, now, tells=tells)
     except (EnvelopeError, CourseError) as error:
         log.warning("%s: what was seen of earlier runs is not shown: %s", directory / COURSE, error)
-        return Course()
+        return Course(tells=tells)
 
 
 def write_course(directory: Path, content: Mapping[str, Any]) -> None:

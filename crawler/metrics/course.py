@@ -19,7 +19,9 @@ class CourseError(ValueError):
 class Course:
     """Fed once a second with the statistics; the events that these tell of are added by themselves."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tells: bool = True) -> None:
+        """Without ``tells`` the events come from whoever runs the crawl, and none is added."""
+        self._tells = tells
         self.history = History()
         self.events = Events()
         self._stats: Mapping[str, Any] | None = None
@@ -29,7 +31,7 @@ class Course:
         if not stats:
             return
         self.history.observe(now, stats)
-        if self._stats is not None:
+        if self._tells and self._stats is not None:
             for kind, text in _changes(self._stats, stats):
                 self.events.add(now, kind, text)
         self._stats = stats

@@ -1,0 +1,61 @@
+"""``crawler dashboard DIR``: the live page of a job that runs, or of one that does not."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import signal
+from pathlib import Path
+
+from crawler.cli.damage import DAMAGE, guarded
+from crawler.cli.errors import Exit, UsageError
+from crawler.clock import SteadyClock
+from crawler.crawl.looking import JobApi, JobView
+from crawler.dashboard import Access, Dashboard, access_of, is_loopback, parse_listen
+from crawler.settings import DashboardSettings
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", type=Path, metavar="DIR")
+    parser.add_argument(
+        "--listen", default="0", metavar="[HOST:]PORT", help="serve the page there (a free port of this machine)"
+    )
+    parser.set_defaults(run=guarded(run))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    view = JobView(arguments.job, SteadyClock()())
+    if view.live is not None and view.live.dashboard is not None:
+        print(f"the crawl has a dashboard of its own: {view.live.dashboard}")
+        return Exit.OK
+    settings = DashboardSettings(listen=arguments.listen)
+    try:
+        host, _ = parse_listen(arguments.listen)
+        # Nothing can be changed from here: to look on this machine no token is needed.
+        access = Access() if is_loopback(host) else access_of(settings, arguments.job)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    asyncio.run(_serve(view, settings, access))
+    return Exit.OK
+
+
+async def _serve(view: JobView, settings: DashboardSettings, access: Access) -> None:
+    """Until SIGINT or SIGTERM."""
+    clock, loop = SteadyClock(), asyncio.get_running_loop()
+    api = JobApi(view, clock, DAMAGE)
+    board = Dashboard(settings, lambda: view.stats(clock()), clock, api.routes(), access, view.course)
+    try:
+        address = await board.start()
+    except OSError as error:
+        raise UsageError(f"cannot serve the page at {settings.listen}: {error.strerror}, name another") from error
+    print(f"dashboard: {access.link(address)}", flush=True)
+    keeping = asyncio.create_task(api.keep())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, keeping.cancel)
+    try:
+        with contextlib.suppress(asyncio.CancelledError):
+            await keeping
+    finally:
+        await board.stop()
+        api.close()

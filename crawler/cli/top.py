@@ -1,0 +1,89 @@
+"""``crawler top DIR``: the dashboard of a job on a terminal, running or not."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import select
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+
+from crawler.cli.damage import guarded
+from crawler.cli.errors import Exit
+from crawler.clock import SteadyClock
+from crawler.crawl.answers import TableAsked
+from crawler.crawl.looking import INTERVAL, JobView
+from crawler.progress.top import screen
+
+_HOSTS_EVERY = 5  # looks at the job for one at its hosts, which opens the store
+_HOSTS = TableAsked("failed", descending=True, offset=0, limit=100, q="")
+_PLAIN_WIDTH = 160  # characters, where no terminal says how many there are
+_PLAIN_HEIGHT = 50
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "The state of a job on one screen, renewed each second until q or Ctrl-C. Where standard output is no terminal "
+        "it is printed once."
+    )
+    parser.add_argument("job", type=Path, metavar="DIR")
+    parser.set_defaults(run=guarded(run))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    clock = SteadyClock()
+    view = JobView(arguments.job, clock())
+    if not sys.stdout.isatty():
+        console = Console(width=_PLAIN_WIDTH, highlight=False)
+        now = clock()
+        console.print(screen(view.stats(now), view.course, view.hosts(_HOSTS, now), _PLAIN_HEIGHT, _PLAIN_WIDTH))
+        return Exit.OK
+    console = Console()
+    looks = 0
+    with _keys() as asked_to_end, Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            now = clock()
+            if looks % _HOSTS_EVERY == 0:
+                hosts = view.hosts(_HOSTS, now)
+            looks += 1
+            live.update(screen(view.stats(now), view.course, hosts, console.height, console.width), refresh=True)
+            if asked_to_end(INTERVAL):
+                return Exit.OK
+            view.take(view.look_again(), clock())
+
+
+class _Keys:
+    def __init__(self, stream: int | None) -> None:
+        self._stream = stream
+
+    def __call__(self, seconds: float) -> bool:
+        """Wait so long for q; whether it was pressed."""
+        ready, _, _ = select.select([] if self._stream is None else [self._stream], [], [], seconds)
+        if not ready or self._stream is None:
+            return False
+        pressed = os.read(self._stream, 64)
+        if not pressed:
+            self._stream = None  # closed: nobody can press a key any more
+        return b"q" in pressed
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[_Keys]:
+    """The keyboard, key by key, given back at the end."""
+    if not sys.stdin.isatty():
+        yield _Keys(None)
+        return
+    stream = sys.stdin.fileno()
+    before = termios.tcgetattr(stream)
+    tty.setcbreak(stream)
+    try:
+        yield _Keys(stream)
+    finally:
+        termios.tcsetattr(stream, termios.TCSADRAIN, before)

@@ -1,0 +1,216 @@
+"""``crawler dashboard DIR`` and ``crawler top DIR``: a job that runs, one that does not, one that begins to."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import urllib.error
+import urllib.request
+from fcntl import ioctl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from crawler.metrics import Course, Kind
+from crawler.progress.top import screen, size
+from tests.crawl.jobs import OPTIONS, Stopped, stopped_job
+from tests.metrics.samples import statistics
+from tests.site import ROOT, Site, crawler, running, tree, wait_until
+
+HOST = {
+    "host": "h.test:80",
+    "state": "waiting",
+    "pending": 12,
+    "failed": 3,
+    "next_time": 1_700_000_010.0,
+    "wait_seconds": 10.0,
+    "latency_seconds": 0.25,
+    "reason": "back-off after 429 or 503",
+    "errors": {"timeout": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with stopped_job(tmp_path_factory.mktemp("job"), 20) as stopped:
+        yield stopped
+
+
+def ask(url: str, path: str, expected: int = 200, data: bytes | None = None) -> Any:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url + path, data), timeout=60) as answer:
+            status, content = answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            status, content = error.code, error.read()
+    assert status == expected, content
+    return json.loads(content)
+
+
+def address(process: Any) -> str:
+    line = process.stdout.readline().decode()
+    assert line.startswith("dashboard: "), line
+    return str(line.split()[1])
+
+
+def test_a_job_at_rest_is_looked_at(made: Stopped) -> None:
+    with running("dashboard", made.job) as process:
+        url = address(process)
+        stats = ask(url, "api/stats")
+        told = json.loads(crawler("stats", made.job, "--json").out)
+        assert stats["checkpoint"].pop("age_seconds") <= told["checkpoint"].pop("age_seconds")
+        assert stats | {"disk_free_bytes": 0} == told | {"disk_free_bytes": 0}
+        hosts = ask(url, "api/hosts?sort=failed&order=desc&limit=5")
+        assert [row["host"] for row in hosts["hosts"]] == made.site.hosts
+        assert hosts["hosts"][0]["pending"] == stats["urls_pending"]
+        one = ask(url, f"api/hosts/{made.site.hosts[0]}")
+        assert one["queue"][0]["url"].startswith(made.site.url("/page/"))
+        assert one["recent"][0]["status"] == 200
+        assert ask(url, "api/hosts/nobody.test:80", 404)["error"].startswith("No URL of nobody.test:80")
+        lines = ask(url, f"api/explain?url={made.site.url('/')}")["lines"]
+        assert any(line["what"] == "done" for line in lines)
+        assert ask(url, "api/log")["events"][0]["text"] == "begun"
+        assert "changes nothing" in ask(url, "api/control", 403, b'{"do": "stop"}')["error"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
+def test_it_follows_a_crawl_that_begins_and_one_without_a_page_of_its_own(made: Stopped, tmp_path: Path) -> None:
+    job = made.copy(tmp_path / "job")
+    with running("dashboard", job) as process:
+        url = address(process)
+        assert ask(url, "api/stats")["state"] == "stopped"
+        config = made.seeds.with_name("chain.toml")
+        options = [option for option in OPTIONS if option != "0"]
+        options.insert(options.index("--delay") + 1, "0.2")
+        with running(made.seeds, "--job", job, "--config", config, *options):
+            wait_until(lambda: ask(url, "api/stats")["state"] == "running", "the crawl seen")
+            wait_until(lambda: "carried on" in [event["text"] for event in ask(url, "api/log")["events"]], "it told")
+            assert ask(url, "api/stats")["elapsed_seconds"] is not None
+        wait_until(lambda: ask(url, "api/stats")["state"] == "stopped", "its end seen")
+
+
+def test_the_address_of_a_crawls_own_page_is_said(made: Stopped, tmp_path: Path) -> None:
+    seeds = tmp_path / "seeds.txt"
+    with Site(tree(2_000)) as site:
+        seeds.write_text(site.url("/") + "\n")
+        with running(seeds, "--job", tmp_path / "job", "--dashboard", "0", "--allow-private", "--quiet"):
+            wait_until((tmp_path / "job" / "live.json").exists, "a crawl that says what it does")
+            own = json.loads((tmp_path / "job" / "live.json").read_text())["dashboard"]
+            ran = crawler("dashboard", tmp_path / "job")
+            assert (ran.code, ran.out) == (0, f"the crawl has a dashboard of its own: {own}\n")
+
+
+@pytest.mark.parametrize("command", ["dashboard", "top"])
+def test_where_there_is_no_job_a_line_says_so(command: str, tmp_path: Path) -> None:
+    ran = crawler(command, tmp_path)
+    assert ran.code == 2
+    assert ran.err == f"crawler: error: {tmp_path} holds no crawl: name a job directory\n"
+
+
+@pytest.mark.parametrize("listen", ["nonsense", "70000"])
+def test_an_address_that_is_none_is_refused(listen: str, made: Stopped) -> None:
+    ran = crawler("dashboard", made.job, "--listen", listen)
+    assert ran.code == 2
+    assert ran.err.startswith("crawler: error: dashboard ")
+    assert ran.err.count("\n") == 1
+
+
+def test_where_there_is_no_terminal_top_prints_once(made: Stopped) -> None:
+    ran = crawler("top", made.job)
+    assert ran.code == 0, ran.err
+    assert "\x1b" not in ran.out
+    assert "URLs left: the same command carries on." in ran.out
+    assert made.site.hosts[0] in ran.out
+    assert "begun" in ran.out
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x03"], ids=["q", "ctrl-c"])
+def test_on_a_terminal_top_stays_until_it_is_ended(key: bytes, made: Stopped) -> None:
+    keyboard, terminal = pty.openpty()
+    ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    before = termios.tcgetattr(terminal)
+    words = [sys.executable, "-m", "crawler", "top", str(made.job)]
+    process = subprocess.Popen(
+        words, stdin=terminal, stdout=terminal, stderr=terminal, cwd=ROOT, start_new_session=True
+    )
+    shown = b""
+
+    def drawn() -> bool:
+        nonlocal shown
+        if select.select([keyboard], [], [], 0)[0]:
+            shown += os.read(keyboard, 65_536)
+        return made.site.hosts[0].encode() in shown
+
+    try:
+        wait_until(drawn, "a screen")
+        assert process.poll() is None
+        if key == b"q":
+            os.write(keyboard, key)
+        else:
+            process.send_signal(signal.SIGINT)
+        wait_until(lambda: drawn() and process.poll() is not None, "its end")
+        assert process.returncode == (0 if key == b"q" else 130)
+        assert b"Traceback" not in shown
+        assert termios.tcgetattr(terminal) == before
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        os.close(keyboard)
+        os.close(terminal)
+
+
+def printed(course: Course, host: dict[str, Any] | None = None, **changes: Any) -> str:
+    console = Console(file=io.StringIO(), width=140)
+    console.print(screen(statistics(**changes), course, (2_000, [HOST | (host or {})]), 40, 140))
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_a_screen_says_what_the_statistics_say() -> None:
+    course = Course()
+    for second in range(20):
+        course.observe(1_700_000_000.0 + second, statistics(pages_fetched=10_000 + 30 * second))
+    course.events.add(1_700_000_020.0, Kind.RETIRED, "given up", "dead.test:80")
+    text = printed(course)
+    assert "Working: 30.0 pages a second" in text
+    assert "Of 12,347 new URLs about 2 were taken for seen" in text
+    assert "1 of 2,000 hosts" in text
+    assert "in 10 s" in text
+    assert "250 ms" in text
+    assert "back-off after 429 or 503 (3 timeout)" in text
+    assert "retired    dead.test:80 given up" in text
+
+
+def test_what_does_not_exist_leaves_a_dash() -> None:
+    nothing = {"seen": None, "checkpoint": None, "loop_stall_seconds": None, "advice": None, "elapsed_seconds": None}
+    text = printed(Course(), {"next_time": None, "latency_seconds": None, "errors": {}}, **nothing)
+    assert "checkpoint -" in text
+    assert "There is no seen-set yet." in text
+    assert "nothing has happened yet" in text
+
+
+def test_what_a_terminal_would_obey_is_shown() -> None:
+    course = Course()
+    course.events.add(1_700_000_000.0, Kind.ERROR, "a\x1b[2Jb\u202ec\r\n", "h\x07.test")
+    text = printed(course, {"host": "\x1b]0;owned\x07"})
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "a\\x1b[2Jb\\u202ec" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "-"), (0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (2.5 * 2**40, "2.5 TiB")]
+)
+def test_sizes(value: float | None, text: str) -> None:
+    assert size(value) == text

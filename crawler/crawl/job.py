@@ -320,6 +320,7 @@ class Job:
             step.records.pop(0)
             reach("step.recorded")
         self.store.write(step.batch)
+        self.frontier.written()
         self.commits += 1
         self._torn = False
         reach("step.written")

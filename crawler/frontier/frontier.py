@@ -11,7 +11,7 @@ N lease slots it stays on until all N are out), so two requests to one host cann
 short: there is nothing to check. robots.txt is fetched under the same leases and the same gap.
 
 Nothing here knows a socket, a file or a clock: time is an argument, and what must be stored is put into the batch that
-the caller writes in the same step, before it calls ``admit`` or ``take`` again. Costs: ``take`` is O(log hosts); memory
+the caller writes in the same step; ``take`` comes after it was written. Costs: ``take`` is O(log hosts); memory
 is bounded by a working set of hosts (``hosts``), a ticket of some 90 bytes for each further one with something queued,
 and a read-ahead of a few entries, never by the number of pending URLs.
 """
@@ -44,7 +44,7 @@ _ANSWERED = Asked()
 _THROTTLED = Asked(fault=Fault.THROTTLED)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Lease:
     """A host's slot, handed out. ``entry`` is None when something else comes first: the host's address where
     ``address`` is set, else its robots.txt. ``closed`` says why nothing is to be asked and the URL ends at once;
@@ -112,7 +112,7 @@ class Frontier:
                     self._place(host)
                 else:
                     self._gate.take_up(host, now)
-            self._hosts.trim()
+            self.written()
             start = rows[-1][0] + b"\0"
 
     def _settle(self, host: Host) -> None:
@@ -128,7 +128,6 @@ class Frontier:
 
     def admit(self, entries: Iterable[Entry], batch: Batch) -> None:
         """Queue URLs that the seen-set found new, and put what makes that durable into ``batch``."""
-        self._hosts.trim()
         touched: dict[str, Host] = {}
         for entry in entries:
             name = host_key(entry.href)
@@ -142,6 +141,10 @@ class Frontier:
         for name, host in touched.items():
             batch.put(Family.HOSTS, name.encode("ascii"), encode_host(host))
             self._place(host)
+
+    def written(self) -> None:
+        """All batches were written: hosts that are too many leave memory, and are read from the store again."""
+        self._hosts.trim()
 
     def _host(self, name: str) -> Host:
         host = self._hosts.get(name)
@@ -167,7 +170,6 @@ class Frontier:
     def take(self, now: float) -> Lease | None:
         """A lease on the host whose turn it is, or None when none is ready at ``now``."""
         self._now = now
-        self._hosts.trim()
         while (host := self._next_host(now)) is not None:
             closed = self._gate.closure(host)
             if closed is not None:
@@ -229,9 +231,10 @@ class Frontier:
 
     def _ready(self, host: Host) -> float | None:
         """When the host may be handed out; None: not while it is as it is."""
-        if not host.queued or self._gate.rests(host):
+        closed = self._gate.closure(host) is not None
+        if not host.queued or self._gate.rests(host, closed=closed):
             return None
-        if self._gate.closure(host) is not None:
+        if closed:
             return self._now  # not before: the hosts that may be asked have their turns too
         return host.next_time if host.immediate else max(host.next_time, host.retry_at)
 

@@ -109,14 +109,12 @@ class Gate:
         """Why the host is asked no more; None where it is."""
         return closure(host, self.limits.budget)
 
-    def rests(self, host: Host) -> bool:
+    def rests(self, host: Host, *, closed: bool) -> bool:
         """Whether the host is not to be handed out for now, whatever the time: it stands in a line, has all its
-        leases out, was paused, or may use up its budget by what is in flight."""
+        leases out, was paused, or may use up its budget by what is in flight. ``closed``: it is asked no more."""
         if host.parked or host.errand or host.leased >= self.settings.per_host:
             return True
-        if self.closure(host) is not None:
-            return False
-        return host.paused or (host.leased > 0 and pages_left(host, self.limits.budget) == 0)
+        return not closed and (host.paused or (host.leased > 0 and pages_left(host, self.limits.budget) == 0))
 
     def wants_address(self, host: Host) -> bool:
         """Whether the address of the host must be known before it is asked for anything."""

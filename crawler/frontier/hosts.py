@@ -52,8 +52,8 @@ class WorkingSet:
             self._busy[name] = host
 
     def trim(self) -> None:
-        """Put away what is too much. Only while no batch with a change of a host is unwritten: it is read again from
-        the store."""
+        """Put away what is too much: only where no batch with a change of a host is unwritten, for a host that was put
+        away is read again from the store."""
         while len(self._waiting) > WAITING_MAX:
             self._put_away(self._waiting.popitem()[1])
         while len(self._idle) > IDLE_MAX:

@@ -31,10 +31,11 @@ from crawler.frontier.entry import (
     stored_priority,
 )
 from crawler.frontier.host import Host
+from crawler.frontier.hosts import WAITING_MAX
 from crawler.frontier.storage import Batch, Family, Reader
 
 READ_AHEAD = 16  # rows of a host's window
-BUFFERED_MAX = 65_536  # rows in all windows together; above it a window grows by one row at a time
+BUFFERED_MAX = 393_216  # rows in all windows together, shared by the hosts in memory: few rows each when they are many
 
 
 class BackQueues:
@@ -116,7 +117,7 @@ class BackQueues:
         """Read the next rows of the fresh lane, if none is in memory."""
         if host.buffer or host.complete:
             return
-        limit = READ_AHEAD if self._buffered < BUFFERED_MAX else 1
+        limit = self._window()
         out = host.out or ()
         prefix = pending_key(host.name, b"")
         rows = self._store.scan(Family.PENDING, prefix + host.cursor, prefix + FRESH_END, limit + len(out))
@@ -142,12 +143,18 @@ class BackQueues:
             self.hosts += 1
         host.size += 1
 
+    def _window(self) -> int:
+        """How many rows a host's window may have."""
+        if self._buffered >= BUFFERED_MAX:
+            return 1
+        return max(1, min(READ_AHEAD, BUFFERED_MAX // max(1, min(self.hosts, WAITING_MAX))))
+
     def _insert(self, host: Host, slot: bytes, value: bytes) -> None:
         """A row of the fresh lane waits: in the window, or on disk only."""
         buffer = host.buffer
         if not host.complete and slot >= host.cursor:
             return
-        if len(buffer) < READ_AHEAD and self._buffered < BUFFERED_MAX:
+        if len(buffer) < self._window():
             insort(buffer, slot + value)
             self._buffered += 1
             return

@@ -101,6 +101,11 @@ class Schedule:
         times = [_due(heap[0], place).ready for place, heap in enumerate(self._heaps) if self._settle(heap)]
         return min(times) if times else None
 
+    @property
+    def tickets(self) -> int:
+        """Tickets on the heaps, stale ones among them."""
+        return sum(map(len, self._heaps))
+
     def _settle(self, heap: list[bytes]) -> bool:
         """Take stale tickets off the top; False when nothing is left."""
         while heap:

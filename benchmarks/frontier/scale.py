@@ -1,0 +1,256 @@
+"""A large frontier on a real store: what admitting, taking and finishing cost, what stays in memory, how soon a
+restarted job hands out its first URL.
+
+    python benchmarks/frontier/scale.py [--pending 10000000] [--hosts 100000] [--taken 1000000] [--dir DIR] [--keep]
+
+Hosts are chosen by a Zipf law (exponent 1), URLs are of 70 to 80 characters. Pages of 50 new outlinks are admitted one
+step each, then URLs are taken and finished one step each: queue, host records, counters and journal, written to RocksDB
+as the job writes them, with fsync once a second in a thread. (The seen-set and ``pages.jsonl`` have benchmarks of their
+own.)
+
+CPU seconds are those of the thread that runs the steps; RocksDB flushes and compacts in threads of its own, whose share
+the last column has besides. Politeness runs on a virtual clock: a gap of 1 s, at 40,000 URLs a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from crawler.bench.machine import describe_machine
+from crawler.crawl.recovery import COUNTERS
+from crawler.frontier import Batch, Entry, Family, Frontier
+from crawler.records import (
+    Counters,
+    Done,
+    Outcome,
+    Position,
+    encode_admitted,
+    encode_done,
+    sequence_key,
+)
+from crawler.settings import PolitenessSettings
+from crawler.store import RocksStore
+
+LINKS = 50  # new ones of a page
+RATE = 40_000  # URLs a second on the virtual clock
+START = 1_700_000_000.0
+TITLES = ("", "CPU us/URL", "URLs/s CPU", "URLs/s wall", "RSS MB", "growth", "process CPU us")
+WIDTHS = (24, 12, 12, 12, 9, 8, 16)
+_REPORT = 20  # lines while it runs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pending", type=int, default=10_000_000)
+    parser.add_argument("--hosts", type=int, default=100_000)
+    parser.add_argument("--taken", type=int, default=1_000_000)
+    parser.add_argument("--dir", type=Path, default=None)
+    parser.add_argument("--keep", action="store_true", help="leave the store, and go on from there next time")
+    args = parser.parse_args()
+    for line in describe_machine(["rocksdict", "numpy"]):
+        print(line)
+    directory = args.dir or Path(tempfile.mkdtemp(prefix="frontier-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    print(f"\n{args.pending:,} URLs of {args.hosts:,} hosts (Zipf), {args.taken:,} taken and finished")
+    print("".join(f"{title:>{width}}" for title, width in zip(TITLES, WIDTHS, strict=True)))
+    try:
+        run(directory, args.pending, args.hosts, args.taken)
+    finally:
+        if not args.keep:
+            shutil.rmtree(directory)
+
+
+def run(directory: Path, pending: int, hosts: int, taken: int) -> None:
+    store = RocksStore(directory / "store")
+    base = resident()
+    bench = Steps(store)
+    if bench.counters.admitted < pending:
+        with grouped_commit(store):
+            bench.admit(pending, hosts, base)
+    size = disk_bytes(directory)
+    print(f"on disk {size / 2**20:,.0f} MB, {size / bench.counters.admitted:.0f} bytes a URL", flush=True)
+    store.close()
+    del bench, store
+    gc.collect()
+
+    began, cpu = time.perf_counter(), time.process_time()
+    store = RocksStore(directory / "store")
+    opened = time.perf_counter()
+    bench = Steps(store)
+    bench.frontier.load(START + 10_000.0)
+    loaded = time.perf_counter()
+    first = bench.frontier.take(START + 10_002.0)
+    assert first is not None
+    print(
+        f"restart: first URL after {time.perf_counter() - began:.2f} s ({opened - began:.2f} opening, "
+        f"{loaded - opened:.2f} hosts; {time.process_time() - cpu:.2f} CPU), {bench.frontier.queued + 1:,} pending, "
+        f"RSS {resident():,.0f} MB"
+    )
+    bench.frontier.release(first)
+    with grouped_commit(store):
+        bench.take_and_finish(taken, base)
+    store.close()
+
+
+class Steps:
+    """The frontier's part of the job's steps."""
+
+    def __init__(self, store: RocksStore) -> None:
+        stored = store.get(Family.META, COUNTERS)
+        self.store = store
+        self.counters = Counters() if stored is None else Counters.decode(stored)
+        self.frontier = Frontier(
+            store,
+            PolitenessSettings(delay=1.0),
+            robots=False,
+            next_number=self.counters.next_number,
+            hosts=self.counters.hosts,
+        )
+
+    def admit(self, pending: int, hosts: int, base: float) -> None:
+        table = Table("admit", pending, base)
+        chunk = 200 * LINKS
+        chosen = Zipf(hosts)
+        while self.counters.admitted < pending:
+            first = self.counters.admitted
+            pages = list(self._pages(first, chosen.draw(chunk)))
+            table.start()
+            for digests, entries in pages:
+                batch = self.store.batch()
+                batch.put(Family.ADMITTED, sequence_key(self.counters.sequence), encode_admitted(digests))
+                self.counters.sequence += 1
+                self.counters.admitted += len(entries)
+                self.frontier.admit(entries, batch)
+                self._write(batch)
+            table.stop(chunk)
+        table.total()
+
+    def _pages(self, first: int, numbers: list[int]) -> Iterator[tuple[bytes, list[Entry]]]:
+        for at in range(0, len(numbers), LINKS):
+            via = f"http://host{numbers[at - 1]}.example.org/some/path/index-{first + at}.html"
+            entries = [
+                Entry(f"http://host{host}.example.org/some/path/to/a-page-{first + at + i}.html", 2, via, priority=2)
+                for i, host in enumerate(numbers[at : at + LINKS])
+            ]
+            yield os.urandom(16 * LINKS), entries
+
+    def take_and_finish(self, count: int, base: float) -> None:
+        table = Table("take and finish", count, base)
+        now, done = START + 10_002.0, 0
+        while done < count:
+            table.start()
+            steps = min(50_000, count - done)
+            for _ in range(steps):
+                while (lease := self.frontier.take(now)) is None:
+                    now = self.frontier.next_ready() or now
+                now += 1 / RATE
+                assert lease.entry is not None
+                batch = self.store.batch()
+                event = Done(Outcome.FETCHED, 200, lease.entry, (Position(0, 400 * done, 400, 1),))
+                batch.put(Family.DONE, sequence_key(self.counters.sequence), encode_done(event))
+                self.counters.sequence += 1
+                self.counters.fetched += 1
+                self.frontier.finish(lease, now, batch)
+                self._write(batch)
+            done += steps
+            table.stop(steps)
+        table.total()
+
+    def _write(self, batch: Batch) -> None:
+        self.counters.next_number = self.frontier.next_number
+        self.counters.hosts = self.frontier.hosts
+        batch.put(Family.META, COUNTERS, self.counters.encode())
+        self.store.write(batch)
+        self.frontier.written()
+
+
+class Zipf:
+    """Numbers below ``count``, number k with a chance proportional to 1 / (k + 1)."""
+
+    def __init__(self, count: int) -> None:
+        weights = 1.0 / np.arange(1, count + 1)
+        self._sums = np.cumsum(weights) / weights.sum()
+        self._chance = np.random.default_rng(7)
+
+    def draw(self, count: int) -> list[int]:
+        found = np.searchsorted(self._sums, self._chance.random(count))
+        numbers: list[int] = found.tolist()
+        return numbers
+
+
+class Table:
+    """Rows of figures: now and then while it runs, and the whole at the end."""
+
+    def __init__(self, name: str, expected: int, base: float) -> None:
+        self._name, self._every, self._base = name, max(1, expected // _REPORT), base
+        self._cpu = self._wall = self._process = 0.0
+        self._count = 0
+        self._marks = (0.0, 0.0, 0.0)
+
+    def start(self) -> None:
+        self._marks = (time.thread_time(), time.perf_counter(), time.process_time())
+
+    def stop(self, count: int) -> None:
+        self._cpu += time.thread_time() - self._marks[0]
+        self._wall += time.perf_counter() - self._marks[1]
+        self._process += time.process_time() - self._marks[2]
+        self._count += count
+        if self._count % self._every < count:
+            self._row(f"  {self._count:,}")
+
+    def total(self) -> None:
+        self._row(self._name)
+
+    def _row(self, name: str) -> None:
+        cpu, rss = self._cpu / self._count, resident()
+        print(
+            f"{name:24}{cpu * 1e6:12.1f}{1 / cpu:12,.0f}{self._count / self._wall:12,.0f}{rss:9,.0f}"
+            f"{rss - self._base:8,.0f}{self._process / self._count * 1e6:16.1f}",
+            flush=True,
+        )
+
+
+class grouped_commit:
+    """fsync of the store's log once a second, in a thread, as the job does."""
+
+    def __init__(self, store: RocksStore) -> None:
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._sync, args=(store.sync,))
+
+    def _sync(self, sync: Callable[[], None]) -> None:
+        while not self._ended.wait(1.0):
+            sync()
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def resident() -> float:
+    """MB of memory that this process has in use; files that are mapped are not counted."""
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(fields["RssAnon"].split()[0]) / 1024
+
+
+def disk_bytes(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""The frontier against a model that keeps everything in plain lists: whatever happens, in whatever order, nothing is
+lost, nothing is handed out twice, gaps are kept, no host that is ready is left waiting, and the order is as promised.
+
+Memory is cut to almost nothing, so that windows overflow, hosts are put away and taken up again all the time."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from crawler.frontier import Entry, EntryError, Family, Frontier, Lease, Order, Store, decode_entry, decode_host
+from crawler.frontier.entry import CLASSES, is_retry, split_pending_key
+from crawler.frontier.host import host_name
+from crawler.frontier.order import score_rank
+from crawler.settings import PolitenessSettings
+from crawler.store import MemoryStore, RocksStore
+
+START = 1_700_000_000.0
+ROUNDING = 1e-6  # seconds: less is the rounding of times of this size
+SMALL = {
+    "crawler.frontier.queues.READ_AHEAD": 2,
+    "crawler.frontier.queues.BUFFERED_MAX": 3,
+    "crawler.frontier.hosts.WAITING_MAX": 1,
+    "crawler.frontier.hosts.IDLE_MAX": 1,
+}
+
+
+@dataclass
+class Known:
+    """What the model knows of a pending URL."""
+
+    entry: Entry
+    number: int
+    due: float | None = None  # of a retry
+    out: bool = False
+
+
+@dataclass
+class Site:
+    """What the model knows of a host."""
+
+    answered: float = -math.inf  # no request before the gap after this is over
+    reserved: float = -math.inf  # a lease given back may have reserved a gap that was never used
+    leases: list[Lease] = field(default_factory=list)
+    urls: dict[str, Known] = field(default_factory=dict)
+
+
+class FrontierMachine(RuleBasedStateMachine):
+    """Over a store in memory; a subclass has one on RocksDB."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        for name, value in SMALL.items():
+            self.patch.setattr(name, value)
+        self.store = self.make_store()
+        self.now = START
+        self.sites: dict[str, Site] = {}
+        self.names = 0
+        self.begun = -math.inf  # when the process before this one died
+
+    def make_store(self) -> Store:
+        return MemoryStore()
+
+    def teardown(self) -> None:
+        self.patch.undo()
+        self.store.close()
+
+    @initialize(order=st.sampled_from(Order), per_host=st.integers(1, 2), delay=st.sampled_from([0.0, 1.0]))
+    def begin(self, order: Order, per_host: int, delay: float) -> None:
+        self.order, self.per_host, self.delay = order, per_host, delay
+        self.frontier = self.made(0, 0)
+
+    def made(self, number: int, hosts: int) -> Frontier:
+        politeness = PolitenessSettings(delay=self.delay, per_host=self.per_host)
+        return Frontier(self.store, politeness, order=self.order, robots=False, next_number=number, hosts=hosts)
+
+    def write(self, batch: Any) -> None:
+        self.store.write(batch)
+        self.frontier.written()
+
+    # -- what happens ------------------------------------------------------------------------------------------
+
+    @rule(
+        found=st.lists(
+            st.tuples(
+                st.integers(0, 3), st.integers(0, CLASSES - 1), st.integers(0, 3), st.sampled_from([0.0, 0.1, 0.9])
+            ),
+            min_size=1,
+            max_size=8,
+        )
+    )
+    def admit(self, found: list[tuple[int, int, int, float]]) -> None:
+        entries = []
+        for host, priority, depth, score in found:
+            self.names += 1
+            name = f"h{host}.test:80"
+            entry = Entry(f"http://h{host}.test/{self.names}", depth, priority=priority, score=score)
+            number = self.frontier.next_number + len(entries)
+            self.sites.setdefault(name, Site()).urls[entry.href] = Known(entry, number)
+            entries.append(entry)
+        batch = self.store.batch()
+        self.frontier.admit(entries, batch)
+        self.write(batch)
+
+    @rule()
+    def take(self) -> None:
+        lease = self.frontier.take(self.now)
+        if lease is None:
+            for name, site in self.sites.items():
+                assert not self.surely_ready(site), f"{name} is ready and was not handed out"
+            ready = self.frontier.next_ready()
+            assert ready is None or ready > self.now
+            return
+        site = self.sites[lease.host.name]
+        assert len(site.leases) < self.per_host
+        assert self.now >= site.answered + self.delay - ROUNDING
+        assert all(self.now >= other.taken_at + self.delay - ROUNDING for other in site.leases)
+        known = site.urls[lease.entry.href]
+        assert not known.out, "handed out twice"
+        assert known is self.next_of(site)
+        assert lease.entry.priority == known.entry.priority
+        known.out = True
+        site.leases.append(lease)
+        site.reserved = self.now
+
+    @precondition(lambda self: any(site.leases for site in self.sites.values()))
+    @rule(data=st.data(), end=st.sampled_from(["finish", "finish", "refuse", "retry", "release"]))
+    def end(self, data: st.DataObject, end: str) -> None:
+        busy = sorted(name for name, site in self.sites.items() if site.leases)
+        site = self.sites[data.draw(st.sampled_from(busy))]
+        lease = site.leases.pop(data.draw(st.integers(0, len(site.leases) - 1)))
+        batch = self.store.batch()
+        known = site.urls[lease.entry.href]
+        known.out = False
+        if end == "release":
+            self.frontier.release(lease)
+            return
+        if end == "retry":
+            wait = data.draw(st.sampled_from([0.0, 3.0, 20.0]))
+            known.number, known.due = self.frontier.next_number, math.ceil((self.now + wait) * 1000) / 1000
+            known.entry = known.entry._replace(tries=min(known.entry.tries + 1, 255))
+            self.frontier.retry(lease, known.entry, wait, self.now, batch)
+        else:
+            del site.urls[lease.entry.href]
+            self.frontier.finish(lease, self.now, batch, requested=end == "finish")
+        if end != "refuse":
+            site.answered = self.now
+            site.reserved = self.now
+        self.write(batch)
+
+    @rule(seconds=st.sampled_from([0.001, 0.5, 1.0, 5.0]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule()
+    def crash(self) -> None:
+        """What was in flight is pending again, and may have been asked for a moment ago."""
+        self.frontier = self.made(self.frontier.next_number, self.frontier.hosts)
+        self.frontier.load(self.now)
+        self.begun = self.now
+        for site in self.sites.values():
+            site.leases.clear()
+            for known in site.urls.values():
+                known.out = False
+            if site.urls:
+                site.answered = site.reserved = self.now
+
+    # -- what holds --------------------------------------------------------------------------------------------
+
+    def rank(self, known: Known) -> tuple[int, ...]:
+        entry = known.entry
+        ranks = {Order.BREADTH: entry.depth, Order.DEPTH: -known.number, Order.SCORE: score_rank(entry.score)}
+        return entry.priority, ranks[self.order], known.number
+
+    def next_of(self, site: Site) -> Known | None:
+        waiting = [known for known in site.urls.values() if not known.out]
+        due = [known for known in waiting if known.due is not None and known.due <= self.now]
+        if due:
+            return min(due, key=lambda known: (known.due, known.number))
+        return min((known for known in waiting if known.due is None), key=self.rank, default=None)
+
+    def surely_ready(self, site: Site) -> bool:
+        free = len(site.leases) < self.per_host
+        over = self.now >= max(site.answered, site.reserved, self.begun) + self.delay + ROUNDING
+        return free and over and self.next_of(site) is not None
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        pending = {href for site in self.sites.values() for href in site.urls}
+        rows = self.store.scan(Family.PENDING, b"")
+        assert sorted(decode_entry(value).href for _, value in rows) == sorted(pending)
+        out = sum(known.out for site in self.sites.values() for known in site.urls.values())
+        if hasattr(self, "frontier"):
+            assert (self.frontier.queued, self.frontier.leased) == (len(pending) - out, out)
+            assert self.frontier.hosts_pending == sum(bool(site.urls) for site in self.sites.values())
+
+    @invariant()
+    def records_agree_with_the_queues(self) -> None:
+        firsts: dict[str, bytes] = {}
+        sizes: dict[str, list[int]] = {}
+        for key, _ in self.store.scan(Family.PENDING, b""):
+            name, slot = split_pending_key(key)
+            size = sizes.setdefault(name, [0, 0])
+            size[0] += 1
+            size[1] += is_retry(slot)
+            if not is_retry(slot):
+                firsts.setdefault(name, slot)
+        for key, value in self.store.scan(Family.HOSTS, b""):
+            host = decode_host(host_name(key), value)
+            assert [host.size, host.retry_size] == sizes.get(host.name, [0, 0])
+            assert host.cursor <= firsts.get(host.name, b"\xff")
+
+
+class RocksFrontierMachine(FrontierMachine):
+    """The same over RocksDB."""
+
+    def make_store(self) -> Store:
+        self.directory = tempfile.TemporaryDirectory()
+        return RocksStore(Path(self.directory.name) / "store")
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.directory.cleanup()
+
+
+TestFrontier = FrontierMachine.TestCase
+TestFrontier.settings = settings(max_examples=1500, stateful_step_count=40, deadline=None)
+TestFrontierOnRocks = RocksFrontierMachine.TestCase
+TestFrontierOnRocks.settings = settings(
+    max_examples=8, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+def test_a_queue_that_lacks_what_its_record_counts_is_named() -> None:
+    store = MemoryStore()
+    frontier = Frontier(store, PolitenessSettings(delay=0.0), robots=False)
+    batch = store.batch()
+    frontier.admit([Entry(f"http://h.test/{number}", 0) for number in range(40)], batch)
+    store.write(batch)
+    batch = store.batch()
+    batch.delete_range(Family.PENDING, b"", b"\xff")
+    store.write(batch)
+    resumed = Frontier(store, PolitenessSettings(delay=0.0), robots=False, next_number=40)
+    resumed.load(START)
+    with pytest.raises(EntryError, match=r"h\.test:80: 40 entries counted, none in the store"):
+        resumed.take(START + 1)

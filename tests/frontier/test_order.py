@@ -1,0 +1,156 @@
+"""Whose turn it is: classes by their shares, hosts in turn, a host's entries in the order that was asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from crawler.frontier import Entry, Frontier, Order, default_class
+from crawler.frontier.entry import CLASSES
+from crawler.frontier.host import Host
+from crawler.frontier.order import score_rank
+from crawler.frontier.schedule import SHARES, Schedule
+from crawler.settings import PolitenessSettings
+from crawler.store import MemoryStore
+
+NOW = 1_700_000_000.0
+
+
+def taken(frontier: Frontier, store: MemoryStore, count: int, now: float = NOW, step: float = 0.001) -> list[Entry]:
+    """So many entries, each finished at once."""
+    found = []
+    for _ in range(count):
+        lease = frontier.take(now)
+        assert lease is not None
+        assert lease.entry is not None
+        found.append(lease.entry)
+        batch = store.batch()
+        frontier.finish(lease, now, batch)
+        store.write(batch)
+        frontier.written()
+        now += step
+    return found
+
+
+def filled(entries: list[Entry], order: Order = Order.BREADTH) -> tuple[Frontier, MemoryStore]:
+    store = MemoryStore()
+    frontier = Frontier(store, PolitenessSettings(delay=0.0), order=order, robots=False)
+    batch = store.batch()
+    frontier.admit(entries, batch)
+    store.write(batch)
+    return frontier, store
+
+
+def test_classes_have_the_shares_that_are_documented_and_none_starves() -> None:
+    entries = [Entry(f"http://h{place}-{host}.test/{n}", 0, priority=place) for n in range(40)
+               for place in range(CLASSES) for host in range(7)]  # fmt: skip
+    frontier, store = filled(entries)
+    assert sum(SHARES) == 255
+    found = Counter(entry.priority for entry in taken(frontier, store, 255))
+    assert [found[place] for place in range(CLASSES)] == pytest.approx(SHARES, abs=1)
+
+
+def test_the_share_of_a_class_without_a_ready_host_goes_to_the_others_and_is_not_saved_up() -> None:
+    entries = [Entry(f"http://h{place}-{n % 5}.test/{n}", 0, priority=place) for n in range(400) for place in (1, 2)]
+    frontier, store = filled(entries)
+    first = Counter(entry.priority for entry in taken(frontier, store, 300))
+    assert first == {1: 200, 2: 100}
+    batch = store.batch()
+    frontier.admit([Entry(f"http://late{n % 5}.test/{n}", 0) for n in range(200)], batch)
+    store.write(batch)
+    later = Counter(entry.priority for entry in taken(frontier, store, 70, NOW + 1))
+    expected = pytest.approx([40, 20, 10], abs=1)
+    assert [later[place] for place in range(3)] == expected, (
+        "the class that comes late has its share from now on, nothing for the past"
+    )
+
+
+def test_hosts_of_one_class_take_turns() -> None:
+    frontier, store = filled([Entry(f"http://h{host}.test/{n}", 0) for host in range(5) for n in range(4)])
+    hosts = [entry.href[8] for entry in taken(frontier, store, 20)]
+    assert hosts == list("01234") * 4
+
+
+def test_a_host_changes_its_front_queue_with_its_next_url() -> None:
+    """A URL of a class that goes before is found for a host that waits among many others."""
+    many = [Entry(f"http://h{host}.test/{n}", 3, priority=5) for host in range(100) for n in range(2)]
+    frontier, store = filled(many)
+    batch = store.batch()
+    frontier.admit([Entry("http://h70.test/first", 1, priority=1)], batch)
+    store.write(batch)
+    order = [entry.href for entry in taken(frontier, store, 201)]
+    assert order[0] == "http://h70.test/first"
+    assert sorted(order[1:]) == sorted(entry.href for entry in many)
+    assert frontier.next_ready() is None
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [(Order.BREADTH, "adbce"), (Order.DEPTH, "aecdb"), (Order.SCORE, "aebcd")],
+)
+def test_within_a_host_class_goes_before_rank_and_rank_before_number(order: Order, expected: str) -> None:
+    entries = [
+        Entry("http://h.test/b", 2, priority=3, score=0.5),
+        Entry("http://h.test/d", 1, priority=3, score=0.1),
+        Entry("http://h.test/c", 2, priority=3, score=0.5),
+        Entry("http://h.test/a", 9, priority=0),
+        Entry("http://h.test/e", 3, priority=3, score=0.9),
+    ]
+    frontier, store = filled(entries, order)
+    assert "".join(entry.href[-1] for entry in taken(frontier, store, 5)) == expected
+
+
+def test_the_newest_goes_first_however_long_the_queue_is() -> None:
+    frontier, store = filled([Entry(f"http://h.test/{n}", 0) for n in range(100)], Order.DEPTH)
+    expected = list(range(100))
+    now, number = NOW, 100
+    for turn in range(60):
+        (entry,) = taken(frontier, store, 1, now)
+        assert entry.href == f"http://h.test/{expected.pop()}"
+        if turn % 3 == 0:
+            batch = store.batch()
+            frontier.admit([Entry(f"http://h.test/{number + n}", 0) for n in range(turn % 40)], batch)
+            store.write(batch)
+            expected += range(number, number + turn % 40)
+            number += turn % 40
+        now += 1
+    rest = [entry.href for entry in taken(frontier, store, len(expected), now)]
+    assert rest == [f"http://h.test/{n}" for n in reversed(expected)]
+
+
+def test_the_default_classes() -> None:
+    assert [default_class(Order.BREADTH, depth, seed=False) for depth in (0, 1, 6, 7, 8, 2**32 - 1)] == [
+        0,
+        1,
+        6,
+        7,
+        7,
+        7,
+    ]
+    for order in Order:
+        assert default_class(order, 0, seed=True) == 0
+        assert 0 <= default_class(order, 5, seed=False) < CLASSES
+
+
+def test_larger_scores_have_smaller_ranks() -> None:
+    scores = [1e30, 5.0, 1.0, 0.3, 1e-20, 0.0]
+    ranks = [score_rank(score) for score in scores]
+    assert ranks == sorted(ranks)
+    assert len(set(ranks)) == len(ranks)
+    assert all(0 <= rank < 2**64 for rank in ranks)
+
+
+def test_a_host_that_moves_often_leaves_no_tickets_behind() -> None:
+    schedule, host = Schedule(), Host("h.test")
+    for turn in range(1_000):
+        schedule.put(host, NOW + turn % 7, turn % CLASSES)
+        if turn % 10 == 9:
+            schedule.leave(host)
+            assert schedule.next_ready() is None
+            assert schedule.pop(NOW + 100) is None
+    schedule.put(host, NOW, 2)
+    due = schedule.pop(NOW)
+    assert due == ("h.test", NOW, 2)
+    host.on_heap = False
+    assert schedule.tickets == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import itertools
 import re
 import tomllib
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from crawler.cli.options import _FLAGS
-from crawler.settings import Settings, as_tables, settings_from
+from crawler.settings import PriorityRule, Settings, as_tables, settings_from
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "crawler"
@@ -98,10 +99,14 @@ def test_the_default_configuration_is_the_defaults() -> None:
 
 def test_every_setting_stands_in_the_default_configuration_with_its_reason() -> None:
     with_examples = tomllib.loads(default_text().replace("#: ", ""))
-    known = {(table, key) for table, values in as_tables(Settings()).items() for key in values}
+    settings_from(with_examples)
+    (rule,) = with_examples.pop("priority")
+    assert list(rule) == [part.name.rstrip("_") for part in dataclasses.fields(PriorityRule)]
+    tables = as_tables(Settings())
+    assert tables.pop("priority") == {"rules": []}
+    known = {(table, key) for table, values in tables.items() for key in values}
     listed = {(table, key) for table, values in with_examples.items() for key in values}
     assert listed == known
-    settings_from(with_examples)
     lines = default_text().splitlines()
     for before, line in itertools.pairwise(lines):
         if re.match(r"(#: )?[a-z_]+ = ", line):

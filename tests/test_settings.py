@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import types
 import typing
@@ -12,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.settings import Settings, SettingsError, as_tables, nearest, settings_from
+from crawler.settings import PriorityRule, Settings, SettingsError, as_tables, nearest, settings_from
 
 DEFAULTS = as_tables(Settings())
-KEYS = [(table, key) for table, values in DEFAULTS.items() for key in values]
+RULES = ("priority", "rules")  # tables of their own, with tests of their own
+KEYS = [(table, key) for table, values in DEFAULTS.items() for key in values if (table, key) != RULES]
 HINTS = {
     (part.name, key): hint
     for part in dataclasses.fields(Settings)
@@ -210,3 +212,34 @@ def test_any_tables_are_settings_or_a_settings_error(tables: dict[str, Any]) -> 
     except SettingsError:
         return
     assert settings == Settings()
+
+
+def test_priority_rules_come_from_tables_of_their_own() -> None:
+    settings = settings_from({"priority": [{"class": 2, "pattern": "/a*"}, {"class": 0, "min_sitemap_priority": 1}]})
+    assert settings.priority.rules == (
+        PriorityRule(class_=2, pattern="/a*"),
+        PriorityRule(class_=0, min_sitemap_priority=1.0),
+    )
+    assert settings_from(as_tables(settings)) == settings
+    assert settings_from(json.loads(json.dumps(as_tables(settings)))) == settings
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ([{"pattern": "/a"}], "names no class"),
+        ([{"class": 8}], "priority.class must be at most 7"),
+        ([{"class": -1}], "priority.class must be at least 0"),
+        ([{"class": "first"}], "priority.class must be a whole number"),
+        ([{"class": 1, "patern": "/a"}], "unknown key priority.patern (did you mean 'pattern'?)"),
+        ([{"class": 1, "min_depth": -1}], "priority.min_depth must be at least 0"),
+        ([{"class": 1, "max_sitemap_priority": 1.5}], "priority.max_sitemap_priority must be at most 1"),
+        ([{"class": 1, "seed": 1}], "priority.seed must be true or false"),
+        ([1], "must be a table of keys"),
+        (1, "must be a table of keys"),
+        ({"class": 1}, "unknown key priority.class"),
+        ({"rules": 1}, "[[priority]]"),
+    ],
+)
+def test_a_priority_rule_that_cannot_be_used_is_refused(rules: Any, words: str) -> None:
+    refused({"priority": rules}, words)

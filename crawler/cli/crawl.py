@@ -43,9 +43,11 @@ from crawler.filters import FilterError, NoMemoryError, ScalableBloomFilter
 from crawler.progress.live import Progress
 from crawler.progress.say import say
 from crawler.progress.summary import summary
-from crawler.scope import rule_faults
-from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
+from crawler.scope import Scope, foreign_hosts, rule_faults
+from crawler.settings import SeenSettings, Settings, SettingsError, Source, settings_from
 from crawler.urls import Canonical, Canonicaliser
+
+_SEEDS_LOOKED_AT = 100_000  # lines, for a warning
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -57,20 +59,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     seeds: str = arguments.seeds
-    settings = build_settings(arguments)
+    settings, source = _settings(arguments)
     path = Path(seeds)
     if seeds != "-" and not is_stream(path):
         _check_seeds(path, settings)
+        if not holds_job(arguments.job):
+            _say_foreign_hosts(path, settings, source)
         return crawl(arguments, settings, file_batches(path))
-    source = STDIN if seeds == "-" else path
+    stream = STDIN if seeds == "-" else path
     if holds_job(arguments.job):
-        return crawl(arguments, settings, stream_batches(source), finite=False)
-    awaited = AwaitedSeeds(source, Canonicaliser(settings.canonical.rules))
+        return crawl(arguments, settings, stream_batches(stream), finite=False)
+    awaited = AwaitedSeeds(stream, Canonicaliser(settings.canonical.rules))
     return crawl(arguments, settings, aiter(awaited), awaited, finite=False)
 
 
 def build_settings(arguments: argparse.Namespace) -> Settings:
     """Defaults, TOML file, flags, and what the job was begun with. Raises UsageError."""
+    return _settings(arguments)[0]
+
+
+def _settings(arguments: argparse.Namespace) -> tuple[Settings, Source]:
+    """The same, and where each came from."""
     tables, source = settings_tables(arguments)
     try:
         settings = settings_from(tables, source)
@@ -84,7 +93,22 @@ def build_settings(arguments: argparse.Namespace) -> Settings:
             access_of(settings.dashboard, arguments.job)
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(str(error)) from error
-    return settings
+    return settings, source
+
+
+def _say_foreign_hosts(path: Path, settings: Settings, source: Source) -> None:
+    """Warn of rules about hosts that the seeds do not lead to; of so many seeds that it would take long, nothing."""
+    if not settings.scope.include and not settings.priority.rules:
+        return
+    scope, canonicaliser = Scope(settings.crawl.scope), Canonicaliser(settings.canonical.rules)
+    for number, line in enumerate(read_lines(path)):
+        if number == _SEEDS_LOOKED_AT:
+            return
+        url = canonicaliser.canonicalise(parse_line(line) or "")
+        if isinstance(url, Canonical):
+            scope.widen(url.href)
+    for fault in foreign_hosts(settings, scope):
+        say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
 
 
 def _check_seen(settings: SeenSettings) -> None:

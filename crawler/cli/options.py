@@ -9,7 +9,7 @@ from typing import Any
 
 from crawler.cli.errors import UsageError
 from crawler.cli.toml_lines import FileSource
-from crawler.settings import HOST_KEYS, ORDERS, SCOPES, SEEN_KINDS, SettingsError, Source, check_tables
+from crawler.settings import HOST_KEYS, ORDERS, SCOPES, SEEN_KINDS, SettingsError, Source, check_tables, one_table_each
 
 DEFAULT_JOB = Path("crawl-job")
 
@@ -154,4 +154,4 @@ def _read(path: Path) -> tuple[dict[str, dict[str, Any]], str]:
         check_tables(tables, FileSource(f"configuration file {path}", text, {}))
     except SettingsError as error:
         raise UsageError(str(error)) from error
-    return tables, text
+    return one_table_each(tables), text

@@ -6,7 +6,8 @@ what makes it durable into the one batch of its step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from crawler.crawl.identity import JobError
 from crawler.crawl.step import Step
@@ -22,10 +23,19 @@ from crawler.records import (
     encode_forgotten,
     sequence_key,
 )
+from crawler.scope import PriorityRules
 from crawler.traps import Traps
 from crawler.urls import Canonical
 
 SITEMAP_DEPTH = 1  # of a sitemap that robots.txt names
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What decides on URLs one by one: which are refused, and the class of the others."""
+
+    traps: Traps
+    classes: PriorityRules
 
 
 class Admission:
@@ -37,7 +47,7 @@ class Admission:
         ledger: Ledger | None,
         frontier: Frontier,
         counters: Counters,
-        traps: Traps,
+        rules: Rules,
         finish: Callable[[PageRecord, Step], None],
     ) -> None:
         """``finish`` puts the record of a URL that is done into a step."""
@@ -45,7 +55,8 @@ class Admission:
         self._ledger = ledger
         self._frontier = frontier
         self._counters = counters
-        self._traps = traps
+        self._traps = rules.traps
+        self._classes = rules.classes
         self._finish = finish
 
     def admit(
@@ -58,10 +69,11 @@ class Admission:
         seed: bool,
         redirects: int,
         found_at: float | None,
+        listed: Mapping[str, float] | None = None,
     ) -> int:
         """Queue those of the URLs that were never seen; what a trap refuses is finished at once. Returns how many were
         new. ``found_at`` is when they were found as links, in seconds since 1970; None for URLs that somebody asked
-        for by name: no trap refuses them."""
+        for by name: no trap refuses them. ``listed`` has the priority of those that a sitemap names, by href."""
         batch = step.batch
         if found_at is not None:
             links, found = found, self._traps.open_links(found)
@@ -77,10 +89,13 @@ class Admission:
         # Seeds are read again by every run: that says nothing of the web.
         self._counters.duplicates += 0 if seed and via is None else len(found) - len(new)
 
-        priority = default_class(self._frontier.order, depth, seed=seed)
+        otherwise = default_class(self._frontier.order, depth, seed=seed)
+        stated = listed or {}
 
         def entry(position: int) -> Entry:
-            return Entry(found[position].href, depth, via, seed, redirects, priority=priority)
+            href = found[position].href
+            ruled = self._classes.of(href, depth, seed=seed, sitemap_priority=stated.get(href))
+            return Entry(href, depth, via, seed, redirects, priority=otherwise if ruled is None else ruled)
 
         if self._ledger is not None:
             self._ledger.note(keys, digests, new, entry, batch)

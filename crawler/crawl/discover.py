@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from crawler.crawl.admission import SITEMAP_DEPTH
 from crawler.crawl.job import Job
 from crawler.frontier import Entry
 from crawler.links import Listed, encode_queries, extract_links
-from crawler.scope import Boundary, Outside
+from crawler.scope import LISTED_PRIORITY, Boundary, Outside
 from crawler.settings import Settings
 from crawler.traps import Content, Copies
 from crawler.urls import Canonical, Canonicaliser, Rejected
@@ -37,6 +37,7 @@ class Outlinks:
     inside: list[Canonical]
     cut: bool = False  # it holds more links than are taken from one page
     content: Content | None = None
+    priorities: Mapping[str, float] | None = None  # of those that a sitemap lists, by href
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +118,20 @@ class Discovery:
         return Outlinks(len(urls), inside, page.truncated, content)
 
     def sitemap(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks:
-        """Some of the URLs that a sitemap lists. It is no page on a way: they are as deep as the
-        sitemap, and one link from a seed that is one."""
-        urls, rejected = self._canonicaliser.outlinks(entry.href, [one.href for one in listed])
-        self._job.counters.links += len(urls)
-        self._job.counters.rejected_links += rejected
-        return Outlinks(len(urls), self._inside(urls, listed_depth(entry), listing=index))
+        """Some of the URLs that a sitemap lists. It is no page on a way: they are as deep as the sitemap, and one link
+        from a seed that is one."""
+        found: dict[str, Canonical] = {}
+        priorities: dict[str, float] = {}
+        for one in listed:
+            url = self._canonicaliser.canonicalise(one.href, entry.href)
+            if isinstance(url, Rejected):
+                self._job.counters.rejected_links += 1
+                continue
+            found.setdefault(url.key, url)
+            priorities.setdefault(url.href, LISTED_PRIORITY if one.priority is None else one.priority)
+        self._job.counters.links += len(found)
+        inside = self._inside(list(found.values()), listed_depth(entry), listing=index)
+        return Outlinks(len(found), inside, priorities=priorities)
 
     def named_sitemaps(self, robots: str, named: Sequence[str]) -> list[Canonical]:
         """The sitemaps that a robots.txt names, as far as they are in scope."""

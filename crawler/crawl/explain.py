@@ -21,6 +21,7 @@ from crawler.frontier.entry import is_retry, retry_time
 from crawler.robots import RobotsRecordError
 from crawler.scope import Boundary, Scope
 from crawler.settings import Settings
+from crawler.traps import Traps
 from crawler.urls import Canonical, Canonicaliser, Rejected, host_key
 
 _QUEUE_SHOWN = 1_000_000  # entries looked through for the position of a URL
@@ -102,6 +103,8 @@ def _scope(known: Known, url: Canonical) -> Iterator[str]:
     scope.restore(key[len(prefix) :].decode("utf-8") for key, _ in rows)
     for sentence in Boundary(scope, known.settings).explain(url.href, None):
         yield f"scope {mode}: {sentence}"
+    for sentence in Traps(known.settings.traps, known.store).explain(url.href):
+        yield f"traps: {sentence}"
 
 
 def _ledger(known: Known, url: Canonical) -> str:

@@ -113,6 +113,22 @@ def write_identity(disk: Disk, directory: Path, settings: Settings) -> None:
     replace_file(disk, directory / IDENTITY, encode_envelope(MAGIC, VERSION, content), "begin.identity")
 
 
+def identify(disk: Disk, directory: Path, settings: Settings, *, resumed: bool) -> None:
+    """Begin the job in its directory, or see that the one that is taken up there has not lost a part.
+
+    Raises JobError, OSError."""
+    pages = directory / PAGES
+    if resumed:
+        if not (directory / STORE).is_dir() and pages.exists() and pages.stat().st_size:
+            raise JobError(
+                f"{directory}: {STORE}/ is gone and {PAGES} is not: put it back, or begin a new job with --job"
+            )
+    elif any((directory / name).exists() for name in (PAGES, STORE, SEEN)):
+        raise JobError(f"{directory} holds a part of a crawl but no job.json: name another directory with --job")
+    else:
+        write_identity(disk, directory, settings)
+
+
 def shaping_of(settings: Settings) -> dict[str, dict[str, Any]]:
     """The shaping settings as nested tables."""
     tables = as_tables(settings)

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from crawler.checkpoint import Generations, Manifest
-from crawler.crawl.admission import Admission
+from crawler.crawl.admission import Admission, Rules
 from crawler.crawl.compaction import Compaction
-from crawler.crawl.identity import PAGES, SEEN, STORE, JobError, JobLock, holds_job, write_identity
+from crawler.crawl.identity import PAGES, SEEN, STORE, JobError, JobLock, holds_job, identify
 from crawler.crawl.recovery import (
     COUNTERS,
     RestoredSeen,
@@ -39,6 +39,7 @@ from crawler.frontier import Asked, Batch, Family, Frontier, Lease, Limits, Orde
 from crawler.metrics import Events
 from crawler.output import JsonlOutput
 from crawler.records import Done, Outcome, PageRecord, encode_done, encode_page, sequence_key
+from crawler.scope import PriorityRules
 from crawler.settings import Settings
 from crawler.store.wal import dropped_records
 from crawler.traps import Traps, remember
@@ -82,17 +83,7 @@ class Job:
             except OSError as error:
                 raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
             undo.callback(lock.release)
-            if not self.resumed and any((directory / name).exists() for name in (PAGES, STORE, SEEN)):
-                raise JobError(
-                    f"{directory} holds a part of a crawl but no job.json: name another directory with --job"
-                )
-            if not self.resumed:
-                write_identity(disk, directory, settings)
-            pages = directory / PAGES
-            if self.resumed and not (directory / STORE).is_dir() and pages.exists() and pages.stat().st_size:
-                raise JobError(
-                    f"{directory}: {STORE}/ is gone and {PAGES} is not: put it back, or begin a new job with --job"
-                )
+            identify(disk, directory, settings, resumed=self.resumed)
             (directory / STORE).mkdir(exist_ok=True)
             self.store = machine.open_store(directory / STORE)
             undo.callback(self.store.close)
@@ -127,8 +118,8 @@ class Job:
         self.frontier.load(now)
         self.ledger = Ledger(self.store) if settings.seen.ledger else None
         self.traps = Traps(settings.traps, self.store)
-        finish = self._finish_record
-        self._admission = Admission(self.seen, self.ledger, self.frontier, self.counters, self.traps, finish)
+        rules, finish = Rules(self.traps, PriorityRules(settings.priority.rules)), self._finish_record
+        self._admission = Admission(self.seen, self.ledger, self.frontier, self.counters, rules, finish)
         check_counts(self.store, self.frontier, self.counters)
         cut = check_output(self.store, self.output, restored.sequence)
         reach("resume.restored")
@@ -166,12 +157,15 @@ class Job:
         via: str | None = None,
         seed: bool = False,
         found_at: float | None = None,
+        listed: Mapping[str, float] | None = None,
     ) -> int:
         """Admit those of the URLs that were never seen: a step of its own. Returns how many were new. ``found_at`` is
         when they were found as links (seconds since 1970); None when somebody asked for them by name: no trap refuses
-        them."""
+        them. ``listed`` has the priority of those that a sitemap names, by href."""
         with self._step() as step:
-            new = self._admission.admit(found, step, depth=depth, via=via, seed=seed, redirects=0, found_at=found_at)
+            new = self._admission.admit(
+                found, step, depth=depth, via=via, seed=seed, redirects=0, found_at=found_at, listed=listed
+            )
             if seed:
                 self.counters.seeds += new
         return new

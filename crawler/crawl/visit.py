@@ -165,7 +165,8 @@ class Visitor:
             links = self._discovery.sitemap(entry, listed, index=sitemap.is_index)
             found += links.found
             if links.inside:
-                job.admit(links.inside, depth=listed_depth(entry), via=entry.href, found_at=self._clock())
+                depth, now = listed_depth(entry), self._clock()
+                job.admit(links.inside, depth=depth, via=entry.href, found_at=now, listed=links.priorities)
             self._wake()
             await asyncio.sleep(0)
             await job.room()

@@ -20,7 +20,8 @@ import math
 import struct
 from typing import NamedTuple
 
-CLASSES = 8  # priority classes: 0, which goes first, to 7
+from crawler.settings import CLASSES
+
 RETRY_LANE = 0
 FRESH_LANE = 1
 FRESH_START = bytes([FRESH_LANE])

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 
-from crawler.frontier.entry import CLASSES, Entry, fresh_slot
+from crawler.frontier.entry import Entry, fresh_slot
+from crawler.settings import CLASSES
 
 _RANK_MAX = 2**64 - 1
 _STEPS = 16  # ranks for each halving of a score

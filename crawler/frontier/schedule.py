@@ -17,8 +17,8 @@ import struct
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from crawler.frontier.entry import CLASSES
 from crawler.frontier.host import Host
+from crawler.settings import CLASSES
 
 # Turns of a class in 255, when hosts of all are ready all the time.
 SHARES = tuple(2 ** (CLASSES - 1 - each) for each in range(CLASSES))

@@ -1,8 +1,22 @@
-"""What belongs to a crawl: its scope, grown from the seeds, and the patterns that narrow it."""
+"""What belongs to a crawl: its scope, grown from the seeds, the patterns that narrow it, and what goes first."""
 
 from crawler.scope.boundary import Boundary, Linked, Outside
-from crawler.scope.faults import Fault, rule_faults
+from crawler.scope.faults import Fault, foreign_hosts, rule_faults
 from crawler.scope.modes import Scope
 from crawler.scope.patterns import Pattern, PatternError, first_match
+from crawler.scope.priority import LISTED_PRIORITY, PriorityRules
 
-__all__ = ["Boundary", "Fault", "Linked", "Outside", "Pattern", "PatternError", "Scope", "first_match", "rule_faults"]
+__all__ = [
+    "LISTED_PRIORITY",
+    "Boundary",
+    "Fault",
+    "Linked",
+    "Outside",
+    "Pattern",
+    "PatternError",
+    "PriorityRules",
+    "Scope",
+    "first_match",
+    "foreign_hosts",
+    "rule_faults",
+]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from crawler.scope.modes import Scope, http_surt
 from crawler.scope.patterns import Pattern, PatternError
+from crawler.scope.priority import Rule
 from crawler.settings import ScopeSettings, Settings
 
 
@@ -20,6 +22,7 @@ class Fault:
 def rule_faults(settings: Settings) -> Iterator[Fault]:
     """Patterns that no URL can match, and rules that never decide because of another."""
     yield from _scope_faults(settings.scope)
+    yield from _priority_faults(settings)
 
 
 def _scope_faults(settings: ScopeSettings) -> Iterator[Fault]:
@@ -42,6 +45,72 @@ def _scope_faults(settings: ScopeSettings) -> Iterator[Fault]:
         by = _covering(excludes, pattern)
         if by is not None:
             yield Fault(place, f"scope.include {text!r} can never match: scope.exclude {by.text!r} takes all it would")
+
+
+def _priority_faults(settings: Settings) -> Iterator[Fault]:
+    before: list[tuple[int, Rule]] = []
+    for number, stated in enumerate(settings.priority.rules):
+        place: tuple[str | int, ...] = ("priority", number)
+        try:
+            rule = Rule(stated)
+        except PatternError as error:
+            yield Fault((*place, "pattern"), f"priority rule {number + 1}, pattern {stated.pattern!r}: {error}")
+            continue
+        key, why = _empty(rule, settings)
+        if why is not None:
+            yield Fault((*place, key), f"priority rule {number + 1} can never match: {why}")
+            continue
+        by = next((other for other, earlier in before if earlier.covers(rule)), None)
+        if by is not None:
+            yield Fault(place, f"priority rule {number + 1} can never match: rule {by + 1} takes all it would")
+        before.append((number, rule))
+
+
+def _empty(rule: Rule, settings: Settings) -> tuple[str, str | None]:
+    """Which key makes that no URL can match, and why; None for a rule that some may match."""
+    stated = rule.stated
+    least = stated.min_depth or 0
+    if stated.max_depth is not None and least > stated.max_depth:
+        return "min_depth", f"min_depth {least} is above max_depth {stated.max_depth}"
+    if settings.crawl.max_depth is not None and least > settings.crawl.max_depth:
+        return "min_depth", f"min_depth {least} is above crawl.max_depth {settings.crawl.max_depth}"
+    if stated.seed and least:
+        return "min_depth", "seeds are at depth 0"
+    if rule.by_sitemap:
+        low, high = stated.min_sitemap_priority or 0.0, stated.max_sitemap_priority
+        key = "min_sitemap_priority" if stated.min_sitemap_priority is not None else "max_sitemap_priority"
+        if high is not None and low > high:
+            return key, f"min_sitemap_priority {low} is above max_sitemap_priority {high}"
+        if not settings.links.sitemaps:
+            return key, "links.sitemaps is off"
+        if stated.seed:
+            return key, "seeds are not listed by sitemaps"
+        if stated.max_depth == 0 or settings.crawl.max_depth == 0:
+            return "max_depth" if stated.max_depth == 0 else key, "what sitemaps list is at depth 1 or more"
+    return "", None
+
+
+def foreign_hosts(settings: Settings, scope: Scope) -> Iterator[Fault]:
+    """Patterns about one host that the scope does not hold: they match nothing, unless a seed redirects there."""
+    places: list[tuple[tuple[str | int, ...], str, str]] = [
+        (("scope", "include", number), f"scope.include {text!r}", text)
+        for number, text in enumerate(settings.scope.include)
+    ]
+    for number, rule in enumerate(settings.priority.rules):
+        if rule.pattern is not None:
+            places.append((("priority", number, "pattern"), f"priority rule {number + 1}", rule.pattern))
+    for place, name, text in places:
+        pattern = _pattern(text)
+        if isinstance(pattern, Pattern) and pattern.host is not None and not _holds_host(scope, pattern.host):
+            said = f"{name} is about {pattern.host}, which no seed's scope holds: it matches nothing"
+            yield Fault(place, f"{said}, unless a seed redirects there")
+
+
+def _holds_host(scope: Scope, root: str) -> bool:
+    if scope.mode != "prefix":
+        return scope.contains(root)
+    begins = http_surt(root)
+    return any(entry.startswith(begins) for entry in scope.entries())
 
 
 _EVERYTHING = Pattern("*")

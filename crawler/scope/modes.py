@@ -75,7 +75,7 @@ class Scope:
             return "In scope: every http and https URL is."
         inside = self.contains(href)
         if self.mode == "prefix":
-            mine = _http_surt(href)
+            mine = http_surt(href)
             if inside:
                 return f"In scope: {mine} starts with {self._prefix_of(mine)}."
             return f"Out of scope: {mine} starts with none of the prefixes {self._listed()}."
@@ -88,7 +88,7 @@ class Scope:
         """Look up and remember what ``contains`` needs of a scheme, host and port, given with a slash behind."""
         if len(self._names) >= _ORIGINS_REMEMBERED:
             self._names.clear()
-        name = _http_surt(root)[:-1] if self.mode == "prefix" else self._entry(root)
+        name = http_surt(root)[:-1] if self.mode == "prefix" else self._entry(root)
         self._names[root[:-1]] = name
         return name
 
@@ -108,7 +108,7 @@ class Scope:
             return f"{host}:{port}" if port else host
         if self.mode == "domain":
             return registrable_domain(split_origin(href)[1])
-        mine = _http_surt(href).partition("?")[0]
+        mine = http_surt(href).partition("?")[0]
         return mine[: mine.rindex("/") + 1]
 
     def _listed(self, most: int = 5) -> str:
@@ -117,6 +117,7 @@ class Scope:
         return f"{shown} and {more} more" if more > 0 else shown
 
 
-def _http_surt(href: str) -> str:
+def http_surt(href: str) -> str:
+    """The SURT of an href by its identity, https as http: what prefixes are compared by."""
     form = surt(tidy_percent(href))
     return "http" + form[5:] if form.startswith("https:") else form

@@ -1,7 +1,17 @@
 """Every setting of the program, and how tables become settings."""
 
-from crawler.settings.load import SettingsError, Source, Tables, as_tables, check_tables, nearest, settings_from
+from crawler.settings.load import (
+    SettingsError,
+    Source,
+    Tables,
+    as_tables,
+    check_tables,
+    nearest,
+    one_table_each,
+    settings_from,
+)
 from crawler.settings.parts import (
+    CLASSES,
     HOST_KEYS,
     LEDGER_KINDS,
     ORDERS,
@@ -18,6 +28,8 @@ from crawler.settings.parts import (
     FetchSettings,
     LinkSettings,
     PolitenessSettings,
+    PriorityRule,
+    PrioritySettings,
     RetrySettings,
     RobotsSettings,
     ScopeSettings,
@@ -27,6 +39,7 @@ from crawler.settings.parts import (
 )
 
 __all__ = [
+    "CLASSES",
     "HOST_KEYS",
     "LEDGER_KINDS",
     "ORDERS",
@@ -43,6 +56,8 @@ __all__ = [
     "FetchSettings",
     "LinkSettings",
     "PolitenessSettings",
+    "PriorityRule",
+    "PrioritySettings",
     "RetrySettings",
     "RobotsSettings",
     "ScopeSettings",
@@ -55,5 +70,6 @@ __all__ = [
     "as_tables",
     "check_tables",
     "nearest",
+    "one_table_each",
     "settings_from",
 ]

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawler.settings.parts import (
+    CLASSES,
     DUPLICATES,
     HOST_KEYS,
     LEDGER_KINDS,
@@ -23,10 +24,12 @@ from crawler.settings.parts import (
     SCOPES,
     SEEN_KINDS,
     SEEN_LAYOUTS,
+    PriorityRule,
     Settings,
 )
 
 Tables = Mapping[str, Mapping[str, Any]]
+RULES = "priority"  # the table that TOML may hold several times
 
 
 class SettingsError(ValueError):
@@ -108,6 +111,11 @@ _MOST: dict[tuple[str, str], float] = {
     ("robots", "max_bytes"): 2**32,
     ("seen", "capacity"): 2**40,
     ("durability", "generations"): 1_000,
+    (RULES, "class"): CLASSES - 1,
+    (RULES, "min_depth"): 2**32 - 2,
+    (RULES, "max_depth"): 2**32 - 2,
+    (RULES, "min_sitemap_priority"): 1,
+    (RULES, "max_sitemap_priority"): 1,
 }
 _ORDERED = (
     ("politeness", "adaptive_min", "adaptive_max"),
@@ -130,8 +138,20 @@ def check_tables(tables: Mapping[str, Any], source: str | Source) -> None:
     for table, values in tables.items():
         if table not in known:
             raise SettingsError(f"{source.at(table)}: unknown table [{table}]{nearest(table, known)}")
-        if not isinstance(values, Mapping):
+        if table == RULES and isinstance(values, list):
+            for number, rule in enumerate(values):
+                if not isinstance(rule, Mapping):
+                    raise SettingsError(f"{source.at(table, number)}: each [[{table}]] must be a table of keys")
+        elif not isinstance(values, Mapping):
             raise SettingsError(f"{source.at(table)}: [{table}] must be a table of keys")
+
+
+def one_table_each(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Checked tables, with the rules that TOML gives as a list of tables under a key of their own."""
+    return {
+        table: {"rules": values} if table == RULES and isinstance(values, list) else dict(values)
+        for table, values in tables.items()
+    }
 
 
 def _as_source(source: str | Source) -> Source:
@@ -144,6 +164,7 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
     Raises SettingsError: an unknown table or key, a value of the wrong type or outside its range."""
     source = _as_source(source)
     check_tables(tables, source)
+    tables = one_table_each(tables)
     parts = {part.name: part for part in dataclasses.fields(Settings)}
     built: dict[str, Any] = {}
     for table, values in tables.items():
@@ -163,6 +184,10 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
 def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any:
     name = f"{source.at(table, key)}: {table}.{key}"
     kinds = [kind for kind in typing.get_args(hint) or (hint,) if kind is not types.NoneType]
+    if hint == tuple[PriorityRule, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise SettingsError(f"{source.at(table)}: write each rule as a table of its own, [[{table}]]")
+        return tuple(_rule(table, number, rule, source) for number, rule in enumerate(value))
     if hint == tuple[int, ...]:
         whole = isinstance(value, (list, tuple)) and all(type(item) is int for item in value)
         if not whole or not all(500 <= item <= 599 for item in value):
@@ -193,6 +218,35 @@ def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any
     if place in _TEXT_LINES and not (str(value).isprintable() and str(value).isascii()):
         raise SettingsError(f"{name} must be one line of printable ASCII, not {value!r}: it is sent as a header")
     return value
+
+
+def _rule(table: str, number: int, stated: Any, source: Source) -> PriorityRule:
+    if isinstance(stated, PriorityRule):
+        return stated
+    name = f"{source.at(table, number)}: {table} rule {number + 1}"
+    if not isinstance(stated, Mapping):
+        raise SettingsError(f"{name} must be a table of keys")
+    hints = {field_name.rstrip("_"): hint for field_name, hint in typing.get_type_hints(PriorityRule).items()}
+    checked: dict[str, Any] = {}
+    for key, value in stated.items():
+        if key not in hints:
+            raise SettingsError(f"{source.at(table, number, key)}: unknown key {table}.{key}{nearest(key, hints)}")
+        of_rule = _Nested(source, (table, number))
+        checked[key] = _checked(table, key, value, hints[key], of_rule)
+    if "class" not in checked:
+        raise SettingsError(f"{name} names no class: add class = 0, the first, to {CLASSES - 1}")
+    return PriorityRule(class_=checked.pop("class"), **checked)
+
+
+class _Nested(Source):
+    """A source whose places lie in an element of a list of tables."""
+
+    def __init__(self, source: Source, place: tuple[str | int, ...]) -> None:
+        self._source = source
+        self._place = place
+
+    def at(self, *place: str | int) -> str:
+        return self._source.at(*self._place, *place[1:])
 
 
 def _check_number(place: tuple[str, str], name: str, value: float) -> None:
@@ -228,6 +282,11 @@ def _check_together(settings: Settings, source: Source) -> None:
             f"{source.at('seen', 'ledger')}: seen.ledger is for the kinds {', '.join(LEDGER_KINDS)}, not "
             f"{settings.seen.kind}: leave one out"
         )
+    if settings.traps.near_duplicates and settings.traps.duplicates == "off":
+        raise SettingsError(
+            f"{source.at('traps', 'near_duplicates')}: traps.near_duplicates is asked for, and traps.duplicates is "
+            '"off": no page is compared'
+        )
     if not settings.fetch.user_agent.strip():
         raise SettingsError(f"{source.at('fetch', 'user_agent')}: fetch.user_agent must not be empty")
     if settings.politeness.per_host > settings.crawl.concurrency:
@@ -247,7 +306,10 @@ def _check_together(settings: Settings, source: Source) -> None:
 def as_tables(settings: Settings) -> dict[str, dict[str, Any]]:
     """The settings as nested dictionaries, tuples as lists; the inverse of ``settings_from``."""
     tables = dataclasses.asdict(settings)
-    return {
-        table: {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
-        for table, values in tables.items()
-    }
+    return {table: {key: _plain(value) for key, value in values.items()} for table, values in tables.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return {key.rstrip("_"): item for key, item in value.items()} if isinstance(value, dict) else value

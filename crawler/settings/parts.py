@@ -39,6 +39,30 @@ class ScopeSettings:
     exclude: tuple[str, ...] = ()  # a link that matches one is left out
 
 
+CLASSES = 8  # priority classes: 0, which goes first, to 7
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityRule:
+    """One ``[[priority]]``: what is given must all hold of a URL for it to get the class (``class_`` is ``class``
+    there)."""
+
+    class_: int  # 0, which goes first, to 7
+    pattern: str | None = None
+    min_depth: int | None = None
+    max_depth: int | None = None
+    seed: bool | None = None
+    min_sitemap_priority: float | None = None  # 0 to 1; of URLs that a sitemap lists
+    max_sitemap_priority: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrioritySettings:
+    """Which class a URL gets; the first rule that matches decides."""
+
+    rules: tuple[PriorityRule, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class PolitenessSettings:
     """What one host is asked to bear."""
@@ -199,6 +223,7 @@ class Settings:
 
     crawl: CrawlSettings = field(default_factory=CrawlSettings)
     scope: ScopeSettings = field(default_factory=ScopeSettings)
+    priority: PrioritySettings = field(default_factory=PrioritySettings)
     politeness: PolitenessSettings = field(default_factory=PolitenessSettings)
     fetch: FetchSettings = field(default_factory=FetchSettings)
     retry: RetrySettings = field(default_factory=RetrySettings)

@@ -22,7 +22,7 @@ from crawler.crawl.job import Job
 from crawler.crawl.last_run import write_run
 from crawler.crawl.loop import Crawl, Stop
 from crawler.crawl.shown import Shown, View
-from crawler.dashboard import Dashboard, access_of, keep_token
+from crawler.dashboard import Dashboard, access_of, keep_token, spoken_of
 from crawler.fetch import Fetcher
 from crawler.metrics import Kind
 from crawler.settings import Settings
@@ -70,7 +70,7 @@ async def run_crawl(
         routes = [*api.routes(), *control_routes(lambda: crawl, course.events, clock)]
         dashboard = Dashboard(settings.dashboard, stats, clock, routes, access, course)
         address = await dashboard.start()
-        addresses = [f"dashboard: {address}", f"with its token: {access.link(address)}"]
+        addresses = spoken_of(settings.dashboard, access, address)
     try:
         job = Job(directory, settings, clock())
         job.events = course.events

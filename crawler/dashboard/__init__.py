@@ -9,6 +9,6 @@ from crawler.dashboard.access import Access
 from crawler.dashboard.guard import json_body
 from crawler.dashboard.listen import is_loopback, parse_listen
 from crawler.dashboard.server import Dashboard
-from crawler.dashboard.token import access_of, keep_token
+from crawler.dashboard.token import access_of, keep_token, spoken_of
 
-__all__ = ["Access", "Dashboard", "access_of", "is_loopback", "json_body", "keep_token", "parse_listen"]
+__all__ = ["Access", "Dashboard", "access_of", "is_loopback", "json_body", "keep_token", "parse_listen", "spoken_of"]

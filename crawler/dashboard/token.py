@@ -69,3 +69,16 @@ def access_of(settings: DashboardSettings, directory: Path) -> Access:
     elif settings.token_file is not None:
         given = token_from_file(Path(settings.token_file))
     return Access(given or job_token(directory), to_look=given is not None or not is_loopback(host))
+
+
+def spoken_of(settings: DashboardSettings, access: Access, address: str) -> list[str]:
+    """What is said at the start: the address, and how to get in. A token that was given is not repeated, since what is
+    said may be kept in a log."""
+    lines = [f"dashboard: {address}"]
+    if settings.token_file:
+        lines.append(f"its token is the one in {settings.token_file}")
+    elif settings.token:
+        lines.append("its token is dashboard.token of the configuration")
+    else:
+        lines.append(f"with its token: {access.link(address)}")
+    return lines

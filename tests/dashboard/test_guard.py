@@ -17,7 +17,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from crawler.dashboard import Access, Dashboard, access, access_of, json_body, keep_token
+from crawler.dashboard import Access, Dashboard, access, access_of, json_body, keep_token, spoken_of
 from crawler.dashboard import server as dashboard_server
 from crawler.dashboard.events import MOST_LISTENERS
 from crawler.dashboard.guard import MOST_BODY
@@ -353,6 +353,18 @@ def test_a_token_of_the_job_that_is_none_is_made_anew(tmp_path: Path, left: byte
     assert made is not None
     keep_token(settings, tmp_path, made)
     assert token_from_file(tmp_path / TOKEN) == made
+
+
+def test_the_jobs_own_token_is_said_at_the_start_and_a_given_one_is_not(tmp_path: Path) -> None:
+    address = "http://127.0.0.1:8080/"
+    own = DashboardSettings(listen="8080")
+    said = spoken_of(own, OPEN, address)
+    assert said == [f"dashboard: {address}", f"with its token: {address}#token={SECRET}"]
+    assert spoken_of(own, SHUT, address)[1] == f"with its token: {address}?token={SECRET}"
+    for given in (DashboardSettings(token=SECRET), DashboardSettings(token_file=str(tmp_path))):
+        said = spoken_of(given, SHUT, address)
+        assert said[0] == f"dashboard: {address}"
+        assert SECRET not in said[1]
 
 
 def test_a_token_that_was_given_is_asked_of_all(tmp_path: Path) -> None:

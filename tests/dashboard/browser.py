@@ -34,11 +34,11 @@ FLAGS = (
 
 
 @contextmanager
-def chromium(profile: Path) -> Iterator[Chrome]:
+def chromium(profile: Path, *flags: str) -> Iterator[Chrome]:
     options = ChromeOptions()
     options.binary_location = need("chromium", "chromium")
     driver = need("chromedriver", "chromium-driver")
-    for flag in FLAGS:
+    for flag in (*FLAGS, *flags):
         options.add_argument(flag)
     options.add_argument(f"--user-data-dir={profile}")
     if os.geteuid() == 0:

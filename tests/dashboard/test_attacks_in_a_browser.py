@@ -1,0 +1,141 @@
+"""Pages of strangers in the browser of somebody whose dashboard is open on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from selenium.webdriver import Chrome
+
+from crawler.dashboard import Dashboard
+from tests.dashboard.browser import TOKEN, Crawl, chromium, shown
+
+# Every way in which a page can send something to another site, and what became of each.
+ATTACK = """
+const [target, token, done] = arguments;
+const control = target + "api/control", order = JSON.stringify({ do: "stop" });
+const asked = (url, options) =>
+    fetch(url, options).then(async (answer) => [answer.type, answer.status, await answer.text()], () => ["refused"]);
+const loaded = (name, attributes) => new Promise((resolve) => {
+    const node = Object.assign(document.createElement(name), attributes);
+    node.onload = () => resolve(["loaded"]);
+    node.onerror = () => resolve(["refused"]);
+    document.body.append(node);
+});
+const listened = new Promise((resolve) => {
+    const source = new EventSource(target + "api/events");
+    source.onmessage = source.onopen = () => resolve(["heard"]);
+    source.onerror = () => resolve(["refused"]);
+});
+const form = document.createElement("form");
+Object.assign(form, { method: "post", action: control, enctype: "text/plain", target: "hidden" });
+const field = document.createElement("input");
+Object.assign(field, { name: '{"do": "stop", "x": "', value: '"}' });
+form.append(field);
+const frame = document.createElement("iframe");
+frame.name = "hidden";
+document.body.append(frame, form);
+Promise.all([
+    asked(target + "api/stats"),
+    asked(target + "api/stats", { credentials: "include" }),
+    asked(target + "metrics", { mode: "no-cors" }),
+    asked(control, { method: "POST", body: order }),
+    asked(control, { method: "POST", body: order, mode: "no-cors", credentials: "include" }),
+    asked(control, { method: "POST", body: order, headers: {
+        "Content-Type": "application/json", Authorization: "Bearer " + token } }),
+    navigator.sendBeacon(control, order),
+    listened,
+    loaded("script", { src: target + "api/stats" }),
+    loaded("img", { src: target + "api/events" }),
+    new Promise((resolve) => { frame.onload = () => resolve(["answered"]); form.submit(); }),
+]).then(done, (error) => done(String(error)));
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    """One in which a name of the attacker's leads to this machine."""
+    with chromium(tmp_path_factory.mktemp("profile"), "--host-resolver-rules=MAP evil.test 127.0.0.1") as chrome:
+        yield chrome
+
+
+@asynccontextmanager
+async def strangers(content: str = "<!doctype html><title>nice</title><body>") -> AsyncIterator[int]:
+    """The port of a site with one page."""
+
+    async def page(request: web.Request) -> web.Response:
+        return web.Response(text=content, content_type="text/html")
+
+    app = web.Application()
+    app.add_routes([web.get("/", page)])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+# evil.test is another site; localhost and 127.0.0.1 with another port are other origins, of the same cookies.
+@pytest.mark.parametrize("name", ["evil.test", "localhost", "127.0.0.1"])
+@pytest.mark.parametrize("to_look", [False, True], ids=["open", "shut"])
+async def test_a_strangers_page_reads_nothing_and_changes_nothing(browser: Chrome, name: str, to_look: bool) -> None:
+    crawl = Crawl()
+    async with strangers() as port, shown(crawl, to_look=to_look) as (board, url):
+        # Whoever is attacked has been at the dashboard, and has its cookie where there is one.
+        await asyncio.to_thread(browser.get, f"{url}page/icon.svg?token={TOKEN}")
+        assert len(browser.get_cookies()) == to_look
+        await asyncio.to_thread(browser.get, f"http://{name}:{port}/")
+        got: Any = await asyncio.to_thread(browser.execute_async_script, ATTACK, url, TOKEN)
+        assert isinstance(got, list), got
+        *_, beacon, listened, script, image, form = got
+        fetched = got[:6]
+        # What is opaque was sent, and nothing of the answer can be read.
+        assert [each[0] for each in fetched] == ["refused", "refused", "opaque", "refused", "opaque", "refused"] or [
+            each[0] for each in fetched
+        ] == ["refused"] * 6
+        assert all(each[1:] in ([], [0, ""]) for each in fetched)
+        assert beacon in (True, False)
+        assert [listened, script, image] == [["refused"]] * 3
+        assert form == ["answered"]
+        assert crawl.asked == []
+        await nobody_listens(board)
+
+
+async def nobody_listens(board: Dashboard) -> None:
+    async with asyncio.timeout(10):
+        while len(board._listeners):  # noqa: ASYNC110 (the page that was left is on the other side of a socket)
+            await asyncio.sleep(0.01)
+
+
+async def test_a_name_that_is_made_to_lead_here_gets_nothing(browser: Chrome, tmp_path: Path) -> None:
+    crawl = Crawl()
+    async with shown(crawl) as (_, url):
+        rebound = url.replace("127.0.0.1", "evil.test")
+        await asyncio.to_thread(browser.get, rebound)
+        assert "does not belong" in browser.page_source
+        # Of the same origin as the page: only the name stands in the way.
+        got = await asyncio.to_thread(
+            browser.execute_async_script,
+            "const [url, done] = arguments;"
+            "fetch(url + 'api/stats').then(async (a) => done([a.status, await a.text()]), (e) => done(String(e)));",
+            rebound,
+        )
+        assert got[0] == 403
+        assert "pages_fetched" not in got[1]
+
+
+async def test_the_page_is_shown_in_no_frame(browser: Chrome) -> None:
+    async with shown(Crawl()) as (board, url), strangers(f'<iframe src="{url}"></iframe>') as port:
+        await asyncio.to_thread(browser.get, f"http://127.0.0.1:{port}/")
+        await asyncio.to_thread(browser.switch_to.frame, 0)
+        assert "data-show" not in browser.page_source
+        await asyncio.to_thread(browser.switch_to.default_content)
+        await nobody_listens(board)

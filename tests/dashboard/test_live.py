@@ -1,0 +1,149 @@
+"""The page during a real crawl: what it shows is what the crawl says, it asks what it can be asked, and it finds the
+crawl again after a restart."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.dashboard.browser import complaints, text
+from tests.site import Site, linked, running, tree, wait_until
+
+# On each page a link whose text and address carry markup, and a title that does.
+HOSTILE = "/page/<img src=x onerror=alert(1)>"
+
+
+def site_pages(pages: int) -> dict[str, str]:
+    made = dict(tree(pages))
+    made["/"] = made["/"] + f"<title><script>alert(1)</script></title><a href='{HOSTILE}'>x</a>"
+    made["/page/%3Cimg%20src=x%20onerror=alert(1)%3E"] = linked(["/"])
+    return made
+
+
+@contextmanager
+def crawl(directory: Path, site: Site, port: int) -> Iterator[Any]:
+    seeds = directory / "seeds.txt"
+    seeds.write_text("".join(f"{site.url('/', host)}\n" for host in range(site.ports)) + "http://127.0.0.1:9/dead\n")
+    options = ("--allow-private", "--delay", "0.1", "--quiet", "--dashboard", str(port), "--capacity", "64")
+    with running(seeds, "--job", directory / "job", *options) as process:
+        wait_until((directory / "job" / "live.json").exists, "a crawl that says what it does")
+        yield process
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def asked(url: str, path: str) -> Any:
+    with urllib.request.urlopen(url + path, timeout=30) as answer:
+        return json.load(answer)
+
+
+def numbers(browser: Chrome) -> dict[str, str]:
+    script = "return [...document.querySelectorAll('[data-show]')].map(node => [node.dataset.show, node.textContent])"
+    return dict(browser.execute_script(script))
+
+
+def figure(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def see(true: Callable[[], bool], what: str) -> None:
+    wait_until(true, what, 60)
+
+
+def agree_on_numbers(browser: Chrome, stats: dict[str, Any]) -> None:
+    """Every panel with numbers in it."""
+    shown = numbers(browser)
+    for key in (
+        "urls_pending",
+        "pages_failed",
+        "hosts",
+        "hosts_pending",
+        "urls_duplicate",
+        "urls_admitted",
+        "links_found",
+    ):
+        assert figure(shown[key]) == stats[key], key
+    assert figure(shown["seen.count"]) == stats["seen"]["count"]
+    assert shown["seen.kind"] == stats["seen"]["kind"]
+    slices = [node.text for node in browser.find_elements(By.CSS_SELECTOR, "#slices tr td:nth-child(2)")]
+    assert slices == [f"{part['count']:,} of {part['capacity']:,}" for part in stats["seen"]["slices"]]
+    script = "return [...document.querySelectorAll('[data-count]')].map(node => [node.dataset.count, node.textContent])"
+    outcomes = {"fetched": "pages_fetched", "redirect": "pages_redirected", "excluded": "urls_excluded"}
+    told = {name: stats[key] for name, key in outcomes.items()} | {"failed": stats["pages_failed"]}
+    assert {name: figure(number) for name, number in browser.execute_script(script)} == told | stats["status"]
+
+
+def agree_on_hosts(browser: Chrome, rows: list[dict[str, Any]]) -> None:
+    """Those of the crawl, in the order that was asked for."""
+    browser.find_element(By.CSS_SELECTOR, "[data-sort=host]").click()
+    names = "return [...document.querySelectorAll('#hosts th')].map(cell => cell.textContent)"
+    see(lambda: browser.execute_script(names) == [row["host"] for row in rows], "the hosts in order")
+    assert len(rows) == 4
+
+
+def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_path: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/"
+    with Site(site_pages(3_000), ports=3) as site:
+        with crawl(tmp_path, site, port) as process:
+            browser.get_log("browser")
+            token = (tmp_path / "job" / "dashboard-token").read_text().strip()
+            browser.get(f"{url}#token={token}")
+            see(lambda: text(browser, "#state") == "running", "the page")
+            see(lambda: text(browser, "#working-words").startswith("Working: "), "that it works")
+
+            # Held still, the page and the statistics are of the same moment.
+            see(browser.find_element(By.ID, "pause").is_enabled, "controls")
+            browser.find_element(By.ID, "pause").click()
+            see(lambda: text(browser, "#pause") == "Resume", "the pause")
+            see(lambda: asked(url, "api/stats")["urls_in_flight"] == 0, "nothing in flight")
+            stats = asked(url, "api/stats")
+            see(lambda: numbers(browser)["urls_in_flight"] == "0", "the same on the page")
+            see(lambda: figure(numbers(browser)["pages_fetched"]) == stats["pages_fetched"], "the last page")
+            agree_on_numbers(browser, stats)
+            agree_on_hosts(browser, asked(url, "api/hosts?sort=host&order=asc")["hosts"])
+
+            # A URL with markup in it is explained, as text.
+            field = browser.find_element(By.ID, "explain-url")
+            field.send_keys(site.url(HOSTILE), Keys.ENTER)
+            see(lambda: "%3Cimg%20src=x%20onerror=alert(1)%3E" in text(browser, "#explanation"), "the answer")
+            assert "seen" in text(browser, "#explanation")
+            assert browser.find_elements(By.TAG_NAME, "img") == []
+
+            browser.find_element(By.CSS_SELECTOR, "[data-do=checkpoint]").click()
+            see(lambda: text(browser, "#notice") == "Checkpoint written.", "a checkpoint")
+            see(lambda: numbers(browser)["checkpoint.generation"] not in ("\N{EN DASH}", ""), "its number")
+            see(lambda: "checkpoint" in text(browser, "#events") and "begun" in text(browser, "#events"), "events")
+            browser.find_element(By.ID, "pause").click()
+            see(lambda: asked(url, "api/stats")["pages_fetched"] > stats["pages_fetched"], "pages again")
+            assert complaints(browser) == []
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        see(lambda: text(browser, "#state") == "lost", "that nobody answers")
+        assert text(browser, "#working-words") == "No answer from the crawl."
+        (tmp_path / "job" / "live.json").unlink()
+        with crawl(tmp_path, site, port) as process:
+            see(lambda: text(browser, "#state") == "running", "the crawl found again")
+            see(lambda: "carried on" in text(browser, "#events"), "its events")
+            see(lambda: figure(numbers(browser)["pages_fetched"]) > stats["pages_fetched"], "its numbers")
+            # The token is still good: the page was not reloaded.
+            browser.find_element(By.ID, "stop").click()
+            browser.find_element(By.CSS_SELECTOR, "#stop-dialog [value=stop]").click()
+            assert process.wait(60) == 130
+        see(lambda: text(browser, "#working-words").startswith("Stopped with "), "its end")
+        # What the browser says of an address where nobody listens any more is not the page's.
+        gone = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET")
+        assert [line for line in complaints(browser) if not any(word in line for word in gone)] == []

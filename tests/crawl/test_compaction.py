@@ -21,7 +21,7 @@ from crawler.exact import make_seen
 from crawler.filters import ScalableBloomFilter, digest_keys
 from crawler.frontier import Family
 from crawler.records import encode_admitted, sequence_key
-from crawler.settings import SeenSettings
+from crawler.settings import SeenSettings, Settings
 from crawler.store import FaultyStore
 from crawler.urls import Canonical
 from tests.durability.power import SETTINGS, Inline
@@ -46,11 +46,12 @@ def holds(job: Job, digests: bytes) -> bool:
 class Lives:
     """A job that admits, compacts, syncs and writes generations at random, and loses its power now and then."""
 
-    def __init__(self, seed: int, directory: Path) -> None:
+    def __init__(self, seed: int, directory: Path, settings: Settings = FINE) -> None:
+        self.settings = settings
         self.chance = random.Random(seed)
         self.directory = directory
         self.store = FaultyStore()
-        self.compacted = self.resumed_compacted = 0
+        self.compacted = self.resumed_compacted = self.mistaken = 0
 
     def live(self) -> None:
         for _ in range(6):
@@ -61,7 +62,7 @@ class Lives:
             self.store = self.store.lose_power(self.chance)
 
     async def _life(self, disk: FaultyDisk) -> None:
-        job = Job(self.directory / "job", FINE, 0.0, Machine(disk, lambda _: self.store, Inline))
+        job = Job(self.directory / "job", self.settings, 0.0, Machine(disk, lambda _: self.store, Inline))
         try:
             compactions = figures(job)["compactions"]
             self.resumed_compacted += compactions > 0
@@ -74,6 +75,7 @@ class Lives:
                         await job.checkpoint(0.0)
                     case 2 | 3 | 4:
                         job.compact()
+                        job.decide(self.chance.randrange(1, 60))
                     case _:
                         job.admit(found([self.chance.randrange(3_000) for _ in range(20)]), depth=0)
                 self._agrees(job)
@@ -85,7 +87,13 @@ class Lives:
         journal = b"".join(value for _, value in self.store.scan(Family.ADMITTED, b""))
         assert len(job.seen) == len(journal) // 16 == job.counters.admitted
         assert holds(job, journal)
-        assert sum(part["fpp_design"] for part in figures(job)["slices"]) < 1e-6
+        assert sum(part["fpp_design"] for part in figures(job)["slices"]) < self.settings.seen.fpp
+        if job.ledger is not None:
+            digests = sorted(journal[at : at + 16] for at in range(0, len(journal), 16))
+            assert sorted(row[8:] for row, _ in self.store.scan(Family.SEEN, b"")) == digests
+            assert len(set(digests)) == len(digests)
+            assert job.doubted == len(self.store.scan(Family.LEDGER, b""))
+            self.mistaken = max(self.mistaken, job.ledger.counts.false_positives)
 
 
 def test_what_was_admitted_is_seen_through_compactions_and_losses_of_power(tmp_path: Path) -> None:
@@ -95,6 +103,17 @@ def test_what_was_admitted_is_seen_through_compactions_and_losses_of_power(tmp_p
         one.live()
     assert sum(one.compacted for one in lives) > 20
     assert sum(one.resumed_compacted for one in lives) > 5
+
+
+def test_what_the_ledger_admits_is_in_journal_and_chain_alike(tmp_path: Path) -> None:
+    """The same with a filter that errs, and a ledger that finds it out between compactions and losses of power."""
+    errs = replace(FINE, seen=SeenSettings(fpp=0.3, capacity=16, ledger=True))
+    lives = [Lives(seed, tmp_path / str(seed), errs) for seed in range(6)]
+    for one in lives:
+        one.directory.mkdir()
+        one.live()
+    assert sum(one.compacted for one in lives) > 10
+    assert sum(one.mistaken for one in lives) > 20
 
 
 def test_a_long_chain_takes_several_pieces_and_what_comes_meanwhile_is_in(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ document.body.append(frame, form);
 Promise.all([
     asked(target + "api/stats"),
     asked(target + "api/stats", { credentials: "include" }),
-    asked(target + "metrics", { mode: "no-cors" }),
+    asked(target + "api/explain?url=x", { mode: "no-cors" }),
     asked(control, { method: "POST", body: order }),
     asked(control, { method: "POST", body: order, mode: "no-cors", credentials: "include" }),
     asked(control, { method: "POST", body: order, headers: {
@@ -62,6 +62,18 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
     """One in which a name of the attacker's leads to this machine."""
     with chromium(tmp_path_factory.mktemp("profile"), "--host-resolver-rules=MAP evil.test 127.0.0.1") as chrome:
         yield chrome
+
+
+class Looked(Crawl):
+    """Knows what it was made to answer, also where the browser keeps the answer from the page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks: list[str] = []
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        self.looks.append(request.path_qs)
+        return await super()._explain(request)
 
 
 @asynccontextmanager
@@ -87,7 +99,7 @@ async def strangers(content: str = "<!doctype html><title>nice</title><body>") -
 @pytest.mark.parametrize("name", ["evil.test", "localhost", "127.0.0.1"])
 @pytest.mark.parametrize("to_look", [False, True], ids=["open", "shut"])
 async def test_a_strangers_page_reads_nothing_and_changes_nothing(browser: Chrome, name: str, to_look: bool) -> None:
-    crawl = Crawl()
+    crawl = Looked()
     async with strangers() as port, shown(crawl, to_look=to_look) as (board, url):
         # Whoever is attacked has been at the dashboard, and has its cookie where there is one.
         await asyncio.to_thread(browser.get, f"{url}page/icon.svg?token={TOKEN}")
@@ -105,7 +117,7 @@ async def test_a_strangers_page_reads_nothing_and_changes_nothing(browser: Chrom
         assert beacon in (True, False)
         assert [listened, script, image] == [["refused"]] * 3
         assert form == ["answered"]
-        assert crawl.asked == []
+        assert crawl.asked == crawl.looks == []
         await nobody_listens(board)
 
 

@@ -21,7 +21,7 @@ from crawler.metrics.prometheus import METRICS, exposition
 from tests.asked import asked, free_port
 from tests.metrics.samples import statistics
 from tests.needs import need
-from tests.site import ROOT, Site, linked, running, tree, wait_until
+from tests.site import ROOT, Site, linked, running, wait_until
 
 CONFIG = ROOT / "config"
 TOKEN = "correct-horse-battery"
@@ -102,6 +102,7 @@ class Watch:
 
     url: str
     crawl: str
+    process: subprocess.Popen[bytes]
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         status, answer = asked(f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': expression})}")
@@ -118,7 +119,7 @@ class Watch:
 
 
 @contextmanager
-def prometheus(directory: Path, crawl: str) -> Iterator[Watch]:
+def prometheus(directory: Path, crawl: str, crawling: subprocess.Popen[bytes]) -> Iterator[Watch]:
     """With the example's configuration and the alerts, of which every time is a two-hundredth: a minute is 0.3 s."""
     (directory / "token").write_text(TOKEN)
     example = (CONFIG / "prometheus" / "prometheus.yml").read_text()
@@ -148,7 +149,7 @@ def prometheus(directory: Path, crawl: str) -> Iterator[Watch]:
             stderr=log,
         )
         try:
-            watch = Watch(f"http://{address}", crawl)
+            watch = Watch(f"http://{address}", crawl, crawling)
             wait_until(
                 lambda: asked(f"{watch.url}/-/ready")[0] == 200 or process.poll() is not None, "Prometheus is up"
             )
@@ -168,7 +169,8 @@ def watched(directory: Path, pages: dict[str, Any], *options: str) -> Iterator[W
         (directory / "seeds.txt").write_text(site.url("/"))
         words = (directory / "seeds.txt", "--job", directory / "job", "--quiet", "--allow-private", "--delay", "0")
         board = ("--dashboard", str(port), "--dashboard-token-file", directory / "token", *options)
-        with running(*words, *board), prometheus(directory, f"http://127.0.0.1:{port}") as watch:
+        address = f"http://127.0.0.1:{port}"
+        with running(*words, *board) as crawling, prometheus(directory, address, crawling) as watch:
             yield watch
 
 
@@ -198,6 +200,7 @@ def test_a_crawl_that_does_well_is_scraped_and_no_alert_fires(tmp_path: Path) ->
         wait_until(lambda: (watch.number("rate(crawler_pages_fetched_total[2s])") or 0) > 1, "a rate")
         (target,) = json.loads(asked(f"{watch.url}/api/v1/targets")[1])["data"]["activeTargets"]
         assert (target["health"], target["lastError"]) == ("up", "")
+        assert asked(f"{watch.crawl}/metrics")[0] == 401, "without the token"
         # What was scraped is what the crawl says, less what it did since.
         stats = json.loads(asked(f"{watch.crawl}/api/stats", Authorization=f"Bearer {TOKEN}")[1])
         assert 20 < (watch.number("crawler_pages_fetched_total") or 0) <= stats["pages_fetched"] + 10
@@ -217,7 +220,7 @@ def names(watch: Watch) -> set[str]:
     return {row["metric"]["__name__"] for row in watch.query('{job="crawler"}')}
 
 
-def test_an_alert_fires_when_its_cause_is_made(tmp_path: Path) -> None:
+def test_alerts_fire_when_their_causes_are_made(tmp_path: Path) -> None:
     need("prometheus", PACKAGE)
     (tmp_path / "never.toml").write_text("[fetch]\nheaders_timeout = 1e6\nidle_timeout = 1e6\n")
     # A filter for 64 URLs is given hundreds; then the last page is awaited for ever.
@@ -228,23 +231,5 @@ def test_an_alert_fires_when_its_cause_is_made(tmp_path: Path) -> None:
         assert (watch.number("crawler_seen_fpp_estimated_ratio") or 0) > 0.01
         assert watch.firing() - causes <= OF_THE_MACHINE
         assert watch.number('crawler_advice_cause{cause="passed"}') == 1
-
-
-def test_a_crawl_that_is_gone_is_missed(tmp_path: Path) -> None:
-    need("prometheus", PACKAGE)
-    with prometheus(tmp_path, f"http://127.0.0.1:{free_port()}") as watch:
-        wait_until(lambda: watch.firing() == {"CrawlerDown"}, "the alert", 60)
-
-
-def test_without_its_token_prometheus_sees_nothing(tmp_path: Path) -> None:
-    port = free_port()
-    (tmp_path / "token").write_text(TOKEN)
-    with Site(tree(3)) as site:
-        (tmp_path / "seeds.txt").write_text(site.url("/"))
-        words = (tmp_path / "seeds.txt", "--job", tmp_path / "job", "--quiet", "--allow-private", "--delay", "30")
-        with running(*words, "--dashboard", str(port), "--dashboard-token-file", tmp_path / "token"):
-            address = f"http://127.0.0.1:{port}"
-            wait_until(lambda: asked(f"{address}/healthz")[0] == 200, "the dashboard")
-            assert asked(f"{address}/metrics")[0] == 401
-            status, text = asked(f"{address}/metrics", Authorization=f"Bearer {TOKEN}")
-            assert (status, b"crawler_pages_fetched_total" in text) == (200, True)
+        watch.process.kill()
+        wait_until(lambda: watch.firing() == {"CrawlerDown"}, "it is missed, and nothing else", 60)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from crawler.disk.crashpoints import VARIABLE
 from crawler.frontier import Family
 from crawler.store import RocksStore
 from tests.site import Site, crawler, linked
@@ -55,18 +57,23 @@ def path_of(row: dict[str, Any]) -> str:
     return "/" + row["url"].split("/", 3)[3]
 
 
-def crawl(tmp_path: Path, site: Site, *words: str) -> int:
+def crawl(tmp_path: Path, site: Site, *words: str, at: str = "") -> int:
     (tmp_path / "crawl.toml").write_text(TRAPS)
     (tmp_path / "seeds").write_text(site.url("/") + "\n")
     common = ("--job", tmp_path / "job", "--allow-private", "--ignore-robots", "--delay", "0", "--per-host", "4")
-    return crawler("crawl", tmp_path / "seeds", "--config", tmp_path / "crawl.toml", *common, *words).code
+    line = ("crawl", tmp_path / "seeds", "--config", tmp_path / "crawl.toml", *common, *words)
+    return crawler(*line, env={VARIABLE: at}).code
 
 
-@pytest.mark.parametrize("stops", [(), ("20", "45", "70")])
-def test_a_crawl_of_traps_ends_with_every_real_page(tmp_path: Path, stops: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "kills",
+    [(), ("step.recorded:30", "step.marked:25", "step.written:20", "step.recorded:12")],
+    ids=["whole", "killed"],
+)
+def test_a_crawl_of_traps_ends_with_every_real_page(tmp_path: Path, kills: tuple[str, ...]) -> None:
     with Site(Endless(REAL)) as site:
-        for stop in stops:
-            assert crawl(tmp_path, site, "--max-pages", stop) == 3
+        for kill in kills:
+            assert crawl(tmp_path, site, at=kill) == -signal.SIGKILL
         assert crawl(tmp_path, site) == 0
     done = rows(tmp_path / "job")
     fetched = {path_of(row) for row in done if row["outcome"] == "fetched"}

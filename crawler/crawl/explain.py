@@ -19,7 +19,7 @@ from crawler.filters import Chain, digest_keys
 from crawler.frontier import Family, Host, HostState, Reader, decode_host
 from crawler.frontier.entry import is_retry, retry_time
 from crawler.robots import RobotsRecordError
-from crawler.scope import Boundary, Scope
+from crawler.scope import Boundary, PriorityRules, Scope
 from crawler.settings import Settings
 from crawler.traps import Traps
 from crawler.urls import Canonical, Canonicaliser, Rejected, host_key
@@ -185,6 +185,8 @@ def _queued(known: Known, url: Canonical, host: Host, row: Row, now: float) -> I
             return
         lane = "retry lane" if is_retry(slot) else "queue"
         yield f"pending: number {ahead + 1} in the {lane} of {host.name}, {found}"
+        by = PriorityRules(known.settings.priority.rules).explain(url.href, entry.depth, seed=entry.seed)
+        yield f"class: {entry.priority} since it was admitted. {by}"
         yield _when(slot, host, row, now)
         return
 

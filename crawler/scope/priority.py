@@ -90,7 +90,8 @@ class PriorityRules:
             if rule.matches(href, depth, seed, None):
                 asked = ", ".join(rule.words()) or "anything"
                 return f"Class {rule.stated.class_} by priority rule {number} ({asked})."
-        return "Class by the crawl's order: no priority rule matches."
+        apart = ", those about sitemaps apart" if any(rule.by_sitemap for rule in self._rules) else ""
+        return f"Class by the crawl's order: no priority rule matches{apart}."
 
 
 def _within(value: float, low: float | None, high: float | None) -> bool:

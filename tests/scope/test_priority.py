@@ -36,7 +36,9 @@ def test_the_first_rule_of_which_everything_holds_decides() -> None:
     assert rules().of(news, 0, seed=True) is None
     assert made.explain(news, 2, seed=False) == "Class 2 by priority rule 2 (like /news/*, depth 2 or less)."
     assert made.explain(other, 6, seed=False) == "Class 5 by priority rule 5 (no seeds, depth 5 to 6)."
-    assert made.explain(other, 3, seed=False) == "Class by the crawl's order: no priority rule matches."
+    assert made.explain(other, 3, seed=False) == (
+        "Class by the crawl's order: no priority rule matches, those about sitemaps apart."
+    )
 
 
 @pytest.mark.parametrize(

@@ -218,8 +218,15 @@ class Job:
                 found_at=None if entry.seed and redirect else now,
             )
             self._finish_record(record, step)
-            failed = record.outcome is Outcome.FAILED
-            self.frontier.finish(lease, now, step.batch, requested=requested, failed=failed, asked=verdict.asked)
+            self.frontier.finish(
+                lease,
+                now,
+                step.batch,
+                requested=requested,
+                failed=record.outcome is Outcome.FAILED,
+                excluded=record.outcome is Outcome.EXCLUDED,
+                asked=verdict.asked,
+            )
         tell_host(self.events, lease.host, verdict.asked, now)
         return new
 

@@ -18,6 +18,7 @@ from crawler.crawl.aside import Aside
 from crawler.crawl.digest_rows import DigestRows
 from crawler.crawl.identity import PAGES
 from crawler.crawl.recount import (
+    Ended,
     Flags,
     Journal,
     Keys,
@@ -340,8 +341,11 @@ class Mend:
     # -- hosts -------------------------------------------------------------------------------------------------
 
     def _hosts(self, queue: Queue) -> int:
-        """Make the hosts' counts those of the queue; returns how many hosts there are."""
+        """Make the hosts' counts those of queue and output; returns how many hosts there are."""
         left, count, changed = dict(queue.size), 0, 0
+        ended = Ended()
+        for record in self._records():
+            ended.add(record)
         for key, value in rows_of_family(self._store, Family.HOSTS):
             try:
                 name = host_name(key)
@@ -353,22 +357,24 @@ class Mend:
             size, retries = left.pop(name, [0, 0])
             robots = 0.0 if self._store.get(Family.ROBOTS, key) is None else host.robots_until
             beside = queue.first.get(name, host.cursor) < host.cursor
-            if beside or (host.size, host.retry_size, host.robots_until) != (size, retries, robots):
-                host.size, host.retry_size, host.robots_until = size, retries, robots
+            fetched, failed = ended.pop(name)
+            counted = (size, retries, robots, fetched, failed)
+            if beside or (host.size, host.retry_size, host.robots_until, host.fetched, host.failed) != counted:
+                host.size, host.retry_size, host.robots_until, host.fetched, host.failed = counted
                 host.cursor, host.complete = queue.first.get(name, FRESH_START), False
                 self._put(Family.HOSTS, key, encode_host(host))
                 changed += 1
-        for name, (size, retries) in left.items():
-            self._put(
-                Family.HOSTS,
-                name.encode("ascii"),
-                encode_host(Host(name, size=size, retry_size=retries, complete=False)),
-            )
+        gone = ended.rest()
+        for name in left.keys() | gone.keys():
+            size, retries = left.get(name, (0, 0))
+            fetched, failed = gone.get(name, (0, 0))
+            made = Host(name, size=size, retry_size=retries, fetched=fetched, failed=failed, complete=False)
+            self._put(Family.HOSTS, name.encode("ascii"), encode_host(made))
         if changed:
-            self._say(f"{changed} hosts counted other than their queues hold: counted anew")
+            self._say(f"{changed} hosts counted other than queue and output hold: counted anew")
         if left:
             self._say(f"{len(left)} hosts with pending URLs had no record: made anew, robots.txt will be asked for")
-        return count + len(left)
+        return count + len(left.keys() | gone.keys())
 
     def _robots(self) -> None:
         known = RobotsCache(self._store, self._settings.robots, self._settings.fetch.user_agent)

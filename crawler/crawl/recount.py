@@ -36,6 +36,7 @@ from crawler.urls import Canonical, Canonicaliser, host_key
 
 _SCAN = 2_048
 _LINES = 1_024  # lines of the output hashed together
+_RESPONDED = (Outcome.FETCHED.value, Outcome.REDIRECT.value)
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 
 Halves = npt.NDArray[np.uint64]
@@ -293,6 +294,30 @@ def _more(
     more = left_times - times
     which = np.flatnonzero(more > 0)
     return dict(zip(left[which].tolist(), more[which].tolist(), strict=True))
+
+
+class Ended:
+    """How many URLs of each host ended with a response, and how many failed, by the records in the output."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, list[int]] = {}
+
+    def add(self, record: object) -> None:
+        """Count a record; what is none of a URL that was fetched or failed is passed over."""
+        if not isinstance(record, dict) or not isinstance(url := record.get("url"), str):
+            return
+        outcome = record.get("outcome")
+        if outcome in _RESPONDED or outcome == Outcome.FAILED.value:
+            self._hosts.setdefault(host_key(url), [0, 0])[outcome == Outcome.FAILED.value] += 1
+
+    def pop(self, host: str) -> tuple[int, int]:
+        """(fetched, failed) of the host, taken out."""
+        fetched, failed = self._hosts.pop(host, (0, 0))
+        return fetched, failed
+
+    def rest(self) -> dict[str, tuple[int, int]]:
+        """Those of all hosts that were not taken out."""
+        return {host: (fetched, failed) for host, (fetched, failed) in self._hosts.items()}
 
 
 def count_records(counters: Counters, records: Iterable[Record]) -> Counters:

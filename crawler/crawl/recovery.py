@@ -193,6 +193,8 @@ def requeue(store: Store, frontier: Frontier, counters: Counters, cut: OutputCut
         if done.entry.seed and done.outcome is Outcome.FETCHED:
             counters.seeds_fetched -= 1
     frontier.admit([done.entry for _, done in cut.lost], batch)
+    counted = [done for _, done in cut.lost if done.outcome is not Outcome.EXCLUDED]
+    frontier.uncount([(done.entry, done.outcome is Outcome.FAILED) for done in counted], batch)
     counters.next_number = frontier.next_number
     counters.hosts = frontier.hosts
     batch.put(Family.META, COUNTERS, counters.encode())

@@ -15,6 +15,7 @@ from crawler.crawl.digest_rows import ledger_faults
 from crawler.crawl.identity import PAGES, STORE
 from crawler.crawl.inbox import INBOX, Inbox
 from crawler.crawl.look import OpenJob, hosts, open_job
+from crawler.crawl.recount import Ended
 from crawler.crawl.recovery import stored_end
 from crawler.crawl.robots_cache import RobotsCache
 from crawler.disk import RealDisk
@@ -281,6 +282,7 @@ def _lines(job: OpenJob, known: _Known | None) -> Iterator[str]:
     """Each line of the output, up to where the journal says that it ends: what stands behind was written and not
     journalled, and is cut off when the job is resumed."""
     keys = _Keys(job, known)
+    ended = Ended()
     last_end = _last_end(job.store)
     count, end = 0, 0
     for start, line in lines_of(job.directory / PAGES, last_end):
@@ -295,6 +297,7 @@ def _lines(job: OpenJob, known: _Known | None) -> Iterator[str]:
             yield f"{PAGES}: offset {start}: not JSON: {error}"
             continue
         keys.add(start, record)
+        ended.add(record)
         if keys.full:
             yield from keys.unseen()
     yield from keys.unseen()
@@ -304,6 +307,19 @@ def _lines(job: OpenJob, known: _Known | None) -> Iterator[str]:
         yield f"{PAGES}: ends at {end}, the journal's last record ends at {last_end}"
     elif count != job.counters.done:
         yield f"{PAGES}: {count} records, {job.counters.done} URLs counted as done"
+    else:
+        yield from _ended(job, ended)
+
+
+def _ended(job: OpenJob, ended: Ended) -> Iterator[str]:
+    """Whether each host has counted the records that the output holds of it."""
+    for host in hosts(job.store):
+        fetched, failed = ended.pop(host.name)
+        if (host.fetched, host.failed) != (fetched, failed):
+            yield (
+                f"store/: host {host.name} counts {host.fetched} fetched and {host.failed} failed, {PAGES} holds "
+                f"{fetched} and {failed}"
+            )
 
 
 class _Keys:

@@ -3,9 +3,10 @@
 from crawler.frontier.closing import retired_words
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.frontier.faults import Asked, Fault, longest_retry, retry_wait, tries_of
-from crawler.frontier.frontier import Frontier, Lease
+from crawler.frontier.frontier import Frontier
 from crawler.frontier.gate import Limits
 from crawler.frontier.host import Host, HostRecordError, decode_host
+from crawler.frontier.lease import Lease
 from crawler.frontier.order import Order, default_class
 from crawler.frontier.politeness import Rule
 from crawler.frontier.row import HostRow, HostState, describe

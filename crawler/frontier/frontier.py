@@ -19,7 +19,6 @@ and a read-ahead of a few entries, never by the number of pending URLs.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from crawler.frontier.closing import Closure
 from crawler.frontier.conduct import give_another_chance
@@ -28,6 +27,7 @@ from crawler.frontier.faults import Asked, Fault
 from crawler.frontier.gate import Gate, Limits
 from crawler.frontier.host import Host, decode_host, encode_host, host_name
 from crawler.frontier.hosts import WorkingSet
+from crawler.frontier.lease import Lease
 from crawler.frontier.order import Order, slot_of
 from crawler.frontier.politeness import Rule
 from crawler.frontier.queues import BackQueues
@@ -42,26 +42,6 @@ _MOVED_MAX = 16  # hosts that one call of take puts into the front queue of anot
 _ALWAYS = float("inf")
 _ANSWERED = Asked()
 _THROTTLED = Asked(fault=Fault.THROTTLED)
-
-
-@dataclass(slots=True, eq=False)
-class Lease:
-    """A host's slot, handed out. ``entry`` is None when something else comes first: the host's address where
-    ``address`` is set, else its robots.txt. ``closed`` says why nothing is to be asked and the URL ends at once;
-    ``slow`` whether the lease is one of those that slow hosts share."""
-
-    host: Host
-    slot: bytes
-    entry: Entry | None
-    taken_at: float
-    closed: Closure | None = None
-    slow: bool = False
-    address: bool = False
-
-    @property
-    def entered(self) -> bool:
-        """Whether the lease holds a place of the gate."""
-        return self.closed is None and not self.address
 
 
 class Frontier:
@@ -257,19 +237,31 @@ class Frontier:
         *,
         requested: bool = True,
         failed: bool = False,
+        excluded: bool = False,
         asked: Asked = _ANSWERED,
     ) -> None:
         """The URL is done. ``requested`` is False when its host was not asked (robots.txt or a limit refused it):
-        the gap then does not start anew. ``failed`` counts it among the host's failures, ``asked`` is what the last
-        request came to."""
+        the gap then does not start anew. ``failed`` counts it among the host's failures, ``excluded`` not at all,
+        ``asked`` is what the last request came to."""
         host = lease.host
         self._end(lease, now, asked if requested else None)
         self._queues.remove(host, lease.slot, batch)
         if failed:
             host.failed += 1
-        elif requested:
+        elif requested and not excluded:
             host.fetched += 1
         self._store_host(host, batch)
+
+    def uncount(self, ended: Iterable[tuple[Entry, bool]], batch: Batch) -> None:
+        """Finished URLs, and whether each had failed, were admitted again for want of their records: their hosts count
+        them no more."""
+        for entry, failed in ended:
+            host = self._host(host_key(entry.href))
+            if failed:
+                host.failed = max(0, host.failed - 1)
+            else:
+                host.fetched = max(0, host.fetched - 1)
+            self._store_host(host, batch)
 
     def retry(
         self, lease: Lease, again: Entry, wait: float, now: float, batch: Batch, asked: Asked = _ANSWERED

@@ -7,6 +7,7 @@ begun anew, and no crawl stops because it cannot be written. docs/format-course.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,15 @@ def read_course(directory: Path, now: float, *, tells: bool = True) -> Course:
         return course
     course.restore(decode_envelope(data, MAGIC, VERSION, str(path)), now)
     return course
+
+
+def course_fault(directory: Path) -> str | None:
+    """What is wrong with the file; None when nothing is. Raises OSError."""
+    try:
+        read_course(directory, math.inf)
+    except (EnvelopeError, CourseError) as error:
+        return f"{COURSE}: {error}" if isinstance(error, CourseError) else str(error)
+    return None
 
 
 def take_up_course(directory: Path, now: float, *, tells: bool = True) -> Course:

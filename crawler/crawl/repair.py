@@ -19,6 +19,7 @@ from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError, decode_envelope
 from crawler.crawl.aside import Aside
+from crawler.crawl.course import COURSE, course_fault
 from crawler.crawl.identity import (
     IDENTITY,
     MAGIC,
@@ -255,6 +256,10 @@ class _Repair:
         if fault is not None:
             self._aside.move(self._directory / RUN)
             self._say(f"{fault}: set aside, the next run writes it anew")
+        fault = course_fault(self._directory)
+        if fault is not None:
+            self._aside.move(self._directory / COURSE)
+            self._say(f"{fault}: set aside, it begins anew")
         inbox = Inbox(self._directory, self._disk)
         for name in inbox.waiting():
             try:

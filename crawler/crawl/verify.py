@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from crawler.checkpoint import EnvelopeError
+from crawler.crawl.course import course_fault
 from crawler.crawl.digest_rows import ledger_faults
 from crawler.crawl.identity import PAGES, STORE
 from crawler.crawl.inbox import INBOX, Inbox
@@ -42,6 +43,9 @@ def verify_job(directory: Path) -> Iterator[str]:
         parts = _Parts(job)
         if job.settings_fault is not None:
             yield job.settings_fault
+        fault = course_fault(directory)
+        if fault is not None:
+            yield fault
         yield from parts.check(_inbox(job))
         yield from parts.check(_generations(job))
         yield from parts.check(_names(job))

@@ -38,12 +38,13 @@ class Course:
 
     def words(self, stats: Mapping[str, Any]) -> dict[str, Any]:
         """What ``stats`` and the last minute say, in sentences: ``trust``, ``working`` (a mapping) and ``forecast``."""
-        rising = [self.history.slope(level, _LATELY) for level in ("pending", "in_flight")]
+        # Not for so long as the rate: the first links of a crawl come all at once.
+        rising = [self.history.slope(level, _LATELY / 2) for level in ("pending", "in_flight")]
         slope = None if rising[0] is None or rising[1] is None else rising[0] + rising[1]
         return {
             "trust": trust(stats),
             "working": working(stats, self.history.mean("pages_per_second", _LATELY), slope),
-            "forecast": forecast(stats, self.history.mean("new_per_second", _LATELY), slope),
+            "forecast": forecast(stats, self.history.mean("new_per_second", _LATELY / 2), slope),
         }
 
     def dump(self) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
 def _slices(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
     old, new = list(before.get("slices") or ()), list(after.get("slices") or ())
     if (after.get("compactions") or 0) > (before.get("compactions") or 0):
-        yield Kind.SLICE, f"{len(old)} slices became {len(new)}, of {count(new[0]['capacity'])} URLs"
+        yield Kind.SLICE, f"compacted to one slice, for {count(new[0]['capacity'])} URLs"
     elif len(new) > len(old) > 0:
         capacity, fpp = count(new[-1]["capacity"]), probability(new[-1]["fpp_design"])
         yield Kind.SLICE, f"slice {len(new)} begun, for {capacity} URLs at an fpp of {fpp}"

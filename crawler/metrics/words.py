@@ -53,7 +53,7 @@ def working(stats: Mapping[str, Any], pages: float | None, slope: float | None) 
             if slope is not None and slope < 0:
                 text += f", about {duration((pending + flying) / -slope)} to go"
             elif slope:
-                text += f", {per_second(slope)} URLs a second more to do"
+                text += f", and the frontier grows by {per_second(slope)} URLs a second"
             return {"mark": "good", "text": f"{text}."}
         case "running" if pending + flying == 0:
             return {"mark": "wait", "text": "Waiting for seeds: nothing is pending."}

@@ -114,7 +114,7 @@ def _hosts(total: int, rows: Sequence[Mapping[str, Any]], most: int) -> Panel:
 def _next(row: Mapping[str, Any]) -> str:
     if row["next_time"] is None:
         return "-"
-    return f"in {duration(row['wait_seconds'])}" if row["wait_seconds"] else "now"
+    return f"in {duration(row['wait_seconds'])}" if row["wait_seconds"] >= 0.05 else "now"
 
 
 def _events(course: Course, most: int) -> Panel:

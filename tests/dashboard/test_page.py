@@ -74,7 +74,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "links_rejected": "12",
         "urls_duplicate": "357,643",
         "urls_admitted": "12,345",
-        "checkpoint.age_seconds": "3 s",
+        "checkpoint.age_seconds": "3 s ago",
         "checkpoint.generation": "4",
         "checkpoint.seconds": "200 ms",
         "checkpoint.bytes": "50.1 KiB",

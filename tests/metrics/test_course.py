@@ -36,7 +36,7 @@ def test_a_slice_and_a_compaction_are_told() -> None:
     course = observed({"seen": one}, {"seen": seen}, {"seen": whole})
     assert told(course) == [
         ("slice", "slice 2 begun, for 16,000 URLs at an fpp of 0.00016"),
-        ("slice", "2 slices became 1, of 32,000 URLs"),
+        ("slice", "compacted to one slice, for 32,000 URLs"),
     ]
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.metrics import count, probability, trust
+from crawler.metrics import Course, count, duration, forecast, per_second, probability, trust, working
 from tests.metrics.samples import statistics
 
 
@@ -52,3 +52,75 @@ def test_trust_of_an_exact_an_empty_and_no_seen_set() -> None:
     assert "exact" in trust(statistics(seen=seen(expected_urls_skipped=None)))
     assert trust(statistics(urls_admitted=0, seen=seen(expected_urls_skipped=0.0))) == "No URL has been seen yet."
     assert trust(statistics(seen=None)) == "There is no seen-set yet."
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (59.4, "59 s"),
+        (61, "1 min 1 s"),
+        (3_600, "1 h 0 min"),
+        (90_000, "25 h 0 min"),
+        (200_000, "2 days"),
+    ],
+)
+def test_times_have_two_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_small_rates_have_a_tenth() -> None:
+    assert [per_second(value) for value in (0.04, 99.94, 100, 12_345.6)] == ["0.0", "99.9", "100", "12,346"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "pages", "slope", "mark", "text"),
+    [
+        ({}, 30.0, -20.0, "good", "Working: 30.0 pages a second over the last minute, about 1 min 43 s to go."),
+        (
+            {},
+            30.0,
+            5.0,
+            "good",
+            "Working: 30.0 pages a second over the last minute, and the frontier grows by 5.0 URLs a second.",
+        ),
+        ({}, 30.0, None, "good", "Working: 30.0 pages a second over the last minute."),
+        ({}, 0.0, 0.0, "wait", "Waiting: no page in the last minute, 64 in flight, 5 hosts pending."),
+        ({"urls_pending": 0, "urls_in_flight": 0}, None, None, "wait", "Waiting for seeds: nothing is pending."),
+        ({"state": "paused", "paused": "no space"}, 9.0, None, "bad", "Paused: no space."),
+        ({"state": "ended"}, None, None, "over", "Ended: 10,000 pages fetched, 81 failed."),
+        ({"state": "stopped"}, None, None, "over", "Stopped with 2,000 URLs left: the same command carries on."),
+    ],
+)
+def test_whether_it_works(
+    changes: dict[str, object], pages: float | None, slope: float | None, mark: str, text: str
+) -> None:
+    assert working(statistics(**changes), pages, slope) == {"mark": mark, "text": text}
+
+
+def test_before_the_crawl_is_there_nothing_is_claimed() -> None:
+    assert working({}, None, None)["text"] == "Beginning."
+    assert forecast({}, None, None) == ""
+
+
+def test_what_the_filter_will_hold() -> None:
+    stats = statistics(urls_pending=1_936)  # 2,000 with those in flight
+    assert forecast(stats, 5.0, -20.0) == (
+        "At this rate the crawl ends in 1 min 40 s with 12,845 URLs in the filter, before the next slice: fpp at most 0.0005."
+    )
+    assert forecast(stats, 500.0, -20.0).endswith("with 62,345 URLs in the filter: fpp at most 0.0008, by design.")
+    assert forecast(stats, 500.0, 20.0) == "No end in sight at this rate: in a day the filter holds 43,212,345 URLs."
+
+
+def test_the_words_of_a_course_are_of_the_last_minute() -> None:
+    course = Course()
+    for second in range(100):
+        # Slow at first, then thirty pages a second, each with ten new URLs.
+        pages = second if second < 20 else 20 + 30 * (second - 20)
+        course.observe(float(second), statistics(pages_fetched=pages, urls_admitted=10 * pages, urls_pending=9 * pages))
+    words = course.words(statistics())
+    assert words["working"]["text"] == (
+        "Working: 30.0 pages a second over the last minute, and the frontier grows by 270 URLs a second."
+    )
+    assert words["forecast"].startswith("No end in sight at this rate: in a day")

@@ -45,6 +45,8 @@ export const duration = given((value) => {
   return m ? `${m} min ${s} s` : `${s} s`;
 });
 
+export const ago = given((value) => `${duration(value)} ago`);
+
 // Roughly, for what is still to come.
 export const span = given((value) => (value < 10 ? `${one.format(value)} s` : duration(value)));
 

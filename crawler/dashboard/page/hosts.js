@@ -19,7 +19,7 @@ const errors = (row) =>
     .map(([name, number]) => `${name} ${format.count(number)}`)
     .join(", ");
 
-const wait = (row) => (row.next_time === null || row.next_time === undefined ? "–" : row.wait_seconds > 0 ? `in ${format.span(row.wait_seconds)}` : "now");
+const wait = (row) => (row.next_time === null || row.next_time === undefined ? "–" : row.wait_seconds >= 0.05 ? `in ${format.span(row.wait_seconds)}` : "now");
 
 function line(row) {
   const open = make("button", { type: "button", className: "open", title: row.host }, row.host);

@@ -107,7 +107,8 @@ def test_before_the_crawl_is_there_nothing_is_claimed() -> None:
 def test_what_the_filter_will_hold() -> None:
     stats = statistics(urls_pending=1_936)  # 2,000 with those in flight
     assert forecast(stats, 5.0, -20.0) == (
-        "At this rate the crawl ends in 1 min 40 s with 12,845 URLs in the filter, before the next slice: fpp at most 0.0005."
+        "At this rate the crawl ends in 1 min 40 s with 12,845 URLs in the filter, before the next slice: "
+        "fpp at most 0.0005."
     )
     assert forecast(stats, 500.0, -20.0).endswith("with 62,345 URLs in the filter: fpp at most 0.0008, by design.")
     assert forecast(stats, 500.0, 20.0) == "No end in sight at this rate: in a day the filter holds 43,212,345 URLs."

@@ -29,7 +29,7 @@ from crawler.crawl.answers import (
 from crawler.crawl.course import take_up_course
 from crawler.crawl.explain import explain_url
 from crawler.crawl.hosts import Row, choose, host_rows
-from crawler.crawl.identity import PAGES, read_identity
+from crawler.crawl.identity import PAGES, JobError, read_identity
 from crawler.crawl.live import Live, read_live
 from crawler.crawl.look import job_stats, open_job
 from crawler.frontier import Family, decode_host
@@ -135,7 +135,7 @@ class JobApi:
     def __init__(self, view: JobView, clock: Callable[[], float], damage: tuple[type[Exception], ...]) -> None:
         self._view = view
         self._clock = clock
-        self._damage = damage
+        self._unreadable: tuple[type[Exception], ...] = (*damage, JobError, OSError)
         # One after the other: each opens the store, and a seen-set takes memory.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="look")
 
@@ -162,8 +162,11 @@ class JobApi:
     async def _answer(self, look: Callable[[], T]) -> T:
         try:
             return await self._in_thread(look)
-        except self._damage as error:
-            raise web.HTTPInternalServerError(text=f"The job cannot be read: {error}") from error
+        except self._unreadable as error:
+            # Who looks need not be who owns the machine: files are named as from the job's directory.
+            directory = str(self._view.directory)
+            why = str(error).replace(f"{directory}/", "").replace(directory, "the job's directory")
+            raise web.HTTPInternalServerError(text=f"The job cannot be read: {why}") from error
 
     async def _hosts(self, request: web.Request) -> web.Response:
         asked = table_asked(request)

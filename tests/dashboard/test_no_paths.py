@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from urllib.parse import quote
+
+import pytest
 
 from crawler.dashboard.token import TOKEN
 from tests.asked import asked, free_port
@@ -62,3 +65,24 @@ def test_no_answer_of_a_crawl_names_a_path_of_the_machine(tmp_path: Path) -> Non
         assert str(path) not in told.replace("file:///", ""), path
     for word in ("Traceback", "site-packages", ".py", token):
         assert word not in told
+
+
+@pytest.mark.parametrize("lost", ["job.json", "store/CURRENT"])
+def test_nor_does_a_job_that_is_only_looked_at_and_lost_meanwhile(tmp_path: Path, lost: str) -> None:
+    with stopped_job(tmp_path, 10) as made:
+        url = made.site.url("/")
+        port = free_port()
+        with running("dashboard", made.job, "--listen", str(port)) as process:
+            base = f"http://127.0.0.1:{port}"
+            looks = ["/api/hosts", f"/api/hosts/{made.site.hosts[0]}", f"/api/explain?url={quote(url, safe='')}"]
+            wait_until(lambda: asked(f"{base}/healthz")[0] == 503, "the page is served")
+            assert [asked(base + look)[0] for look in looks] == [200, 200, 200]
+            os.replace(made.job / lost, tmp_path / "elsewhere")
+            answers = [asked(base + look) for look in looks]
+            process.terminate()
+            assert process.wait(30) == 0
+            assert b"Traceback" not in process.stderr.read()
+    for status, text in answers:
+        assert status == 500
+        assert json.loads(text)["error"].startswith("The job cannot be read: ")
+        assert str(tmp_path) not in text.decode()

@@ -83,7 +83,7 @@ class PolitenessSettings:
     snooze_first: float = 60.0  # seconds of the first snooze; doubles
     snooze_max: float = 3600.0  # seconds
     retire_after: int = 3  # snoozes in a row; 0: never
-    retire_throttled: int = 30  # answers 429 or 503 in a row; 0: never
+    retire_throttled: int = 100  # answers 429 or 503 in a row; 0: never
     retry_retired: bool = False  # give hosts that an earlier run retired another chance
     slow_after: float = 10.0  # seconds of response time from which a host counts as slow
     slow_share: float = 0.25  # of crawl.concurrency, for all slow and failing hosts together

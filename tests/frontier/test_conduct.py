@@ -160,6 +160,9 @@ def test_the_row_of_a_host_says_what_it_does_and_why() -> None:
     host.leased = host.taken = 1
     assert row_state(host) == ("leased", "crawl_delay")
     host.leased = host.taken = 0
+    host.parked = True
+    assert row_state(host) == ("waiting", "turn")
+    host.parked = False
     for at in range(3):
         fail(host, Fault.DNS, NOW + at)
     host.next_time, host.rule = NOW + 62, Rule.SNOOZED

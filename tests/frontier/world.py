@@ -365,7 +365,7 @@ class World:
                 self._done(entry.href, finished.record.outcome)
                 assert isinstance(result, Failure) or status_fault(result.status, self.retry) == finished.asked.fault
         if not isinstance(result, Failure):
-            self._admit(server, 2, batch)
+            self._admit(server, 1, batch)
 
     def _done(self, href: str, outcome: Outcome) -> None:
         self.protocol.finished[href] += 1

@@ -83,7 +83,7 @@ def _state(host: Host, now: float, budget: BudgetSettings) -> tuple[HostState, s
     if host.leased:
         return HostState.LEASED, rule, "something of it is in flight"
     if host.parked:
-        return HostState.WAITING, "turn", "waits for its turn: the slots of its key, or those of all slow hosts, are taken"
+        return HostState.WAITING, "turn", "waits for its turn: the slots of its key, or of slow hosts, are taken"
     if not host.size:
         return HostState.IDLE, rule, "nothing is queued"
     if _next_time(host) <= now:

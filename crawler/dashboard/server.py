@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from importlib import resources
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 from prometheus_client import ProcessCollector
 
 from crawler.dashboard.access import Access
@@ -35,6 +37,15 @@ _WRITE_TIMEOUT = 30.0
 _IDLE_TIMEOUT = 20.0
 # Open at a time, idle ones among them; they take file descriptors that the crawl needs too.
 MOST_CONNECTIONS = 1_024
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a line of the library's is worth the crawl's log: not what strangers send that is no HTTP."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+
+
+_log = logging.getLogger("crawler.dashboard")
+_log.addFilter(_is_ours)
 
 
 class Dashboard:
@@ -89,7 +100,9 @@ class Dashboard:
                 *self._routes,
             ]
         )
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, keepalive_timeout=_IDLE_TIMEOUT)
+        self._runner = web.AppRunner(
+            app, access_log=None, logger=_log, shutdown_timeout=0.2, keepalive_timeout=_IDLE_TIMEOUT
+        )
         await self._runner.setup()
         await _BoundedSite(self._runner, listening).start()
         self._course.observe(self._clock(), self._stats())

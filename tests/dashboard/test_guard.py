@@ -250,6 +250,48 @@ async def test_no_path_of_the_machine_is_in_an_answer() -> None:
                 assert word.encode() not in text.replace(b"/page/../server.py", b"")
 
 
+NO_HTTP = [
+    b"\x16\x03\x01\x02\x00\x01\x00",
+    b"GARBAGE\r\n\r\n",
+    b"GET / HTTP/9.9\r\n\r\n",
+    b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n",
+    b"GET * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n\r\n",
+    b"GET /api/stats?\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /api/stats HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+]
+
+
+async def test_what_is_no_http_is_answered_and_leaves_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with dashboard(OPEN) as (_, client, _):
+        for request in NO_HTTP:
+            assert (await raw(client, request)).startswith(b"HTTP/1.0 400 "), request
+        odd = (
+            b'Cookie: \xff=\xff; crawler_dashboard="\xe9\r\nAuthorization: Bearer \xff\xfe\r\nConnection: close\r\n\r\n'
+        )
+        for line, answer in ((b"GET /api/stats", b"200"), (b"POST /api/change", b"401"), (b"CONNECT a:1", b"401")):
+            request = line + b" HTTP/1.1\r\nHost: localhost\r\n" + odd
+            assert (await raw(client, request)).startswith(b"HTTP/1.1 " + answer), request
+    assert caplog.records == []
+
+
+async def test_a_bug_is_told_in_the_log_and_not_to_who_asks(caplog: pytest.LogCaptureFixture) -> None:
+    class Bug(Changed):
+        async def change(self, request: web.Request) -> web.Response:
+            raise TypeError(f"a secret of {__file__}")
+
+    routes = [web.post("/api/change", Bug().change)]
+    settings = DashboardSettings(listen="127.0.0.1:0")
+    board = Dashboard(settings, statistics, float, routes, OPEN)
+    url = await board.start()
+    async with aiohttp.ClientSession(url) as client:
+        status, text = await answer(client, "POST", "/api/change", json=[], headers=RIGHT)
+    await board.stop()
+    assert status == 500
+    assert "secret" not in text
+    assert ["a secret" in record.exc_text for record in caplog.records if record.exc_text] == [True]
+
+
 async def test_a_thousand_listeners_leave_the_dashboard_its_limits() -> None:
     async with dashboard(OPEN) as (_, client, board):
         crowd = await asyncio.gather(*(client.get("/api/events") for _ in range(1_000)))

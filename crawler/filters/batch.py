@@ -16,9 +16,10 @@ MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, odd
 MASK64 = 2**64 - 1
 MASK32 = 2**32 - 1
 
-_MULTIPLIER = np.uint64(MULTIPLIER)
-_STEP = np.uint64(2**32)
-_LANE = np.uint16(0xFFF)
+# Arrays of no dimension: numpy's operators take them faster than its scalars.
+_MULTIPLIER = np.array(MULTIPLIER, np.uint64)
+_STEP = np.array(2**32, np.uint64)
+_LANE = np.array(0xFFF, np.uint16)
 _values = np.arange(4096, dtype=np.uint64)
 _first = np.uint64(1) << (_values & np.uint64(63))
 _MASKS = {8: _first, 16: _first | np.uint64(1) << (_values >> np.uint64(6))}

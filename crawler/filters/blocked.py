@@ -43,14 +43,16 @@ from crawler.filters.storage import zeroed_words
 Bools = npt.NDArray[np.bool_]
 PlainSlice = tuple["memoryview[int]", int, int, list[int]]  # words, blocks a region, where region 1 begins, masks
 
-_SHIFT = np.uint64(32)
-_ALL_EIGHT = np.uint64(0x0101010101010101)
+# Arrays of no dimension: numpy's operators take them faster than its scalars.
+_SHIFT = np.array(32, np.uint64)
+_ALL_EIGHT = np.array(0x0101010101010101, np.uint64)
 
 LAYOUTS = {1: "blocked", 2: "paired"}
 
 _LEAST_LOAD = 1e-3  # keys a block; half a million bits a key
 _SAMPLE_BLOCKS = 16_384
 _FEW_TO_PUT = 4  # keys; below, plain loops are faster than numpy's calls
+_FEW_BLOCKS = 256  # up to which it pays to look whether all are different
 
 
 def sized_blocks(capacity: int, fpp: float, *, blocks: int) -> tuple[BlockShape, int]:
@@ -84,7 +86,7 @@ class BlockedSlice:
         self.words = zeroed_words(size) if words is None else words
         self._flat = self.words.data
         self._blocks = self.words.reshape(-1, shape.words)
-        self._scale = np.uint64(blocks_per_region)
+        self._scale = np.array(blocks_per_region, np.uint64)
         self._word_numbers = np.arange(shape.words)
         # Where the second half of a key's words begins: in the other region, or in the same block.
         self._far = blocks_per_region * shape.words if shape.blocks == 2 else 0
@@ -135,8 +137,15 @@ class BlockedSlice:
             for h1, h2 in batch.halves.tolist():
                 self.put_one(h1, h2)
             return
-        places = self._addresses(batch).reshape(-1, 1) * self.shape.words + self._word_numbers
-        np.bitwise_or.at(self.words, places.reshape(-1), batch.masks(self.hashes).reshape(-1))
+        addresses = self._addresses(batch).reshape(-1)
+        masks = batch.masks(self.hashes)
+        if len(addresses) <= _FEW_BLOCKS and len(set(addresses.tolist())) == len(addresses):
+            blocks = self._blocks.take(addresses, axis=0)
+            blocks |= masks.reshape(-1, self.shape.words)
+            self._blocks[addresses] = blocks
+            return
+        places = addresses.reshape(-1, 1) * self.shape.words + self._word_numbers
+        np.bitwise_or.at(self.words, places.reshape(-1), masks.reshape(-1))
 
     def put_one(self, h1: int, h2: int) -> None:
         """The same for one key, the halves of its digest, without numpy."""

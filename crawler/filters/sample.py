@@ -92,7 +92,7 @@ class WatchedKeys:
     def _set_level(self, level: int) -> None:
         self._level = level
         self._mask = _LEVEL_MASKS[level]
-        self._wide_mask = np.uint64(self._mask)
+        self._wide_mask = np.array(self._mask, np.uint64)
 
     def _let_half_go(self) -> None:
         while len(self._known) >= self._limit and self._level + 1 < len(_LEVEL_MASKS):

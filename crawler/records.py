@@ -34,7 +34,8 @@ class Outcome(StrEnum):
 class PageRecord:
     """One finished URL. ``fetched_at`` is in seconds since 1970; ``size`` is the body's bytes after content decoding,
     None where no body was read; ``links`` counts the distinct outlinks of a page, ``links_cut`` says that it holds more
-    than are taken from one."""
+    than are taken from one. ``visit`` is 1 for the first visit, ``changed`` says what a further one found: None where
+    there is nothing to compare."""
 
     entry: Entry
     outcome: Outcome
@@ -47,6 +48,8 @@ class PageRecord:
     location: str | None = None
     links_cut: bool = False
     content: Content | None = None
+    visit: int = 1
+    changed: bool | None = None
 
 
 def encode_page(record: PageRecord) -> bytes:
@@ -74,6 +77,8 @@ def encode_page(record: PageRecord) -> bytes:
             row["simhash"] = f"{record.content.simhash:016x}"
         if record.content.duplicate_of is not None:
             row["duplicate_of"] = record.content.duplicate_of
+    if record.visit > 1:
+        row |= {"visit": record.visit, "changed": record.changed}
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"
 
 
@@ -204,6 +209,11 @@ class Counters:
     sitemaps: int = 0  # read
     copies: int = 0  # pages that say the same as another of their host
     links_of_copies: int = 0  # not followed
+    revisits: int = 0  # finished URLs that were queued once more
+    revisits_pending: int = 0  # of these, not finished; those in flight among them
+    scheduled: int = 0  # pages with a time for their next visit
+    changed: int = 0  # revisits that found a change
+    not_modified: int = 0  # answers 304
 
     @property
     def done(self) -> int:
@@ -211,8 +221,8 @@ class Counters:
 
     @property
     def pending(self) -> int:
-        """Admitted and not done; those in flight among them."""
-        return self.admitted - self.done
+        """Admitted, or queued once more, and not done; those in flight among them."""
+        return self.admitted + self.revisits - self.done
 
     def count_done(self, outcome: Outcome, status: int | None, by: int = 1) -> None:
         """Count a finished URL, or with ``by`` = -1 take one back."""

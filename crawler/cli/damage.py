@@ -9,7 +9,7 @@ from crawler.checkpoint import EnvelopeError
 from crawler.cli.errors import Exit, UsageError
 from crawler.crawl.identity import JobError
 from crawler.filters import FilterError, FormatError
-from crawler.frontier import EntryError, HostRecordError
+from crawler.frontier import EntryError, HostRecordError, PageError
 from crawler.records import JournalError
 from crawler.robots import RobotsRecordError
 from crawler.settings import SettingsError
@@ -23,6 +23,7 @@ DAMAGE = (
     EntryError,
     HostRecordError,
     JournalError,
+    PageError,
     RobotsRecordError,
     TrapRecordError,
     CopyRecordError,

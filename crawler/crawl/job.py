@@ -29,13 +29,14 @@ from crawler.crawl.recovery import (
     restore_seen,
     stored_counters,
 )
+from crawler.crawl.revisit import Revisiting
 from crawler.crawl.scopes import Scopes
 from crawler.crawl.step import FULL, NO_CHECKPOINT, Machine, Step, no_room
 from crawler.crawl.telling import tell_failed, tell_host
 from crawler.crawl.verdict import Again, Finished, Throttled
 from crawler.disk import Disk, reach
 from crawler.exact import Ledger, make_seen
-from crawler.frontier import Asked, Batch, Family, Frontier, Lease, Limits, Order
+from crawler.frontier import Answer, Asked, Batch, Family, Frontier, Lease, Limits, Order
 from crawler.metrics import Events
 from crawler.output import JsonlOutput
 from crawler.records import Done, Outcome, PageRecord, encode_done, encode_page, sequence_key
@@ -118,6 +119,7 @@ class Job:
         self.frontier.load(now)
         self.ledger = Ledger(self.store) if settings.seen.ledger else None
         self.traps = Traps(settings.traps, self.store)
+        self.revisiting = Revisiting(self.store, settings.recrawl, self.frontier, self.counters)
         rules, finish = Rules(self.traps, PriorityRules(settings.priority.rules)), self._finish_record
         self._admission = Admission(self.seen, self.ledger, self.frontier, self.counters, rules, finish)
         check_counts(self.store, self.frontier, self.counters)
@@ -127,7 +129,7 @@ class Job:
         self.output.cut(cut.end)
         self.output.write_again(cut.durable)
         reach("resume.cut")
-        requeue(self.store, self.frontier, self.counters, cut)
+        requeue(self.store, self.frontier, self.counters, cut, settings.recrawl)
         reach("resume.requeued")
         keep_shaping(self.store, settings)
         if cut.lost:
@@ -217,7 +219,7 @@ class Job:
                 redirects=entry.redirects + 1 if redirect else 0,
                 found_at=None if entry.seed and redirect else now,
             )
-            self._finish_record(record, step)
+            self._finish_record(record, step, verdict.answer)
             self.frontier.finish(
                 lease,
                 now,
@@ -242,7 +244,7 @@ class Job:
         with self._step() as step:
             self.counters.throttled += 1
             if verdict.last is not None:
-                self._finish_record(verdict.last, step)
+                self._finish_record(verdict.last, step, verdict.answer)
             again = verdict.entry if verdict.last is None else None
             self.frontier.throttle(lease, again, verdict.retry_after, now, step.batch, verdict.asked)
         tell_host(self.events, lease.host, verdict.asked, now)
@@ -277,14 +279,23 @@ class Job:
         with self._step() as step:
             return change(step.batch)
 
-    def _finish_record(self, record: PageRecord, step: Step) -> None:
+    def revisit(self, now: float) -> bool:
+        """Queue pages whose next visit is due: a step of its own. False when none is, or none can be queued now."""
+        if self._torn or not self.revisiting.is_due(now):
+            return False
+        with self._step() as step:
+            self.revisiting.begin(now, step.batch)
+        return True
+
+    def _finish_record(self, record: PageRecord, step: Step, answer: Answer | None = None) -> None:
+        record = self.revisiting.finish(record, answer, step.batch)
         step.records.append((self.counters.sequence, record))
         self.counters.sequence += 1
         self.counters.count_done(record.outcome, record.status)
         self.counters.body_bytes += record.size or 0
         if record.content is not None:
             remember(record.entry.href, record.content, step.batch)
-        if record.entry.seed and record.outcome is Outcome.FETCHED:
+        if record.entry.seed and not record.entry.revisit and record.outcome is Outcome.FETCHED:
             self.counters.seeds_fetched += 1
         tell_failed(self.events, record)
 

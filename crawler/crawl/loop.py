@@ -27,6 +27,7 @@ from crawler.crawl.discover import Discovery
 from crawler.crawl.inbox import Inbox
 from crawler.crawl.incoming import Incoming
 from crawler.crawl.job import Job
+from crawler.crawl.revisit import revisit_beside
 from crawler.crawl.stall import LoopStall
 from crawler.crawl.stats import assemble
 from crawler.crawl.step import NO_CHECKPOINT
@@ -112,6 +113,8 @@ class Crawl:
                     self.incoming.watch(self._clock),
                 )
                 beside = [group.create_task(other) for other in others]
+                if self.settings.recrawl.enabled:
+                    beside.append(group.create_task(revisit_beside(self._revisit)))
                 try:
                     reason = await self._hand_out(group, finite)
                 finally:
@@ -215,12 +218,20 @@ class Crawl:
                 self._visits.add(visit)
                 visit.add_done_callback(self._visit_ended)
 
+    def _revisit(self) -> bool:
+        more = self._stop is None and self.job.revisit(self._clock())
+        if more:
+            self._wake.set()
+        return more
+
     def _nothing_left(self) -> bool:
+        if self.settings.recrawl.enabled:
+            return False  # there is always a next visit
         return not self._seeding and self._is_idle() and not self.job.doubted and not self.incoming.waiting
 
     def _ended_meanwhile(self, reason: Stop) -> Stop:
         # A limit that was reached with the very last URL left nothing over.
-        left = self._seeding or self.job.frontier.queued or self.job.doubted
+        left = self._seeding or self.job.frontier.queued or self.job.doubted or self.settings.recrawl.enabled
         return reason if left or reason is Stop.INTERRUPTED else Stop.FINISHED
 
     def _is_idle(self) -> bool:

@@ -41,6 +41,7 @@ from crawler.crawl.recount import (
 )
 from crawler.crawl.recovery import COUNTERS, OUTPUT_END, encode_end, stored_end
 from crawler.crawl.robots_cache import RobotsCache
+from crawler.crawl.schedule_rows import mend_schedule
 from crawler.disk import Appender, Disk
 from crawler.frontier import Batch, Entry, Family, Host, HostRecordError, Store, decode_entry, decode_host, encode_entry
 from crawler.frontier.entry import FRESH_START, pending_key, split_pending_key
@@ -88,9 +89,10 @@ class Mend:
             and len(journal.admitted) == kept.admitted
             and not any(family is Family.ADMITTED for family, _, _ in journal.bad)
         )
+        repeats = bool((kept and kept.revisits) or self._store.scan(Family.PAGES, b"", None, 1))
         output = read_output(self._lines(), self._keys, journal)
         end = journal.end if journal.done else stored_end(self._store)
-        good = finished(output, queue, journal, trusted=trusted, end=end)
+        good = finished(output, queue, journal, trusted=trusted, end=end, repeats=repeats)
         number = max(queue.number, kept.next_number if kept else 0)
         sequence = max(journal.sequence, kept.sequence if kept else 0)
 
@@ -98,6 +100,9 @@ class Mend:
         number = self._queue(queue, again, number)
         self._output(output, good, journal, lost=bool(again))
         there = np.concatenate((as_halves(queue.urls), as_halves(output.urls)[good]))
+        visits = len(there)
+        if repeats:
+            there = np.unique(there)
         difference = compare(as_halves(journal.admitted), there)
         self._drop_events(journal, difference.excess)
         sequence = self._name_events(difference.lacking, sequence)
@@ -106,8 +111,17 @@ class Mend:
         traps = self._traps()
 
         counters = count_records(kept or Counters(), self._records())
+        self._write()
         counters = replace(
-            counters, sequence=sequence, next_number=number, admitted=len(there), hosts=hosts, trap_counts=traps
+            counters,
+            sequence=sequence,
+            next_number=number,
+            admitted=len(there),
+            hosts=hosts,
+            trap_counts=traps,
+            revisits=visits - len(there),
+            revisits_pending=sum(queue.revisits),
+            scheduled=mend_schedule(self._store, self._aside, self._say),
         )
         if kept is not None and counters != kept:
             self._say("the counters were set to what queue, journal and output hold")
@@ -184,6 +198,7 @@ class Mend:
             number += 1
             queue.size.setdefault(name, [0, 0])[0] += 1
             queue.urls.extend(digest)
+            queue.revisits.append(entry.revisit)
         return number
 
     def _drop_repeated(self, queue: Queue) -> None:
@@ -209,7 +224,7 @@ class Mend:
                     queue.size[host][1] -= slot[0] == 0
                     dropped.add(place)
         for place in sorted(dropped, reverse=True):
-            del queue.urls[place]
+            del queue.urls[place], queue.revisits[place]
         self._say(f"{len(dropped)} URLs were queued twice: once is left")
 
     # -- the output --------------------------------------------------------------------------------------------

@@ -144,6 +144,13 @@ class Queue:
     bad: list[Row] = field(default_factory=list)
     again: list[Entry] = field(default_factory=list)
     gone: int = 0  # rows without a URL that could be read
+    revisits: bytearray = field(default_factory=bytearray)  # for each of ``urls``: was it finished before?
+
+    @property
+    def unfinished(self) -> Halves:
+        """The URLs that were never finished."""
+        chosen: Halves = as_halves(self.urls)[np.frombuffer(bytes(self.revisits), np.uint8) == 0]
+        return chosen
 
 
 def read_queue(store: Store, keys: Keys) -> Queue:
@@ -175,6 +182,7 @@ def read_queue(store: Store, keys: Keys) -> Queue:
         if not is_retry(slot):
             found.first.setdefault(host, slot)
         known.append(key)
+        found.revisits.append(entry.revisit)
         if len(known) == _SCAN:
             found.urls.extend(halves(keys.digests(known)))
             known.clear()
@@ -236,19 +244,21 @@ def _is(line: bytes, done: Done) -> bool:
 
 
 def finished(
-    output: Output, queue: Queue, journal: Journal, *, trusted: bool, end: int | None
+    output: Output, queue: Queue, journal: Journal, *, trusted: bool, end: int | None, repeats: bool = False
 ) -> npt.NDArray[np.bool_]:
     """Which lines of the output are records of finished URLs. ``trusted``: the journal names every admitted URL;
-    ``end``: where the output ends by the journal, None where it does not say."""
+    ``end``: where the output ends by the journal, None where it does not say; ``repeats``: a URL may have several."""
     urls, ends = as_halves(output.urls), as_halves(output.ends)
     good = np.frombuffer(bytes(output.whole), np.bool_).copy()
     # A URL that was forgotten may be finished, and pending or finished once more.
     free = np.isin(urls, np.array(sorted(journal.forgotten), np.uint64))
-    good &= free | ~np.isin(urls, as_halves(queue.urls))
+    good &= free | ~np.isin(urls, queue.unfinished)
     if trusted:
         good &= np.isin(urls, as_halves(journal.admitted))
     elif end is not None:
         good &= ends <= end
+    if repeats:
+        return good
     places = np.flatnonzero(good)
     _, first = np.unique(urls[places], return_index=True)
     if len(first) < len(places):

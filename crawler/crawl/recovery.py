@@ -17,10 +17,10 @@ from crawler.checkpoint import Generations
 from crawler.crawl.identity import SEEN, STORE, JobError, shaping_of
 from crawler.exact import Seen, load_seen
 from crawler.filters import CountingFilter, CuckooFilter
-from crawler.frontier import Family, Frontier, Reader, Store
+from crawler.frontier import Entry, Family, Frontier, Reader, Revisits, Store
 from crawler.output import JsonlOutput
 from crawler.records import DIGEST_SIZE, Counters, Done, JournalError, Outcome, decode_done, decode_seen, sequence_key
-from crawler.settings import Settings
+from crawler.settings import RecrawlSettings, Settings
 
 COUNTERS = b"counters"
 OUTPUT_END = b"output-end"
@@ -180,19 +180,34 @@ def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut
     return OutputCut(end, durable_end, lost)
 
 
-def requeue(store: Store, frontier: Frontier, counters: Counters, cut: OutputCut) -> None:
-    """Finished URLs whose records are gone are pending again: one step."""
+def requeue(
+    store: Store, frontier: Frontier, counters: Counters, cut: OutputCut, recrawl: RecrawlSettings | None = None
+) -> None:
+    """Finished URLs whose records are gone are pending again: one step. Raises PageError."""
     if not cut.lost:
         return
     batch = store.batch()
     # Perhaps none is left to say where the output ends.
     batch.put(Family.META, OUTPUT_END, encode_end(cut.end))
+    revisits = Revisits(store, recrawl or RecrawlSettings(), lambda _: 0.0)
+    again: dict[str, Entry] = {}
     for key, done in cut.lost:
+        entry = done.entry
         batch.delete(Family.DONE, key)
         counters.count_done(done.outcome, done.status, by=-1)
-        if done.entry.seed and done.outcome is Outcome.FETCHED:
+        if entry.seed and not entry.revisit and done.outcome is Outcome.FETCHED:
             counters.seeds_fetched -= 1
-    frontier.admit([done.entry for _, done in cut.lost], batch)
+        waits = entry.href not in again
+        if waits:
+            waits, unscheduled = revisits.take_back(entry, batch)
+            counters.scheduled -= unscheduled
+        if waits:
+            again[entry.href] = entry
+            counters.revisits_pending += entry.revisit
+        else:
+            # It is queued already, or its visit before this one is lost too: one visit stands for both.
+            counters.revisits -= 1
+    frontier.admit(again.values(), batch)
     counted = [done for _, done in cut.lost if done.outcome is not Outcome.EXCLUDED]
     frontier.uncount([(done.entry, done.outcome is Outcome.FAILED) for done in counted], batch)
     counters.next_number = frontier.next_number

@@ -40,7 +40,7 @@ from crawler.crawl.verify import verify_job
 from crawler.disk import Disk, RealDisk
 from crawler.exact import make_seen
 from crawler.filters import FilterError, FormatError, NoMemoryError
-from crawler.frontier import EntryError, Family, HostRecordError
+from crawler.frontier import EntryError, Family, HostRecordError, PageError
 from crawler.records import JournalError
 from crawler.settings import Settings, SettingsError, settings_from
 from crawler.store import RocksStore, StoreError
@@ -50,7 +50,16 @@ _SCRATCH = "store.scratch"  # the copy that is made to open
 _PART = "store.part"  # the new store while it is filled
 _READY = "store.repaired"  # when it is, until it has the place of the old one
 
-DAMAGE = (EnvelopeError, FilterError, FormatError, EntryError, HostRecordError, JournalError, SettingsError)
+DAMAGE = (
+    EnvelopeError,
+    FilterError,
+    FormatError,
+    EntryError,
+    HostRecordError,
+    JournalError,
+    PageError,
+    SettingsError,
+)
 
 Say = Callable[[str], None]
 

@@ -7,7 +7,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from crawler.fetch import Failure, FailureKind, Response
-from crawler.frontier import Asked, Entry, Fault, retry_wait, tries_of
+from crawler.frontier import Answer, Asked, Entry, Fault, retry_wait, tries_of
 from crawler.records import Outcome, PageRecord
 from crawler.settings import RetrySettings
 
@@ -32,13 +32,14 @@ NOT_ASKED = Asked()
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The URL is done; ``body`` is the page whose links are to be taken, ``location`` where a redirect points,
-    ``asked`` what the last request came to."""
+    ``asked`` what the last request came to, ``answer`` what a later visit is compared with."""
 
     record: PageRecord
     asked: Asked = NOT_ASKED
     body: bytes | None = None
     charset: str | None = None
     location: str | None = None
+    answer: Answer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Throttled:
     retry_after: float | None
     last: PageRecord | None
     asked: Asked
+    answer: Answer | None = None
 
 
 Verdict = Finished | Again | Throttled

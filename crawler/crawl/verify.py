@@ -19,6 +19,7 @@ from crawler.crawl.look import OpenJob, hosts, open_job
 from crawler.crawl.recount import Ended
 from crawler.crawl.recovery import stored_end
 from crawler.crawl.robots_cache import RobotsCache
+from crawler.crawl.schedule_rows import schedule_faults
 from crawler.disk import RealDisk
 from crawler.exact import ExactSeenSet, Seen, digest_exactly
 from crawler.filters import FilterError, FormatError, NoMemoryError, digest_keys
@@ -55,6 +56,7 @@ def verify_job(directory: Path) -> Iterator[str]:
         yield from parts.check(ledger_faults(job))
         yield from parts.check(_robots(job))
         yield from parts.check(_traps(job))
+        yield from parts.check(schedule_faults(job))
         yield from parts.check(_done(job))
         yield from parts.check(_lines(job, known))
         if parts.unreadable:
@@ -223,8 +225,8 @@ def _pending(job: OpenJob, known: _Known | None) -> Iterator[str]:
         total += size[0]
     if total != job.counters.pending:
         yield (
-            f"store/: {job.counters.admitted} admitted less {job.counters.done} done are {job.counters.pending}, the "
-            f"queues hold {total}"
+            f"store/: {job.counters.admitted} admitted and {job.counters.revisits} queued once more, less "
+            f"{job.counters.done} done, are {job.counters.pending}, the queues hold {total}"
         )
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from crawler.crawl.discover import Discovery, listed_depth
 from crawler.crawl.job import Job
+from crawler.crawl.revisit import answer_of
 from crawler.crawl.robots_cache import RobotsCache, encode_robots
 from crawler.crawl.verdict import (
     Again,
@@ -107,18 +108,20 @@ class Visitor:
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
         accept = _may_be_sitemap if self._expects_sitemap(lease, entry) else is_html
-        result = await self._fetcher.fetch(entry.href, accept=accept)
+        conditions = self._job.revisiting.conditions(entry)
+        result = await self._fetcher.fetch(entry.href, accept=accept, headers=conditions)
         await self._job.room()
+        answer = answer_of(result) if self._job.revisiting.wants_answer(entry) else None
         now = self._clock()
         match judge(entry, result, now, self._settings.retry):
             case Again() as again:
                 self._job.retry(lease, again, now)
             case Throttled() as throttled:
-                self._job.throttle(lease, throttled, now)
+                self._job.throttle(lease, replace(throttled, answer=answer), now)
             case Finished(location=None) as finished:
-                await self._finish_page(lease, finished)
+                await self._finish_page(lease, replace(finished, answer=answer))
             case Finished() as finished:
-                self._finish_redirect(lease, finished)
+                self._finish_redirect(lease, replace(finished, answer=answer))
 
     async def _finish_page(self, lease: Lease, finished: Finished) -> None:
         record, job = finished.record, self._job

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import TracebackType
 from typing import Self
@@ -89,8 +89,9 @@ class Fetcher:
         accept: Callable[[str | None], bool] = is_html,
         max_body: int | None = None,
         truncate: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> Response | Failure:
-        """GET one absolute http or https URL, sent as it stands.
+        """GET one absolute http or https URL, sent as it stands, with ``headers`` besides those of every request.
 
         ``accept`` is asked, with the content type, whether the body is wanted. A body of more than
         ``max_body`` bytes after decoding (default: the settings') is a failure, or with ``truncate`` is cut
@@ -103,7 +104,7 @@ class Fetcher:
         try:
             async with limit:
                 return await self._exchange(
-                    href, exchange, accept=accept, max_body=max_body, truncate=truncate, started=started
+                    href, exchange, accept=accept, max_body=max_body, truncate=truncate, started=started, sent=headers
                 )
         except FAILURES as error:
             kind, message = classify(error, exchange, self._settings)
@@ -131,6 +132,7 @@ class Fetcher:
         max_body: int | None,
         truncate: bool,
         started: float,
+        sent: Mapping[str, str] | None,
     ) -> Response | Failure:
         assert self._session is not None, "a Fetcher is used inside `async with`"
         if _REQUESTABLE(href) is None:
@@ -140,7 +142,7 @@ class Fetcher:
             url.raw_host  # noqa: B018, yarl looks at host and port only now
         except ValueError as error:
             return Failure(FailureKind.BAD_URL, str(error), time.perf_counter() - started)
-        answer = await self._session.get(url, allow_redirects=False)
+        answer = await self._session.get(url, allow_redirects=False, headers=sent)
         try:
             headers = answer.headers
             status = answer.status

@@ -92,9 +92,10 @@ class Fetches(Protocol):
         accept: Callable[[str | None], bool] = ...,
         max_body: int | None = None,
         truncate: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> Response | Failure:
-        """One exchange. ``accept`` is asked of the content type before the body is read; ``max_body`` bytes are
-        read at most, more is a failure or, with ``truncate``, cut."""
+        """One exchange. ``headers`` are sent besides those of every request. ``accept`` is asked of the content type
+        before the body is read; ``max_body`` bytes are read at most, more is a failure or, with ``truncate``, cut."""
 
     async def resolve(self, href: str) -> str | None:
         """The IP address of the href's host, the first in order where it has several; None where it has none."""

@@ -10,6 +10,7 @@ from crawler.fetch.outcome import Failure, Response
 from crawler.urls import host_name
 
 Answer = Response | Failure | str
+Answers = Answer | Callable[[Mapping[str, str]], Answer]
 
 
 def page(html: str, *, status: int = 200) -> Response:
@@ -24,13 +25,14 @@ def redirect(location: str, *, status: int = 302) -> Response:
 
 
 class SimulatedWeb:
-    """``pages`` maps an href to an answer, a string standing for a page; anything else is a 404. ``before`` is
+    """``pages`` maps an href to an answer, a string standing for a page, or to what answers a request by its own
+    headers; anything else is a 404. ``before`` is
     awaited with each href that is asked for, and may raise. ``addresses`` maps host names to addresses. ``asked`` is
     the protocol."""
 
     def __init__(
         self,
-        pages: Mapping[str, Answer],
+        pages: Mapping[str, Answers],
         before: Callable[[str], Awaitable[None]] | None = None,
         addresses: Mapping[str, str] | None = None,
     ) -> None:
@@ -46,6 +48,7 @@ class SimulatedWeb:
         accept: Callable[[str | None], bool] = is_html,
         max_body: int | None = None,
         truncate: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> Response | Failure:
         """As ``Fetcher.fetch``; limits and types are the table's own affair."""
         self.asked.append(href)
@@ -53,6 +56,8 @@ class SimulatedWeb:
         if self._before is not None:
             await self._before(href)
         answer = self._pages.get(href)
+        if callable(answer):
+            answer = answer(headers or {})
         if answer is None:
             return page("<p>no such page", status=404)
         return page(answer) if isinstance(answer, str) else answer

@@ -8,11 +8,15 @@ from crawler.frontier.gate import Limits
 from crawler.frontier.host import Host, HostRecordError, decode_host
 from crawler.frontier.lease import Lease
 from crawler.frontier.order import Order, default_class
+from crawler.frontier.page import Answer, Page, PageError, pack_page, unpack_page, validator
 from crawler.frontier.politeness import Rule
+from crawler.frontier.revisits import QUEUED_MAX, Revisits, due_key, split_due_key
 from crawler.frontier.row import HostRow, HostState, describe
 from crawler.frontier.storage import Batch, Family, Reader, Store
 
 __all__ = [
+    "QUEUED_MAX",
+    "Answer",
     "Asked",
     "Batch",
     "Entry",
@@ -27,16 +31,24 @@ __all__ = [
     "Lease",
     "Limits",
     "Order",
+    "Page",
+    "PageError",
     "Reader",
+    "Revisits",
     "Rule",
     "Store",
     "decode_entry",
     "decode_host",
     "default_class",
     "describe",
+    "due_key",
     "encode_entry",
     "longest_retry",
+    "pack_page",
     "retired_words",
     "retry_wait",
+    "split_due_key",
     "tries_of",
+    "unpack_page",
+    "validator",
 ]

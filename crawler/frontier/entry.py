@@ -34,6 +34,7 @@ _RETRY = struct.Struct(">BQQ")
 FRESH_SLOT_SIZE = _FRESH.size
 _SLOT_SIZES = {RETRY_LANE: _RETRY.size, FRESH_LANE: FRESH_SLOT_SIZE}
 _SEED = 1
+_REVISIT = 2
 _BYTE_MAX = 255
 
 
@@ -54,6 +55,7 @@ class Entry(NamedTuple):
     throttled: int = 0  # answers 429 or 503 so far
     priority: int = 0
     score: float = 0.0
+    revisit: bool = False  # it was finished before
 
 
 class EntryError(ValueError):
@@ -63,7 +65,7 @@ class EntryError(ValueError):
 def encode_entry(entry: Entry) -> bytes:
     """The stored value of an entry."""
     head = _HEAD.pack(
-        _SEED if entry.seed else 0,
+        (_SEED if entry.seed else 0) | (_REVISIT if entry.revisit else 0),
         entry.priority,
         min(entry.redirects, _BYTE_MAX),
         min(entry.tries, _BYTE_MAX),
@@ -83,7 +85,8 @@ def decode_entry(value: bytes) -> Entry:
         raise EntryError(f"not a frontier entry: {error}") from error
     if priority >= CLASSES or not 0.0 <= score < math.inf:
         raise EntryError(f"not a frontier entry: class {priority}, score {score}")
-    return Entry(href, depth, via or None, bool(flags & _SEED), redirects, tries, throttled, priority, score)
+    seed, revisit = bool(flags & _SEED), bool(flags & _REVISIT)
+    return Entry(href, depth, via or None, seed, redirects, tries, throttled, priority, score, revisit)
 
 
 def stored_priority(value: bytes) -> int:

@@ -18,6 +18,8 @@ class Family(StrEnum):
     ROBOTS = "robots"  # host -> robots record
     ADMITTED = "admitted"  # journal sequence -> digests of the keys admitted in one step
     DONE = "done"  # journal sequence -> a finished URL and where its record ends in the output
+    PAGES = "pages"  # href -> what is known of a page that is visited again
+    DUE = "due"  # time, href -> nothing; such pages by the time of their next visit
     META = "meta"  # name -> counters, scope entries
     TRAPS = "traps"  # kind, digest of what is counted -> how many; which traps are closed
     CONTENT = "content"  # host, mark of a page's content -> URL of the first page that had it

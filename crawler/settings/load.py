@@ -76,6 +76,9 @@ _POSITIVE = frozenset(
         ("traps", "max_records"),
         ("durability", "sync_interval"),
         ("durability", "checkpoint_interval"),
+        ("recrawl", "first_interval"),
+        ("recrawl", "min_interval"),
+        ("recrawl", "max_interval"),
         ("dashboard", "interval"),
     }
 )
@@ -109,6 +112,8 @@ _MOST: dict[tuple[str, str], float] = {
     ("retry", "jitter"): 1,
     ("retry", "growth"): 1_000,  # taken to powers up to 64, it stays a number
     ("robots", "max_bytes"): 2**32,
+    ("recrawl", "increase"): 100,
+    ("recrawl", "decrease"): 0.9,
     ("seen", "capacity"): 2**40,
     ("durability", "generations"): 1_000,
     (RULES, "class"): CLASSES - 1,
@@ -118,6 +123,7 @@ _MOST: dict[tuple[str, str], float] = {
     (RULES, "max_sitemap_priority"): 1,
 }
 _ORDERED = (
+    ("recrawl", "min_interval", "max_interval"),
     ("politeness", "adaptive_min", "adaptive_max"),
     ("politeness", "backoff_first", "backoff_max"),
     ("politeness", "snooze_first", "snooze_max"),

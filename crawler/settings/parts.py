@@ -198,6 +198,18 @@ class TrapSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RecrawlSettings:
+    """Finished pages are visited again, each at its own pace."""
+
+    enabled: bool = False
+    first_interval: float = 86_400.0  # seconds from the first visit to the second
+    min_interval: float = 3_600.0  # seconds
+    max_interval: float = 2_592_000.0  # seconds; also where one of our rules kept us from asking
+    increase: float = 0.4  # an interval after which nothing had changed grows by this share of itself ...
+    decrease: float = 0.2  # ... and shrinks by this share after a change
+
+
+@dataclass(frozen=True, slots=True)
 class DurabilitySettings:
     """What a crash may cost."""
 
@@ -233,6 +245,7 @@ class Settings:
     canonical: CanonicalSettings = field(default_factory=CanonicalSettings)
     links: LinkSettings = field(default_factory=LinkSettings)
     traps: TrapSettings = field(default_factory=TrapSettings)
+    recrawl: RecrawlSettings = field(default_factory=RecrawlSettings)
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)
 

@@ -282,7 +282,7 @@ def _family_options(family: Family, cache: Cache) -> Options:
     table.set_block_cache(cache)
     table.set_block_size(16 * 1024)
     table.set_cache_index_and_filter_blocks(True)
-    if family in (Family.HOSTS, Family.ROBOTS, Family.LEDGER):
+    if family in (Family.HOSTS, Family.ROBOTS, Family.LEDGER, Family.PAGES):
         table.set_bloom_filter(10, False)
     if family is Family.SEEN:
         _look_up_by_point(options, table)

@@ -1,0 +1,149 @@
+"""A page that was visited, and how long until it is visited again.
+
+The interval follows what each visit finds, as in Nutch's AdaptiveFetchSchedule
+(https://nutch.apache.org/documentation/javadoc/apidocs/org/apache/nutch/crawl/AdaptiveFetchSchedule.html):
+
+    changed        interval *= 1 - decrease
+    not changed    interval *= 1 + increase        between min_interval and max_interval
+
+Where each visit finds a change with probability p, the interval stays where it is if
+p ln(1 - decrease) + (1 - p) ln(1 + increase) = 0: with 0.2 and 0.4 it settles where six visits of ten find a change,
+whatever the pace at which the page changes. No other number needs to be known of it.
+
+Record: ``<BIIdQd16sHH`` version, visits, changes, interval (s), due (ms since 1970, 0: none), time of the last visit,
+fingerprint, lengths of ETag and Last-Modified; then these two, then the entry to visit it by.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+
+from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
+from crawler.settings import RecrawlSettings
+
+FINGERPRINT_SIZE = 16  # bytes
+VALIDATOR_MAX = 1_024  # characters of an ETag or Last-Modified that are kept; servers send some tens
+_NOTHING = bytes(FINGERPRINT_SIZE)
+_VERSION = 1
+_HEAD = struct.Struct("<BIIdQd16sHH")
+_COUNT_MAX = 2**32 - 1
+
+
+class PageError(ValueError):
+    """Stored bytes that are no page of a known version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a visit found. ``fingerprint`` stands for the answer as a whole; None: the server says that nothing has
+    changed (304). The validators are sent back with the next request (RFC 9110, 8.8)."""
+
+    fingerprint: bytes | None
+    etag: str | None = None
+    last_modified: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is kept of a page. ``interval`` in seconds, ``due`` and ``visited_at`` in seconds since 1970; ``due`` is
+    None while it is queued or in flight. ``fingerprint`` is None as long as no visit had an answer."""
+
+    entry: Entry
+    visits: int
+    changes: int
+    interval: float
+    due: float | None
+    visited_at: float
+    fingerprint: bytes | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """The headers of a conditional request (RFC 9110, 13.1)."""
+        headers = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
+        return {name: value for name, value in headers.items() if value is not None}
+
+
+def visited(
+    page: Page | None, entry: Entry, answer: Answer | None, now: float, settings: RecrawlSettings, *, last_resort: bool
+) -> tuple[Page, bool | None]:
+    """The page after a visit, and whether it had changed; None where there is nothing to compare. ``answer`` is None
+    where there was none. ``last_resort``: one of our rules kept us from asking, the longest interval holds."""
+    entry = entry._replace(revisit=True, tries=0, throttled=0, redirects=0)
+    if page is None:
+        interval = settings.max_interval if last_resort else settings.first_interval
+        page, changed = Page(entry, 0, 0, interval, None, now), None
+    elif answer is None:
+        changed = None
+        interval = settings.max_interval if last_resort else _adapted(page.interval, False, settings)
+    else:
+        changed = answer.fingerprint is not None and answer.fingerprint != page.fingerprint
+        interval = _adapted(page.interval, changed, settings)
+    interval = min(max(interval, settings.min_interval), settings.max_interval)
+    fingerprint, etag, last_modified = page.fingerprint, page.etag, page.last_modified
+    if answer is not None:
+        same = answer.fingerprint is None
+        fingerprint = fingerprint if same else answer.fingerprint
+        etag = answer.etag or (etag if same else None)
+        last_modified = answer.last_modified or (last_modified if same else None)
+    visits, changes = page.visits + 1, page.changes + bool(changed)
+    return Page(entry, visits, changes, interval, now + interval, now, fingerprint, etag, last_modified), changed
+
+
+def _adapted(interval: float, changed: bool, settings: RecrawlSettings) -> float:
+    return interval * (1 - settings.decrease if changed else 1 + settings.increase)
+
+
+def validator(text: str | None) -> str | None:
+    """An ETag or Last-Modified as it can be sent back; None for what is not worth it."""
+    text = (text or "").strip()
+    return text if 0 < len(text) <= VALIDATOR_MAX and text.isascii() and text.isprintable() else None
+
+
+def pack_page(page: Page) -> bytes:
+    """The stored record."""
+    etag, modified = (page.etag or "").encode("ascii"), (page.last_modified or "").encode("ascii")
+    head = _HEAD.pack(
+        _VERSION,
+        min(page.visits, _COUNT_MAX),
+        min(page.changes, _COUNT_MAX),
+        page.interval,
+        0 if page.due is None else milliseconds(page.due),
+        page.visited_at,
+        page.fingerprint or _NOTHING,
+        len(etag),
+        len(modified),
+    )
+    return head + etag + modified + encode_entry(page.entry)
+
+
+def unpack_page(value: bytes) -> Page:
+    """The inverse of ``pack_page``; raises PageError."""
+    try:
+        version, visits, changes, interval, due, at, fingerprint, *sizes = _HEAD.unpack_from(value)
+        if version != _VERSION:
+            raise PageError(f"a page of version {version}, not {_VERSION}")
+        if not (math.isfinite(interval) and math.isfinite(at)):
+            raise PageError("not a page: a time that is no number")
+        etag_end = _HEAD.size + sizes[0]
+        end = etag_end + sizes[1]
+        etag = value[_HEAD.size : etag_end].decode("ascii")
+        modified = value[etag_end:end].decode("ascii")
+        entry = decode_entry(value[end:])
+    except (struct.error, UnicodeDecodeError, EntryError) as error:
+        raise PageError(f"not a page: {error}") from error
+    if not entry.revisit:
+        raise PageError("not a page: its entry is none of a revisit")
+    known = None if fingerprint == _NOTHING else fingerprint
+    return Page(
+        entry, visits, changes, interval, due / 1000 if due else None, at, known, etag or None, modified or None
+    )
+
+
+def milliseconds(seconds: float) -> int:
+    """Seconds since 1970 as they are stored: whole milliseconds, later rather than earlier; never 0."""
+    # Less than what a float of this size can tell apart: what was read from the store is written as it was.
+    return max(1, math.ceil(seconds * 1000 - 1e-3))

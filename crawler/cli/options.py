@@ -85,6 +85,11 @@ _FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "min_free",
         {"type": int, "metavar": "BYTES", "help": "stop when less is free on the job's disk (0)"},
     ),
+    "--recrawl": (
+        "recrawl",
+        "enabled",
+        {"action": "store_true", "help": "visit finished pages again, each at its own pace; ends only by a limit"},
+    ),
     "--dashboard": ("dashboard", "listen", {"metavar": "[HOST:]PORT", "help": "serve the live page there"}),
     "--dashboard-token-file": (
         "dashboard",

@@ -16,7 +16,7 @@ from crawler.crawl.robots_cache import RobotsCache
 from crawler.crawl.step import scope_key
 from crawler.exact import ExactSeenSet, Seen, rows_of
 from crawler.filters import Chain, digest_keys
-from crawler.frontier import Family, Host, HostState, Reader, decode_host
+from crawler.frontier import Family, Host, HostState, Reader, decode_host, unpack_page
 from crawler.frontier.entry import is_retry, retry_time
 from crawler.robots import RobotsRecordError
 from crawler.scope import Boundary, PriorityRules, Scope
@@ -135,6 +135,7 @@ def _where(known: Known, url: Canonical, now: float) -> Iterator[str | None]:
     for line in _queued(known, url, host, row, now):
         unfinished |= line is not None
         yield line
+    yield from _schedule(known, url, now)
     done = False
     for record in last_record(known.directory / PAGES, url.href):
         if record is not None:
@@ -146,6 +147,22 @@ def _where(known: Known, url: Canonical, now: float) -> Iterator[str | None]:
             yield None
     if not done and not unfinished:
         yield "neither pending nor in pages.jsonl under this href"
+
+
+def _schedule(known: Known, url: Canonical, now: float) -> Iterator[str]:
+    stored = known.store.get(Family.PAGES, url.href.encode("ascii"))
+    if stored is None:
+        if known.settings.recrawl.enabled:
+            yield "schedule: it was not finished yet"
+        return
+    page = unpack_page(stored)
+    found = f"{page.visits} visits, {page.changes} found a change, an interval of {page.interval:.0f} s"
+    if page.due is None:
+        yield f"schedule: {found}, queued for the next"
+    elif page.due <= now:
+        yield f"schedule: {found}, the next is due since {moment(page.due)}"
+    else:
+        yield f"schedule: {found}, the next at {moment(page.due)}"
 
 
 def _robots(known: Known, url: Canonical, name: str) -> Iterator[str]:

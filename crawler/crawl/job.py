@@ -21,10 +21,10 @@ from crawler.crawl.compaction import Compaction
 from crawler.crawl.identity import PAGES, SEEN, STORE, JobError, JobLock, holds_job, identify
 from crawler.crawl.recovery import (
     COUNTERS,
-    RestoredSeen,
     check_counts,
     check_output,
     keep_shaping,
+    note_faults,
     requeue,
     restore_seen,
     stored_counters,
@@ -125,7 +125,7 @@ class Job:
         check_counts(self.store, self.frontier, self.counters)
         cut = check_output(self.store, self.output, restored.sequence)
         reach("resume.restored")
-        self._note(restored)
+        self.notes += note_faults(restored, self.generations)
         self.output.cut(cut.end)
         self.output.write_again(cut.durable)
         reach("resume.cut")
@@ -136,14 +136,6 @@ class Job:
             self.notes.append(f"{len(cut.lost)} finished URLs had no record on disk any more: they are pending again")
         self._scopes = Scopes(self.store, settings.crawl.scope)
         self.scope = self._scopes.current
-
-    def _note(self, restored: RestoredSeen) -> None:
-        for fault in restored.faults:
-            self.notes.append(f"{fault}; an older one or the journal alone stands in for it, nothing is lost")
-        used = 0 if self.manifest is None else self.manifest.generation
-        for number in self.generations.numbers():
-            if number > used:
-                self.generations.set_aside(number)
 
     # -- steps -------------------------------------------------------------------------------------------------
 

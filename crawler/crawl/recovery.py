@@ -88,6 +88,17 @@ def restore_seen(
     return RestoredSeen(seen, sequence, replayed, faults)
 
 
+def note_faults(restored: RestoredSeen, generations: Generations) -> list[str]:
+    """What was wrong with generations, for people; those that were passed over are set aside. Raises OSError."""
+    used = 0 if generations.newest is None else generations.newest.generation
+    for number in generations.numbers():
+        if number > used:
+            generations.set_aside(number)
+    return [
+        f"{fault}; an older one or the journal alone stands in for it, nothing is lost" for fault in restored.faults
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class OutputCut:
     """``end``: where the output must end. ``durable``: up to where a generation stands for it. ``lost``: finished URLs

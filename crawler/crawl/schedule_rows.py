@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from crawler.crawl.aside import Aside
-from crawler.crawl.look import OpenJob
 from crawler.frontier import (
     Batch,
     EntryError,
@@ -20,6 +19,7 @@ from crawler.frontier import (
     split_due_key,
     unpack_page,
 )
+from crawler.records import Counters
 
 _SCAN = 2_048
 
@@ -44,9 +44,8 @@ def _queued(store: Reader) -> set[bytes]:
     return found
 
 
-def schedule_faults(job: OpenJob) -> Iterator[str]:
+def schedule_faults(store: Reader, counters: Counters) -> Iterator[str]:
     """What does not agree, a line each: a page has a time and a row among the due ones, or it is queued."""
-    store, counters = job.store, job.counters
     queued = _queued(store)
     if len(queued) != counters.revisits_pending:
         yield f"store/: {counters.revisits_pending} revisits counted as pending, the queues hold {len(queued)}"

@@ -56,7 +56,7 @@ def verify_job(directory: Path) -> Iterator[str]:
         yield from parts.check(ledger_faults(job))
         yield from parts.check(_robots(job))
         yield from parts.check(_traps(job))
-        yield from parts.check(schedule_faults(job))
+        yield from parts.check(schedule_faults(job.store, job.counters))
         yield from parts.check(_done(job))
         yield from parts.check(_lines(job, known))
         if parts.unreadable:

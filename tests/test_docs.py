@@ -29,7 +29,7 @@ from crawler.crawl.robots_cache import RobotsCache
 from crawler.disk import RealDisk
 from crawler.exact import LedgerCounts, rows_of
 from crawler.filters import Advice, digest_keys, read_segment
-from crawler.frontier import Entry, Family, Fault, Rule, decode_entry, decode_host
+from crawler.frontier import Entry, Family, Fault, Rule, decode_entry, decode_host, due_key, unpack_page
 from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
 from crawler.records import (
     Counters,
@@ -97,6 +97,14 @@ def test_the_examples_of_pending_urls() -> None:
     assert int.from_bytes(slot[-8:], "big") == 8
     entry = decode_entry(example("format-store.md", "entry"))
     assert entry == Entry("http://h.test/a", 2, "http://h.test/", tries=1, priority=2)
+
+
+def test_the_examples_of_a_page_that_is_visited_again() -> None:
+    page = unpack_page(example("format-store.md", "page"))
+    assert page.entry == Entry("http://h.test/a", 1, "http://h.test/", revisit=True)
+    assert (page.visits, page.changes, page.interval, page.due) == (3, 1, 100.0, 1_700_000_100.5)
+    assert page.conditions == {"If-None-Match": '"v1"'}
+    assert due_key(1_700_000_100.5, page.entry.href) == example("format-store.md", "due")
 
 
 def test_the_example_of_a_host() -> None:

@@ -30,6 +30,7 @@ from crawler.crawl.recount import (
     compare,
     count_records,
     count_traps,
+    entry_of,
     finished,
     halves,
     read_journal,
@@ -46,7 +47,7 @@ from crawler.disk import Appender, Disk
 from crawler.frontier import Batch, Entry, Family, Host, HostRecordError, Store, decode_entry, decode_host, encode_entry
 from crawler.frontier.entry import FRESH_START, pending_key, split_pending_key
 from crawler.frontier.host import encode_host, host_name
-from crawler.frontier.order import Order, default_class, slot_of
+from crawler.frontier.order import Order, slot_of
 from crawler.output import lines_of
 from crawler.records import DIGEST_SIZE, Counters, JournalError, decode_seen, encode_admitted, sequence_key
 from crawler.robots import RobotsRecordError
@@ -100,9 +101,7 @@ class Mend:
         number = self._queue(queue, again, number)
         self._output(output, good, journal, lost=bool(again))
         there = np.concatenate((as_halves(queue.urls), as_halves(output.urls)[good]))
-        visits = len(there)
-        if repeats:
-            there = np.unique(there)
+        visits, there = len(there), np.unique(there) if repeats else there
         difference = compare(as_halves(journal.admitted), there)
         self._drop_events(journal, difference.excess)
         sequence = self._name_events(difference.lacking, sequence)
@@ -170,7 +169,7 @@ class Mend:
         for line in itertools.compress(self._lines(), other):
             record = record_of(line)
             if record is not None:
-                lost += self._add(again, _entry_of(record, self._order))
+                lost += self._add(again, entry_of(record, self._order))
         return lost
 
     def _add(self, again: dict[str, Entry], entry: Entry) -> bool:
@@ -446,11 +445,3 @@ class Mend:
         if self._batch.changes:
             self._store.write(self._batch)
             self._batch = Batch()
-
-
-def _entry_of(record: Record, order: Order) -> Entry:
-    depth, via = record.get("depth"), record.get("via")
-    hops = depth if isinstance(depth, int) and 0 <= depth < 2**32 else 0
-    seed = hops == 0
-    priority = default_class(order, hops, seed=seed)
-    return Entry(str(record["url"]), hops, via if isinstance(via, str) else None, seed=seed, priority=priority)

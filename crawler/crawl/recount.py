@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from crawler.exact import digest_exactly
 from crawler.filters import digest_keys
-from crawler.frontier import Entry, EntryError, Family, Store, decode_entry
+from crawler.frontier import Entry, EntryError, Family, Order, Store, decode_entry, default_class
 from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.records import DIGEST_SIZE, Counters, Done, JournalError, Outcome, decode_done, decode_seen
 from crawler.settings import Settings
@@ -214,6 +214,15 @@ def record_of(line: bytes) -> Record | None:
     if not isinstance(record, dict) or not isinstance(record.get("url"), str):
         return None
     return record if record.get("outcome") in _OUTCOMES else None
+
+
+def entry_of(record: Record, order: Order) -> Entry:
+    """The entry to queue the URL of a record by."""
+    depth, via = record.get("depth"), record.get("via")
+    hops = depth if isinstance(depth, int) and 0 <= depth < 2**32 else 0
+    seed = hops == 0
+    priority = default_class(order, hops, seed=seed)
+    return Entry(str(record["url"]), hops, via if isinstance(via, str) else None, seed=seed, priority=priority)
 
 
 def read_output(lines: Iterable[bytes], keys: Keys, journal: Journal) -> Output:

@@ -215,10 +215,12 @@ def _rate(before: Value, after: Value, seconds: float) -> Value:
 
 def _written(rows: Iterable[Row]) -> dict[str, str]:
     lines = [(time, *counters, *levels) for time, counters, levels in rows]
-    return {
+    written = {
         name: " ".join("-" if line[column] is None else f"{line[column]:.12g}" for line in lines)
         for column, name in enumerate(_COLUMNS)
     }
+    # Whole: twelve digits of seconds since 1970 make two moments of the same hundredth one, and times must grow.
+    return {**written, _COLUMNS[0]: " ".join(f"{line[0]:.17g}" for line in lines)}
 
 
 def _read(columns: Mapping[str, str]) -> list[Row]:

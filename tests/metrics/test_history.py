@@ -109,6 +109,16 @@ def test_a_history_taken_up_again_goes_on(observations: int, pace: float, pause:
         assert series["all"]["pages_per_second"][1] == pytest.approx(7 / pace, rel=0.01)
 
 
+def test_moments_close_to_each_other_stay_two() -> None:
+    """A short crawl ends within a hundredth of a second of its first look."""
+    history, again = History(), History()
+    for moment in (1_700_000_000.001, 1_700_000_000.002):
+        history.observe(moment, statistics())
+    again.restore(history.dump(), 1_800_000_000.0)
+    assert again.dump() == history.dump()
+    assert again.series()["all"]["t"] == history.series()["all"]["t"]
+
+
 def test_a_clock_set_back_drops_what_would_lie_ahead() -> None:
     history, again = History(), History()
     for now in (10.0, 20.0, 30.0):

@@ -66,7 +66,7 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
     made = after.get("checkpoint")
     if made and (before.get("checkpoint") or {}).get("generation") != made["generation"]:
         size = count(made["bytes"])
-        yield Kind.CHECKPOINT, f"generation {made['generation']}: {size} bytes in {made['seconds']:.2f} s"
+        yield Kind.CHECKPOINT, f"generation {made['generation']}: {size} bytes in {1000 * made['seconds']:,.0f} ms"
     yield from _slices(before.get("seen") or {}, after.get("seen") or {})
     if after.get("paused") != before.get("paused"):
         reason = after.get("paused")

@@ -26,7 +26,7 @@ def observed(*changes: dict[str, Any]) -> Course:
 def test_a_checkpoint_is_told_once() -> None:
     written = {"generation": 5, "age_seconds": 0.0, "seconds": 0.25, "bytes": 1_234_567}
     course = observed({}, {"checkpoint": written}, {"checkpoint": written | {"age_seconds": 1.0}})
-    assert told(course) == [("checkpoint", "generation 5: 1,234,567 bytes in 0.25 s")]
+    assert told(course) == [("checkpoint", "generation 5: 1,234,567 bytes in 250 ms")]
 
 
 def test_a_slice_and_a_compaction_are_told() -> None:

@@ -15,7 +15,9 @@ export function begin() {
     if (!url) return;
     show([{ what: "…" }], "quiet");
     try {
-      show((await get("api/explain", { url })).lines);
+      const { lines } = await get("api/explain", { url });
+      // A step of canonicalisation that changed nothing says nothing.
+      show(lines.filter(({ text }, index) => !text || text !== lines[index - 1]?.text));
     } catch (error) {
       show([{ what: error.message }], "bad");
     }

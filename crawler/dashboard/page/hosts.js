@@ -5,6 +5,8 @@ import { find, make, write } from "./dom.js";
 import * as format from "./format.js";
 
 const LIMIT = 100;
+const QUEUE = 12; // entries of an opened host's queue, and its recent fetches
+const RECENT = 10;
 const PAUSE = 250; // milliseconds after the last key of a search
 
 const view = { sort: "failed", order: "desc", offset: 0, q: "" };
@@ -122,8 +124,8 @@ async function showHost(name) {
       ["gap", format.seconds(row.gap_seconds)],
       ["latency", format.seconds(row.latency_seconds)],
     ]);
-    urls("host-queue", row.queue ?? [], (entry) => [`depth ${entry.depth}`, entry.class].filter(Boolean).join(", "));
-    urls("host-recent", row.recent ?? [], recentWords);
+    urls("host-queue", (row.queue ?? []).slice(0, QUEUE), (entry) => [`depth ${entry.depth}`, entry.class].filter(Boolean).join(", "));
+    urls("host-recent", (row.recent ?? []).slice(0, RECENT), recentWords);
     pairs("host-robots", Object.entries(row.robots ?? {}).map(([key, value]) => [key.replaceAll("_", " "), value === null ? "–" : String(value)]));
   } catch (error) {
     if (opened === name) write(find("host-notice"), error.message);

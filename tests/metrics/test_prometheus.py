@@ -105,6 +105,20 @@ def test_names_follow_the_conventions(metric: Any) -> None:
     assert metric.help.endswith(".")
 
 
+def test_labels_are_bounded() -> None:
+    assert {metric.label for metric in METRICS} == {None, "state", "class", "slice", "cause"}
+
+
+@pytest.mark.parametrize("name", ["prometheus/alerts.yml", "prometheus/alerts.test.yml", "grafana/crawler.json"])
+def test_what_is_shipped_for_prometheus_speaks_of_metrics_that_exist(name: str) -> None:
+    text = (DOCUMENT.parents[1] / "config" / name).read_text()
+    known = {metric.name for metric in METRICS}
+    known |= {family.name for family in ProcessCollector(registry=None).collect()} | {"process_cpu_seconds_total"}
+    used = set(re.findall(r"\b(?:crawler|process)_\w+", text))
+    assert len(used) > 10
+    assert used <= known
+
+
 def test_every_metric_is_documented_as_it_is() -> None:
     rows = re.findall(r"^\| `(\w+)(?:\{(\w+)\})?` \| (\w+) \| (.*) \|$", DOCUMENT.read_text(), re.MULTILINE)
     documented = {(name, label or None, kind) for name, label, kind, _ in rows}

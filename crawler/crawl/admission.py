@@ -13,7 +13,7 @@ from crawler.crawl.identity import JobError
 from crawler.crawl.step import Step
 from crawler.exact import ExactSeenSet, Ledger, Seen, digest_exactly
 from crawler.filters import CountingFilter, CuckooFilter, digest_keys
-from crawler.frontier import Batch, Entry, Family, Frontier, default_class
+from crawler.frontier import SEED_CASH, Batch, Entry, Family, Frontier, Order, default_class
 from crawler.records import (
     DIGEST_SIZE,
     Counters,
@@ -70,10 +70,12 @@ class Admission:
         redirects: int,
         found_at: float | None,
         listed: Mapping[str, float] | None = None,
+        share: float = 0.0,
     ) -> int:
         """Queue those of the URLs that were never seen; what a trap refuses is finished at once. Returns how many were
         new. ``found_at`` is when they were found as links, in seconds since 1970; None for URLs that somebody asked
-        for by name: no trap refuses them. ``listed`` has the priority of those that a sitemap names, by href."""
+        for by name: no trap refuses them. ``listed`` has the priority of those that a sitemap names, by href,
+        ``share`` is the importance that the page they were found on hands on."""
         batch = step.batch
         if found_at is not None:
             links, found = found, self._traps.open_links(found)
@@ -89,13 +91,20 @@ class Admission:
         # Seeds are read again by every run: that says nothing of the web.
         self._counters.duplicates += 0 if seed and via is None else len(found) - len(new)
 
-        otherwise = default_class(self._frontier.order, depth, seed=seed)
+        order = self._frontier.order
+        otherwise = default_class(order, depth, seed=seed)
         stated = listed or {}
+        score = SEED_CASH if seed and via is None and order is Order.SCORE else share / len(found)
 
         def entry(position: int) -> Entry:
             href = found[position].href
             ruled = self._classes.of(href, depth, seed=seed, sitemap_priority=stated.get(href))
-            return Entry(href, depth, via, seed, redirects, priority=otherwise if ruled is None else ruled)
+            priority = otherwise if ruled is None else ruled
+            return Entry(href, depth, via, seed, redirects, priority=priority, score=score)
+
+        if share:
+            fresh = set(new)
+            self._frontier.credit([url.href for i, url in enumerate(found) if i not in fresh], score, batch)
 
         if self._ledger is not None:
             self._ledger.note(keys, digests, new, entry, batch)

@@ -210,6 +210,7 @@ class Job:
                 seed=entry.seed and redirect,
                 redirects=entry.redirects + 1 if redirect else 0,
                 found_at=None if entry.seed and redirect else now,
+                share=self.frontier.share(lease),
             )
             self._finish_record(record, step, verdict.answer)
             self.frontier.finish(

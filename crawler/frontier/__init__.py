@@ -6,6 +6,7 @@ from crawler.frontier.faults import Asked, Fault, longest_retry, retry_wait, tri
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.gate import Limits
 from crawler.frontier.host import Host, HostRecordError, decode_host
+from crawler.frontier.importance import SEED_CASH
 from crawler.frontier.lease import Lease
 from crawler.frontier.order import Order, default_class
 from crawler.frontier.page import Answer, Page, PageError, pack_page, unpack_page, validator
@@ -16,6 +17,7 @@ from crawler.frontier.storage import Batch, Family, Reader, Store
 
 __all__ = [
     "QUEUED_MAX",
+    "SEED_CASH",
     "Answer",
     "Asked",
     "Batch",

@@ -5,15 +5,13 @@
     finish    the URL is done, or goes back for another try; the host may be asked again after its gap
 
 Each host has one back queue on disk (``queues``) and a next time. Hosts that may be handed out stand on one heap, that
-of the class of their next entry, by the time at which they are ready (``schedule``); ``take`` pops the first that is
-due of the class whose turn it is. A host that is handed out leaves the heap, and comes back when its lease ends (with
-N lease slots it stays on until all N are out), so two requests to one host cannot overlap and its gap cannot be cut
-short: there is nothing to check. robots.txt is fetched under the same leases and the same gap.
+of the class of their next entry, by the time at which they are ready (``schedule``). A host that is handed out leaves
+the heap, and comes back when its lease ends (with N lease slots it stays on until all N are out), so two requests to
+one host, or to its robots.txt, cannot overlap and its gap cannot be cut short: there is nothing to check.
 
-Nothing here knows a socket, a file or a clock: time is an argument, and what must be stored is put into the batch that
-the caller writes in the same step; ``take`` comes after it was written. Costs: ``take`` is O(log hosts); memory
-is bounded by a working set of hosts (``hosts``), a ticket of some 90 bytes for each further one with something queued,
-and a read-ahead of a few entries, never by the number of pending URLs.
+Time is an argument, and what must be stored is put into the batch that the caller writes in the same step; ``take``
+comes after that and is O(log hosts). Memory is bounded by a working set of hosts (``hosts``), a ticket of some 90 bytes
+for each further one with something queued, and a read-ahead, never by the number of pending URLs.
 """
 
 from __future__ import annotations
@@ -27,6 +25,7 @@ from crawler.frontier.faults import Asked, Fault
 from crawler.frontier.gate import Gate, Limits
 from crawler.frontier.host import Host, decode_host, encode_host, host_name
 from crawler.frontier.hosts import WorkingSet
+from crawler.frontier.importance import Importance
 from crawler.frontier.lease import Lease
 from crawler.frontier.order import Order, slot_of
 from crawler.frontier.politeness import Rule
@@ -58,14 +57,14 @@ class Frontier:
         next_number: int = 0,
         hosts: int = 0,
     ) -> None:
-        """``limits`` are none but those of ``settings`` where not given; ``robots`` says whether a host's robots.txt
-        comes before its pages; ``next_number`` is the first slot number that was never used in this job, ``hosts`` how
-        many hosts it has met."""
+        """``limits`` are none but those of ``settings`` where not given; ``robots``: robots.txt comes before pages;
+        ``next_number``: the first slot number that this job never used; ``hosts``: how many it has met."""
         self._store = store
         self._gate = Gate(settings, limits or Limits(), self._place)
         self._robots = robots
         self.order = order
-        self._queues = BackQueues(store, self._retry_due)
+        self._importance = Importance(active=order is Order.SCORE)
+        self._queues = BackQueues(store, self._retry_due, self._importance.best if order is Order.SCORE else None)
         self._hosts = WorkingSet(self._queues.forget)
         self._schedule = Schedule()
         self._now = 0.0  # the last time that was named
@@ -77,8 +76,7 @@ class Frontier:
     # -- resuming ----------------------------------------------------------------------------------------------
 
     def load(self, now: float) -> None:
-        """Take up the hosts of a stored job. A next time further ahead than any rule allows (the clock was set
-        back while the job lay still) is cut to what the rules allow."""
+        """Take up the hosts of a stored job; times of a clock that was set back since are cut to what is allowed."""
         self._now = now
         self._gate.load(now)
         start = b""
@@ -89,6 +87,7 @@ class Frontier:
                     self._settle(host)
                     self.queued += host.size
                     self._queues.hosts += 1
+                    self._importance.bring(host, 0.0, host.cash)
                     self._place(host)
                 else:
                     self._gate.take_up(host, now)
@@ -118,9 +117,22 @@ class Frontier:
             self.next_number += 1
             self._queues.append(host, slot, entry, batch)
             self.queued += 1
+            self._importance.bring(host, entry.score)
         for name, host in touched.items():
             batch.put(Family.HOSTS, name.encode("ascii"), encode_host(host))
             self._place(host)
+
+    def share(self, lease: Lease) -> float:
+        """The importance that the page of a lease hands on to what it links to; 0 unless the order is by score."""
+        return 0.0 if lease.entry is None else self._importance.share(lease.host, lease.entry)
+
+    def credit(self, hrefs: Iterable[str], each: float, batch: Batch) -> None:
+        """Links to URLs that were known already bring them so much each; only where the order is by score."""
+        for name, amount in self._importance.credit(hrefs, each).items():
+            host = self._met(name)
+            if host is not None and host.size:
+                self._importance.bring(host, amount)
+                self._store_host(host, batch)
 
     def written(self) -> None:
         """All batches were written: hosts that are too many leave memory, and are read from the store again."""
@@ -142,7 +154,7 @@ class Frontier:
         ready = self._ready(host)
         if ready is not None:
             # Its ticket was left on the heap when it was put away.
-            host.on_heap, host.ready, host.place = True, ready, host.front
+            host.on_heap, host.ready, host.place = True, ready, self._front(host)
         return host
 
     # -- take --------------------------------------------------------------------------------------------------
@@ -164,7 +176,7 @@ class Frontier:
                     return self._lease_errand(host, now, slow=slow)
                 return self._lease_entry(host, now, slow=slow)
             if at is not None:
-                self._schedule.put(host, at, host.front)
+                self._schedule.put(host, at, self._front(host))
             self._hosts.place(host)
         return None
 
@@ -178,7 +190,7 @@ class Frontier:
             if ready is not None and ready <= now:
                 self._queues.look_ahead(host)
                 # What was read may be of a class that comes later than that of the cursor.
-                if host.front <= due.place or moved == _MOVED_MAX:
+                if self._front(host) <= due.place or moved == _MOVED_MAX:
                     return host
                 moved += 1
             self._place(host)
@@ -218,13 +230,16 @@ class Frontier:
             return self._now  # not before: the hosts that may be asked have their turns too
         return host.next_time if host.immediate else max(host.next_time, host.retry_at)
 
+    def _front(self, host: Host) -> int:
+        return self._importance.front(host, self._queues.hosts)
+
     def _place(self, host: Host) -> None:
         """Put the host where it belongs: on the heap once, or nowhere."""
         ready = self._ready(host)
         if ready is None:
             self._schedule.leave(host)
         else:
-            self._schedule.put(host, ready, host.front)
+            self._schedule.put(host, ready, self._front(host))
         self._hosts.place(host)
 
     # -- finish ------------------------------------------------------------------------------------------------
@@ -245,7 +260,7 @@ class Frontier:
         ``asked`` is what the last request came to."""
         host = lease.host
         self._end(lease, now, asked if requested else None)
-        self._queues.remove(host, lease.slot, batch)
+        self._done(lease, batch)
         if failed:
             host.failed += 1
         elif requested and not excluded:
@@ -285,7 +300,7 @@ class Frontier:
         host = lease.host
         self._end(lease, now, asked, retry_after)
         if again is None:
-            self._queues.remove(host, lease.slot, batch)
+            self._done(lease, batch)
             host.fetched += 1
         else:
             self._again(lease, again, host.next_time, batch)
@@ -353,6 +368,11 @@ class Frontier:
         if asked is None:
             self._gate.not_asked(host)
 
+    def _done(self, lease: Lease, batch: Batch) -> None:
+        if lease.entry is not None:
+            self._importance.spend(lease.host, lease.entry)
+        self._queues.remove(lease.host, lease.slot, batch)
+
     def _again(self, lease: Lease, again: Entry, not_before: float, batch: Batch) -> None:
         host = lease.host
         self._queues.remove(host, lease.slot, batch)
@@ -369,18 +389,16 @@ class Frontier:
 
     def pause_host(self, name: str, batch: Batch) -> bool:
         """Hand out nothing of the host until it is resumed. False when the job has met no such host."""
-        host = self._met(name)
-        if host is not None:
-            host.paused = True
-            self._gate.withdraw(host)
-            self._store_host(host, batch)
-        return host is not None
+        return self._kept_back(name, batch, paused=True)
 
     def block_host(self, name: str, batch: Batch) -> bool:
         """Ask the host no more: its URLs end as excluded. False when the job has met no such host."""
+        return self._kept_back(name, batch, blocked=True)
+
+    def _kept_back(self, name: str, batch: Batch, *, paused: bool = False, blocked: bool = False) -> bool:
         host = self._met(name)
         if host is not None:
-            host.blocked = True
+            host.paused, host.blocked = host.paused or paused, host.blocked or blocked
             self._gate.withdraw(host)
             self._store_host(host, batch)
         return host is not None

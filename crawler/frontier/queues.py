@@ -14,7 +14,7 @@ Nothing is read for a host while a batch with changes of its queue is not writte
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from crawler.frontier.entry import (
     FRESH_END,
@@ -41,10 +41,14 @@ BUFFERED_MAX = 393_216  # rows in all windows together, shared by the hosts in m
 class BackQueues:
     """The queues of all hosts over a store. The state of each stands in its ``Host``."""
 
-    def __init__(self, store: Reader, due: Callable[[bytes], float]) -> None:
-        """``due`` gives the time at which the retry of a slot may be taken, seconds since 1970."""
+    def __init__(
+        self, store: Reader, due: Callable[[bytes], float], best: Callable[[Sequence[bytes]], int] | None = None
+    ) -> None:
+        """``due`` gives the time at which the retry of a slot may be taken, seconds since 1970; ``best`` which row of a
+        window goes first, where it is not the first."""
         self._store = store
         self._due = due
+        self._best = best
         self._buffered = 0
         self.hosts = 0  # with something queued or in flight
 
@@ -100,7 +104,7 @@ class BackQueues:
             if not host.buffer:
                 raise EntryError(f"host {host.name}: {host.immediate} entries counted, none in the store")
             self._buffered -= 1
-            row = host.buffer.pop(0)
+            row = host.buffer.pop(0 if self._best is None else self._best(host.buffer))
             slot, entry = row[:FRESH_SLOT_SIZE], decode_entry(row[FRESH_SLOT_SIZE:])
             _out(host, slot)
         return slot, entry

@@ -19,7 +19,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from crawler.frontier import Entry, EntryError, Family, Frontier, Lease, Order, Store, decode_entry, decode_host
 from crawler.frontier.entry import CLASSES, is_retry, split_pending_key
 from crawler.frontier.host import host_name
-from crawler.frontier.order import score_rank
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore, RocksStore
 
@@ -126,7 +125,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert all(self.now >= other.taken_at + self.delay - ROUNDING for other in site.leases)
         known = site.urls[lease.entry.href]
         assert not known.out, "handed out twice"
-        assert known is self.next_of(site)
+        assert known in self.next_of(site)
         assert lease.entry.priority == known.entry.priority
         known.out = True
         site.leases.append(lease)
@@ -178,20 +177,22 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def rank(self, known: Known) -> tuple[int, ...]:
         entry = known.entry
-        ranks = {Order.BREADTH: entry.depth, Order.DEPTH: -known.number, Order.SCORE: score_rank(entry.score)}
-        return entry.priority, ranks[self.order], known.number
+        return entry.priority, -known.number if self.order is Order.DEPTH else entry.depth, known.number
 
-    def next_of(self, site: Site) -> Known | None:
+    def next_of(self, site: Site) -> list[Known]:
+        """What may be taken next; by score any of the first few, if it is of the first one's class."""
         waiting = [known for known in site.urls.values() if not known.out]
         due = [known for known in waiting if known.due is not None and known.due <= self.now]
         if due:
-            return min(due, key=lambda known: (known.due, known.number))
-        return min((known for known in waiting if known.due is None), key=self.rank, default=None)
+            return [min(due, key=lambda known: (known.due, known.number))]
+        window = SMALL["crawler.frontier.queues.READ_AHEAD"] if self.order is Order.SCORE else 1
+        first = sorted((known for known in waiting if known.due is None), key=self.rank)[:window]
+        return [known for known in first if known.entry.priority == first[0].entry.priority]
 
     def surely_ready(self, site: Site) -> bool:
         free = len(site.leases) < self.per_host
         over = self.now >= max(site.answered, site.reserved, self.begun) + self.delay + ROUNDING
-        return free and over and self.next_of(site) is not None
+        return free and over and bool(self.next_of(site))
 
     @invariant()
     def nothing_is_lost(self) -> None:

@@ -9,7 +9,6 @@ import pytest
 from crawler.frontier import Entry, Frontier, Order, default_class
 from crawler.frontier.entry import CLASSES
 from crawler.frontier.host import Host
-from crawler.frontier.order import score_rank
 from crawler.frontier.schedule import SHARES, Schedule
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore
@@ -131,14 +130,6 @@ def test_the_default_classes() -> None:
     for order in Order:
         assert default_class(order, 0, seed=True) == 0
         assert 0 <= default_class(order, 5, seed=False) < CLASSES
-
-
-def test_larger_scores_have_smaller_ranks() -> None:
-    scores = [1e30, 5.0, 1.0, 0.3, 1e-20, 0.0]
-    ranks = [score_rank(score) for score in scores]
-    assert ranks == sorted(ranks)
-    assert len(set(ranks)) == len(ranks)
-    assert all(0 <= rank < 2**64 for rank in ranks)
 
 
 def test_a_host_that_moves_often_leaves_no_tickets_behind() -> None:

@@ -12,7 +12,6 @@ What is replaced is moved to ``DIR/damaged-N``. A repair that is broken off can 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,8 +42,9 @@ from crawler.filters import FilterError, FormatError, NoMemoryError
 from crawler.frontier import EntryError, Family, HostRecordError, PageError
 from crawler.records import JournalError
 from crawler.settings import Settings, SettingsError, settings_from
-from crawler.store import RocksStore, StoreError
+from crawler.store import Broken, RocksStore, StoreError
 from crawler.store.salvage import readable, salvage
+from crawler.store.wal import log_fault
 
 _SCRATCH = "store.scratch"  # the copy that is made to open
 _PART = "store.part"  # the new store while it is filled
@@ -186,20 +186,14 @@ class _Repair:
 
     def _keep_logs(self, path: Path) -> None:
         """Opened for writing, a store is read up to the damage in its log, and the log is removed."""
-        try:
-            with tempfile.TemporaryDirectory() as scratch:
-                RocksStore(path, secondary=Path(scratch)).close()
-        except StoreError as error:
-            if error.errno is not None:
-                raise
-            for log in sorted(path.glob("*.log")):
-                if log.stat().st_size:
-                    self._aside.copy(log)
-                    self._say(f"{STORE}/{log.name}: perhaps damaged, a copy is kept: {error}")
+        fault = log_fault(path)
+        if fault is not None and not fault.behind:
+            self._aside.copy(path / fault.log)
+            self._say(f"{STORE}/{fault}: read up to there, a copy is kept")
 
     def _opens(self, path: Path) -> bool:
         try:
-            store = RocksStore(path)
+            store = RocksStore(path, broken=Broken.REFUSE)
         except StoreError as error:
             if error.errno is not None:
                 raise

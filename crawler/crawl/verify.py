@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tempfile
 import zlib
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -28,8 +29,9 @@ from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.output import lines_of
 from crawler.records import DIGEST_SIZE, JournalError, Position, decode_done, decode_seen, sequence_key
 from crawler.robots import RobotsRecordError
-from crawler.store import StoreError
+from crawler.store import RocksStore, StoreError
 from crawler.store.salvage import holes
+from crawler.store.wal import log_fault
 from crawler.traps import CopyRecordError, TrapRecordError, check_content, check_row
 from crawler.urls import Canonical, Canonicaliser
 
@@ -40,6 +42,7 @@ _DAMAGE = (EntryError, FilterError, HostRecordError, JournalError)
 def verify_job(directory: Path) -> Iterator[str]:
     """The faults of the job, one line each; none when it is whole. What cannot be read ends the check that reads it,
     and no other. Raises what ``open_job`` raises, and OSError when the disk fails."""
+    yield from _logs(directory)
     with open_job(directory) as job:
         parts = _Parts(job)
         if job.settings_fault is not None:
@@ -47,6 +50,7 @@ def verify_job(directory: Path) -> Iterator[str]:
         fault = course_fault(directory)
         if fault is not None:
             yield fault
+        yield from parts.check(_opens(job))
         yield from parts.check(_inbox(job))
         yield from parts.check(_generations(job))
         yield from parts.check(_names(job))
@@ -108,6 +112,23 @@ class _Known:
             for at, known in enumerate(_knows(self.seen, digests))
             if not known and digests[DIGEST_SIZE * at : DIGEST_SIZE * (at + 1)] not in self.gone
         ]
+
+
+def _logs(directory: Path) -> Iterator[str]:
+    """Before the store is opened: RocksDB may refuse a damaged log, and does not say where the damage is."""
+    fault = log_fault(directory / STORE)
+    if fault is not None:
+        yield f"{STORE}/{fault}"
+
+
+def _opens(job: OpenJob) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
+        try:
+            RocksStore(job.directory / STORE, secondary=Path(scratch), as_run=True).close()
+        except StoreError as error:
+            if error.errno is not None:
+                raise
+            yield str(error)
 
 
 def _inbox(job: OpenJob) -> Iterator[str]:

@@ -2,6 +2,6 @@
 
 from crawler.store.faulty import FaultyStore
 from crawler.store.memory import MemoryStore
-from crawler.store.rocks import RocksStore, StoreError
+from crawler.store.rocks import Broken, RocksStore, StoreError
 
-__all__ = ["FaultyStore", "MemoryStore", "RocksStore", "StoreError"]
+__all__ = ["Broken", "FaultyStore", "MemoryStore", "RocksStore", "StoreError"]

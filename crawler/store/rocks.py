@@ -2,7 +2,8 @@
 
 Every write goes to RocksDB's write-ahead log and with it to the operating system before ``write`` returns; ``sync``
 makes the log durable (fsync), so a group of writes costs one. After a crash RocksDB replays the log up to its last
-whole record: of the batches written since the last ``sync`` a prefix is there, never one without those before it.
+whole record: of the batches written since the last ``sync`` a prefix is there, never one without those before it. A
+log that is damaged where it was durable is refused: what stands behind the damage would be dropped (``store.wal``).
 
 ``write`` holds the GIL: a step of the crawl is one page, some tens of changes. ``sync`` releases it and is called from
 a thread.
@@ -13,7 +14,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import threading
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +38,7 @@ from rocksdict import (
 
 from crawler.frontier.storage import Batch, Family
 from crawler.store.links import data_files, link_files
-from crawler.store.wal import recycled_record
+from crawler.store.wal import MARK, log_fault, mark, recycled_record
 
 _BLOCK_CACHE = 64 * 2**20  # bytes, for all other families together
 _SEEN_CACHE = 64 * 2**20  # bytes, for the rows of an exact seen-set
@@ -46,6 +49,14 @@ _BUSY = frozenset({Family.PENDING, Family.ADMITTED, Family.SEEN})
 _RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
 _LOOKS = 5  # tries to look at a store whose files change meanwhile
 _SEEN_PREFIX = 8  # bytes of a key of SEEN that stand for the host
+
+
+class Broken(Enum):
+    """What to make of a log that is damaged, with whole batches behind the damage."""
+
+    PREFIX = "read it up to there, unless what is behind was durable"
+    REFUSE = "refuse to open it"
+    SKIP = "read what is behind as well"
 
 
 class StoreError(OSError):
@@ -86,31 +97,42 @@ class RocksStore:
     """A RocksDB directory, opened for writing by one process, or for looking by any number."""
 
     def __init__(
-        self, path: Path, *, secondary: Path | None = None, counting: bool = False, partial: bool = False
+        self,
+        path: Path,
+        *,
+        secondary: Path | None = None,
+        counting: bool = False,
+        partial: bool = False,
+        as_run: bool = False,
+        broken: Broken = Broken.PREFIX,
     ) -> None:
         """Open or create. ``secondary``: look at a store that another process may have open, without writing to its
-        directory, which may be read-only; ``secondary`` is an empty one for RocksDB's own files. ``counting``: keep
-        RocksDB's counters, see ``tickers``. ``partial``: open also a store that has lost some of its families. Raises
-        StoreError."""
+        directory, which may be read-only; ``secondary`` is an empty one for RocksDB's own files. ``as_run``: open all
+        that a run would open, RocksDB's secondary passes over damage in some of it. ``counting``: keep RocksDB's
+        counters, see ``tickers``. ``partial``: open also a store that has lost some of its families. ``broken``:
+        what to make of a damaged log when the store is opened for writing. Raises StoreError."""
         self._path = self._at = path
+        self._broken = broken
+        self._handles_held = threading.Lock()
         self._partial = partial
         self._counting = counting
         if secondary is None:
             self._access = AccessType.read_write()
             self._open()
         else:
-            self._access = AccessType.secondary(str(secondary))
-            self._look(secondary)
+            self._access = AccessType.read_only() if as_run else AccessType.secondary(str(secondary))
+            self._look(secondary, catch_up=not as_run)
 
-    def _look(self, scratch: Path) -> None:
+    def _look(self, scratch: Path, *, catch_up: bool) -> None:
         # rocksdict leaves a file of its own wherever it opens a database: it is shown a directory of links.
         for left in reversed(range(_LOOKS)):
             self._at = scratch / f"links-{left}"
             link_files(self._path, self._at)
             try:
                 self._open()
-                with self._error(f"cannot open the store {self._path}"):
-                    self._db.try_catch_up_with_primary()
+                if catch_up:
+                    with self._error(f"cannot open the store {self._path}"):
+                        self._db.try_catch_up_with_primary()
             except StoreError:
                 if not left or not _changed(self._path, self._at):
                     raise
@@ -126,6 +148,10 @@ class RocksStore:
         self._options = database_options()
         if self._counting:
             self._options.enable_statistics()
+        if self._broken is Broken.SKIP:
+            self._options.set_wal_recovery_mode(DBRecoveryMode.skip_any_corrupted_record())
+        elif self._at is self._path:
+            self._check_logs()
         for log in sorted((*self._at.glob("*.log"), *self._at.glob("MANIFEST-*"))):  # both are RocksDB's logs
             with contextlib.suppress(FileNotFoundError):  # who writes the store has flushed and removed it
                 offset = recycled_record(log)
@@ -139,6 +165,14 @@ class RocksStore:
             self._db = Rdict(str(self._at), self._options, column_families=families, access_type=self._access)
             self._tables.update((family, self._db.get_column_family(family.value)) for family in Family)
             self._handles.update((family, self._db.get_column_family_handle(family.value)) for family in Family)
+
+    def _check_logs(self) -> None:
+        fault = log_fault(self._path)
+        if fault is not None and fault.behind and (fault.durable or self._broken is Broken.REFUSE):
+            raise StoreError(
+                f"cannot open the store {self._path}: damaged: {fault}: `crawler repair` takes them over, nothing was "
+                "changed"
+            )
 
     def _check_whole(self) -> None:
         """Opening makes what is not there: a database where CURRENT is gone, a family that a MANIFEST without its end
@@ -217,7 +251,24 @@ class RocksStore:
 
     def sync(self) -> None:
         with self._error("cannot sync the store"):
+            last = self._db.latest_sequence_number()
             self._db.flush_wal(True)
+        self._mark(last)
+
+    def _mark(self, sequence: int) -> None:
+        """Say in the log that all changes up to this number are durable. Raises StoreError."""
+        batch = WriteBatch(raw_mode=True)
+        with self._handles_held:
+            if not self._handles:
+                return  # it is being opened anew on a full disk: the next sync says so
+            batch.put(MARK, mark(sequence), self._handles[Family.META])
+            try:
+                with self._error("cannot write to the store"):
+                    self._db.write(batch)
+            except StoreError as error:
+                # Whoever writes next finds the disk full as well, and waits.
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
 
     def tickers(self) -> dict[str, int]:
         """RocksDB's counters since the store was opened, by their names (``rocksdb.block.cache.miss``: blocks read
@@ -232,11 +283,13 @@ class RocksStore:
         # A store that failed cannot be closed in order either; what was written is in its log.
         with contextlib.suppress(StoreError):
             self.close()
-        self._open()
+        with self._handles_held:
+            self._open()
 
     def close(self) -> None:
         """Release the directory. The families' objects hold its lock: they go first."""
-        self._handles.clear()
+        with self._handles_held:
+            self._handles.clear()
         self._tables.clear()
         # Closed already: opening it anew did not succeed.
         with contextlib.suppress(DbClosedError), self._error("cannot close the store"):

@@ -2,7 +2,7 @@
 
 The damaged directory is never written. A copy of it is made to open, by the first of these that helps:
 
-1. its logs cut where RocksDB would not get past them,
+1. its logs written anew from the batches in them that are whole, also from behind the damage,
 2. ``CURRENT`` pointed at the newest MANIFEST,
 3. where there are table files: RocksDB's own repair, which makes a MANIFEST from what they say of themselves,
 4. where everything is still in the log: the log put beside an empty store whose families have the same numbers.
@@ -22,12 +22,14 @@ from pathlib import Path
 from rocksdict import Options, Rdict
 
 from crawler.frontier.storage import Family, Store
-from crawler.store.rocks import RocksStore, StoreError, as_store_error, database_options
-from crawler.store.wal import recycled_record
+from crawler.store.rocks import Broken, RocksStore, StoreError, as_store_error, database_options
+from crawler.store.wal import MARK, logs_of, rewrite_log
 
 _ROWS = 2_048  # read at once while all is well
 _WIDTH = 64  # bytes of a key that count when a hole is stepped over
 _FAMILY_SECTION = re.compile(r'^\[CFOptions "([^"]+)"\]', re.MULTILINE)
+_NAMED = 8  # offsets of a damaged log
+_OPTIONS_MOST = 2**20  # bytes of RocksDB's OPTIONS file, which has some thousands a family
 _TEMPLATE_LOG = 1_000_000  # number of the first log beside an empty store: above all that it has itself
 
 
@@ -43,8 +45,9 @@ def salvage(damaged: Path, scratch: Path, target: Path) -> list[str]:
         _remove(target)
         _copy(damaged, scratch)
         try:
+            passed = _whole_logs(scratch)
             way(scratch)
-            source = RocksStore(scratch, partial=way is _rebuild_manifest)
+            source = RocksStore(scratch, partial=way is _rebuild_manifest, broken=Broken.SKIP)
         except StoreError as error:
             if error.errno is not None:
                 raise  # a disk that is full or fails says nothing of the store
@@ -55,7 +58,7 @@ def salvage(damaged: Path, scratch: Path, target: Path) -> list[str]:
         finally:
             source.close()
         _remove(scratch)
-        return [f"{name} let it be read", *missing]
+        return [f"{name} let it be read", *passed, *missing]
     _remove(scratch)
     raise StoreError("; ".join(refusals))
 
@@ -92,15 +95,26 @@ def _remove(path: Path) -> None:
 # -- ways in ---------------------------------------------------------------------------------------------------
 
 
-def _cut_logs(store: Path) -> None:
-    for log in store.glob("*.log"):
-        offset = recycled_record(log)
-        if offset is not None:
-            os.truncate(log, offset)
+def _whole_logs(store: Path) -> list[str]:
+    """Write the logs anew where they are damaged; says where."""
+    said = []
+    for log in logs_of(store):
+        part = log.with_name(f"{log.name}.part")
+        damage = rewrite_log(log, part)
+        if damage:
+            os.replace(part, log)
+            places = ", ".join(str(each.offset) for each in damage[:_NAMED]) + ", ..." * (len(damage) > _NAMED)
+            said.append(f"{log.name} was damaged at offset {places}: the whole batches before and behind were read")
+        else:
+            part.unlink()
+    return said
+
+
+def _as_it_is(store: Path) -> None:
+    """Nothing is left to do."""
 
 
 def _point_current(store: Path) -> None:
-    _cut_logs(store)
     manifests = sorted(store.glob("MANIFEST-*"))
     if not manifests:
         raise StoreError("there is no MANIFEST")
@@ -108,31 +122,40 @@ def _point_current(store: Path) -> None:
 
 
 def _rebuild_manifest(store: Path) -> None:
-    _cut_logs(store)
     with as_store_error("RocksDB's repair failed"):
         Rdict.repair(str(store), database_options())
 
 
 def _replay_on_empty(store: Path) -> None:
     """Family numbers are given in the order of creation, which is the order of the sections in RocksDB's OPTIONS."""
-    _cut_logs(store)
-    logs = [(path.name, path.read_bytes()) for path in sorted(store.glob("*.log"))]
+    logs = [path for path in logs_of(store) if path.stat().st_size]
     options = sorted(store.glob("OPTIONS-*"))
-    families = _FAMILY_SECTION.findall(options[-1].read_text("utf-8", "replace")) if options else []
+    families = _families(options[-1]) if options else []
     if not logs or set(families) != {"default", *(family.value for family in Family)}:
         raise StoreError("there is no log, or no OPTIONS file that names its families")
+    beside = store.with_name(f"{store.name}.logs")
+    _remove(beside)
+    beside.mkdir()
+    for log in logs:
+        os.replace(log, beside / log.name)
     shutil.rmtree(store)
     with as_store_error("cannot make an empty store"):
         empty = Rdict(str(store), database_options())
         for family in families[1:]:
             empty.create_column_family(family, Options(raw_mode=True))
         empty.close()
-    for number, (_, data) in enumerate(logs, _TEMPLATE_LOG):
-        (store / f"{number}.log").write_bytes(data)
+    for number, log in enumerate(logs, _TEMPLATE_LOG):
+        os.replace(beside / log.name, store / f"{number}.log")
+    beside.rmdir()
+
+
+def _families(options: Path) -> list[str]:
+    with open(options, "rb") as stream:
+        return _FAMILY_SECTION.findall(stream.read(_OPTIONS_MOST).decode("utf-8", "replace"))
 
 
 Way = tuple[str, Callable[[Path], None]]
-_PLAIN: Way = ("a copy with its logs cut at the first record that stops RocksDB", _cut_logs)
+_PLAIN: Way = ("a copy with whole logs", _as_it_is)
 _CURRENT: Way = ("the newest MANIFEST", _point_current)
 
 
@@ -153,7 +176,9 @@ def _copy_rows(source: RocksStore, target: Path) -> list[str]:
             for piece in _pieces(source, family, missing):
                 batch = copy.batch()
                 for key, value in piece:
-                    batch.put(family, key, value)
+                    # Marks count the changes of the store that they are written to.
+                    if (family, key) != (Family.META, MARK):
+                        batch.put(family, key, value)
                 copy.write(batch)
         copy.sync()
     finally:

@@ -31,7 +31,7 @@ from tests.crawl.jobs import (
     store_of,
     verify,
 )
-from tests.site import crawler, running, tree, wait_until
+from tests.site import Site, crawler, running, tree, wait_until
 
 NOW = 1_700_000_000.0
 
@@ -411,15 +411,55 @@ def test_a_repair_that_is_broken_off_can_be_run_again(stopped: Stopped, tmp_path
 @pytest.mark.parametrize("broken_off", [False, True])
 def test_a_log_that_is_cut_at_its_damage_is_kept_as_it_was(tmp_path: Path, broken_off: bool) -> None:
     with killed_job(tmp_path, checkpoint_interval=0.01) as killed:
-        (log,) = (path for path in (killed.job / "store").glob("*.log") if path.stat().st_size)
-        flip(log, log.stat().st_size // 2)
+        log = log_of(killed.job)
+        flip(log, -1)
         damaged = log.read_bytes()
         if broken_off:
             with pytest.raises(PowerCutError):
                 repair_job(killed.job, NOW, lambda _: None, FaultyDisk(random.Random(1), cut_after=4))
         else:
-            says(killed.job, rf"store/{log.name}: perhaps damaged, a copy is kept")
+            says(killed.job, rf"store/{log.name}: offset \d+: checksum does not match; .* a copy is kept")
         assert kept(killed.job, log.name) == [damaged]
+
+
+def log_of(job: Path) -> Path:
+    (log,) = (path for path in (job / "store").glob("*.log") if path.stat().st_size)
+    return log
+
+
+def test_urls_that_only_standard_input_named_outlive_damage_before_them(tmp_path: Path) -> None:
+    """A bit of the first batch is flipped, hundreds were written behind it, all of them durable."""
+    with Site(tree(PAGES)) as site:
+        names = [site.url(f"/alone/{number}") for number in range(200)]
+        site.pages |= {f"/alone/{number}": "end" for number in range(200)}
+        seeds, job = tmp_path / "seeds.txt", tmp_path / "job"
+        seeds.write_text(site.url("/") + "\n")
+        words = (seeds, "--job", job, "--allow-private", "--delay", "0", "--quiet")
+        with running(seeds, "--job", job, "--allow-private", "--delay", "9", "--quiet") as process:
+            wait_until(lambda: (job / "pages.jsonl").exists() and rows(job) != [], "one page is fetched")
+            for start in range(0, 200, 50):
+                ran = crawler("add", job, "-", stdin="\n".join(names[start : start + 50]))
+                assert ran.out.startswith("50 admitted"), ran.err
+            process.kill()
+            process.wait()
+        log = log_of(job)
+        flip(log, 300)
+        damaged = log.read_bytes()
+        refused = crawler(*words)
+        assert (refused.code, refused.err.count("\n")) == (1, 1), refused.err
+        assert f"{log.name}: offset " in refused.err
+        assert "`crawler repair`" in refused.err
+        assert log.read_bytes() == damaged
+        assert re.search(rf"store/{log.name}: offset \d+: checksum does not match; \d+ whole batches", verify(job).out)
+        says(job, rf"{log.name} was damaged at offset \d+: the whole batches before and behind were read")
+        assert (job / "damaged-1" / "store" / log.name).read_bytes() == damaged
+        ran = crawler(*words)
+        assert ran.code == 0, ran.err
+        found = Counter(row["url"] for row in rows(job))
+        assert set(names) <= set(found)
+        assert set(found) == {*names, *(site.url(path) for path in tree(PAGES))}
+        assert max(found.values()) == 1
+        assert verify(job).code == 0
 
 
 def test_the_output_is_never_gone_while_it_is_replaced(job: Path, stopped: Stopped) -> None:

@@ -13,6 +13,7 @@ From low to high:
     protocol   what every kind of seen-set offers
     format     one stored piece of a seen-set
     batch      digests prepared for all slices that are asked
+    imprint    a slice's memory as it was at one moment, copied while it changes
     slices     what a chain asks of one fixed filter
     guava      Bloom filters as Guava writes them
     blocked, classic, mitz, counting, cuckoo, table

@@ -195,7 +195,7 @@ def _queued(known: Known, url: Canonical, host: Host, row: Row, now: float) -> I
             ahead += entry.href not in known.in_flight
             continue
         tries = f", {entry.tries} tries failed" if entry.tries else ""
-        found = f"depth {entry.depth}, via {entry.via}{tries}"
+        found = f"depth {entry.depth}, via {entry.via}{tries}" + (", visited before" if entry.revisit else "")
         since = known.in_flight.get(url.href)
         if since is not None:
             yield f"in flight: handed out at {moment(since)}, {found}"

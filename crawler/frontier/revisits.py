@@ -51,6 +51,7 @@ class Revisits:
         self._pace = pace
         self._queued: Counter[str] = Counter()  # of this run; what an earlier one queued comes on top
         self._put_off: dict[str, float] = {}
+        self._first = b""  # no key of ``due`` stands before it: the store would walk over all that was deleted there
 
     @property
     def enabled(self) -> bool:
@@ -64,7 +65,7 @@ class Revisits:
 
     def next_due(self) -> float | None:
         """The time of the next visit; None when nothing is to be visited again."""
-        rows = self._store.scan(Family.DUE, b"", None, 1)
+        rows = self._store.scan(Family.DUE, self._first, None, 1)
         return split_due_key(rows[0][0])[0] if rows else None
 
     def finish(
@@ -88,7 +89,9 @@ class Revisits:
     def begin(self, now: float, room: int, batch: Batch) -> list[Entry]:
         """Take at most ``room`` pages that are due: entries for the frontier."""
         begun: list[Entry] = []
-        rows = self._store.scan(Family.DUE, b"", due_key(now, "") + b"\xff", room)
+        rows = self._store.scan(Family.DUE, self._first, due_key(now, "") + b"\xff", room)
+        if rows:
+            self._first = rows[-1][0]
         hrefs = [split_due_key(key)[1] for key, _ in rows]
         stored = self._store.get_many(Family.PAGES, [href.encode("ascii") for href in hrefs])
         for (key, _), href, value in zip(rows, hrefs, stored, strict=True):
@@ -123,7 +126,9 @@ class Revisits:
     def _put(self, page: Page, due: float, batch: Batch) -> None:
         href = page.entry.href
         batch.put(Family.PAGES, href.encode("ascii"), pack_page(replace(page, due=due)))
-        batch.put(Family.DUE, due_key(due, href), b"")
+        key = due_key(due, href)
+        batch.put(Family.DUE, key, b"")
+        self._first = min(self._first, key)
 
     def _later(self, name: str, now: float) -> float:
         pace = max(self._pace(name), _LEAST_PACE)

@@ -195,7 +195,8 @@ class Visitor:
         now = self._clock()
         asked = self._asked_robots(result)
         fault = Fault.SERVER_ERROR if result.kind is None else failure_fault(result.kind)
-        if result.passing and host.robots_tries + 1 < tries_of(fault, self._settings.retry):
+        may_pass = result.passing or result.kind is not None  # a failure has as many tries as its class
+        if may_pass and host.robots_tries + 1 < tries_of(fault, self._settings.retry):
             wait = retry_wait(fault, host.robots_tries + 1, self._settings.retry, host.name)
             after = parse_retry_after(result.retry_after, now) or 0.0
             wait = max(wait, min(after, self._settings.politeness.max_retry_after))

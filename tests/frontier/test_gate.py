@@ -69,6 +69,15 @@ def test_hosts_of_one_domain_share_its_gap(seed: int, per_host: int, delay: floa
         held_to_the_rules(each, each.run())
 
 
+@given(seed=st.integers(0, 2**32), per_host=st.integers(1, 2), delay=st.sampled_from([0.0, 1.0]), robots=st.booleans())
+@settings(max_examples=15, deadline=None)
+def test_hosts_at_one_address_share_its_gap(seed: int, per_host: int, delay: float, robots: bool) -> None:
+    politeness = PolitenessSettings(host_key="address", per_host=per_host, delay=delay)
+    world = World(seed, 14, 8, slots=6, politeness=politeness, robots=robots)
+    world.seed(4)
+    held_to_the_rules(world, world.run())
+
+
 def test_hosts_of_one_domain_take_turns_and_waste_no_time() -> None:
     politeness = PolitenessSettings(host_key="domain", delay=1.0)
     world = World(3, 20, 10, slots=64, politeness=politeness, robots=False, name="h{0}.shared.test", tempers=PLAIN)
@@ -84,7 +93,7 @@ def test_hosts_of_one_domain_take_turns_and_waste_no_time() -> None:
 
 @given(
     seed=st.integers(0, 2**32),
-    key=st.sampled_from(["host", "domain"]),
+    key=st.sampled_from(["host", "domain", "address"]),
     stops=st.lists(
         st.tuples(st.integers(1, 400), st.sampled_from([0.0, 3_600.0, -3_600.0, -1e6])), min_size=1, max_size=3
     ),
@@ -94,9 +103,10 @@ def test_dying_and_clocks_that_jump_make_no_burst_and_no_stall(
     seed: int, key: str, stops: list[tuple[int, float]]
 ) -> None:
     tempers = {**dict.fromkeys(Temper, 1.0), Temper.SLOW: 0.0, Temper.PLAIN: 4.0}
-    if key == "domain":  # of a key that several share the world does not know which host's gap to shorten to
+    if key != "host":  # of a key that several share the world does not know which host's gap to shorten to
         stops = [(requests, min(offset, 0.0)) for requests, offset in stops]
-    world = World(seed, 10, 20, slots=6, politeness=PolitenessSettings(host_key=key), tempers=tempers)
+    politeness = PolitenessSettings(host_key=key)
+    world = World(seed, 14, 20, slots=6, politeness=politeness, tempers=tempers, name="h{0}.shared{1}.test")
     world.seed(20)
     for requests, offset in stops:
         world.run(requests=world.protocol.requests + requests)
@@ -181,3 +191,26 @@ def test_each_class_of_failure_has_the_tries_it_was_given() -> None:
         assert row is not None
         tries = sum(row.errors.values())
         assert 3 <= tries <= 5, "the class of the last failure decides"
+
+
+def test_a_host_that_is_resumed_by_hand_is_asked_after_its_gap() -> None:
+    world = World(1, 1, 50, robots=False, tempers={Temper.DEAD: 1.0})
+    world.seed(50)
+    name = f"{world.servers[0].name}:80"
+    for state in ("snoozed", "retired"):
+        for second in range(3_600):
+            world.run(until=START + second)
+            row = world.frontier.describe(name, world.now)
+            if row is not None and row.state.value == state:
+                break
+        else:
+            raise AssertionError(f"an hour, and never {state}")
+        batch = world.store.batch()
+        assert world.frontier.resume_host(name, batch)
+        world.store.write(batch)
+        row = world.frontier.describe(name, world.now)
+        assert row is not None
+        assert (row.state.value, row.rule) in (("ready", "gap"), ("waiting", "gap"), ("idle", "gap"))
+        assert row.wait_seconds <= 1.0
+    assert not world.frontier.resume_host("unheard-of.test:80", world.store.batch())
+    assert not world.frontier.resume_host("süß.test:80", world.store.batch())

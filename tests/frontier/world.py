@@ -21,7 +21,7 @@ from crawler.frontier import Asked, Entry, Frontier, Lease, Limits, Store, longe
 from crawler.records import Outcome
 from crawler.settings import BudgetSettings, PolitenessSettings, RetrySettings
 from crawler.store import MemoryStore
-from crawler.urls import registrable_domain
+from crawler.urls import host_key, registrable_domain
 
 START = 1_700_000_000.0
 EARLY = 1e-6  # seconds: less is the rounding of times of this size
@@ -64,6 +64,7 @@ class Server:
     retry_after: str | None = None  # "seconds", "date" or none
     dies: float = float("inf")
     pages: int = 0  # pages that links were found to so far
+    done: int = 0  # of them, with a record
     taken: int = 0
     became_ready: float | None = None
     stood_ready: float = 0.0
@@ -128,7 +129,7 @@ class World:
         self.protocol = Protocol()
         shares = tempers or SHARES
         drawn = self.chance.choices(list(shares), list(shares.values()), k=hosts)
-        self.servers = [self._server(name.format(n), temper) for n, temper in enumerate(drawn)]
+        self.servers = [self._server(name.format(n, n // 5), temper) for n, temper in enumerate(drawn)]
         self._by_host = {f"{server.name}:80": server for server in self.servers}
         self._keys: dict[str, Key] = defaultdict(Key)
         self._failing: set[str] = set()
@@ -136,7 +137,7 @@ class World:
         self._given_up: set[str] = set()  # robots.txt could not be had
         self._ready: list[tuple[float, str]] = []  # plain hosts with something queued, by when they are free
         self._queued: dict[str, int] = defaultdict(int)
-        self._flying: list[tuple[float, int, Lease, Response | Failure]] = []
+        self._flying: list[tuple[float, int, Lease, Response | Failure | None]] = []
         self._asked = 0
         self.frontier = self.open_frontier()
 
@@ -196,7 +197,8 @@ class World:
         with a clock that is ``offset`` seconds off."""
         number = self.frontier.next_number
         for _, _, lease, _ in self._flying:
-            self._over(lease.host.name)
+            if not lease.address:
+                self._over(lease.host.name)
             if lease.entry is not None and not lease.entry.tries and not lease.entry.throttled:
                 self._queued[lease.host.name] += 1
         self._flying.clear()
@@ -210,8 +212,9 @@ class World:
                 key.free_at = min(key.free_at, self.now + self.gap(self._by_host[name]))
         for name, server in self._by_host.items():
             # A request may have been under way: nobody is asked before its gap is over.
-            key = self._keys[self.key(name)]
-            key.free_at = max(key.free_at, self.now + self.gap(server))
+            if server.done < server.pages:
+                key = self._keys[self.key(name)]
+                key.free_at = max(key.free_at, self.now + self.gap(server))
         for server in self.servers:
             server.dies += offset
             server.became_ready = None
@@ -228,6 +231,9 @@ class World:
             if lease is None:
                 self._look_for_idle()
                 return
+            if lease.address:
+                heapq.heappush(self._flying, (self.now + 0.05, self._next(), lease, None))
+                continue
             if lease.closed is not None or self._disallowed(lease):
                 self._refuse(lease)
                 continue
@@ -269,8 +275,11 @@ class World:
         if lease.entry is not None and not lease.entry.tries and not lease.entry.throttled:
             self._queued[name] -= 1
         result = self._result(server)
+        heapq.heappush(self._flying, (self.now + result.seconds, self._next(), lease, result))
+
+    def _next(self) -> int:
         self._asked += 1
-        heapq.heappush(self._flying, (self.now + result.seconds, self._asked, lease, result))
+        return self._asked
 
     def _result(self, server: Server) -> Response | Failure:
         temper, seconds = server.temper, server.latency * self.chance.uniform(0.7, 1.3)
@@ -303,8 +312,13 @@ class World:
         key.in_flight -= 1
         key.free_at = max(key.free_at, self.now + self.gap(self._by_host[name]))
 
-    def _answer(self, lease: Lease, result: Response | Failure) -> None:
+    def _answer(self, lease: Lease, result: Response | Failure | None) -> None:
         name = lease.host.name
+        if result is None:
+            batch = self.store.batch()
+            self.frontier.address_known(lease, self.address(name), self.now, batch)
+            self.store.write(batch)
+            return
         server, protocol = self._by_host[name], self.protocol
         self._over(name)
         if isinstance(result, Failure):
@@ -369,12 +383,24 @@ class World:
 
     def _done(self, href: str, outcome: Outcome) -> None:
         self.protocol.finished[href] += 1
+        self._by_host[host_key(href)].done += 1
         self.protocol.outcomes[outcome.value] += 1
 
     # -- the rules, once more ----------------------------------------------------------------------------------
 
     def key(self, name: str) -> str:
-        return registrable_domain(name.partition(":")[0]) if self.politeness.host_key == "domain" else name
+        match self.politeness.host_key:
+            case "domain":
+                return registrable_domain(name.partition(":")[0])
+            case "address":
+                return self.address(name) or name
+            case _:
+                return name
+
+    def address(self, name: str) -> str | None:
+        """Five hosts to an address; one in seven has none."""
+        number = next(n for n, server in enumerate(self.servers) if f"{server.name}:80" == name)
+        return None if number % 7 == 6 else f"192.0.2.{number // 5}"
 
     def gap(self, server: Server) -> float:
         asked = server.crawl_delay if server.delay_known and server.crawl_delay else 0.0

@@ -67,7 +67,7 @@ def host_page(store: Reader, settings: Settings, host: Host, now: float, in_flig
         "ignored": settings.robots.ignore,
     }
     entries = (entry for _, entry in itertools.islice(queue(store, host.name), _QUEUE_SHOWN))
-    row["queue"] = [{"url": entry.href, "depth": entry.depth, "class": None} for entry in entries]
+    row["queue"] = [{"url": entry.href, "depth": entry.depth, "class": entry.priority} for entry in entries]
     return row
 
 

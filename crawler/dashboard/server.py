@@ -77,6 +77,7 @@ class Dashboard:
         self._process = ProcessCollector(registry=None)
         self._course = course or Course()
         self._told = self._course.events.last
+        self._greets: bytes | None = None
         self._listeners = Listeners()
         self._runner: web.AppRunner | None = None
         self._ticking: asyncio.Task[None] | None = None
@@ -140,9 +141,18 @@ class Dashboard:
         stats = self._stats()
         self._course.observe(self._clock(), stats)
         since, self._told = self._told, self._course.events.last
+        self._greets = None
         if not len(self._listeners):
             return b""
         return self._now(event, stats, since)
+
+    def _greeting(self) -> bytes:
+        """What a new listener hears first. The same for all who come between two ticks: after a restart they come at
+        once, and the past takes some 30 ms to put into words."""
+        if self._greets is None:
+            past = message("history", self._course.history.series())
+            self._greets = past + self._now("tick", self._stats(), self._course.events.last)
+        return self._greets
 
     def _now(self, event: str, stats: dict[str, Any], since: int) -> bytes:
         """A message of what is, and of what happened after event number ``since``: the last of it, where it is much."""
@@ -197,10 +207,7 @@ class Dashboard:
         )
         await response.prepare(request)
         with self._listeners.join() as listener:
-            listener.offer(
-                message("history", self._course.history.series())
-                + self._now("tick", self._stats(), self._course.events.last)
-            )
+            listener.offer(self._greeting())
             last = False
             while not last:
                 news, last = await listener.take()

@@ -103,6 +103,10 @@ def trust(stats: Mapping[str, Any]) -> str:
     else:
         few = probability(expected) if expected >= 0.001 else "fewer than 0.001"
         text = f"Of {count(new)} new URLs probably none was skipped by mistake ({few} expected)."
+    ledger = seen.get("ledger")
+    if ledger:
+        found, waiting = count(ledger["false_positives"]), count(ledger["waiting"])
+        text += f" The ledger undid {found} such mistakes; {waiting} URLs wait for it."
     estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
     if estimated is not None and target is not None and estimated > target:
         text += f" The filter is worse than asked for: {probability(estimated)}, not {probability(target)}."

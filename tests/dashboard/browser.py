@@ -85,7 +85,7 @@ class Crawl:
 
     async def _host(self, request: web.Request) -> web.Response:
         (row,) = [row for row in self.hosts if row["host"] == request.match_info["host"]]
-        queue = [{"url": f"http://{row['host']}/<i>{number}</i>", "depth": 2, "class": "fresh"} for number in range(3)]
+        queue = [{"url": f"http://{row['host']}/<i>{number}</i>", "depth": 2, "class": 3} for number in range(3)]
         recent = [{"url": "http://h.test/", "status": 200, "bytes": 512, "fetched_at": "2026-01-01T00:00:00.000Z"}]
         return web.json_response(row | {"robots": {"status": 200}, "queue": queue, "recent": recent})
 

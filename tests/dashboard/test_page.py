@@ -32,7 +32,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
                             .map(node => [node.dataset.count, node.textContent])),
                         chain: document.querySelector('#chain').ariaLabel,
                         next: document.querySelector('#next-slice').textContent,
-                        beyond: document.querySelector('#beyond').textContent,
+                        sums: [...document.querySelectorAll('[data-sum]')].map(node => node.textContent),
                         trust: document.querySelector('#trust').textContent,
                         title: document.title,
                     }"""
@@ -46,7 +46,10 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         )
         assert await asyncio.to_thread(complaints, browser) == []
     assert page["title"] == "running · crawl"
-    assert page["trust"] == "Of 12,347 new URLs about 2 were taken for seen and skipped by mistake."
+    assert page["trust"] == (
+        "Of 12,347 new URLs about 2 were taken for seen and skipped by mistake. "
+        "The ledger undid 2 such mistakes; 12 URLs wait for it."
+    )
     assert page["shown"] == {
         "elapsed_seconds": "12 s",
         "seen.fpp_estimated": "0.00019",
@@ -74,6 +77,10 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "links_rejected": "12",
         "urls_duplicate": "357,643",
         "urls_admitted": "12,345",
+        "pages_copies": "6",
+        "sitemaps_read": "2",
+        "revisits": "0",
+        "revisits_not_modified": "0",
         "checkpoint.age_seconds": "3 s ago",
         "checkpoint.generation": "4",
         "checkpoint.seconds": "200 ms",
@@ -83,7 +90,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "loop_stall_seconds.longest": "20 ms",
         "loop_stall_seconds.p99": "3 ms",
     }
-    assert page["beyond"] == "43"
+    assert page["sums"] == ["38", "15", "43"]
     assert page["slices"] == [
         ["1", "8,000 of 8,000", "48.8%", "0.00019", "0.0002", "16.0 KiB"],
         ["2", "4,345 of 16,000", "17.0%", "1.0e-10", "0.00016", "34.0 KiB"],

@@ -28,7 +28,7 @@ def test_counts_are_read_by_thousands() -> None:
 
 
 def seen(**changes: object) -> dict[str, object]:
-    return statistics()["seen"] | changes
+    return statistics()["seen"] | {"ledger": None} | changes
 
 
 def test_trust_says_how_many_were_skipped_of_how_many() -> None:
@@ -125,3 +125,10 @@ def test_the_words_of_a_course_are_of_the_last_minute() -> None:
         "Working: 30.0 pages a second over the last minute, and the frontier grows by 270 URLs a second."
     )
     assert words["forecast"].startswith("No end in sight at this rate: in a day")
+
+
+def test_trust_tells_what_the_ledger_found() -> None:
+    ledger = {"waiting": 12, "confirmed": 5_000, "false_positives": 3}
+    assert trust(statistics(seen=seen(expected_urls_skipped=0.0, ledger=ledger))).endswith(
+        "The ledger undid 3 such mistakes; 12 URLs wait for it."
+    )

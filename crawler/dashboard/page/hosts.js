@@ -124,7 +124,7 @@ async function showHost(name) {
       ["gap", format.seconds(row.gap_seconds)],
       ["latency", format.seconds(row.latency_seconds)],
     ]);
-    urls("host-queue", (row.queue ?? []).slice(0, QUEUE), (entry) => [`depth ${entry.depth}`, entry.class].filter(Boolean).join(", "));
+    urls("host-queue", (row.queue ?? []).slice(0, QUEUE), (entry) => `depth ${entry.depth}, class ${entry.class}`);
     urls("host-recent", (row.recent ?? []).slice(0, RECENT), recentWords);
     pairs("host-robots", Object.entries(row.robots ?? {}).map(([key, value]) => [key.replaceAll("_", " "), value === null ? "–" : String(value)]));
   } catch (error) {

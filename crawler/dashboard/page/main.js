@@ -100,8 +100,10 @@ function show({ stats, point, trust, working, forecast, log: news }) {
   for (const node of document.querySelectorAll("[data-rate]")) write(node, format[node.dataset.as ?? "rate"](mean(node.dataset.rate)));
   const met = (stats.urls_duplicate ?? 0) + (stats.urls_admitted ?? 0);
   write(find("duplicates"), format.percent(met ? stats.urls_duplicate / met : null));
-  const beyond = [stats.links_too_deep, stats.links_too_long].filter((number) => number != null);
-  write(find("beyond"), format.count(beyond.length ? beyond.reduce((sum, number) => sum + number) : null));
+  for (const node of document.querySelectorAll("[data-sum]")) {
+    const numbers = node.dataset.sum.split(" ").map((key) => stats[key]).filter((number) => number != null);
+    write(node, format.count(numbers.length ? numbers.reduce((sum, number) => sum + number) : null));
+  }
   write(find("trust"), trust);
   const [estimated, target] = [at(stats, "seen.fpp_estimated"), at(stats, "seen.fpp_target")];
   document.querySelector(".trust").dataset.trusted = estimated !== null && target !== null && estimated > target ? "no" : "yes";

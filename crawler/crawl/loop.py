@@ -104,15 +104,16 @@ class Crawl:
                 seeding = group.create_task(self._seed(seeds))
                 keeping = group.create_task(self._keep())
                 advising = self._adviser.watch(self.job.seen, self._clock)
-                confirming = confirm_beside(self._decide, lambda: self.job.doubted, self._is_idle)
                 others = (
                     self._stall.watch(),
                     compact_beside(self.job.compact),
                     advising,
-                    confirming,
                     self.incoming.watch(self._clock),
                 )
                 beside = [group.create_task(other) for other in others]
+                if self.job.ledger is not None:
+                    confirming = confirm_beside(self._decide, lambda: self.job.doubted, self._is_idle)
+                    beside.append(group.create_task(confirming))
                 if self.settings.recrawl.enabled:
                     beside.append(group.create_task(revisit_beside(self._revisit)))
                 try:

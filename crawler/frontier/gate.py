@@ -141,6 +141,7 @@ class Gate:
                 return None
             if group.next_time > now:
                 group.turnstile.step_back(host)
+                _hold(host, group.next_time, group.rule)  # so that its row says what it waits for
                 return group.next_time
         if slow:
             self._slow.enter(host)

@@ -85,6 +85,10 @@ def test_hosts_of_one_domain_take_turns_and_waste_no_time() -> None:
     protocol = world.run(until=START + 100)
     taken = [server.pages - world.frontier.describe(f"{server.name}:80", world.now).pending for server in world.servers]  # type: ignore[union-attr]
     assert max(taken) - min(taken) <= 1
+    rows = [world.frontier.describe(f"{server.name}:80", world.now) for server in world.servers]
+    rules = sorted(row.rule for row in rows if row is not None and row.state.value != "leased")
+    assert set(rules) <= {"gap", "turn"}, "the last and the next wait for the gap, the others for their turn"
+    assert rules.count("turn") >= 18
     protocol = world.run()
     held_to_the_rules(world, protocol)
     work = sum(server.latency for server in world.servers) * 10 + 1.0 * 200

@@ -82,14 +82,14 @@ def job_stats(directory: Path) -> dict[str, Any]:
         return dict(live.stats)
     with open_job(directory) as job:
         restored, ledger = job.restore_seen(), job.ledger()
-        ended = job.counters.pending == 0 and not (ledger and ledger.waiting)
+        left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
         return assemble(
             job.counters,
             restored.seen,
             job.generations.newest,
             ledger,
             now=SteadyClock()(),
-            state="ended" if ended else "stopped",
+            state="stopped" if left else "ended",
             in_flight=0,
             hosts_pending=sum(1 for host in hosts(job.store) if host.size),
             elapsed=None,

@@ -19,6 +19,11 @@ def summary(stats: Mapping[str, Any]) -> str:
         f"URLs      {count(stats['urls_admitted'])} admitted, {count(get('urls_duplicate'))} duplicate links,"
         f" {count(stats['urls_pending'])} left, {count(stats['hosts'])} hosts",
     ]
+    if get("revisits"):
+        lines.append(
+            f"revisits  {count(stats['revisits'])} begun, {count(stats['revisits_changed'])} found a change,"
+            f" {count(stats['revisits_not_modified'])} answered 304, {count(stats['pages_scheduled'])} pages scheduled"
+        )
     seen = stats.get("seen")
     if seen:
         slices = len(seen.get("slices") or ())

@@ -1,0 +1,84 @@
+"""What the schedule of revisits costs: pages into it, due ones out of it, and a look for the next, on RocksDB.
+
+    python benchmarks/frontier/revisits.py [--pages 200000]
+
+CPU time of this process, RocksDB's own threads among it; steps of 64 pages. The pages are of hosts that have 8 each,
+all due at the same moment, so that they come out as fast as they can.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from crawler.bench.machine import describe_machine
+from crawler.frontier import Answer, Entry, Revisits
+from crawler.settings import RecrawlSettings
+from crawler.store import RocksStore
+
+STEP = 64
+NOW = 1_700_000_000.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=200_000)
+    pages = parser.parse_args().pages
+    print(*describe_machine(), sep="\n")
+    with tempfile.TemporaryDirectory() as directory:
+        store = RocksStore(Path(directory) / "store")
+        revisits = Revisits(store, RecrawlSettings(enabled=True), lambda _: 1.0)
+        entries = [Entry(f"http://host{n // 8}.test/a/page/{n}", 3, f"http://host{n // 8}.test/") for n in range(pages)]
+        show("first visits set", pages, lambda: finish(store, revisits, entries, NOW, 1))
+        later = NOW + 90_000.0
+        looks = []
+
+        def begin_all() -> int:
+            begun = 0
+            while True:
+                batch = store.batch()
+                started = time.process_time()
+                due = revisits.next_due()
+                looks.append(time.process_time() - started)
+                if due is None or due > later:
+                    return begun
+                begun += len(revisits.begin(later, STEP, batch))
+                store.write(batch)
+
+        show("due ones begun", pages, begin_all)
+        again = [entry._replace(revisit=True) for entry in entries]
+        show("revisits ended", pages, lambda: finish(store, revisits, again, later, 2))
+        worst = 1e6 * max(looks)
+        print(
+            f"a look for the next: median {1e6 * statistics.median(looks):.0f} us, worst {worst:.0f} us of {len(looks)}"
+        )
+        store.close()
+
+
+def finish(store: RocksStore, revisits: Revisits, entries: list[Entry], now: float, mark: int) -> int:
+    answer = Answer(bytes([mark]) * 16, '"5f2c-60e1b3b0c7d40"', "Tue, 14 Nov 2023 22:13:20 GMT")
+    for number, start in enumerate(range(0, len(entries), STEP)):
+        batch = store.batch()
+        for entry in entries[start : start + STEP]:
+            revisits.finish(entry, answer, now + number * 0.001, batch, excluded=False)
+        store.write(batch)
+    return len(entries)
+
+
+def show(what: str, pages: int, work: Callable[[], int]) -> None:
+    started = time.process_time()
+    done = work()
+    taken = time.process_time() - started
+    assert done == pages, (done, pages)
+    print(f"{what:18}{done / taken:>10,.0f} a second of CPU")
+
+
+if __name__ == "__main__":
+    main()

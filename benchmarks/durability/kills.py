@@ -33,8 +33,7 @@ from run import PACKAGES
 from web import MADE_PAGES, Asked, Web, make_files, served
 
 from crawler.bench.machine import describe_machine
-from crawler.disk import POINTS
-from crawler.disk.crashpoints import VARIABLE
+from crawler.disk.crashpoints import CRAWL_POINTS, VARIABLE
 
 CONCURRENCY = 64
 DELAY = 0.02  # seconds, of the crawl that must keep its gaps
@@ -131,7 +130,7 @@ def main(words: Sequence[str]) -> None:
             print(f"{'':<28}" + "".join(f"{head:>10}" for head in _HEADS))
             accounts = [
                 _show("random moments", at_random(bench, FAST, chosen.kills, chance)),
-                _show("every named place", at_points(bench, chance, POINTS if chosen.points == "all" else ())),
+                _show("every named place", at_points(bench, chance, CRAWL_POINTS if chosen.points == "all" else ())),
                 _show(f"per host 1, gap {DELAY} s", at_random(bench, POLITE, chosen.polite_kills, chance, gaps=True)),
             ]
     _distribution(accounts[0])

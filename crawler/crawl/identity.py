@@ -22,6 +22,8 @@ VERSION = 1
 IDENTITY = "job.json"
 LOCK = "lock"
 STORE = "store"
+BROKEN_OFF = "a repair was broken off here: `crawler repair` ends it"
+REPAIRED = "store.repaired"  # a new store, until a repair has given it the place of the old one
 SEEN = "seen"
 PAGES = "pages.jsonl"
 LIVE = "live.json"
@@ -118,6 +120,8 @@ def identify(disk: Disk, directory: Path, settings: Settings, *, resumed: bool) 
 
     Raises JobError, OSError."""
     pages = directory / PAGES
+    if (directory / REPAIRED).exists():
+        raise JobError(f"{directory}: {BROKEN_OFF}")
     if resumed:
         if not (directory / STORE).is_dir() and pages.exists() and pages.stat().st_size:
             raise JobError(

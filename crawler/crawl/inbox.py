@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope
-from crawler.disk import Disk, replace_file
+from crawler.disk import Disk, reach, replace_file
 
 INBOX = "inbox"
 MAGIC = "crawler-inbox"
@@ -93,7 +93,8 @@ class Inbox:
         # Sorted by name, files come in the order in which they were left.
         name = f"{time.time_ns():020d}-{os.getpid()}-{self._deposits}"
         content = {"urls": list(urls), "seed": seed, "answer": answer}
-        replace_file(self._disk, self.path / (name + _URLS), encode_envelope(MAGIC, VERSION, content))
+        path = self.path / (name + _URLS)
+        replace_file(self._disk, path, encode_envelope(MAGIC, VERSION, content), "inbox.written")
         return name
 
     def answer(self, name: str) -> Answer | None:
@@ -132,6 +133,7 @@ class Inbox:
 
     def close_parcel(self, parcel: Parcel, answer: Answer) -> None:
         """Its URLs are admitted for good: say so to who waits, and remove it."""
+        reach("inbox.admitted")
         if parcel.answer:
             content = {
                 "admitted": answer.admitted,
@@ -142,6 +144,7 @@ class Inbox:
             replace_file(
                 self._disk, self.path / (parcel.name + _ANSWER), encode_envelope(ANSWER_MAGIC, VERSION, content)
             )
+        reach("inbox.answered")
         self._disk.unlink(self.path / (parcel.name + _URLS))
 
     def set_aside(self, name: str) -> Path:

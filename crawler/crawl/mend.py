@@ -43,7 +43,7 @@ from crawler.crawl.recount import (
 from crawler.crawl.recovery import COUNTERS, OUTPUT_END, encode_end, stored_end
 from crawler.crawl.robots_cache import RobotsCache
 from crawler.crawl.schedule_rows import mend_schedule
-from crawler.disk import Appender, Disk
+from crawler.disk import Appender, Disk, reach
 from crawler.frontier import Batch, Entry, Family, Host, HostRecordError, Store, decode_entry, decode_host, encode_entry
 from crawler.frontier.entry import FRESH_START, pending_key, split_pending_key
 from crawler.frontier.host import encode_host, host_name
@@ -126,6 +126,7 @@ class Mend:
             self._say("the counters were set to what queue, journal and output hold")
         self._put(Family.META, COUNTERS, counters.encode())
         self._write()
+        reach("repair.counted")
         DigestRows(self._settings, self._store, self._aside, self._say).remake(self._keys_there(), journal.out)
         self._store.sync()
         return bool(difference.excess)
@@ -240,6 +241,7 @@ class Mend:
             self._say(f"{len(bad)} events of finished URLs in the journal were no events: removed")
         self._write()  # what is queued again must be there before its record goes
         self._store.sync()
+        reach("repair.queued")
         size = output.size if good.all() else self._keep_lines(output, good)
         batch = self._batch
         batch.delete_range(Family.DONE, b"", b"\xff" * 9)
@@ -263,6 +265,7 @@ class Mend:
         self._aside.link(path)  # not moved: a repair that is broken off here would find no record when it is run again
         self._disk.replace(part, path)
         self._disk.sync_directory(self._directory)
+        reach("repair.output")
         self._say(
             f"{PAGES}: {len(good) - kept} lines were damaged, unfinished or of URLs that are pending: {kept} are kept"
         )

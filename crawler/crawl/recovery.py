@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from crawler.checkpoint import Generations
-from crawler.crawl.identity import SEEN, STORE, JobError, shaping_of
+from crawler.crawl.identity import BROKEN_OFF, SEEN, STORE, JobError, shaping_of
 from crawler.exact import Seen, load_seen
 from crawler.filters import CountingFilter, CuckooFilter
 from crawler.frontier import Entry, Family, Frontier, Reader, Revisits, Store
@@ -25,6 +25,7 @@ from crawler.settings import RecrawlSettings, Settings
 COUNTERS = b"counters"
 OUTPUT_END = b"output-end"
 SHAPING_KEPT = b"shaping"
+REPAIRING = b"repairing"  # stands while a repair is under way, and when one was broken off
 _END = struct.Struct("<Q")
 _SCAN = 2_048  # journal events read at a time
 
@@ -114,6 +115,8 @@ def check_counts(store: Reader, frontier: Frontier, counters: Counters) -> None:
 
     Raises JobError: with a host record lost its queue would never be looked at, with the counters lost numbers would
     be used twice."""
+    if store.get(Family.META, REPAIRING) is not None:
+        raise JobError(f"{STORE}/: {BROKEN_OFF}")
     after = sequence_key(counters.sequence)
     if store.scan(Family.ADMITTED, after, None, 1) or store.scan(Family.DONE, after, None, 1):
         raise JobError(f"{STORE}/ is damaged: the journal goes beyond sequence {counters.sequence}; {_HOW}")

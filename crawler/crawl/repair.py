@@ -23,6 +23,7 @@ from crawler.crawl.identity import (
     IDENTITY,
     MAGIC,
     PAGES,
+    REPAIRED,
     SEEN,
     STORE,
     VERSION,
@@ -34,9 +35,9 @@ from crawler.crawl.identity import (
 from crawler.crawl.inbox import INBOX, Inbox
 from crawler.crawl.last_run import RUN, read_run
 from crawler.crawl.mend import Mend
-from crawler.crawl.recovery import kept_shaping, restore_seen, stored_counters
+from crawler.crawl.recovery import REPAIRING, kept_shaping, restore_seen, stored_counters
 from crawler.crawl.verify import verify_job
-from crawler.disk import Disk, RealDisk
+from crawler.disk import Disk, RealDisk, reach
 from crawler.exact import make_seen
 from crawler.filters import FilterError, FormatError, NoMemoryError
 from crawler.frontier import EntryError, Family, HostRecordError, PageError
@@ -48,7 +49,7 @@ from crawler.store.wal import log_fault
 
 _SCRATCH = "store.scratch"  # the copy that is made to open
 _PART = "store.part"  # the new store while it is filled
-_READY = "store.repaired"  # when it is, until it has the place of the old one
+_ROWS_LOST = b"rows"  # what REPAIRING says when the store is a new one that lacks rows of the old
 
 DAMAGE = (
     EnvelopeError,
@@ -70,7 +71,7 @@ def repair_job(directory: Path, now: float, say: Say, disk: Disk | None = None) 
     unless a test puts another in its place.
 
     Raises JobError: no job, in use, or written by another version of the program. OSError when the disk fails."""
-    if not any((directory / name).exists() for name in (IDENTITY, STORE, _READY, SEEN)):
+    if not any((directory / name).exists() for name in (IDENTITY, STORE, REPAIRED, SEEN)):
         raise JobError(f"{directory} holds no crawl: name a job directory")
     try:
         lock = JobLock(directory)
@@ -118,6 +119,17 @@ def _unless_damaged(read: Callable[[], object]) -> None:
         pass  # repaired later
 
 
+def _mark(store: RocksStore, value: bytes | None) -> None:
+    """Write that a repair is under way, or (None) that it has ended. Raises OSError."""
+    batch = store.batch()
+    if value is None:
+        batch.delete(Family.META, REPAIRING)
+    else:
+        batch.put(Family.META, REPAIRING, value)
+    store.write(batch)
+    store.sync()
+
+
 class _Repair:
     def __init__(self, directory: Path, now: float, say: Say, disk: Disk) -> None:
         self._directory = directory
@@ -127,9 +139,15 @@ class _Repair:
         self._aside = Aside(directory, disk)
 
     def run(self) -> None:
-        read_anew = self._put_back_store()
+        self._put_back_store()
         with self._store() as store:
+            before = store.get(Family.META, REPAIRING)
+            if before is None:
+                _mark(store, b"")
+            # A repair that was broken off may have taken from the journal what tells that the seen-set must be rebuilt.
+            read_anew, begun = before == _ROWS_LOST, before == b""
             anew = self._is_empty(store)
+        reach("repair.marked")
         if anew:
             self._begin_anew()
         with self._store() as store:
@@ -137,9 +155,12 @@ class _Repair:
             behind = self._generations_ahead(store, settings)
             mend = Mend(self._directory, settings, store, self._disk, self._aside, self._say)
             forgotten = mend.run(whole_store=not read_anew)
-            self._seen_set(store, settings, rebuild=behind or forgotten or read_anew or anew)
+            reach("repair.mended")
+            self._seen_set(store, settings, rebuild=behind or forgotten or read_anew or begun or anew)
+            reach("repair.done")
+            self._aside.flush()
+            _mark(store, None)
         self._small_files()
-        self._aside.flush()
         if self._aside.path.is_dir():
             self._say(f"what was replaced stands in {self._aside.path.name}/")
 
@@ -153,20 +174,19 @@ class _Repair:
         finally:
             store.close()
 
-    def _put_back_store(self) -> bool:
-        """Have a store that can be read. True when it is a new one with the rows of the old."""
-        path, ready = self._directory / STORE, self._directory / _READY
+    def _put_back_store(self) -> None:
+        """Have a store that can be read, perhaps a new one with the rows of the old."""
+        path, ready = self._directory / STORE, self._directory / REPAIRED
         if ready.exists():  # a repair was broken off here
             if path.exists():
                 self._aside.move(path)
-            os.replace(ready, path)
-            self._disk.sync_directory(self._directory)
-            return True
+            self._place(ready, path)
+            return
         if not path.exists():
-            return False
+            return
         self._keep_logs(path)
         if self._opens(path):
-            return False
+            return
         part, scratch = self._directory / _PART, self._directory / _SCRATCH
         try:
             lines = salvage(path, scratch, part)
@@ -175,14 +195,27 @@ class _Repair:
                 raise
             self._say(f"{STORE}/: nothing of it can be read: {error}")
             self._aside.move(path)
-            return False
+            return
         for line in lines:
             self._say(f"{STORE}/: {line}")
+        new = RocksStore(part)
+        try:
+            _mark(new, _ROWS_LOST)
+        finally:
+            new.close()
+        self._disk.sync_directory(part)
+        reach("repair.salvaged")
         os.replace(part, ready)
+        self._disk.sync_directory(self._directory)
+        reach("repair.ready")
         self._aside.move(path)
+        reach("repair.aside")
+        self._place(ready, path)
+
+    def _place(self, ready: Path, path: Path) -> None:
         os.replace(ready, path)
         self._disk.sync_directory(self._directory)
-        return True
+        reach("repair.placed")
 
     def _keep_logs(self, path: Path) -> None:
         """Opened for writing, a store is read up to the damage in its log, and the log is removed."""
@@ -295,6 +328,7 @@ class _Repair:
         moved = [path for path in sorted(directory.iterdir()) if path.is_file() and path.name not in kept]
         for path in moved:
             self._aside.move(path)
+        reach("repair.cleared")
         try:
             restored = restore_seen(generations, store, lambda: make_seen(settings.seen, store))
         except FilterError as error:

@@ -14,11 +14,11 @@ from typing import BinaryIO
 from crawler.checkpoint import EnvelopeError
 from crawler.crawl.course import course_fault
 from crawler.crawl.digest_rows import ledger_faults
-from crawler.crawl.identity import PAGES, STORE
+from crawler.crawl.identity import BROKEN_OFF, PAGES, STORE
 from crawler.crawl.inbox import INBOX, Inbox
 from crawler.crawl.look import OpenJob, hosts, open_job
 from crawler.crawl.recount import Ended
-from crawler.crawl.recovery import stored_end
+from crawler.crawl.recovery import REPAIRING, stored_end
 from crawler.crawl.robots_cache import RobotsCache
 from crawler.crawl.schedule_rows import schedule_faults
 from crawler.disk import RealDisk
@@ -405,6 +405,8 @@ def _names(job: OpenJob) -> Iterator[str]:
             name.decode("utf-8")
         except UnicodeDecodeError:
             yield f"store/: meta {name!r}: no name"
+    if job.store.get(Family.META, REPAIRING) is not None:
+        yield f"{STORE}/: {BROKEN_OFF}"
     try:
         stored_end(job.store)
     except JournalError as error:

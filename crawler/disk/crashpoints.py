@@ -11,7 +11,7 @@ import signal
 
 VARIABLE = "CRAWLER_CRASH_AT"
 
-POINTS = (
+CRAWL_POINTS = (  # of the crawl itself
     "begin.identity",  # job.json is written under its passing name: the job does not exist yet
     "step.marked",  # bits are set and entries queued in memory, nothing is written
     "step.recorded",  # the record stands in the output, the journal does not know of it
@@ -32,6 +32,25 @@ POINTS = (
     "resume.cut",  # the output is cut, lost URLs are not queued again
     "resume.requeued",  # they are
 )
+
+SIDE_POINTS = (  # of the commands beside it
+    "inbox.written",  # `add` has written its file under its passing name: nothing was promised yet
+    "inbox.admitted",  # the URLs of a file are admitted and durable, nobody was told
+    "inbox.answered",  # who left them was, the file is still there
+    "repair.salvaged",  # a new store is filled and durable under its passing name
+    "repair.ready",  # it has the name that the next repair goes on from
+    "repair.aside",  # the damaged store is out of its way: there is no store
+    "repair.placed",  # the new one is in its place
+    "repair.marked",  # the store says that it is being repaired
+    "repair.queued",  # what is to be fetched again is queued, its record stands in the output
+    "repair.output",  # the output is replaced, the journal has events of the old one
+    "repair.counted",  # queue, journal and counters agree, the rows beside the seen-set do not
+    "repair.mended",  # they do, the seen-set is the old one
+    "repair.cleared",  # its generations are set aside, there is no new one
+    "repair.done",  # there is, the store still says that it is being repaired
+)
+
+POINTS = CRAWL_POINTS + SIDE_POINTS
 
 _at, _, _times = os.environ.get(VARIABLE, "").partition(":")
 _left = int(_times) if _times.isdecimal() else 1

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.disk import POINTS
-from crawler.disk.crashpoints import VARIABLE
+from crawler.disk.crashpoints import CRAWL_POINTS, VARIABLE
 from tests.site import Site, crawler, tree
 
 PAGES = 60
@@ -54,7 +53,7 @@ def hold_to_account(directory: Path, site: Site, kills: int) -> None:
     assert checked.code == 0, checked.out
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", CRAWL_POINTS)
 def test_a_kill_at_every_named_place(tmp_path: Path, point: str) -> None:
     with Site(tree(PAGES)) as site:
         kills = 1
@@ -72,7 +71,7 @@ def test_kills_at_random_places_one_after_the_other(tmp_path: Path, seed: int) -
     with Site(tree(PAGES)) as site:
         kills = 0
         for _ in range(5):
-            point = chance.choice(POINTS)
+            point = chance.choice(CRAWL_POINTS)
             kills += crawl(tmp_path, site, f"{point}:{chance.randint(1, 4)}") == -signal.SIGKILL
         assert crawl(tmp_path, site) == 0
         hold_to_account(tmp_path, site, kills)

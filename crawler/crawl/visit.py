@@ -26,7 +26,7 @@ from crawler.crawl.verdict import (
 )
 from crawler.fetch import Fetches, RobotsResult, fetch_robots, is_html
 from crawler.frontier import Asked, Entry, Fault, Lease, retry_wait, tries_of
-from crawler.links import SITEMAP_TYPES, Sitemap, is_sitemap, named_like_sitemap
+from crawler.links import SITEMAP_TYPES, XML_TYPES, Sitemap, is_sitemap, named_like_sitemap
 from crawler.records import Outcome, PageRecord
 from crawler.robots import robots_url
 from crawler.settings import Settings
@@ -107,9 +107,8 @@ class Visitor:
                 del self.under_way[lease.entry.href]
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
-        accept = _may_be_sitemap if self._expects_sitemap(lease, entry) else is_html
         conditions = self._job.revisiting.conditions(entry)
-        result = await self._fetcher.fetch(entry.href, accept=accept, headers=conditions)
+        result = await self._fetcher.fetch(entry.href, accept=self._wanted(entry), headers=conditions)
         await self._job.room()
         answer = answer_of(result) if self._job.revisiting.wants_answer(entry) else None
         now = self._clock()
@@ -152,14 +151,14 @@ class Visitor:
             record=replace(record, links=page.found, links_cut=page.cut, content=page.content),
         )
 
-    def _expects_sitemap(self, lease: Lease, entry: Entry) -> bool:
-        """Whether a body is wanted that a page does not have: the types of sitemaps are those of much else."""
+    def _wanted(self, entry: Entry) -> Callable[[str | None], bool]:
+        """The types of which a body is wanted: those of sitemaps are those of much else, large files among it."""
         if not self._settings.links.sitemaps:
-            return False
-        if entry.seed or named_like_sitemap(entry.href):
-            return True
+            return is_html
         robots = None if self._settings.robots.ignore else self._robots.get(host_key(entry.href))
-        return robots is not None and entry.href in robots.rules.sitemaps
+        if named_like_sitemap(entry.href) or (robots is not None and entry.href in robots.rules.sitemaps):
+            return _is_page_or_sitemap
+        return _is_page_or_xml if entry.seed else is_html
 
     async def _finish_sitemap(self, lease: Lease, finished: Finished, body: bytes) -> None:
         entry, job, sitemap = finished.record.entry, self._job, Sitemap(body, self._settings.links)
@@ -230,5 +229,9 @@ class Visitor:
             self.last_seed_error = f"{record.entry.href}: {record.error}"
 
 
-def _may_be_sitemap(content_type: str | None) -> bool:
+def _is_page_or_sitemap(content_type: str | None) -> bool:
     return is_html(content_type) or content_type in SITEMAP_TYPES
+
+
+def _is_page_or_xml(content_type: str | None) -> bool:
+    return is_html(content_type) or content_type in XML_TYPES

@@ -10,10 +10,11 @@ from crawler.links.encoding import python_codec, sniff_encoding
 from crawler.links.extract import PageLinks, extract_links
 from crawler.links.query import encode_queries
 from crawler.links.sitemap import TYPES as SITEMAP_TYPES
-from crawler.links.sitemap import Listed, Sitemap, is_sitemap, named_like_sitemap
+from crawler.links.sitemap import XML_TYPES, Listed, Sitemap, is_sitemap, named_like_sitemap
 
 __all__ = [
     "SITEMAP_TYPES",
+    "XML_TYPES",
     "Listed",
     "PageLinks",
     "Sitemap",

@@ -16,10 +16,9 @@ from xml.parsers import expat
 
 from crawler.settings import LinkSettings
 
-TYPES = frozenset(
+XML_TYPES = frozenset(("text/xml", "application/xml"))
+TYPES = XML_TYPES | frozenset(
     (
-        "text/xml",
-        "application/xml",
         "application/gzip",
         "application/x-gzip",
         "application/octet-stream",

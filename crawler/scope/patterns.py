@@ -17,6 +17,8 @@ twice. A regular expression of Python's tries again, and the one that is slow on
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from crawler.urls.steps import escape_lone_percent, identity, tidy_percent
 
 _SCHEMES = ("http://", "https://")
@@ -31,13 +33,14 @@ class PatternError(ValueError):
 class Pattern:
     """One pattern. Raises PatternError when no URL can match it."""
 
-    __slots__ = ("_pieces", "of_path", "text")
+    __slots__ = ("_pieces", "_test", "of_path", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         _check(text)
         self.of_path = text.startswith("/")  # asked about path and query alone
         self._pieces = tidy_percent(text).split("*")
+        self._test = _test_of(self._pieces)
 
     def matches(self, href: str) -> bool:
         """Whether a canonical http or https URL matches."""
@@ -45,7 +48,7 @@ class Pattern:
 
     def match_parts(self, url: str, path: str) -> bool:
         """The same of what ``parts`` gave."""
-        return _match(self._pieces, path if self.of_path else url)
+        return self._test(path if self.of_path else url)
 
     def covers(self, other: Pattern) -> bool:
         """Whether every URL that matches ``other`` matches this one. (False may also mean that it is not known.)"""
@@ -74,7 +77,7 @@ class Pattern:
 
 def parts(href: str) -> tuple[str, str]:
     """What patterns are asked about: the URL by its identity, and its path and query."""
-    url = identity(href)
+    url = identity(href) if "%" in href or "@" in href or href[-1] == "?" else href
     return url, url[url.find("/", 8) :]
 
 
@@ -82,9 +85,22 @@ def first_match(patterns: tuple[Pattern, ...], href: str) -> Pattern | None:
     """The first of the patterns that a URL matches."""
     url, path = parts(href)
     for pattern in patterns:
-        if pattern.match_parts(url, path):
+        if pattern._test(path if pattern.of_path else url):
             return pattern
     return None
+
+
+def _test_of(pieces: list[str]) -> Callable[[str], bool]:
+    """``_match`` for these pieces; the commonest forms ask the string once."""
+    match pieces:
+        case [start, ""]:
+            return lambda text: text.startswith(start)
+        case ["", end]:
+            return lambda text: text.endswith(end)
+        case ["", inner, ""]:
+            return lambda text: inner in text
+        case _:
+            return lambda text: _match(pieces, text)
 
 
 def _match(pieces: list[str], text: str) -> bool:

@@ -158,11 +158,11 @@ class Crawl:
         self._keep_now.set()
         return await asked
 
-    def _answer_checkpoints(self, reason: str | None) -> None:
-        for asked in self._checkpoints_asked:
+    def _answer_checkpoints(self, reason: str | None, first: int | None = None) -> None:
+        for asked in self._checkpoints_asked[:first]:
             if not asked.done():
                 asked.set_result(reason)
-        self._checkpoints_asked.clear()
+        del self._checkpoints_asked[:first]
 
     def _release_all(self) -> None:
         for visit in self._visits:
@@ -310,10 +310,11 @@ class Crawl:
             await self.job.sync()
             # Asked again: the disk may have been found full while the sync was under way.
             if (self._clock() >= next_checkpoint or self._checkpoints_asked) and self.job.blocked is None:
-                before = len(self.job.notes)
+                # Who asks while it is being written wants what comes after, too.
+                before, asked = len(self.job.notes), len(self._checkpoints_asked)
                 await self.job.checkpoint(self._clock())
                 refused = (note for note in self.job.notes[before:] if note.startswith(NO_CHECKPOINT))
-                self._answer_checkpoints(next(refused, None))
+                self._answer_checkpoints(next(refused, None), asked)
                 next_checkpoint = self._clock() + settings.checkpoint_interval
             self.tell_notes(log.warning)
 

@@ -1,7 +1,9 @@
 """The hosts in memory: a bounded working set of those that the store has records of.
 
     busy      leased, or kept back by something that only memory knows: never put away
-    waiting   on the heap. When there are too many, those that were put on it last go: they are the last to be ready
+    waiting   on the heap. When there are too many, one goes that is ready late: of the one that was put there last and
+              the one that has been there longest the one that is ready later. Where more hosts take turns than there is
+              room for, those that stay are the next, and hosts that are held for an hour do not keep others out
     idle      nothing queued; the least recently used go first
 
 A host that is put away leaves its ticket on the heap and its record in the store, and is taken up from there: when its
@@ -26,7 +28,7 @@ class WorkingSet:
         """``put_away`` is called with each host that leaves memory."""
         self._put_away = put_away
         self._busy: dict[str, Host] = {}
-        self._waiting: dict[str, Host] = {}
+        self._waiting: OrderedDict[str, Host] = OrderedDict()
         self._idle: OrderedDict[str, Host] = OrderedDict()
 
     def get(self, name: str) -> Host | None:
@@ -55,7 +57,8 @@ class WorkingSet:
         """Put away what is too much: only where no batch with a change of a host is unwritten, for a host that was put
         away is read again from the store."""
         while len(self._waiting) > WAITING_MAX:
-            self._put_away(self._waiting.popitem()[1])
+            longest, last = next(iter(self._waiting.values())), next(reversed(self._waiting.values()))
+            self._put_away(self._waiting.popitem(last=last.ready >= longest.ready)[1])
         while len(self._idle) > IDLE_MAX:
             self._put_away(self._idle.popitem(last=False)[1])
 

@@ -32,7 +32,7 @@ from crawler.crawl.answers import (
 from crawler.crawl.explain import Known, explain, explain_seen
 from crawler.crawl.hosts import choose, host_rows
 from crawler.crawl.identity import PAGES
-from crawler.crawl.inbox import MOST_URLS
+from crawler.crawl.inbox import MOST_URLS, Answer
 from crawler.crawl.loop import Crawl
 from crawler.dashboard import json_body
 from crawler.frontier import Family, Host, decode_host
@@ -52,6 +52,7 @@ class CrawlApi:
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="api")
         self._closed = False
+        self._adding: set[asyncio.Task[Answer]] = set()
         self._tables: dict[TableAsked, tuple[float, dict[str, Any]]] = {}
 
     def routes(self) -> list[web.RouteDef]:
@@ -62,9 +63,12 @@ class CrawlApi:
             web.post("/api/urls", self._urls),
         ]
 
-    def close(self) -> None:
-        """Break off what is under way; to be called before the job is closed."""
+    async def close(self) -> None:
+        """Break off what is under way, between two steps of the job; to be called before the job is closed."""
         self._closed = True
+        for adding in self._adding:
+            adding.cancel()
+        await asyncio.gather(*self._adding, return_exceptions=True)
         self._thread.shutdown(cancel_futures=True)
 
     def _running(self) -> Crawl:
@@ -153,7 +157,15 @@ class CrawlApi:
         crawl = self._running()
         if crawl.job.blocked is not None:
             raise web.HTTPServiceUnavailable(text=f"The crawl is paused: {crawl.job.blocked}")
-        return answer((await crawl.incoming.take_in(urls, seed=seed)).as_json())
+        adding = asyncio.create_task(crawl.incoming.take_in(urls, seed=seed))
+        self._adding.add(adding)
+        adding.add_done_callback(self._adding.discard)
+        try:
+            return answer((await adding).as_json())
+        except asyncio.CancelledError:
+            if not self._closed:
+                raise
+            raise web.HTTPServiceUnavailable(text="The crawl has ended: add them to the job once more.") from None
 
 
 def _in_flight(crawl: Crawl) -> Counter[str]:

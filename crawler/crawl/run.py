@@ -94,7 +94,7 @@ async def run_crawl(
                 shown = Shown(directory, course, clock, view, address)
                 return await _guarded(crawl, crawl.run(seeds, finite=finite), shown, clock)
         finally:
-            api.close()
+            await api.close()
             job.close()
     finally:
         if dashboard is not None:

@@ -203,7 +203,7 @@ def test_kills_keep_the_schedule_and_no_visit_is_written_twice(tmp_path: Path) -
         )
         words = (tmp_path / "seeds.txt", "--job", tmp_path / "job", "--config", tmp_path / "often.toml", "--recrawl")
         often = (*words, "--allow-private", "--delay", "0", "--per-host", "4", "--quiet")
-        for _ in range(3):
+        for _ in range(2):
             before = len(site.asked)
             with running(*often) as process:
                 wait_until(lambda before=before: len(site.asked) > before + 30, "revisits")  # type: ignore[misc]

@@ -218,3 +218,18 @@ def test_a_host_that_is_resumed_by_hand_is_asked_after_its_gap() -> None:
         assert row.wait_seconds <= 1.0
     assert not world.frontier.resume_host("unheard-of.test:80", world.store.batch())
     assert not world.frontier.resume_host("süß.test:80", world.store.batch())
+
+
+@pytest.mark.parametrize("key", ["host", "domain", "address"])
+@pytest.mark.parametrize("robots", [True, False])
+def test_hosts_that_are_put_away_while_they_wait_keep_their_place(
+    key: str, robots: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawler.frontier.hosts.WAITING_MAX", 4)
+    monkeypatch.setattr("crawler.frontier.hosts.IDLE_MAX", 1)
+    politeness = PolitenessSettings(host_key=key, per_host=2)
+    world = World(11, 30, 12, slots=8, politeness=politeness, robots=robots, name="h{0}.shared{1}.test")
+    world.seed(6)
+    world.run(requests=100)
+    world.lose_everything()
+    held_to_the_rules(world, world.run())

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +16,8 @@ from crawler.metrics import Course, count, duration, per_second, probability
 _MARKS = {"good": ("✓", "green"), "wait": ("…", "yellow"), "bad": ("✗", "red"), "over": ("■", "blue")}
 _BARS = "▁▂▃▄▅▆▇█"
 _KINDS = {"error": "red", "retired": "red", "backoff": "yellow", "checkpoint": "green", "slice": "magenta"}
-_FIXED = 14  # lines that are neither hosts nor events
+_FRAMES = 6  # lines round hosts and events, the names of columns, and the cursor's
+_KEPT = "\N{NO-BREAK SPACE}"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -25,15 +26,15 @@ def screen(
 ) -> RenderableType:
     """``hosts`` are how many there are and the first rows of their table; ``height`` and ``width`` in characters."""
     words = course.words(stats)
-    rows = max(4, height - _FIXED)
-    return Group(
+    head = Group(
         _headline(stats, words["working"]),
         _figures(stats, course),
         _trust(stats, words["trust"]),
         _rates(course, width),
-        _hosts(*hosts, most=rows * 2 // 3),
-        _events(course, most=rows - rows * 2 // 3),
     )
+    taken = len(Console(width=width, height=height).render_lines(head))
+    rows = max(2, height - taken - _FRAMES)
+    return Group(head, _hosts(*hosts, most=max(1, rows * 2 // 3)), _events(course, most=rows - rows * 2 // 3))
 
 
 def _headline(stats: Mapping[str, Any], working: Mapping[str, str]) -> Text:
@@ -43,7 +44,7 @@ def _headline(stats: Mapping[str, Any], working: Mapping[str, str]) -> Text:
     return Text.assemble((f" {stats['state']} ", f"reverse {colour}"), lasted, (f" {mark} ", colour), working["text"])
 
 
-def _figures(stats: Mapping[str, Any], course: Course) -> Table:
+def _figures(stats: Mapping[str, Any], course: Course) -> Text:
     seen, checkpoint = stats["seen"] or {}, stats["checkpoint"] or {}
     met = (stats["urls_duplicate"] or 0) + (stats["urls_admitted"] or 0)
     pages = course.history.mean("pages_per_second", 10.0)
@@ -63,12 +64,9 @@ def _figures(stats: Mapping[str, Any], course: Course) -> Table:
         ("longest stall", "-" if stall is None else duration(stall["longest"])),
         ("disk free", size(stats["disk_free_bytes"])),
     ]
-    table = Table.grid(padding=(0, 3))
-    for start in range(0, len(cells), 6):
-        table.add_row(
-            *(Text.assemble((f"{name} ", "dim"), (value, "bold")) for name, value in cells[start : start + 6])
-        )
-    return table
+    # A name is not parted from its number where the line ends.
+    kept = [(name.replace(" ", _KEPT) + _KEPT, value.replace(" ", _KEPT)) for name, value in cells]
+    return Text("   ").join(Text.assemble((name, "dim"), (value, "bold")) for name, value in kept)
 
 
 def _trust(stats: Mapping[str, Any], sentence: str) -> Text:

@@ -192,10 +192,23 @@ def test_a_screen_says_what_the_statistics_say() -> None:
     assert "retired    dead.test:80 given up" in text
 
 
+@pytest.mark.parametrize(("width", "height"), [(60, 20), (80, 24), (200, 60)])
+def test_a_screen_fits_its_terminal(width: int, height: int) -> None:
+    course = Course()
+    for number in range(100):
+        course.observe(1_700_000_000.0 + number, statistics(pages_fetched=30 * number))
+        course.events.add(1_700_000_000.0, Kind.ERROR, f"http://h.test/{number}: " + "a long reason " * 30)
+    console = Console(file=io.StringIO(), width=width, height=height)
+    console.print(screen(statistics(), course, (2_000, [HOST] * 100), height, width))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) in (height - 1, height)
+    assert max(map(len, lines)) <= width
+
+
 def test_what_does_not_exist_leaves_a_dash() -> None:
     nothing = {"seen": None, "checkpoint": None, "loop_stall_seconds": None, "advice": None, "elapsed_seconds": None}
     text = printed(Course(), {"next_time": None, "latency_seconds": None, "errors": {}}, **nothing)
-    assert "checkpoint -" in text
+    assert "checkpoint\N{NO-BREAK SPACE}-" in text
     assert "There is no seen-set yet." in text
     assert "nothing has happened yet" in text
 

@@ -5,6 +5,8 @@ from crawler.checkpoint.envelope import (
     UnknownVersionError,
     decode_envelope,
     encode_envelope,
+    read_bounded,
+    read_envelope,
 )
 from crawler.checkpoint.generations import Generations, Loaded, Manifest
 
@@ -16,4 +18,6 @@ __all__ = [
     "UnknownVersionError",
     "decode_envelope",
     "encode_envelope",
+    "read_bounded",
+    "read_envelope",
 ]

@@ -3,16 +3,21 @@
     <magic> <version> <checksum>\\n
     <JSON, UTF-8>\\n
 
-The checksum is the MurmurHash3 x64-128 (seed 0, 32 hexadecimal digits) of all bytes behind the head line.
+The checksum is the MurmurHash3 x64-128 (seed 0, 32 hexadecimal digits) of all bytes behind the head line. A file larger
+than ``MOST_BYTES`` is none of ours, and is not read.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import stat
+from pathlib import Path
 from typing import Any
 
 import mmh3
 
+MOST_BYTES = 64 * 2**20  # far more than the program writes: the largest are inbox files, of 10,000 URLs at most
 _HEAD_MAX = 200  # bytes; a longer first line is no head
 
 
@@ -28,6 +33,28 @@ def encode_envelope(magic: str, version: int, content: dict[str, Any]) -> bytes:
     """The bytes of the file."""
     body = json.dumps(content, indent=1, sort_keys=True).encode("ascii") + b"\n"
     return f"{magic} {version} {mmh3.hash_bytes(body).hex()}\n".encode("ascii") + body
+
+
+def read_envelope(path: Path, magic: str, version: int, name: str) -> dict[str, Any]:
+    """The content of a file. Raises what ``decode_envelope`` raises, and OSError."""
+    return decode_envelope(read_bounded(path, name), magic, version, name)
+
+
+def read_bounded(path: Path, name: str, most: int = MOST_BYTES) -> bytes:
+    """The bytes of a small file. Raises EnvelopeError when it is larger than ``most`` bytes, or a pipe or device, which
+    would be waited for; OSError."""
+    with open(path, "rb", opener=_without_waiting) as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise EnvelopeError(f"{name}: not a file")
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise EnvelopeError(f"{name}: larger than {most} bytes, which none of the program's is")
+    return data
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a pipe although nobody writes into it."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def decode_envelope(data: bytes, magic: str, version: int, name: str) -> dict[str, Any]:

@@ -28,8 +28,8 @@ from typing import Any
 from crawler.checkpoint.envelope import (
     EnvelopeError,
     UnknownVersionError,
-    decode_envelope,
     encode_envelope,
+    read_envelope,
 )
 from crawler.disk import Appender, Disk, reach, replace_file
 from crawler.filters import FormatError, SeenSnapshot, Segment, SegmentSum, read_segment, write_segment
@@ -109,7 +109,7 @@ class Generations:
     def read_manifest(self, generation: int) -> Manifest:
         """Raises EnvelopeError, OSError."""
         name = manifest_name(generation)
-        content = decode_envelope((self.directory / name).read_bytes(), MAGIC, VERSION, name)
+        content = read_envelope(self.directory / name, MAGIC, VERSION, name)
         try:
             manifest = Manifest(
                 generation=int(content["generation"]),

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope
+from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.cli import crawl
 from crawler.cli.errors import UsageError
 from crawler.cli.options import add_crawl_options
@@ -48,7 +48,7 @@ def _remembered(directory: Path) -> list[int]:
     """The site's ports in a job that was begun; empty for a new one. Raises UsageError."""
     path = directory / STATE
     try:
-        return [int(port) for port in decode_envelope(path.read_bytes(), MAGIC, VERSION, str(path))["ports"]]
+        return [int(port) for port in read_envelope(path, MAGIC, VERSION, str(path))["ports"]]
     except FileNotFoundError:
         return []
     except (EnvelopeError, KeyError, TypeError, ValueError) as error:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope
+from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.crawl.step import FULL
 from crawler.disk import RealDisk, write_file
 from crawler.metrics import Course, CourseError
@@ -32,10 +32,10 @@ def read_course(directory: Path, now: float, *, tells: bool = True) -> Course:
     course = Course(tells=tells)
     path = directory / COURSE
     try:
-        data = path.read_bytes()
+        content = read_envelope(path, MAGIC, VERSION, str(path))
     except (FileNotFoundError, NotADirectoryError):
         return course
-    course.restore(decode_envelope(data, MAGIC, VERSION, str(path)), now)
+    course.restore(content, now)
     return course
 
 

@@ -15,7 +15,7 @@ from crawler.crawl.look import OpenJob
 from crawler.crawl.recount import Keys, rows_of_family
 from crawler.exact import LEDGER_COUNTS, ROW_BYTES, ExactSeenSet, Ledger, LedgerCounts, make_seen, rows_of
 from crawler.exact.rows import HOST_BYTES
-from crawler.exact.seen import ROW_COUNT
+from crawler.exact.seen import ROW_COUNT, ROW_COUNT_FORM
 from crawler.filters import FilterError, digest_keys
 from crawler.frontier import Batch, Entry, EntryError, Family, Reader, Store, decode_entry
 from crawler.records import JournalError, decode_seen
@@ -41,11 +41,32 @@ def ledger_faults(job: OpenJob) -> Iterator[str]:
     else:
         if counts.waiting != waiting:
             yield f"store/: {counts.waiting} URLs counted as doubted, the ledger holds {waiting}"
-    named = _sum(digests for _, value in _rows(job.store, Family.ADMITTED) if (digests := _admitted(value)))
+    named = _sum(digests for _, value in _rows(job.store, Family.ADMITTED) if (digests := _named(value)))
     kept = _sum(row[HOST_BYTES:] for row, _ in _rows(job.store, Family.SEEN) if len(row) == ROW_BYTES)
     if named != kept:
         what = f"{kept[0]} for the ledger and {named[0]} in the journal"
         yield f"store/: the digests of admitted URLs are others for the ledger than in the journal: {what}"
+
+
+def exact_faults(job: OpenJob) -> Iterator[str]:
+    """What is wrong with the rows of an exact seen-set, one line each; nothing for a job of another kind."""
+    if job.settings.seen.kind != ExactSeenSet.kind:
+        return
+    admitted, gone = (
+        _sum(
+            digests for _, value in _rows(job.store, Family.ADMITTED) if (digests := _named(value, forgotten=forgotten))
+        )
+        for forgotten in (False, True)
+    )
+    left = (admitted[0] - gone[0], (admitted[1] - gone[1]) % 2**64, (admitted[2] - gone[2]) % 2**64)
+    kept = _sum(row[HOST_BYTES:] for row, _ in _rows(job.store, Family.SEEN) if len(row) == ROW_BYTES)
+    if kept != left:
+        what = f"{kept[0]} rows and {left[0]} in the journal"
+        yield f"store/: the digests of seen URLs are others in the exact seen-set than in the journal: {what}"
+    stored = job.store.get(Family.META, ROW_COUNT)
+    if stored != ROW_COUNT_FORM.pack(kept[0]) and (stored, kept[0]) != (None, 0):
+        counted = "no number" if stored is None else str(int.from_bytes(stored, "little"))
+        yield f"store/: meta {ROW_COUNT.decode()}: {counted}, the exact seen-set has {kept[0]} rows"
 
 
 def _rows(store: Reader, family: Family) -> Iterator[tuple[bytes, bytes]]:
@@ -55,11 +76,13 @@ def _rows(store: Reader, family: Family) -> Iterator[tuple[bytes, bytes]]:
         start = rows[-1][0] + b"\0"
 
 
-def _admitted(value: bytes) -> bytes:
+def _named(value: bytes, *, forgotten: bool = False) -> bytes:
+    """The digests of an event, where it is of keys that were admitted, or taken out again; else none."""
     try:
-        return decode_seen(value)[1]
+        out, digests = decode_seen(value)
     except JournalError:
         return b""  # named where the journal is checked
+    return digests if out == forgotten else b""
 
 
 def _sum(digests: Iterable[bytes]) -> tuple[int, int, int]:

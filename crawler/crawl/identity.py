@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope
+from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.disk import Disk, replace_file
 from crawler.settings import SHAPING, Settings, as_tables
 
@@ -99,7 +99,7 @@ def read_identity(directory: Path) -> dict[str, dict[str, Any]]:
     """The shaping settings of the job as nested tables. Raises JobError."""
     path = directory / IDENTITY
     try:
-        content = decode_envelope(path.read_bytes(), MAGIC, VERSION, str(path))
+        content = read_envelope(path, MAGIC, VERSION, str(path))
         return {table: dict(values) for table, values in content["shaping"].items()}
     except FileNotFoundError:
         raise JobError(f"{directory} holds no crawl: name a job directory") from None

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope
+from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.disk import Disk, reach, replace_file
 
 INBOX = "inbox"
@@ -29,7 +29,6 @@ MAGIC = "crawler-inbox"
 ANSWER_MAGIC = "crawler-answer"
 VERSION = 1
 MOST_URLS = 10_000  # in one file
-MOST_BYTES = 64 * 2**20  # of a file; what is larger was not written by us
 KEPT = 600.0  # seconds that an answer is kept for who no longer waits
 _ASIDE = "aside"
 _URLS = ".urls"
@@ -101,15 +100,13 @@ class Inbox:
         """The answer, which is then removed; None while there is none."""
         path = self.path / (name + _ANSWER)
         try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        try:
-            content = decode_envelope(data, ANSWER_MAGIC, VERSION, path.name)
+            content = read_envelope(path, ANSWER_MAGIC, VERSION, path.name)
             rejected = tuple((str(url), str(reason)) for url, reason in content["rejected"])
             answer = Answer(content["admitted"], content["known"], content["off_scope"], rejected)
         except (EnvelopeError, KeyError, TypeError, ValueError) as error:
             raise OSError(f"{path}: {error}") from error
+        except FileNotFoundError:
+            return None
         path.unlink(missing_ok=True)
         return answer
 
@@ -123,9 +120,7 @@ class Inbox:
     def read(self, name: str) -> Parcel:
         """Raises EnvelopeError when it is none."""
         path = self.path / (name + _URLS)
-        if not path.is_file() or path.stat().st_size > MOST_BYTES:
-            raise EnvelopeError(f"{path.name}: no file, or one larger than {MOST_BYTES} bytes")
-        content = decode_envelope(path.read_bytes(), MAGIC, VERSION, path.name)
+        content = read_envelope(path, MAGIC, VERSION, path.name)
         urls = content.get("urls")
         if not isinstance(urls, list) or len(urls) > MOST_URLS or not all(isinstance(url, str) for url in urls):
             raise EnvelopeError(f"{path.name}: holds no list of at most {MOST_URLS} URLs")

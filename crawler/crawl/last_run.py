@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope
+from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.crawl.identity import read_identity
 from crawler.disk import Disk, replace_file
 from crawler.settings import Settings, SettingsError, as_tables, settings_from
@@ -42,7 +42,7 @@ def read_run(directory: Path) -> LastRun:
     shaping = read_identity(directory)
     path = directory / RUN
     try:
-        tables = decode_envelope(path.read_bytes(), MAGIC, VERSION, RUN)["settings"]
+        tables = read_envelope(path, MAGIC, VERSION, RUN)["settings"]
         for table, keys in shaping.items():
             tables[table].update(keys)
         return LastRun(settings_from(tables, RUN))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crawler.checkpoint import read_bounded
 from crawler.crawl.identity import LIVE, lock_holder
 from crawler.crawl.step import FULL
 
@@ -58,7 +59,7 @@ def read_live(directory: Path) -> Live | None:
     if holder is None:
         return None
     try:
-        live = json.loads((directory / LIVE).read_text("ascii"))
+        live = json.loads(read_bounded(directory / LIVE, LIVE).decode("ascii"))
     except FileNotFoundError:
         return None
     # A file that a killed process left behind says nothing of the one that runs now.

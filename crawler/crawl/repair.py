@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError, decode_envelope
+from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError, read_envelope
 from crawler.crawl.aside import Aside
 from crawler.crawl.course import COURSE, course_fault
 from crawler.crawl.identity import (
@@ -103,7 +103,7 @@ def _refuse_other_versions(directory: Path) -> None:
     generations = Generations(directory / SEEN, 2, RealDisk())
     try:
         if (directory / IDENTITY).is_file():
-            _unless_damaged(lambda: decode_envelope((directory / IDENTITY).read_bytes(), MAGIC, VERSION, IDENTITY))
+            _unless_damaged(lambda: read_envelope(directory / IDENTITY, MAGIC, VERSION, IDENTITY))
         for number in generations.numbers():
             _unless_damaged(lambda number=number: generations.read_manifest(number))  # type: ignore[misc]
     except UnknownVersionError as error:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from crawler.checkpoint import EnvelopeError
 from crawler.crawl.course import course_fault
-from crawler.crawl.digest_rows import ledger_faults
+from crawler.crawl.digest_rows import exact_faults, ledger_faults
 from crawler.crawl.identity import BROKEN_OFF, PAGES, STORE
 from crawler.crawl.inbox import INBOX, Inbox
 from crawler.crawl.look import OpenJob, hosts, open_job
@@ -58,6 +58,7 @@ def verify_job(directory: Path) -> Iterator[str]:
         yield from parts.check(_admitted(job, known))
         yield from parts.check(_pending(job, known))
         yield from parts.check(ledger_faults(job))
+        yield from parts.check(exact_faults(job))
         yield from parts.check(_robots(job))
         yield from parts.check(_traps(job))
         yield from parts.check(schedule_faults(job.store, job.counters))
@@ -228,7 +229,9 @@ def _pending(job: OpenJob, known: _Known | None) -> Iterator[str]:
         if unseen:
             yield f"seen/: {unseen} pending URLs at or behind {rows[0][0]!r} are not in the seen-set"
         start = rows[-1][0] + b"\0"
+    met = 0
     for record in hosts(job.store):
+        met += 1
         if record.robots_until and job.store.get(Family.ROBOTS, record.name.encode("ascii")) is None:
             yield f"store/: host {record.name} has asked for robots.txt, no answer is stored"
         size = sizes.pop(record.name, [0, 0])
@@ -240,6 +243,8 @@ def _pending(job: OpenJob, known: _Known | None) -> Iterator[str]:
         if record.name in firsts and firsts[record.name] < record.cursor:
             yield f"store/: host {record.name}: entries stand before {record.cursor.hex()}, where reading begins"
         sizes.setdefault("", [0, 0])[0] += size[0]
+    if met != job.counters.hosts:
+        yield f"store/: {job.counters.hosts} hosts counted, there are records of {met}"
     total = sizes.pop("", [0, 0])[0]
     for host, size in sizes.items():
         yield f"store/: {size[0]} URLs pending for {host}, which has no host record"

@@ -38,7 +38,7 @@ from crawler.frontier.storage import Batch, Family, Store
 from crawler.settings import SeenSettings
 
 ROW_COUNT = b"seen-count"  # the name under which the number of rows is stored
-_COUNT_FORM = struct.Struct("<Q")
+ROW_COUNT_FORM = struct.Struct("<Q")
 _HOSTS_REMEMBERED = 2**16  # about 6 MB
 _SCAN = 4096  # rows read at a time
 
@@ -61,11 +61,13 @@ class ExactSeenSet:
 
     def __init__(self, store: Store, front: ScalableBloomFilter) -> None:
         """``front`` holds the keys of all rows, or is brought there with ``restore`` or ``refill`` before the first
-        question. Raises OSError when the store cannot be read."""
+        question. Raises FilterError when the number of rows is none, OSError when the store cannot be read."""
         self._store = store
         self._front = front
         stored = store.get(Family.META, ROW_COUNT)
-        self._count: int = 0 if stored is None else _COUNT_FORM.unpack(stored)[0]
+        if stored is not None and len(stored) != ROW_COUNT_FORM.size:
+            raise FilterError(f"the number of rows of the exact seen-set is {len(stored)} bytes long")
+        self._count: int = 0 if stored is None else ROW_COUNT_FORM.unpack(stored)[0]
         self._hosts: set[bytes] = set()  # with a row for certain
         self._batch: Batch | None = None
         self._changed: dict[bytes, bool] = {}  # row -> will be there once the batch is written
@@ -119,7 +121,7 @@ class ExactSeenSet:
 
     def _put_count(self, batch: Batch, more: int) -> None:
         self._count += more
-        batch.put(Family.META, ROW_COUNT, _COUNT_FORM.pack(self._count))
+        batch.put(Family.META, ROW_COUNT, ROW_COUNT_FORM.pack(self._count))
 
     # -- keys by themselves ------------------------------------------------------------------------------------
 

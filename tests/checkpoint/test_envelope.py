@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
 from typing import Any
 
 import mmh3
@@ -10,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.checkpoint import EnvelopeError, UnknownVersionError, decode_envelope, encode_envelope
+from crawler.checkpoint import EnvelopeError, UnknownVersionError, decode_envelope, encode_envelope, read_envelope
+from crawler.checkpoint.envelope import MOST_BYTES
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -94,3 +97,20 @@ def test_a_first_line_without_end_costs_no_more_than_its_first_bytes() -> None:
     with pytest.raises(EnvelopeError) as refused:
         decode(b"crawler-test " * 1_000_000)
     assert len(str(refused.value)) < 200
+
+
+def test_a_file_of_whatever_size_is_read_in_little_room(tmp_path: Path) -> None:
+    path = tmp_path / "job.json"
+    path.write_bytes(encode_envelope("made", 1, {"x": 1}))
+    assert read_envelope(path, "made", 1, "job.json") == {"x": 1}
+    os.truncate(path, 2**40)
+    with pytest.raises(EnvelopeError, match=f"job.json: larger than {MOST_BYTES} bytes"):
+        read_envelope(path, "made", 1, "job.json")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "job.json")
+    with pytest.raises(EnvelopeError, match=r"job\.json: not a file"):
+        read_envelope(tmp_path / "job.json", "made", 1, "job.json")
+    with pytest.raises(IsADirectoryError):
+        read_envelope(tmp_path, "made", 1, "job.json")

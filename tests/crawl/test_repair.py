@@ -263,6 +263,7 @@ STORES: dict[str, tuple[Callable[[Path], None], str]] = {
     "admitted too high": (counters(admitted=1), "the counters were set"),
     "fetched too low": (counters(fetched=-3), "the counters were set"),
     "sequence too low": (counters(sequence=-5), "the counters were set"),
+    "hosts too high": (counters(hosts=1), "the counters were set"),
     "slot numbers too low": (counters(next_number=-20), "the counters were set"),
     "an event of finished URLs gone": (gone(Family.DONE), ""),
     "an event of finished URLs of garbage": (garbage(Family.DONE, 3), "1 events of finished URLs"),
@@ -499,4 +500,21 @@ def test_a_job_in_which_urls_were_forgotten(tmp_path: Path, stopped: Stopped, ki
     found = Counter(row["url"] for row in rows(job))
     assert set(found) == {stopped.site.url(path) for path in tree(PAGES)}
     assert found[twice] == 2, "forgotten, found again"
+    assert verify(job).code == 0
+
+
+@pytest.mark.parametrize("damage", ["a row", "the count", "no count"])
+def test_the_rows_of_an_exact_seen_set(tmp_path: Path, stopped: Stopped, damage: str) -> None:
+    job = tmp_path / "job"
+    words = (stopped.seeds, "--job", job, "--allow-private", "--delay", "0", "--quiet", "--seen", "exact")
+    assert crawler(*words, "--max-pages", "20").code == 3
+    if damage == "a row":
+        gone(Family.SEEN)(job)
+        assert "others in the exact seen-set than in the journal" in verify(job).out
+    else:
+        change(job, Family.META, lambda _: (b"seen-count", b"\7" if damage == "no count" else bytes(8)))
+        assert "seen-count" in verify(job).out or "number of rows" in verify(job).out
+    says(job)
+    assert crawler(*words).code == 0
+    assert Counter(row["url"] for row in rows(job)) == Counter(stopped.site.url(path) for path in tree(PAGES))
     assert verify(job).code == 0

@@ -17,7 +17,6 @@ _MARKS = {"good": ("✓", "green"), "wait": ("…", "yellow"), "bad": ("✗", "r
 _BARS = "▁▂▃▄▅▆▇█"
 _KINDS = {"error": "red", "retired": "red", "backoff": "yellow", "checkpoint": "green", "slice": "magenta"}
 _FRAMES = 6  # lines round hosts and events, the names of columns, and the cursor's
-_KEPT = "\N{NO-BREAK SPACE}"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -28,7 +27,7 @@ def screen(
     words = course.words(stats)
     head = Group(
         _headline(stats, words["working"]),
-        _figures(stats, course),
+        _figures(stats, course, width),
         _trust(stats, words["trust"]),
         _rates(course, width),
     )
@@ -44,7 +43,7 @@ def _headline(stats: Mapping[str, Any], working: Mapping[str, str]) -> Text:
     return Text.assemble((f" {stats['state']} ", f"reverse {colour}"), lasted, (f" {mark} ", colour), working["text"])
 
 
-def _figures(stats: Mapping[str, Any], course: Course) -> Text:
+def _figures(stats: Mapping[str, Any], course: Course, width: int) -> Text:
     seen, checkpoint = stats["seen"] or {}, stats["checkpoint"] or {}
     met = (stats["urls_duplicate"] or 0) + (stats["urls_admitted"] or 0)
     pages = course.history.mean("pages_per_second", 10.0)
@@ -64,9 +63,19 @@ def _figures(stats: Mapping[str, Any], course: Course) -> Text:
         ("longest stall", "-" if stall is None else duration(stall["longest"])),
         ("disk free", size(stats["disk_free_bytes"])),
     ]
-    # A name is not parted from its number where the line ends.
-    kept = [(name.replace(" ", _KEPT) + _KEPT, value.replace(" ", _KEPT)) for name, value in cells]
-    return Text("   ").join(Text.assemble((name, "dim"), (value, "bold")) for name, value in kept)
+    text, left = Text(), width
+    for name, value in cells:
+        # Lines are broken between two figures, not within one.
+        length = len(name) + 1 + len(value)
+        if text and length + 3 > left:
+            text.append("\n")
+            left = width
+        elif text:
+            text.append("   ")
+            left -= 3
+        text.append(f"{name} ", "dim").append(value, "bold")
+        left -= length
+    return text
 
 
 def _trust(stats: Mapping[str, Any], sentence: str) -> Text:

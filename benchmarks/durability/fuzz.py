@@ -11,6 +11,7 @@ in hexadecimal, and the run ends with 1.
 from __future__ import annotations
 
 import argparse
+import gzip
 import io
 import json
 import random
@@ -51,6 +52,7 @@ from crawler.filters import (
 from crawler.frontier import Entry, EntryError, Host, HostRecordError, decode_entry, decode_host, encode_entry
 from crawler.frontier.entry import fresh_slot, pending_key, retry_slot, split_pending_key
 from crawler.frontier.host import encode_host, host_name
+from crawler.links import Sitemap
 from crawler.output import JsonlOutput, OutputError
 from crawler.records import (
     Counters,
@@ -64,9 +66,10 @@ from crawler.records import (
     encode_done,
     encode_page,
 )
-from crawler.settings import RobotsSettings, SettingsError, settings_from
+from crawler.settings import LinkSettings, RobotsSettings, SettingsError, settings_from
 from crawler.store import MemoryStore
 from crawler.store.wal import recycled_record
+from crawler.traps import CopyRecordError, TrapRecordError, check_content, check_row
 
 LONGEST = 2  # seconds for one input
 MOST = 64 * 2**20  # bytes allocated for one input
@@ -104,6 +107,11 @@ def readers(home: Path) -> list[Reader]:
     write_seen(file, seen)
     manifest = _manifest(home, seen)
     toml = b'[crawl]\nconcurrency = 3\n[seen]\nfpp = 0.01\ncapacity = 10\n[fetch]\nuser_agent = "x/1"\n'
+    rules = b"""[scope]\nexclude = [ '*]', # [no]\n  \"\"\"/a\n#\"\"\" ]\n[[priority]]\nclass = 1
+pattern = "/\\u0061*"\n[[ priority ]]\n"class" = 2 # two\nmin_depth = 3\n[traps]\nmax_records = 1_0\n"""
+    trap, closed = b"n" + bytes(16) + b"12345678", b"x" + bytes(16) + b"\0h.test:80"
+    mark = b"h\0d" + bytes(16) + b"http://h.test/a"
+    listing = b"<urlset><url><loc>http://h.test/?a&amp;b</loc><priority>0.5</priority></url><!-- x --></urlset>"
     payloads = {part.name: bytes(part.buffer.cast("B")) for part in snapshot.segments}
     log = b"".join(_log_record(kind, bytes(100)) for kind in (1, 2, 3, 4, 1))
     return [
@@ -160,7 +168,10 @@ def readers(home: Path) -> list[Reader]:
             (FilterError,),
             (json.dumps(snapshot.state).encode(),),
         ),
-        Reader("settings", lambda data: _settings(home, data), (UsageError, SettingsError), (toml,)),
+        Reader("settings", lambda data: _settings(home, data), (UsageError, SettingsError), (toml, rules)),
+        Reader("trap", lambda data: check_row(data[:17], data[17:]), (TrapRecordError,), (trap, closed)),
+        Reader("page's mark", lambda data: check_content(data[:19], data[19:]), (CopyRecordError,), (mark,)),
+        Reader("sitemap", lambda data: list(Sitemap(data, LinkSettings())), (), (listing, gzip.compress(listing))),
         Reader("record", record_of, (), (page, page + page)),
         Reader("output and its end", lambda data: _output(home, data), (OutputError,), (page * 3,)),
         Reader("log heads", lambda data: _recycled(home, data), (), (log, log * 300)),
@@ -211,7 +222,9 @@ def _state(payloads: dict[str, bytes], data: bytes) -> object:
 
 def _settings(home: Path, data: bytes) -> object:
     (home / "fuzz.toml").write_bytes(data)
-    return settings_from(*read_toml(home / "fuzz.toml"))
+    tables, source = read_toml(home / "fuzz.toml")
+    assert source.at("crawl") != source.at("no such table") or "crawl" not in tables
+    return settings_from(tables, source)
 
 
 def _output(home: Path, data: bytes) -> object:
@@ -293,6 +306,9 @@ def fuzz(seconds: float, seed: int, home: Path, only: Sequence[str] = ()) -> dic
     chosen = [reader for reader in readers(home) if not only or reader.name in only]
     pool = [example for reader in chosen for example in reader.examples]
     answers: dict[str, Counter[str]] = {reader.name: Counter() for reader in chosen}
+    for reader in chosen:  # whole inputs first: a reader that refuses these is not tried by what is made of them
+        for example in reader.examples:
+            answers[reader.name][attempt(reader, example, traced=True)] += 1
     until, number = time.monotonic() + seconds, 0
     while time.monotonic() < until:
         reader = chosen[number % len(chosen)]

@@ -17,7 +17,9 @@ from typing import Any
 from crawler.checkpoint import Generations, Manifest
 from crawler.cli import main
 from crawler.disk import RealDisk
-from crawler.frontier import Family
+from crawler.frontier import Family, decode_host
+from crawler.frontier.entry import fresh_slot
+from crawler.frontier.host import encode_host, host_name
 from crawler.store import RocksStore
 from tests.site import Ran, Site, crawler, running, tree, wait_until
 
@@ -148,3 +150,15 @@ def killed_job(directory: Path, checkpoint_interval: float) -> Iterator[Stopped]
 def _half_way(job: Path) -> bool:
     path = job / "pages.jsonl"
     return path.exists() and path.read_bytes().count(b"\n") > PAGES / 3
+
+
+def hide_behind_the_cursor(job: Path) -> None:
+    """Set the place from which a host's queue is read behind everything that stands in it."""
+
+    def pick(found: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+        key, value = found[-1]
+        host = decode_host(host_name(key), value)
+        host.cursor = fresh_slot(2**40, 7)
+        return key, encode_host(host)
+
+    change(job, Family.HOSTS, pick)

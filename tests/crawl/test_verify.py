@@ -16,7 +16,17 @@ from crawler.crawl.recovery import COUNTERS
 from crawler.filters import digest_keys
 from crawler.frontier import Family, decode_entry
 from crawler.records import DIGEST_SIZE, Counters
-from tests.crawl.jobs import Stopped, change, flip, manifests, rows, stopped_job, store_of, verify
+from tests.crawl.jobs import (
+    Stopped,
+    change,
+    flip,
+    hide_behind_the_cursor,
+    manifests,
+    rows,
+    stopped_job,
+    store_of,
+    verify,
+)
 from tests.site import Ran, Site, crawler, linked, running, tree, wait_until
 
 
@@ -174,6 +184,12 @@ def test_what_stands_behind_the_last_journalled_record_was_never_finished(job: P
 
 
 # -- the store -------------------------------------------------------------------------------------------------
+
+
+def test_a_cursor_behind_the_queue(job: Path, stopped: Stopped) -> None:
+    hide_behind_the_cursor(job)
+    names(job, r"store/: host 127\.0\.0\.1:\d+: entries stand before 01.*, where reading begins")
+    assert "entries counted, none in the store" in one_line(stopped.resume(job), code=1)
 
 
 def test_a_pending_url_that_is_gone(job: Path, stopped: Stopped) -> None:

@@ -1,0 +1,65 @@
+"""URLs left in the inbox while the power goes, again and again: what ``deposit`` has promised is queued, and once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from crawler.crawl.discover import Discovery
+from crawler.crawl.inbox import INBOX, Inbox
+from crawler.crawl.incoming import Incoming
+from crawler.crawl.job import Job
+from crawler.crawl.step import Machine
+from crawler.disk import FaultyDisk, PowerCutError
+from crawler.frontier import Family, decode_entry
+from crawler.store import FaultyStore
+from tests.durability.power import SETTINGS, Inline
+
+NOW = 1_700_000_000.0
+FILES = 6
+IN_EACH = 3
+
+
+async def life(seed: int, directory: Path) -> tuple[int, set[str], Counter[str]]:
+    """How often the power went, what was promised, and what is queued in the end."""
+    chance = random.Random(seed)
+    store = FaultyStore()
+    promised: set[str] = set()
+    todo = [[f"http://h.test/{number}/{each}" for each in range(IN_EACH)] for number in range(FILES)]
+    cuts = 0
+    while True:
+        disk = FaultyDisk(chance, cut_after=chance.randrange(3, 40) if cuts < 5 else None)
+        try:
+            job = Job(directory, SETTINGS, NOW, Machine(disk, lambda _, found=store: found, Inline))
+            try:
+                inbox = Inbox(directory, disk)
+                incoming = Incoming(job, Discovery(job, SETTINGS), inbox, lambda: None)
+                while todo:
+                    inbox.deposit(todo[0], seed=True, answer=chance.random() < 0.5)
+                    promised.update(todo.pop(0))
+                    if chance.random() < 0.5:
+                        await incoming.drain(NOW)
+                    if chance.random() < 0.2:
+                        await job.checkpoint(NOW)
+                await incoming.drain(NOW)
+                break
+            finally:
+                job.close()
+        except PowerCutError:
+            cuts += 1
+            disk.lose_power()
+            store = store.lose_power(chance)
+    assert not Inbox(directory, disk).waiting()
+    assert not any((directory / INBOX).glob("aside/*")), "what a loss of power leaves half-written is no damage"
+    return cuts, promised, Counter(decode_entry(value).href for _, value in store.scan(Family.PENDING, b""))
+
+
+@pytest.mark.parametrize("seed", range(60))
+async def test_what_was_promised_is_queued_once(tmp_path: Path, seed: int) -> None:
+    cuts, promised, queued = await life(seed, tmp_path / "job")
+    assert cuts > 0
+    assert len(promised) == FILES * IN_EACH
+    assert queued == Counter(promised)

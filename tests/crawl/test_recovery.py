@@ -14,7 +14,8 @@ from crawler.crawl.job import Job
 from crawler.frontier import Family
 from crawler.records import Counters, decode_done
 from crawler.settings import settings_from
-from tests.crawl.jobs import PAGES, Stopped, flip, killed_job, manifests, rows, stopped_job, store_of, verify
+from crawler.store import StoreError
+from tests.crawl.jobs import PAGES, Stopped, flip, killed_job, manifests, repair, rows, stopped_job, store_of, verify
 
 NOW = 1_700_000_000.0
 
@@ -114,14 +115,33 @@ def test_a_journal_that_lost_its_end_is_believed_before_the_generations(tmp_path
     checkpointed.carries_on_to_the_end(job)
 
 
-@pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
-def test_a_journal_that_was_damaged_is_read_up_to_there(tmp_path: Path, checkpointed: Stopped, part: float) -> None:
-    job = checkpointed.copy(tmp_path / "job")
-    (log,) = (job / "store").glob("*.log")
+def blank(log: Path, part: float) -> None:
+    """Make of a few bytes what a block that never reached the disk reads as."""
     data = bytearray(log.read_bytes())
     at = int(len(data) * part)
-    data[at : at + 300] = bytes(300)  # what a block that never reached the disk reads as
+    data[at : at + 300] = bytes(300)
     log.write_bytes(data)
+
+
+@pytest.mark.parametrize("part", [0.3, 0.6])
+def test_a_journal_that_was_damaged_before_what_was_durable_is_left_to_repair(
+    tmp_path: Path, checkpointed: Stopped, part: float
+) -> None:
+    job = checkpointed.copy(tmp_path / "job")
+    (log,) = (job / "store").glob("*.log")
+    blank(log, part)
+    with pytest.raises(StoreError, match=rf"{log.name}: offset \d+: .*crawler repair"):
+        open_job(job)
+    assert repair(job).code == 0
+    checkpointed.carries_on_to_the_end(job)
+
+
+def test_a_journal_that_was_damaged_behind_the_last_sync_is_read_up_to_there(
+    tmp_path: Path, checkpointed: Stopped
+) -> None:
+    job = checkpointed.copy(tmp_path / "job")
+    (log,) = (job / "store").glob("*.log")
+    blank(log, 0.9)
     opened = open_job(job)
     assert [note for note in opened.notes if note.startswith(f"store/{log.name}: Corruption: ")], opened.notes
     opened.close()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
-from crawler.disk import Disk
+from crawler.disk import Appender, Disk
 from crawler.frontier import Family
 
 PREFIX = "damaged-"
@@ -33,21 +32,23 @@ class Aside:
 
     def move(self, path: Path) -> None:
         """Put a file or directory of the job there, under its name. Raises OSError."""
-        os.replace(path, self.made() / path.name)
-        self._disk.sync_directory(path.parent)
+        self._disk.move(path, self.made() / path.name)
+        # Its new name first: without either name it would be gone.
         self._disk.sync_directory(self.path)
+        self._disk.sync_directory(path.parent)
 
     def link(self, path: Path) -> None:
         """Give a file of the job a second name there: what is renamed over it then destroys nothing. Raises OSError."""
-        os.link(path, self.made() / path.name)
+        self._disk.link(path, self.made() / path.name)
         self._disk.sync_directory(self.path)
 
     def copy(self, path: Path) -> None:
         """Put a copy there of a file that is about to be changed in its place. Raises OSError."""
-        to = self.made() / path.name
-        shutil.copyfile(path, to)
-        file = self._disk.open(to)
+        file = self._disk.open(self.made() / path.name, create=True)
         try:
+            file.truncate(0)
+            with open(path, "rb") as stream:
+                shutil.copyfileobj(stream, Appender(file))
             file.sync()
         finally:
             file.close()

@@ -148,7 +148,8 @@ class Inbox:
         aside.mkdir(exist_ok=True)
         others = (aside / f"{name}.{number}" for number in itertools.count(1))
         target = next(path for path in itertools.chain([aside / name], others) if not path.exists())
-        self._disk.replace(self.path / name, target)
+        self._disk.move(self.path / name, target)
+        self._disk.sync_directory(aside)
         return target
 
     def foreign(self, now: float) -> list[str]:

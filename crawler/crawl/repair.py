@@ -11,7 +11,6 @@ What is replaced is moved to ``DIR/damaged-N``. A repair that is broken off can 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -205,7 +204,7 @@ class _Repair:
             new.close()
         self._disk.sync_directory(part)
         reach("repair.salvaged")
-        os.replace(part, ready)
+        self._disk.move(part, ready)
         self._disk.sync_directory(self._directory)
         reach("repair.ready")
         self._aside.move(path)
@@ -213,7 +212,7 @@ class _Repair:
         self._place(ready, path)
 
     def _place(self, ready: Path, path: Path) -> None:
-        os.replace(ready, path)
+        self._disk.move(ready, path)
         self._disk.sync_directory(self._directory)
         reach("repair.placed")
 

@@ -66,8 +66,8 @@ class _Directory:
 class Fault:
     """The ``number``-th call (from 1) of an operation fails; with ``lasting`` all later ones too.
 
-    ``operation`` is one of open, pread, pwrite, truncate, sync, replace, unlink, sync_directory. A failing pwrite
-    leaves a part of its data behind."""
+    ``operation`` is one of open, pread, pwrite, truncate, sync, replace, move, link, unlink, sync_directory. A failing
+    pwrite leaves a part of its data behind."""
 
     operation: str
     number: int
@@ -114,6 +114,25 @@ class FaultyDisk:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
         self._real.replace(source, target)
         self._change(directory, {target.name: inode, source.name: None})
+
+    def move(self, source: Path, target: Path) -> None:
+        """A directory's own move is taken for durable at once; of a file the two names are durable each by itself."""
+        self.meet("move")
+        if source.is_dir():
+            self._real.move(source, target)
+            for known in [path for path in self._directories if source in (path, *path.parents)]:
+                del self._directories[known]
+            return
+        left, entered = self._directory(source.parent), self._directory(target.parent)
+        self._real.move(source, target)
+        self._change(entered, {target.name: left.current[source.name]})
+        self._change(left, {source.name: None})
+
+    def link(self, source: Path, target: Path) -> None:
+        self.meet("link")
+        inode, entered = self._directory(source.parent).current[source.name], self._directory(target.parent)
+        self._real.link(source, target)
+        self._change(entered, {target.name: inode})
 
     def unlink(self, path: Path) -> None:
         self.meet("unlink")

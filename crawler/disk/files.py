@@ -42,6 +42,12 @@ class Disk(Protocol):
     def replace(self, source: Path, target: Path) -> None:
         """Rename, over what stands at ``target``."""
 
+    def move(self, source: Path, target: Path) -> None:
+        """Rename a file or directory into another directory of the same file system, where nothing has that name."""
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name."""
+
     def unlink(self, path: Path) -> None: ...
 
     def sync_directory(self, path: Path) -> None:
@@ -88,6 +94,12 @@ class RealDisk:
 
     def replace(self, source: Path, target: Path) -> None:
         os.replace(source, target)
+
+    def move(self, source: Path, target: Path) -> None:
+        os.rename(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        os.link(source, target)
 
     def unlink(self, path: Path) -> None:
         os.unlink(path)

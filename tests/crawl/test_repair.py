@@ -411,6 +411,33 @@ def test_a_repair_that_is_broken_off_can_be_run_again(stopped: Stopped, tmp_path
     assert broken == 10
 
 
+def test_repairs_that_lose_their_power(stopped: Stopped, tmp_path: Path) -> None:
+    """What no sync had made durable is gone, in part or whole, and the damaged files are still there in the end."""
+    damaged = stopped.copy(tmp_path / "damaged")
+    hurt_everywhere(damaged)
+    output = (damaged / "pages.jsonl").read_bytes()
+    cuts = 0
+    for seed in range(8):
+        job, chance = tmp_path / f"job-{seed}", random.Random(seed)
+        shutil.copytree(damaged, job)
+        for _ in range(3):
+            disk = FaultyDisk(chance, cut_after=chance.randrange(60))
+            try:
+                left = repair_job(job, NOW, lambda _: None, disk)
+                break
+            except PowerCutError:
+                cuts += 1
+                disk.lose_power()
+        else:
+            left = repair_job(job, NOW, lambda _: None)
+        assert left == [], f"seed {seed}"
+        assert output in kept(job, "pages.jsonl"), f"seed {seed}: the damaged output is gone"
+        if seed < 2:
+            stopped.carries_on_to_the_end(job)
+        shutil.rmtree(job)
+    assert cuts > 4
+
+
 @pytest.mark.parametrize("broken_off", [False, True])
 def test_a_log_that_is_cut_at_its_damage_is_kept_as_it_was(tmp_path: Path, broken_off: bool) -> None:
     with killed_job(tmp_path, checkpoint_interval=0.01) as killed:

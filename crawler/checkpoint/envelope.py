@@ -44,9 +44,11 @@ def read_bounded(path: Path, name: str, most: int = MOST_BYTES) -> bytes:
     """The bytes of a small file. Raises EnvelopeError when it is larger than ``most`` bytes, or a pipe or device, which
     would be waited for; OSError."""
     with open(path, "rb", opener=_without_waiting) as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise EnvelopeError(f"{name}: not a file")
-        data = stream.read(most + 1)
+        # Room for all that is asked for is taken before anything is read.
+        data = stream.read(min(status.st_size, most) + 1)
     if len(data) > most:
         raise EnvelopeError(f"{name}: larger than {most} bytes, which none of the program's is")
     return data

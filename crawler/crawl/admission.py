@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from crawler.crawl.identity import JobError
 from crawler.crawl.step import Step
 from crawler.exact import ExactSeenSet, Ledger, Seen, digest_exactly
-from crawler.filters import CountingFilter, CuckooFilter, digest_keys
+from crawler.filters import CountingFilter, CuckooFilter, DigestTable, digest_keys
 from crawler.frontier import SEED_CASH, Batch, Entry, Family, Frontier, Order, default_class
 from crawler.records import (
     DIGEST_SIZE,
@@ -157,10 +157,9 @@ class Admission:
             digests = digest_keys(keys)
             absent = self._seen.forget_digests(digests)
         else:
-            raise JobError(
-                f"a seen-set of kind {self._seen.kind} cannot forget: its bits are shared by many URLs; "
-                "counting, cuckoo and exact can"
-            )
+            shared = not isinstance(self._seen, DigestTable)
+            why = "its bits are shared by many URLs" if shared else "its table gives no place back"
+            raise JobError(f"a seen-set of kind {self._seen.kind} cannot forget: {why}; counting, cuckoo and exact can")
         gone = sorted(set(range(len(keys))) - set(absent))
         if gone:
             self._journal(encode_forgotten(_chosen(digests, gone)), batch)

@@ -40,20 +40,16 @@ class FixedChain(Chain):
     def _overfills(self) -> bool:
         return True
 
-    def _bound(self) -> float:
-        """The fpp of the filter as full as it was meant to be, or as it is."""
-        link = self._chain[0]
-        return max(self.fpp, link.filter.fpp_at(link.admitted))
-
     def _made_like(self) -> dict[str, JSON]:
         return {**self.parameters(), **self._chain[0].filter.geometry()}
 
     def _unite(self, other: Chain) -> None:
+        self._settle_skipped(other)
         ours, theirs = self._chain[0], other._chain[0]
         bits = as_bits(ours.filter.words)
         bits |= as_bits(theirs.filter.words)
         ours.count = max(ours.count, theirs.count, round(ours.filter.count_estimated()))
-        ours.admitted = ours.count
+        ours.admitted = ours.built = ours.count
 
 
 class BloomFilter(FixedChain):

@@ -220,7 +220,11 @@ class Chain(DigestSet):
         return self._chain[-1]
 
     def _grow(self) -> None:
-        self._chain.append(Link(*self._make(len(self._chain) - self._guests), compactions=self._compactions))
+        try:
+            part, capacity, fpp = self._make(len(self._chain) - self._guests)
+        except (OverflowError, ZeroDivisionError):
+            raise FilterError("such a slice is larger than any memory") from None
+        self._chain.append(Link(part, capacity, fpp, compactions=self._compactions))
         self._restack()
 
     def _restack(self) -> None:
@@ -273,8 +277,12 @@ class Chain(DigestSet):
         return total
 
     def _bound(self) -> float:
-        """What the compound fpp cannot exceed, however many keys come."""
-        return compound((self.fpp, self._guests_bound))
+        """What the compound fpp cannot exceed, however many keys come; of an overfull slice, what it is now."""
+        promised = compound((self.fpp, self._guests_bound))
+        last = self._chain[-1]
+        if not self._overfills or last.count <= last.capacity:
+            return promised
+        return max(promised, last.filter.fpp_at(last.count), last.look().fpp)
 
     def statistics(self) -> SeenStatistics:
         slices = [link.statistics() for link in self._chain]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -420,6 +421,40 @@ def test_a_bloom_filter_beyond_its_capacity_says_that_its_bound_has_moved() -> N
     assert figures["expected_urls_skipped"] == pytest.approx(5000 - len(seen), rel=0.15)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [lambda: BloomFilter(1000, 0.01), lambda: Bitmap(1000, 0.01), lambda: CountingFilter(0.01, 1000, growth=None)],
+)
+@pytest.mark.parametrize("keys", [1500, 2000, 3000])
+def test_an_overfull_filter_is_never_estimated_above_its_bound(make: Callable[[], Chain], keys: int) -> None:
+    seen, other = make(), make()
+    seen.add_many(urls(0, keys))
+    figures = seen.statistics()
+    assert 0.01 < figures["fpp_estimated"] <= figures["fpp_bound"]
+    other.add_many(urls(keys, keys + 900))
+    other.unite(seen)
+    figures = other.statistics()
+    assert 0.01 < figures["fpp_estimated"] <= figures["fpp_bound"]
+
+
+@pytest.mark.parametrize("layout", ["paired", "classic"])
+def test_united_filters_skipped_what_each_of_them_skipped(layout: str) -> None:
+    left, right = (BloomFilter(8000, 0.01, layout=layout) for _ in range(2))
+    left.add_many(urls(0, 8000))
+    right.add_many(urls(8000, 16_000))
+    before = left.expected_skipped + right.expected_skipped
+    left.unite(right)
+    assert left.expected_skipped == pytest.approx(before)
+    shot = left.snapshot()
+    stored = load_seen(shot.state, {part.name: part.buffer for part in shot.segments})
+    assert stored.statistics()["expected_urls_skipped"] == pytest.approx(before)
+    known = len(left)
+    for start in range(16_000, 17_000, 20):
+        left.add_many(urls(start, start + 20))
+    # Twice as full as it was made for, and what both of them skipped counts as in: the figure is on the high side.
+    assert left.expected_skipped - before == pytest.approx(1000 - (len(left) - known), rel=0.4)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_made_from_settings(kind: str) -> None:
     seen = make_seen(SeenSettings(kind=kind, capacity=1000))
@@ -440,6 +475,8 @@ def test_every_kind_is_made_from_settings(kind: str) -> None:
         (lambda: Bitmap(10, 0), "fpp"),
         (lambda: CountingFilter(counter_bits=3), "counter_bits"),
         (lambda: CountingFilter(-1), "fpp"),
+        (lambda: CountingFilter(5e-324), "larger than any memory"),
+        (lambda: BloomFilter(10, 5e-324, layout="classic"), "larger than any memory"),
         (lambda: CuckooFilter(1e-12), "tag"),
         (lambda: CuckooFilter(capacity=0), "capacity"),
         (lambda: DigestTable(digest_bits=32), "digest_bits"),

@@ -2,8 +2,11 @@
 
     position i of a key  =  (h1 + i * h2  mod 2**64)  mod m          i = 0 .. k-1
 
-Two hash values make k positions without harm to the fpp (Kirsch and Mitzenmacher, "Less Hashing, Same
-Performance", 2006); both are halves of the one digest.
+Two hash values make k positions without harm to the fpp where m is large (Kirsch and Mitzenmacher, "Less Hashing,
+Same Performance", 2006); both are halves of the one digest. Where m is not, positions that meet one another or follow
+those of another key show: to the fpp of the model a full filter adds a quarter to a half of 1/m, measured. That is
+nothing beside 1e-3 from a thousand keys on, and as much as the model's own at 10,000 keys and 1e-6. The figures here,
+``fill ** k`` among them, leave it out; blocked layouts take other bits of the digest for each position and have none.
 
 For n keys and a wanted p, k = log2(1/p) hashes and m = n * k / ln 2 bits are best, when half of the bits are
 set at the end: 1.44 log2(1/p) bits a key, the fewest of the layouts here. k must be whole, so m is taken for

@@ -6,6 +6,7 @@ import io
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,6 +35,7 @@ from crawler.filters import (
 )
 from crawler.filters.batch import Batch
 from crawler.filters.chain import Chain
+from crawler.filters.classic import ClassicSlice
 from crawler.filters.cuckoo import CuckooSlice
 from crawler.filters.digests import digest_words, pairs_of
 from crawler.filters.guava import GuavaBloomFilter
@@ -74,6 +76,21 @@ def test_a_full_filter_is_wrong_as_often_as_it_says(name: str) -> None:
     for expected in (figures["fpp_estimated"] * absent,):
         assert abs(wrong - expected) <= 4 * math.sqrt(expected) + 0.05 * expected
     assert figures["count_estimated"] == pytest.approx(100_000, rel=0.02)
+
+
+def test_positions_made_of_two_numbers_cost_a_part_of_one_in_m() -> None:
+    """As docs/filters.md has it: small filters of a tiny fpp are wrong oftener than fill ** k."""
+    source = np.random.default_rng(9)
+    capacity, fpp, absent = 100, 1e-5, 50_000
+    bits, estimated, wrong, asked = 0, 0.0, 0, 0
+    for _ in range(20):
+        part = ClassicSlice.sized(capacity, fpp)
+        part.put(Batch(source.integers(0, 2**64, (capacity, 2), np.uint64)))
+        bits = part.bits
+        estimated += part.fpp_estimated() / 20
+        wrong += np.count_nonzero(part.holds(Batch(source.integers(0, 2**64, (absent, 2), np.uint64))))
+        asked += absent
+    assert 0.2 < (wrong / asked - estimated) * bits < 0.5
 
 
 operations = st.lists(st.tuples(st.sampled_from(["add", "forget"]), st.integers(0, 80).map(str)), max_size=250)

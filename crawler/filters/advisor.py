@@ -267,14 +267,13 @@ def _warning(
     elif statistics["kind"] == "cuckoo":
         if soon:
             return Cause.FULL, f"the filter is full {when}, and takes no more keys then"
-    elif left == 0:
+    elif last["count"] > last["capacity"]:
         return Cause.PASSED, (
             f"the filter holds {last['count']:,} keys and was made for {last['capacity']:,}: its fpp is "
             f"{statistics['fpp_estimated']:.2g} and climbs; the target is {statistics['fpp_target']:.2g}"
         )
     elif soon:
-        return (
-            Cause.TARGET,
-            f"the fpp reaches its target of {statistics['fpp_target']:.2g} {when}, and climbs then",
-        )
+        target = f"target of {statistics['fpp_target']:.2g}"
+        reached = f"reaches its {target} {when}" if left else f"is at its {target}"
+        return Cause.TARGET, f"the fpp {reached}, and climbs then"
     return None, None

@@ -14,8 +14,8 @@ is not watched.
 
 The measured rate is false positives / watched keys. It is the mean over all keys asked so far, so it lags
 behind the rate of the moment, and belongs beside ``expected_urls_skipped / (count + expected_urls_skipped)``.
-Its interval is Wilson's (1927), which stays within 0 and 1 and holds its 95% also when there are few false
-positives or none:
+Its interval is Wilson's (1927), which stays within 0 and 1 also when there are few false positives or none. Where three
+of them or more are expected it holds 93% to 98%, which nears 95% as they become many; below one it may hold but 84%:
 
     centre = (w + z**2 / 2) / (n + z**2)
     half   = z / (n + z**2) * sqrt(w (n - w) / n + z**2 / 4)          z = 1.96

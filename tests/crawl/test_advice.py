@@ -31,7 +31,7 @@ def test_a_filter_of_fixed_size_warns_before_its_target_and_again_when_it_is_pas
         fill(seen, count, count + 50)
         said.append((count + 50, adviser.look(seen, float(count) * 1_000, ROOMY)))
     warned = [(count, text) for count, text in said if text is not None]
-    assert [count for count, _ in warned] == [900, 1_000], "once for each cause"
+    assert [count for count, _ in warned] == [900, 1_050], "once for each cause"
     assert "reaches its target of 0.001 in 100 URLs" in warned[0][1]
     assert "was made for 1,000" in warned[1][1]
     assert adviser.advice is not None

@@ -133,6 +133,8 @@ def test_a_filter_of_fixed_size_warns_before_its_target_is_passed() -> None:
     assert advice.warning == "the fpp reaches its target of 0.01 in 900 URLs, and climbs then"
     assert advice.next_size is None
     assert advice.fpp_then == pytest.approx(0.01)
+    full = filled(BloomFilter(10_000, 0.01), 10_000)
+    assert advise(full.statistics(), full.parameters()).warning == "the fpp is at its target of 0.01, and climbs then"
     passed = filled(BloomFilter(10_000, 0.01), 15_000)
     advice = advise(passed.statistics(), passed.parameters())
     assert advice.warning is not None

@@ -35,7 +35,8 @@ class Tail:
         self._outcomes = frozenset(outcomes)
         self._file: tuple[int, int] | None = None
         self._at = 0
-        self._idle_end: int | None = None  # where the output ends while no crawl runs, once that was asked
+        # Where the output ends while no crawl runs, and the file's size and time of change when that was asked.
+        self._idle_end: tuple[tuple[int, int], int] | None = None
 
     def last(self, count: int) -> list[bytes] | None:
         """The last ``count`` records, in order; ``more`` goes on behind them. None when it cannot be told just now how
@@ -78,10 +79,19 @@ class Tail:
         if lock_holder(self._directory) is not None:
             self._idle_end = None
             return None
-        if self._idle_end is None:
+        # A run that began and ended since the last look was not seen: what it wrote is.
+        looks = self._looks()
+        if self._idle_end is None or self._idle_end[0] != looks:
             with open_job(self._directory) as job:
-                self._idle_end = journalled_end(job.store)
-        return self._idle_end
+                self._idle_end = looks, journalled_end(job.store)
+        return self._idle_end[1]
+
+    def _looks(self) -> tuple[int, int]:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return 0, 0
+        return found.st_size, found.st_mtime_ns
 
     def _check_same(self, now: os.stat_result, end: int) -> None:
         file = (now.st_dev, now.st_ino)

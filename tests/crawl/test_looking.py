@@ -87,6 +87,14 @@ def test_tail_of_a_job_that_lies_still(tmp_path: Path) -> None:
             list(tail.more())
 
 
+def test_tail_shows_what_a_run_wrote_that_began_and_ended_between_two_looks(tmp_path: Path) -> None:
+    with stopped_job(tmp_path, 12) as made:
+        tail = Tail(made.job)
+        before = list(tail.more())
+        made.carries_on_to_the_end(made.job)
+        assert b"".join([*before, *tail.more()]) == (made.job / "pages.jsonl").read_bytes()
+
+
 def test_tail_follows_over_kills_and_shows_each_record_once(tmp_path: Path) -> None:
     with killed_job(tmp_path, 60) as made, running("tail", made.job, "--all", "--follow") as following:
         made.site.latency = 0.01

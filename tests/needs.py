@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+from typing import NoReturn
 
 import pytest
 
 
 def need(program: str, package: str) -> str:
-    """The path of ``program``, which Debian's ``package`` installs.
-
-    Without it the test is skipped and says what to install; where CI=true it fails, so that no check is lost there
-    unnoticed.
-    """
+    """The path of ``program``, which Debian's ``package`` installs; see ``miss``."""
     path = shutil.which(program)
-    if path is not None:
-        return path
-    reason = f"{program} is missing: apt-get install {package}"
+    return miss(program, package) if path is None else path
+
+
+def miss(what: str, package: str) -> NoReturn:
+    """Skip the test and say what to install; where CI=true fail it, so that no check is lost there unnoticed."""
+    reason = f"{what} is missing: apt-get install {package}"
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)

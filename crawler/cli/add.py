@@ -9,9 +9,9 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from crawler.cli.damage import DAMAGE
 from crawler.cli.errors import Exit, UsageError
 from crawler.clock import SteadyClock
+from crawler.crawl.damage import DAMAGE
 from crawler.crawl.discover import Discovery
 from crawler.crawl.identity import JobError, lock_holder
 from crawler.crawl.inbox import MOST_URLS, Answer, Inbox

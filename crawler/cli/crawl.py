@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from crawler.checkpoint import EnvelopeError
-from crawler.cli.damage import DAMAGE
 from crawler.cli.errors import Exit, UsageError
 from crawler.cli.options import add_crawl_options, settings_tables
+from crawler.crawl.damage import DAMAGE
 from crawler.crawl.identity import JobError, holds_job, shaped_by_job
 from crawler.crawl.loop import Stop
 from crawler.crawl.run import Result, run_crawl

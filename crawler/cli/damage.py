@@ -5,29 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from crawler.checkpoint import EnvelopeError
 from crawler.cli.errors import Exit, UsageError
+from crawler.crawl.damage import DAMAGE
 from crawler.crawl.identity import JobError
-from crawler.filters import FilterError, FormatError
-from crawler.frontier import EntryError, HostRecordError, PageError
-from crawler.records import JournalError
-from crawler.robots import RobotsRecordError
 from crawler.settings import SettingsError
-from crawler.traps import CopyRecordError, TrapRecordError
-
-# What a reader of stored bytes raises when they are not what the program wrote.
-DAMAGE = (
-    EnvelopeError,
-    FilterError,
-    FormatError,
-    EntryError,
-    HostRecordError,
-    JournalError,
-    PageError,
-    RobotsRecordError,
-    TrapRecordError,
-    CopyRecordError,
-)
 
 
 def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:

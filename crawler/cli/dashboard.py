@@ -8,9 +8,10 @@ import contextlib
 import signal
 from pathlib import Path
 
-from crawler.cli.damage import DAMAGE, guarded
+from crawler.cli.damage import guarded
 from crawler.cli.errors import Exit, UsageError
 from crawler.clock import SteadyClock
+from crawler.crawl.damage import DAMAGE
 from crawler.crawl.looking import JobApi, JobView
 from crawler.dashboard import Access, Dashboard, access_of, is_loopback, parse_listen
 from crawler.settings import DashboardSettings

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from crawler.cli.errors import Exit, UsageError
 from crawler.clock import SteadyClock
+from crawler.crawl.damage import DAMAGE
 from crawler.crawl.identity import JobError
-from crawler.crawl.repair import DAMAGE, repair_job
+from crawler.crawl.repair import repair_job
+from crawler.settings import SettingsError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
         left = repair_job(directory, SteadyClock()(), lambda line: print(f"{directory}: {line}", flush=True))
     except JobError as error:
         raise UsageError(str(error)) from error
-    except DAMAGE as error:
+    except (SettingsError, *DAMAGE) as error:
         print(f"{directory}: cannot be repaired: {error}")
         return Exit.FAILED
     for fault in left:

@@ -18,6 +18,7 @@ from pathlib import Path
 from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError, read_envelope
 from crawler.crawl.aside import Aside
 from crawler.crawl.course import COURSE, course_fault
+from crawler.crawl.damage import DAMAGE
 from crawler.crawl.identity import (
     IDENTITY,
     MAGIC,
@@ -39,7 +40,7 @@ from crawler.crawl.verify import verify_job
 from crawler.disk import Disk, RealDisk, reach
 from crawler.exact import make_seen
 from crawler.filters import FilterError, FormatError, NoMemoryError
-from crawler.frontier import EntryError, Family, HostRecordError, PageError
+from crawler.frontier import Family
 from crawler.records import JournalError
 from crawler.settings import Settings, SettingsError, settings_from
 from crawler.store import Broken, RocksStore, StoreError
@@ -49,17 +50,6 @@ from crawler.store.wal import log_fault
 _SCRATCH = "store.scratch"  # the copy that is made to open
 _PART = "store.part"  # the new store while it is filled
 _ROWS_LOST = b"rows"  # what REPAIRING says when the store is a new one that lacks rows of the old
-
-DAMAGE = (
-    EnvelopeError,
-    FilterError,
-    FormatError,
-    EntryError,
-    HostRecordError,
-    JournalError,
-    PageError,
-    SettingsError,
-)
 
 Say = Callable[[str], None]
 
@@ -93,7 +83,7 @@ def faults_of(directory: Path) -> list[str]:
         return list(verify_job(directory))
     except NoMemoryError:
         raise  # no damage
-    except (JobError, OSError, *DAMAGE) as error:
+    except (JobError, OSError, SettingsError, *DAMAGE) as error:
         return [" ".join(str(error).split())]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import shutil
 import socket
 import ssl
 import struct
@@ -19,6 +18,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from crawler.fetch import Failure, FailureKind, Fetcher, Response
 from crawler.settings import FetchSettings
 from tests.fetch.sites import HASTY, LOCAL, Answer, page, site
+from tests.needs import need
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 
@@ -293,14 +293,15 @@ async def test_plain_server_where_tls_is_expected() -> None:
 @pytest.fixture
 def self_signed(tmp_path: Path) -> ssl.SSLContext:
     certificate, key = tmp_path / "certificate", tmp_path / "key"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -keyout"
-    subprocess.run([*command.split(), key, "-out", certificate], check=True, capture_output=True)
+    command = "req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -keyout"
+    subprocess.run(
+        [need("openssl", "openssl"), *command.split(), key, "-out", certificate], check=True, capture_output=True
+    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     return context
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="install openssl to make a certificate")
 async def test_a_certificate_that_nobody_vouches_for(self_signed: ssl.SSLContext) -> None:
     async with site(page(b"x"), tls=self_signed) as served:
         failure = await fail(served.url)

@@ -1,0 +1,24 @@
+"""What readers of stored bytes raise, for whoever must tell damage from a bug."""
+
+from __future__ import annotations
+
+from crawler.checkpoint import EnvelopeError
+from crawler.filters import FilterError, FormatError
+from crawler.frontier import EntryError, HostRecordError, PageError
+from crawler.records import JournalError
+from crawler.robots import RobotsRecordError
+from crawler.traps import CopyRecordError, TrapRecordError
+
+# What a reader of stored bytes raises when they are not what the program wrote.
+DAMAGE = (
+    EnvelopeError,
+    FilterError,
+    FormatError,
+    EntryError,
+    HostRecordError,
+    JournalError,
+    PageError,
+    RobotsRecordError,
+    TrapRecordError,
+    CopyRecordError,
+)

@@ -38,6 +38,7 @@ from crawler.urls import host_key
 
 _SCAN = 4_096  # host records read at a time when a job is resumed
 _MOVED_MAX = 16  # hosts that one call of take puts into the front queue of another class
+_PARKED_MAX = 256  # hosts that one call of take sends into a line
 _ALWAYS = float("inf")
 _ANSWERED = Asked()
 _THROTTLED = Asked(fault=Fault.THROTTLED)
@@ -60,7 +61,7 @@ class Frontier:
         """``limits`` are none but those of ``settings`` where not given; ``robots``: robots.txt comes before pages;
         ``next_number``: the first slot number that this job never used; ``hosts``: how many it has met."""
         self._store = store
-        self._gate = Gate(settings, limits or Limits(), self._place)
+        self._gate = Gate(settings, limits or Limits(), self._called)
         self._robots = robots
         self.order = order
         self._importance = Importance(active=order is Order.SCORE)
@@ -142,11 +143,10 @@ class Frontier:
         host = self._hosts.get(name)
         if host is not None:
             return host
-        stored = self._store.get(Family.HOSTS, name.encode("ascii"))
-        if stored is None:
+        host = self._stored(name)
+        if host is None:
             self.hosts += 1
             return Host(name)
-        host = decode_host(name, stored)
         if not host.size:
             self._gate.take_up(host, self._now)
             return host
@@ -157,11 +157,23 @@ class Frontier:
             host.on_heap, host.ready, host.place = True, ready, self._front(host)
         return host
 
+    def _called(self, name: str) -> None:
+        """The turn of a host that stood in a line has come."""
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._stored(name)
+            assert host is not None
+            self._settle(host)
+        host.parked = False
+        self._place(host)
+
     # -- take --------------------------------------------------------------------------------------------------
 
     def take(self, now: float) -> Lease | None:
-        """A lease on the host whose turn it is, or None when none is ready at ``now``."""
+        """A lease on the host whose turn it is, or None when none is ready at ``now``; None also when so many had to be
+        sent into a line that something else may want its turn, and ``next_ready`` is then not after ``now``."""
         self._now = now
+        parked = 0
         while (host := self._next_host(now)) is not None:
             closed = self._gate.closure(host)
             if closed is not None:
@@ -178,6 +190,11 @@ class Frontier:
             if at is not None:
                 self._schedule.put(host, at, self._front(host))
             self._hosts.place(host)
+            if host.parked:
+                self._hosts.trim_resting()
+                parked += 1
+                if parked == _PARKED_MAX:
+                    break
         return None
 
     def _next_host(self, now: float) -> Host | None:
@@ -348,6 +365,8 @@ class Frontier:
         """The address that the host answers at, or None when it could not be had: the host then stands for itself.
         Returns whether it was had."""
         host = lease.host
+        if address != host.address:
+            self._gate.withdraw(host)  # from the line of the group that it leaves
         host.address, host.located = address, True
         self._end(lease, now, None)
         self._gate.take_up(host, now)
@@ -425,8 +444,21 @@ class Frontier:
     # -- looking at it -----------------------------------------------------------------------------------------
 
     def known(self, name: str) -> Host | None:
-        """The working state of a host that is in memory; of any other the stored record says all."""
-        return self._hosts.get(name)
+        """The working state of a host that is in memory or stands in a line; of any other the stored record says
+        all."""
+        host = self._hosts.get(name)
+        if host is None and self._gate.may_be_in_line(name):
+            host = self._stored(name)
+            return host if host is not None and host.parked else None
+        return host
+
+    def _stored(self, name: str) -> Host | None:
+        stored = self._store.get(Family.HOSTS, name.encode("ascii", "replace"))
+        if stored is None:
+            return None
+        host = decode_host(name, stored)
+        host.parked = self._gate.in_line(host)
+        return host
 
     @property
     def hosts_pending(self) -> int:
@@ -440,10 +472,5 @@ class Frontier:
 
     def describe(self, name: str, now: float) -> HostRow | None:
         """The host's row in the table of hosts; None when the job has met no such host."""
-        host = self._hosts.get(name)
-        if host is None:
-            stored = self._store.get(Family.HOSTS, name.encode("ascii", "replace"))
-            if stored is None:
-                return None
-            host = decode_host(name, stored)
-        return describe(host, now, self._gate.settings, self._gate.limits.budget)
+        host = self._hosts.get(name) or self._stored(name)
+        return None if host is None else describe(host, now, self._gate.settings, self._gate.limits.budget)

@@ -58,12 +58,12 @@ class Group:
 class Gate:
     """Times of hosts and of groups of them."""
 
-    def __init__(self, settings: PolitenessSettings, limits: Limits, place: Callable[[Host], None]) -> None:
-        """``place`` is told of each host whose turn in a line has come."""
+    def __init__(self, settings: PolitenessSettings, limits: Limits, called: Callable[[str], None]) -> None:
+        """``called`` is told of each host whose turn in a line has come."""
         self.settings = settings
         self.limits = limits
         self.now = 0.0  # the last time that was named
-        self._place = place
+        self._called = called
         self._slow = Turnstile(limits.slow_slots)
         self._grouped = settings.host_key != "host"
         self._groups: dict[str, Group] = {}
@@ -129,32 +129,46 @@ class Gate:
         gap after it is reserved; a later time: not before then; None: the host stands in a line until it is called."""
         self.now = now
         # A host that stands in one line keeps no place in the other: two that wait for each other would wait for ever.
-        if slow and not self._slow.admits(host):
+        if slow and not self._slow.admits(host.name):
             if self._grouped:
-                self._call(self._group(host).turnstile.withdraw(host))
-            self._slow.wait(host)
+                self._call(self._group(host).turnstile.withdraw(host.name))
+            self._slow.wait(host.name)
+            host.parked = True
             return None
         if self._grouped:
             group = self._group(host)
-            if not group.turnstile.enter(host):
-                self._call(self._slow.withdraw(host))
+            if not group.turnstile.enter(host.name):
+                self._call(self._slow.withdraw(host.name))
+                host.parked = True
                 return None
             if group.next_time > now:
-                group.turnstile.step_back(host)
+                group.turnstile.step_back(host.name)
                 _hold(host, group.next_time, group.rule)  # so that its row says what it waits for
                 return group.next_time
         if slow:
-            self._slow.enter(host)
+            self._slow.enter(host.name)
         else:
-            self._call(self._slow.withdraw(host))  # it was slow when it was called
+            self._call(self._slow.withdraw(host.name))  # it was slow when it was called
         self.hold_gap(host, now)
         return now
 
     def withdraw(self, host: Host) -> None:
         """The host asks for no place any more."""
-        self._call(self._slow.withdraw(host))
+        host.parked = False
+        self._call(self._slow.withdraw(host.name))
         if self._grouped:
-            self._call(self._group(host).turnstile.withdraw(host))
+            self._call(self._group(host).turnstile.withdraw(host.name))
+
+    def may_be_in_line(self, name: str) -> bool:
+        """False where the name alone tells that the host stands in no line."""
+        return self._grouped or name in self._slow
+
+    def in_line(self, host: Host) -> bool:
+        """Whether the host stands in a line, by the gate's own books: what comes from the store does not say."""
+        if host.name in self._slow:
+            return True
+        group = self._groups.get(self._key(host)) if self._grouped else None
+        return group is not None and host.name in group.turnstile
 
     # -- answers -----------------------------------------------------------------------------------------------
 
@@ -203,9 +217,9 @@ class Gate:
 
     # -- groups ------------------------------------------------------------------------------------------------
 
-    def _call(self, host: Host | None) -> None:
-        if host is not None:
-            self._place(host)
+    def _call(self, name: str | None) -> None:
+        if name is not None:
+            self._called(name)
 
     def _times(self, host: Host) -> tuple[Host | Group, ...]:
         return (host, self._group(host)) if self._grouped else (host,)

@@ -4,12 +4,11 @@
     leave     out; the first of the line is *called*: a place is kept for it until it enters
     withdraw  out of the line, called or not
 
-A host that was called may take its time (its gap may not be over): nobody else takes its place meanwhile.
+A host that was called may take its time (its gap may not be over): nobody else takes its place meanwhile. Names stand
+in the line, not hosts: whoever waits there may leave memory.
 """
 
 from __future__ import annotations
-
-from crawler.frontier.host import Host
 
 
 class Turnstile:
@@ -20,53 +19,59 @@ class Turnstile:
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self.inside = 0
-        self._line: dict[str, Host] = {}  # in the order they came
-        self._called: dict[str, Host] = {}
+        self._line: dict[str, None] = {}  # in the order they came
+        self._called: set[str] = set()
 
     @property
     def unused(self) -> bool:
         """Nobody is in, called or in the line."""
         return not (self.inside or self._line or self._called)
 
-    def admits(self, host: Host) -> bool:
-        """Whether the host would come in now."""
-        return host.name in self._called or self.inside + len(self._called) < self.slots
+    def __contains__(self, name: str) -> bool:
+        """Whether the host stands in the line, not called yet."""
+        return name in self._line
 
-    def enter(self, host: Host) -> bool:
-        """Come in, if there is a place; else wait in the line (``host.parked``) until called."""
-        if not self.admits(host):
-            self.wait(host)
+    def admits(self, name: str) -> bool:
+        """Whether the host would come in now."""
+        return name in self._called or self.inside + len(self._called) < self.slots
+
+    def enter(self, name: str) -> bool:
+        """Come in, if there is a place; else wait in the line until called."""
+        if not self.admits(name):
+            self.wait(name)
             return False
-        self._called.pop(host.name, None)
+        self._called.discard(name)
         self.inside += 1
         return True
 
-    def wait(self, host: Host) -> None:
+    def wait(self, name: str) -> None:
         """Stand in the line; a host that stands there keeps its place."""
-        self._line.setdefault(host.name, host)
-        host.parked = True
+        self._line.setdefault(name)
 
-    def step_back(self, host: Host) -> None:
+    def step_back(self, name: str) -> None:
         """A host that entered goes out again, and its place is kept for it."""
         self.inside -= 1
-        self._called[host.name] = host
+        self._called.add(name)
 
-    def leave(self) -> Host | None:
+    def leave(self) -> str | None:
         """Somebody goes out; the host that is called for it, if one waits."""
         self.inside -= 1
         return self._call()
 
-    def withdraw(self, host: Host) -> Host | None:
+    def withdraw(self, name: str) -> str | None:
         """The host does not wait any more; the host that is called in its place, if any."""
-        if self._line.pop(host.name, None) is not None:
-            host.parked = False
+        if name in self._line:
+            del self._line[name]
             return None
-        return self._call() if self._called.pop(host.name, None) is not None else None
+        if name not in self._called:
+            return None
+        self._called.remove(name)
+        return self._call()
 
-    def _call(self) -> Host | None:
+    def _call(self) -> str | None:
         if not self._line or self.inside + len(self._called) >= self.slots:
             return None
-        host = self._line.pop(next(iter(self._line)))
-        host.parked = False
-        self._called[host.name] = host
-        return host
+        name = next(iter(self._line))
+        del self._line[name]
+        self._called.add(name)
+        return name

@@ -11,6 +11,7 @@ from crawler.frontier.hosts import WorkingSet
 @pytest.fixture
 def gone(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("crawler.frontier.hosts.WAITING_MAX", 10)
+    monkeypatch.setattr("crawler.frontier.hosts.RESTING_MAX", 3)
     monkeypatch.setattr("crawler.frontier.hosts.IDLE_MAX", 2)
     return []
 
@@ -44,14 +45,26 @@ def test_hosts_that_are_held_for_long_do_not_keep_others_out(gone: list[str]) ->
     assert sorted(gone) == [f"held{number}" for number in range(5)], "and none of the five that take turns"
 
 
-def test_who_is_leased_or_kept_back_is_never_put_away(gone: list[str]) -> None:
+def test_who_is_leased_is_never_put_away(gone: list[str]) -> None:
     hosts = WorkingSet(lambda host: gone.append(host.name))
-    leased = [Host(f"leased{number}", size=1, leased=1) for number in range(20)]
-    parked = [Host(f"parked{number}", size=1, parked=True) for number in range(20)]
-    for host in (*leased, *parked):
+    leased = [Host(f"leased{number}", size=1, leased=1, parked=number > 9) for number in range(20)]
+    for host in leased:
         put(hosts, host)
     assert gone == []
-    assert all(hosts.get(host.name) is host for host in (*leased, *parked))
+    assert all(hosts.get(host.name) is host for host in leased)
+
+
+def test_of_those_that_stand_in_a_line_the_first_stay(gone: list[str]) -> None:
+    hosts = WorkingSet(lambda host: gone.append(host.name))
+    for number in range(6):
+        put(hosts, Host(f"h{number}", size=1, parked=True))
+    assert gone == ["h3", "h4", "h5"]
+    first = hosts.get("h0")
+    assert first is not None
+    first.parked, first.leased = False, 1
+    put(hosts, first)
+    put(hosts, Host("h3", size=1, parked=True))
+    assert gone == ["h3", "h4", "h5"], "there is room for the next"
 
 
 def test_of_hosts_with_nothing_queued_the_least_recently_used_go(gone: list[str]) -> None:

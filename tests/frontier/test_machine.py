@@ -28,6 +28,7 @@ SMALL = {
     "crawler.frontier.queues.READ_AHEAD": 2,
     "crawler.frontier.queues.BUFFERED_MAX": 3,
     "crawler.frontier.hosts.WAITING_MAX": 1,
+    "crawler.frontier.hosts.RESTING_MAX": 1,
     "crawler.frontier.hosts.IDLE_MAX": 1,
 }
 

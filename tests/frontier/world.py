@@ -17,7 +17,7 @@ from enum import Enum, auto
 
 from crawler.crawl.verdict import Again, Finished, Throttled, judge, status_fault
 from crawler.fetch import Failure, FailureKind, Response
-from crawler.frontier import Asked, Entry, Frontier, Lease, Limits, Store, longest_retry, retry_wait, tries_of
+from crawler.frontier import Asked, Batch, Entry, Frontier, Lease, Limits, Store, longest_retry, retry_wait, tries_of
 from crawler.records import Outcome
 from crawler.settings import BudgetSettings, PolitenessSettings, RetrySettings
 from crawler.store import MemoryStore
@@ -163,9 +163,13 @@ class World:
         batch = self.store.batch()
         for server in self.servers:
             self._admit(server, each, batch)
-        self.store.write(batch)
+        self._write(batch)
 
-    def _admit(self, server: Server, count: int, batch) -> None:  # type: ignore[no-untyped-def]
+    def _write(self, batch: Batch) -> None:
+        self.store.write(batch)
+        self.frontier.written()
+
+    def _admit(self, server: Server, count: int, batch: Batch) -> None:
         count = min(count, self.pages - server.pages)
         entries = [Entry(f"http://{server.name}/{server.pages + n}", 1) for n in range(count)]
         self.frontier.admit(entries, batch)
@@ -249,7 +253,7 @@ class World:
         batch = self.store.batch()
         failed = lease.closed is None or lease.closed.failed
         self.frontier.finish(lease, self.now, batch, requested=False, failed=failed)
-        self.store.write(batch)
+        self._write(batch)
         self._done(lease.entry.href, Outcome.FAILED if failed else Outcome.EXCLUDED)
         self._queued[lease.host.name] -= 1
         self._by_host[lease.host.name].became_ready = None  # asked no more
@@ -317,7 +321,7 @@ class World:
         if result is None:
             batch = self.store.batch()
             self.frontier.address_known(lease, self.address(name), self.now, batch)
-            self.store.write(batch)
+            self._write(batch)
             return
         server, protocol = self._by_host[name], self.protocol
         self._over(name)
@@ -334,7 +338,7 @@ class World:
             self._answer_robots(lease, server, result, batch)
         else:
             self._answer_page(lease, lease.entry, server, result, batch)
-        self.store.write(batch)
+        self._write(batch)
         self._note_ready(name)
 
     def _answer_robots(self, lease: Lease, server: Server, result: Response | Failure, batch) -> None:  # type: ignore[no-untyped-def]

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from child import run
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
@@ -39,6 +41,15 @@ def floor() -> Crawler:
         return [sys.executable, str(HERE / "floor.py"), str(seeds), str(home / "pages.txt")]
 
     return Crawler("floor", command, lambda home: (home / "pages.txt").read_text().split())
+
+
+def undisturbed(seeds: Path, home: Path) -> set[str]:
+    """The pages that the floor finds when nobody kills it."""
+    own = home / "floor"
+    own.mkdir()
+    crawler = floor()
+    run(crawler.command(seeds, own), own / "log", ROOT)
+    return set(crawler.pages(own))
 
 
 def scrapy(python: Path, *, job: bool) -> Crawler:

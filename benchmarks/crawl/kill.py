@@ -22,9 +22,9 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from child import run
-from crawls import ROOT, Crawler, floor, ours, peer_versions, scrapy
+from crawls import ROOT, Crawler, ours, peer_versions, scrapy, undisturbed
 from run import PACKAGES
-from web import MADE_PAGES, Web, make_files, served
+from web import MADE_PAGES, Web, given_root, make_files, served
 
 from crawler.bench.machine import describe_machine
 
@@ -62,29 +62,16 @@ def main(words: Sequence[str]) -> None:
         crawlers.append(scrapy(chosen.peer_python, job=True))
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
-        roots = [_root(word) for word in chosen.serve] or make_files(home / "files", pages=chosen.pages)
+        roots = [given_root(word) for word in chosen.serve] or make_files(home / "files", pages=chosen.pages)
         with served(roots, home / "nginx") as web:
             seeds = home / "seeds.txt"
             seeds.write_text("".join(f"{url}\n" for url in web.seeds))
-            wanted = _undisturbed(seeds, home)
+            wanted = undisturbed(seeds, home)
             kind = "given directories" if chosen.serve else "made files"
             print(f"web       {kind}, {len(web.seeds)} hosts, {len(wanted)} HTML pages")
             print(f"kill      SIGKILL after {chosen.after} pages, then the same command until it ends by itself\n")
             losses = {crawler.name: _killed(crawler, chosen.after, web, seeds, home, wanted) for crawler in crawlers}
     _table(losses)
-
-
-def _root(word: str) -> tuple[Path, str]:
-    directory, _, path = word.partition("=")
-    return Path(directory).expanduser().resolve(), path or "/"
-
-
-def _undisturbed(seeds: Path, home: Path) -> set[str]:
-    own = home / "floor"
-    own.mkdir()
-    crawler = floor()
-    run(crawler.command(seeds, own), own / "log", ROOT)
-    return set(crawler.pages(own))
 
 
 def _killed(crawler: Crawler, after: int, web: Web, seeds: Path, home: Path, wanted: set[str]) -> Loss:

@@ -121,6 +121,12 @@ def _await(process: subprocess.Popen[bytes], address: str, port: int) -> None:
     raise ChildProcessError(f"nginx ended with {process.returncode}")
 
 
+def given_root(word: str) -> tuple[Path, str]:
+    """A directory to serve and the path of its first page, as ``DIR[=PATH]`` names them."""
+    directory, _, path = word.partition("=")
+    return Path(directory).expanduser().resolve(), path or "/"
+
+
 def make_files(home: Path, hosts: int = MADE_HOSTS, pages: int = MADE_PAGES) -> list[tuple[Path, str]]:
     """Write ``hosts`` manuals of ``pages`` HTML pages in all; the same files each time.
 

@@ -28,9 +28,9 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "crawl"))
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from child import run
-from crawls import ROOT, floor, ours
+from crawls import ROOT, ours, undisturbed
 from run import PACKAGES
-from web import MADE_PAGES, Asked, Web, make_files, served
+from web import MADE_PAGES, Asked, Web, given_root, make_files, served
 
 from crawler.bench.machine import describe_machine
 from crawler.disk.crashpoints import CRAWL_POINTS, VARIABLE
@@ -120,11 +120,11 @@ def main(words: Sequence[str]) -> None:
         print(line)
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
-        roots = [_root(word) for word in chosen.serve] or make_files(home / "files", pages=chosen.pages)
+        roots = [given_root(word) for word in chosen.serve] or make_files(home / "files", pages=chosen.pages)
         with served(roots, home / "nginx") as web:
             seeds = home / "seeds.txt"
             seeds.write_text("".join(f"{url}\n" for url in web.seeds))
-            bench = Bench(web, seeds, home, _undisturbed(seeds, home))
+            bench = Bench(web, seeds, home, undisturbed(seeds, home))
             kind = "given directories" if chosen.serve else "made files"
             print(f"web       {kind}, {len(web.seeds)} hosts, {len(bench.wanted)} HTML pages; seed {chosen.seed}\n")
             print(f"{'':<28}" + "".join(f"{head:>10}" for head in _HEADS))
@@ -258,19 +258,6 @@ def _distribution(account: Account) -> None:
     labels = [str(high) if high - low == 1 else f"{low + 1}-{high}" for low, high in itertools.pairwise((-1, *ends))]
     print("repeated  " + "".join(f"{label:>8}" for label in labels))
     print("kills     " + "".join(f"{count:>8}" for count in counts))
-
-
-def _root(word: str) -> tuple[Path, str]:
-    directory, _, path = word.partition("=")
-    return Path(directory).expanduser().resolve(), path or "/"
-
-
-def _undisturbed(seeds: Path, home: Path) -> set[str]:
-    own = home / "floor"
-    own.mkdir()
-    crawler = floor()
-    run(crawler.command(seeds, own), own / "log", ROOT)
-    return set(crawler.pages(own))
 
 
 if __name__ == "__main__":

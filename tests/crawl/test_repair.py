@@ -7,7 +7,7 @@ import random
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,24 +28,12 @@ from tests.crawl.jobs import (
     manifests,
     repair,
     rows,
-    stopped_job,
     store_of,
     verify,
 )
 from tests.site import Site, crawler, running, tree, wait_until
 
 NOW = 1_700_000_000.0
-
-
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
-    with stopped_job(tmp_path_factory.mktemp("stopped"), 15, 30) as made:
-        yield made
-
-
-@pytest.fixture
-def job(stopped: Stopped, tmp_path: Path) -> Path:
-    return stopped.copy(tmp_path / "job")
 
 
 def contents(directory: Path) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,22 +23,10 @@ from tests.crawl.jobs import (
     hide_behind_the_cursor,
     manifests,
     rows,
-    stopped_job,
     store_of,
     verify,
 )
 from tests.site import Ran, Site, crawler, linked, running, tree, wait_until
-
-
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
-    with stopped_job(tmp_path_factory.mktemp("stopped"), 15, 30) as made:
-        yield made
-
-
-@pytest.fixture
-def job(stopped: Stopped, tmp_path: Path) -> Path:
-    return stopped.copy(tmp_path / "job")
 
 
 def newest_only(job: Path) -> Path:

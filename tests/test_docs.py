@@ -20,6 +20,7 @@ from crawler.cli.demo import MAGIC as DEMO_MAGIC
 from crawler.cli.demo import VERSION as DEMO_VERSION
 from crawler.cli.errors import Exit
 from crawler.crawl import identity
+from crawler.crawl.advice import Forecast
 from crawler.crawl.course import COURSE
 from crawler.crawl.inbox import INBOX, Answer, Inbox, Parcel
 from crawler.crawl.last_run import RUN
@@ -245,6 +246,9 @@ def test_every_number_of_the_statistics_is_documented(tmp_path: Path) -> None:
         "advice",
         *Advice.__dataclass_fields__,
         "new_urls_per_second",
+        "forecast",  # its row, and the head of its table
+        "forecast",
+        *Forecast.__dataclass_fields__,
         "checkpoint",
         *checkpoint,
     ]

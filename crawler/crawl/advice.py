@@ -6,19 +6,24 @@ import asyncio
 import logging
 import re
 from collections import deque
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from crawler.exact import Seen
-from crawler.filters import FilterError, advise
+from crawler.filters import FilterError, advise, project
 from crawler.filters.advisor import Cause
 
 log = logging.getLogger("crawler")
 
 INTERVAL = 5.0  # seconds between two looks
-WINDOW = 60.0  # seconds over which the rate is taken
+WINDOW = 60.0  # seconds over which rates are taken ...
+FINISHED = 50  # ... or as many as it takes to finish so many URLs,
+LONGEST = 3_600.0  # but no more: what is expected of a crawl rests on that many of its URLs
+LEAST = 10  # URLs finished in that time; of fewer nothing is expected
+DAY = 86_400.0
 _MEMINFO = Path("/proc/meminfo")
 _AVAILABLE = re.compile(r"^MemAvailable:\s+([0-9]+) kB$", re.MULTILINE)
 
@@ -32,30 +37,98 @@ def free_memory() -> int | None:
     return int(found[1]) * 1024 if found else None
 
 
+class When(StrEnum):
+    """What a forecast is made for."""
+
+    END = "end"  # nothing is left
+    DAY = "day"  # a day from now: there is no end in sight
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the crawl has come: URLs that are done, and those that are not."""
+
+    finished: int
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The seen-set as it will be if the crawl goes on as it does. Counts are URLs, ``bytes`` of the seen-set."""
+
+    when: When
+    seconds: float  # until then
+    new_per_url: float  # URLs found new for each that is finished, at present
+    urls: int
+    slices: int
+    bytes: int
+    fpp: float
+    urls_skipped: float
+
+
+def forecast(
+    statistics: Any,
+    parameters: Mapping[str, Any],
+    left: int,
+    new: float,
+    finished: float,
+    seconds: float,
+    *,
+    compact_slices: int = 0,
+    endless: bool = False,
+) -> Forecast:
+    """``left`` URLs are to be finished. ``new`` were found and ``finished`` done in the last ``seconds``.
+
+    Each that is left brings ``new / finished`` others, these bring as many again, and so on: where that is less than
+    one each, ``left / (1 - new / finished)`` are still to come, and the crawl ends. Otherwise, and where it is
+    ``endless``, a day is looked ahead. Raises FilterError for a kind that has no slices."""
+    share = new / finished
+    ends = share < 1 and not endless
+    to_finish = left / (1 - share) if ends else DAY * finished / seconds
+    coming = to_finish - left if ends else DAY * new / seconds
+    urls = round(statistics["count"] + coming)
+    made = project(statistics, parameters, urls, compact_slices=compact_slices)
+    return Forecast(
+        When.END if ends else When.DAY,
+        to_finish * seconds / finished if ends else DAY,
+        share,
+        made.urls,
+        made.slices,
+        made.size,
+        made.fpp,
+        made.urls_skipped,
+    )
+
+
 class Adviser:
     """Looks ahead every few seconds, and warns of each cause once."""
 
-    def __init__(self, compact_slices: int) -> None:
+    def __init__(self, compact_slices: int, *, ledger: bool = False, endless: bool = False) -> None:
+        """With a ``ledger`` no URL stays skipped; an ``endless`` crawl is one that visits its pages again."""
         self._compact_slices = compact_slices
-        self._looks: deque[tuple[float, int]] = deque()
+        self._ledger = ledger
+        self._endless = endless
+        self._looks: deque[tuple[float, int, int]] = deque()  # when, URLs in the seen-set, URLs finished
         self._warned: set[Cause] = set()
         self.advice: dict[str, Any] | None = None  # as ``stats --json`` has it; None for a kind without slices
 
-    async def watch(self, seen: Seen, clock: Callable[[], float]) -> None:
+    async def watch(self, seen: Seen, clock: Callable[[], float], progress: Callable[[], Progress]) -> None:
         """Look, and log the warnings, until cancelled."""
         while True:
-            warning = self.look(seen, clock(), free_memory())
+            warning = self.look(seen, clock(), free_memory(), progress())
             if warning is not None:
                 log.warning("seen-set: %s", warning)
             await asyncio.sleep(INTERVAL)
 
-    def look(self, seen: Seen, now: float, memory: int | None) -> str | None:
+    def look(self, seen: Seen, now: float, memory: int | None, progress: Progress) -> str | None:
         """``now`` in seconds, ``memory``: free bytes. The warning, if there is one that was not given before."""
-        count = len(seen)
-        self._looks.append((now, count))
-        while now - self._looks[0][0] > WINDOW:
+        count, done = len(seen), progress.finished
+        self._looks.append((now, count, done))
+        while len(self._looks) > 2 and self._is_old(self._looks[1], now, done):
             self._looks.popleft()
-        since, before = self._looks[0]
+        while now - self._looks[0][0] > LONGEST:
+            self._looks.popleft()
+        since, before, _ = next(look for look in self._looks if now - look[0] <= WINDOW)
         rate = (count - before) / (now - since) if now > since else None
         try:
             advice = advise(
@@ -63,8 +136,31 @@ class Adviser:
             )
         except FilterError:
             return None  # nothing can be planned for this kind
-        self.advice = {**asdict(advice), "new_urls_per_second": rate}
+        self.advice = {**asdict(advice), "new_urls_per_second": rate, "forecast": self._forecast(seen, progress)}
         if advice.cause is None or advice.cause in self._warned:
             return None
         self._warned.add(advice.cause)
         return advice.warning
+
+    def _is_old(self, look: tuple[float, int, int], now: float, done: int) -> bool:
+        """Whether a window that begins there, later than the present one, is long enough."""
+        return now - look[0] >= WINDOW and done - look[2] >= FINISHED
+
+    def _forecast(self, seen: Seen, progress: Progress) -> dict[str, Any] | None:
+        (since, before, done), (now, count, finished) = self._looks[0], self._looks[-1]
+        if finished - done < LEAST or not progress.left:
+            return None
+        try:
+            made = forecast(
+                seen.statistics(),
+                seen.parameters(),
+                progress.left,
+                count - before,
+                finished - done,
+                now - since,
+                compact_slices=self._compact_slices,
+                endless=self._endless,
+            )
+        except (FilterError, OverflowError):
+            return None  # more than any filter of this kind can hold
+        return asdict(made) | ({"urls_skipped": 0.0} if self._ledger else {})

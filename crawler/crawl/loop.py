@@ -20,7 +20,7 @@ from typing import Any
 
 from asyncio_throttle.throttler import Throttler
 
-from crawler.crawl.advice import Adviser
+from crawler.crawl.advice import Adviser, Progress
 from crawler.crawl.compaction import compact_beside
 from crawler.crawl.confirm import confirm_beside
 from crawler.crawl.discover import Discovery
@@ -88,7 +88,9 @@ class Crawl:
         self._checkpoints_asked: list[asyncio.Future[str | None]] = []
         self._keep_now = asyncio.Event()
         self._stall = LoopStall()
-        self._adviser = Adviser(settings.seen.compact_slices)
+        self._adviser = Adviser(
+            settings.seen.compact_slices, ledger=settings.seen.ledger, endless=settings.recrawl.enabled
+        )
 
     # -- the run -----------------------------------------------------------------------------------------------
 
@@ -103,7 +105,7 @@ class Crawl:
             async with asyncio.TaskGroup() as group:
                 seeding = group.create_task(self._seed(seeds))
                 keeping = group.create_task(self._keep())
-                advising = self._adviser.watch(self.job.seen, self._clock)
+                advising = self._adviser.watch(self.job.seen, self._clock, self._progress)
                 others = (
                     self._stall.watch(),
                     compact_beside(self.job.compact),
@@ -189,6 +191,11 @@ class Crawl:
             commits=job.commits,
             kept=len(job.generations.numbers()),
         )
+
+    def _progress(self) -> Progress:
+        counters = self.job.counters
+        finished = counters.fetched + counters.failed + counters.redirected + counters.excluded
+        return Progress(finished, counters.pending)
 
     @property
     def paused(self) -> str | None:

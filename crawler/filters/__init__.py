@@ -26,6 +26,7 @@ From low to high:
                the kinds
     kinds      the kinds by name, and seen-sets in files
     advisor    when a filter will be full, and what it will cost
+    projection what it will be when more URLs are in it
 
 Nothing here opens a file, reads a clock or knows asyncio.
 """
@@ -41,6 +42,7 @@ from crawler.filters.format import FormatError, SegmentSum, read_segment, write_
 from crawler.filters.growing import CountingFilter, CuckooFilter, DigestTable
 from crawler.filters.guava import GuavaBloomFilter
 from crawler.filters.kinds import KINDS, load_seen, make_seen, read_seen, write_seen
+from crawler.filters.projection import Projection, project
 from crawler.filters.protocol import (
     JSON,
     AbsentKeyError,
@@ -76,6 +78,7 @@ __all__ = [
     "MeasuredFpp",
     "NoMemoryError",
     "Plan",
+    "Projection",
     "ScalableBloomFilter",
     "SeenSet",
     "SeenSnapshot",
@@ -91,6 +94,7 @@ __all__ = [
     "make_seen",
     "plan",
     "plan_compacted",
+    "project",
     "read_seen",
     "read_segment",
     "write_seen",

@@ -110,6 +110,11 @@ def _compacted(parameters: Mapping[str, Any], capacity: int) -> Iterator[SlicePl
         yield _slice("scalable", *following_share(number, capacity, fpp, growth, tightening), parameters)
 
 
+def successor_plan(keys: int, parameters: Mapping[str, Any]) -> SlicePlan:
+    """The slice that is built in place of a scalable chain which holds ``keys``."""
+    return _slice("scalable", *successor_share(keys, parameters["fpp"], parameters["tightening"]), parameters)
+
+
 def _slice(kind: str, keys: int, fpp: float, parameters: Mapping[str, Any]) -> SlicePlan:
     match kind:
         case "scalable" | "bloom":
@@ -186,8 +191,7 @@ def plan_compacted(
         chain.append(next(following))
         size = sum(part.size for part in chain)
         if len(chain) >= slices:
-            share = successor_share(sum(part.capacity for part in chain[:-1]), fpp, tightening)
-            chain = [_slice("scalable", *share, parameters)]
+            chain = [successor_plan(sum(part.capacity for part in chain[:-1]), parameters)]
             size += chain[0].size
             following = islice(schedule(parameters, chain[0].capacity), 1, None)
         peak = max(peak, size)
@@ -240,8 +244,7 @@ def advise(
     following = next(islice(schedule(parameters, compacted), len(slices), None), None)
     next_size = following.size if following else None
     if next_size is not None and parameters["kind"] == "scalable" and 0 < compact_slices <= len(slices) + 1:
-        share = successor_share(full_at, parameters["fpp"], parameters["tightening"])
-        next_size += _slice("scalable", *share, parameters).size
+        next_size += successor_plan(full_at, parameters).size
     cause, warning = _warning(statistics, left, seconds, next_size, memory)
     return Advice(
         full_at=full_at,

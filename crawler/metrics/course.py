@@ -44,7 +44,7 @@ class Course:
         return {
             "trust": trust(stats),
             "working": working(stats, self.history.mean("pages_per_second", _LATELY), slope),
-            "forecast": forecast(stats, self.history.mean("new_per_second", _LATELY / 2), slope),
+            "forecast": forecast(stats),
         }
 
     def dump(self) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
 
 def count(value: float | None) -> str:
     """A count with thousands apart; a dash when there is none."""
@@ -70,21 +72,35 @@ def working(stats: Mapping[str, Any], pages: float | None, slope: float | None) 
     return {"mark": "wait", "text": "Beginning."}
 
 
-def forecast(stats: Mapping[str, Any], new: float | None, slope: float | None) -> str:
-    """What the seen-set will hold when the crawl ends, if ``new`` URLs go on to be found and ``slope`` to join the
-    frontier a second; empty when nothing can be said."""
-    seen, advice = stats.get("seen") or {}, stats.get("advice")
-    held, left = seen.get("count"), (stats.get("urls_pending") or 0) + (stats.get("urls_in_flight") or 0)
-    if advice is None or held is None or new is None or slope is None or not left:
+def size(value: float | None) -> str:
+    """Bytes in the largest unit of which there is one; a dash when there are none to speak of."""
+    if value is None:
+        return "-"
+    unit = 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value /= 1024
+        unit += 1
+    return f"{value:.1f} {_UNITS[unit]}" if unit else f"{value:.0f} B"
+
+
+def forecast(stats: Mapping[str, Any]) -> str:
+    """What the seen-set will hold when the crawl ends, if it goes on as it does; empty when nothing can be said."""
+    told = (stats.get("advice") or {}).get("forecast")
+    if told is None or stats.get("state") not in ("running", "paused"):
         return ""
-    if slope >= 0:
-        return f"No end in sight at this rate: in a day the filter holds {count(held + new * 86_400)} URLs."
-    seconds = left / -slope
-    then = held + new * seconds
-    text = f"At this rate the crawl ends in {duration(seconds)} with {count(then)} URLs in the filter"
-    if then <= advice["full_at"]:
-        return f"{text}, before the next slice: fpp at most {probability(advice['fpp_then'])}."
-    return f"{text}: fpp at most {probability(seen.get('fpp_bound'))}, by design."
+    brings = f"Each finished URL brings {told['new_per_url']:.2g} new {'one' if told['new_per_url'] == 1 else 'ones'}"
+    if told["when"] == "end":
+        text = f"{brings}. If that stays so the crawl ends in {duration(told['seconds'])} with"
+    elif told["new_per_url"] >= 1:
+        text = f"{brings}: there is no end in sight. In a day the filter holds"
+    else:
+        text = "The crawl goes on for ever. In a day the filter holds"
+    slices = f"{told['slices']} slice{'' if told['slices'] == 1 else 's'}"
+    text += f" {count(told['urls'])} URLs in {slices}, {size(told['bytes'])}: fpp {probability(told['fpp'])}"
+    skipped = told["urls_skipped"]
+    if skipped >= 0.95:
+        return f"{text}, about {count(skipped)} URL{'' if round(skipped) == 1 else 's'} skipped by mistake in all."
+    return f"{text}, {'probably ' if skipped else ''}no URL skipped by mistake."
 
 
 def trust(stats: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crawler.metrics import count, probability, trust
+from crawler.metrics import count, forecast, probability, trust
 
 
 def summary(stats: Mapping[str, Any]) -> str:
@@ -35,6 +35,8 @@ def summary(stats: Mapping[str, Any]) -> str:
         ]
         lines.append(f"seen-set  {', '.join(shape)}")
         lines.append(f"          {trust(stats)}")
+        ahead = forecast(stats)
+        lines += [f"          {ahead}"] if ahead else []
     return "\n".join(lines)
 
 

@@ -11,13 +11,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from crawler.metrics import Course, count, duration, per_second, probability
+from crawler.metrics import Course, count, duration, per_second, probability, size
 
 _MARKS = {"good": ("✓", "green"), "wait": ("…", "yellow"), "bad": ("✗", "red"), "over": ("■", "blue")}
 _BARS = "▁▂▃▄▅▆▇█"
 _KINDS = {"error": "red", "retired": "red", "backoff": "yellow", "checkpoint": "green", "slice": "magenta"}
 _FRAMES = 6  # lines round hosts and events, the names of columns, and the cursor's
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def screen(
@@ -139,14 +138,3 @@ def _events(course: Course, most: int) -> Panel:
 def _printable(text: str) -> str:
     """What a terminal would obey is shown as an escape: names and messages come from the web."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-
-
-def size(value: float | None) -> str:
-    """Bytes in the largest unit of which there is one; a dash when there are none to speak of."""
-    if value is None:
-        return "-"
-    unit = 0
-    while value >= 1024 and unit < len(_UNITS) - 1:
-        value /= 1024
-        unit += 1
-    return f"{value:.1f} {_UNITS[unit]}" if unit else f"{value:.0f} B"

@@ -101,17 +101,38 @@ def test_whether_it_works(
 
 def test_before_the_crawl_is_there_nothing_is_claimed() -> None:
     assert working({}, None, None)["text"] == "Beginning."
-    assert forecast({}, None, None) == ""
+    assert forecast({}) == ""
+
+
+def ahead(**changes: object) -> dict[str, object]:
+    stats = statistics()
+    stats["advice"]["forecast"] |= changes
+    return stats
 
 
 def test_what_the_filter_will_hold() -> None:
-    stats = statistics(urls_pending=1_936)  # 2,000 with those in flight
-    assert forecast(stats, 5.0, -20.0) == (
-        "At this rate the crawl ends in 1 min 40 s with 12,845 URLs in the filter, before the next slice: "
-        "fpp at most 0.0005."
+    assert forecast(ahead()) == (
+        "Each finished URL brings 0.42 new ones. If that stays so the crawl ends in 11 min 40 s with 62,345 URLs in "
+        "3 slices, 244.1 KiB: fpp 0.0007, about 21 URLs skipped by mistake in all."
     )
-    assert forecast(stats, 500.0, -20.0).endswith("with 62,345 URLs in the filter: fpp at most 0.0008, by design.")
-    assert forecast(stats, 500.0, 20.0) == "No end in sight at this rate: in a day the filter holds 43,212,345 URLs."
+    assert forecast(ahead(urls_skipped=1.2)).endswith("about 1 URL skipped by mistake in all.")
+    assert forecast(ahead(urls_skipped=0.3)).endswith("fpp 0.0007, probably no URL skipped by mistake.")
+    assert forecast(ahead(urls_skipped=0.0)).endswith("fpp 0.0007, no URL skipped by mistake.")
+
+
+def test_a_crawl_without_an_end_is_not_given_one() -> None:
+    told = forecast(ahead(when="day", new_per_url=1.3, slices=1))
+    assert told.startswith(
+        "Each finished URL brings 1.3 new ones: there is no end in sight. "
+        "In a day the filter holds 62,345 URLs in 1 slice,"
+    )
+    assert forecast(ahead(when="day", new_per_url=0.1)).startswith("The crawl goes on for ever. In a day")
+
+
+def test_nothing_is_forecast_of_a_crawl_that_is_over_or_not_known_yet() -> None:
+    assert forecast(ahead() | {"state": "ended"}) == ""
+    assert forecast(statistics(advice=None)) == ""
+    assert forecast(statistics(advice={"forecast": None})) == ""
 
 
 def test_the_words_of_a_course_are_of_the_last_minute() -> None:
@@ -124,7 +145,7 @@ def test_the_words_of_a_course_are_of_the_last_minute() -> None:
     assert words["working"]["text"] == (
         "Working: 30.0 pages a second over the last minute, and the frontier grows by 270 URLs a second."
     )
-    assert words["forecast"].startswith("No end in sight at this rate: in a day")
+    assert words["forecast"].startswith("Each finished URL brings 0.42 new ones.")
 
 
 def test_trust_tells_what_the_ledger_found() -> None:

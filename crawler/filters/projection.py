@@ -1,0 +1,112 @@
+"""What a seen-set in use will be when more URLs are in it. Pure arithmetic, as in `advisor`.
+
+The fpp of a slice that fills is known at two points: 0 when it is empty, and that of its design when it is full.
+Between them a Bloom slice whose keys set k bits each, half of its bits when it holds the C keys it was made for, errs
+with the design's fpp times (2 (1 - 2**(-n/C)))**k; tags and digests err in proportion to n. What a slice is estimated
+to be now is never gone below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from crawler.filters.advisor import SlicePlan, schedule, successor_plan
+from crawler.filters.model import compound
+from crawler.filters.protocol import SeenStatistics
+
+_STEPS = 12  # of the sum that stands for the URLs skipped while a slice fills
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """A seen-set as it will be."""
+
+    urls: int
+    slices: int
+    size: int  # bytes
+    fpp: float  # compound
+    urls_skipped: float  # expected in all, until then
+
+
+@dataclass(slots=True)
+class _Slice:
+    capacity: int
+    count: float
+    size: int  # bytes
+    fpp: float  # when full
+    least: float  # what it is already
+    bits: float | None  # set for a key; None where the fpp grows with the keys
+    bitmap: bool
+
+    def fpp_with(self, more: float) -> float:
+        share = (self.count + more) / self.capacity
+        if self.bitmap:
+            return max(self.least, -math.expm1(share * math.log1p(-self.fpp)))
+        if self.bits is None:
+            return max(self.least, self.fpp * min(1.0, share))
+        fpp: float = self.fpp * (2 - 2 * 2.0**-share) ** self.bits
+        return max(self.least, min(1.0, fpp))
+
+
+def project(
+    statistics: SeenStatistics, parameters: Mapping[str, Any], urls: int, *, compact_slices: int = 0
+) -> Projection:
+    """The seen-set of these ``statistics()`` and ``parameters()`` when ``urls`` URLs are in, which is more than now.
+
+    ``compact_slices`` is as for ``advise``: what is counted in ``size`` is the seen-set, and not what replaces it while
+    that is built. Raises ``FilterError`` for a kind that has no slices.
+    """
+    kind, growing = parameters["kind"], parameters.get("growth") is not None
+    chain = [
+        _Slice(
+            part["capacity"],
+            part["count"],
+            part["bits"] // 8,
+            part["fpp_design"],
+            part["fpp_estimated"],
+            part["hashes"] if kind in ("scalable", "bloom", "counting") else None,
+            kind == "bitmap",
+        )
+        for part in statistics["slices"]
+    ]
+    following = islice(
+        schedule(parameters, statistics["slices"][0]["capacity"] if statistics["compactions"] else None),
+        len(chain),
+        None,
+    )
+    held = sum(part.count for part in chain)
+    skipped = statistics["expected_urls_skipped"] or 0.0
+    while True:
+        if kind == "scalable" and 0 < compact_slices <= len(chain):
+            made = successor_plan(sum(part.capacity for part in chain[:-1]), parameters)
+            chain = [_planned(made, kind, held)]
+            following = islice(schedule(parameters, made.capacity), 1, None)
+        last, left = chain[-1], urls - held
+        step = min(left, max(0, last.capacity - last.count)) if growing else left
+        skipped += _skipped(chain, step)
+        last.count += step
+        held += step
+        if held >= urls:
+            break
+        chain.append(_planned(next(following), kind, 0))
+    fpp = compound(part.fpp_with(0) for part in chain)
+    return Projection(urls, len(chain), sum(part.size for part in chain), fpp, skipped)
+
+
+def _planned(made: SlicePlan, kind: str, count: float) -> _Slice:
+    bits = -math.log2(made.fpp) if kind in ("scalable", "counting") else None
+    return _Slice(made.capacity, count, made.size, made.fpp, 0.0, bits, bitmap=False)
+
+
+def _skipped(chain: list[_Slice], step: float) -> float:
+    """New URLs taken for seen ones while ``step`` are put into the last slice, of those that come by meanwhile."""
+    others = compound(part.fpp_with(0) for part in chain[:-1])
+    total = 0.0
+    for number in range(_STEPS):
+        fpp = compound((others, chain[-1].fpp_with(step * (number + 0.5) / _STEPS)))
+        total += fpp / (1 - fpp) if fpp < 1 else 1.0
+    return step * total / _STEPS

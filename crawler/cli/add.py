@@ -115,16 +115,16 @@ class _Adding:
 
     async def _take_in(self) -> None:
         """No crawl is running: admit what lies in the inbox. Raises JobError, OSError."""
-        now = SteadyClock()()
+        clock = SteadyClock()
         try:
-            job = Job(self._directory, self._settings, now)
+            job = Job(self._directory, self._settings, clock(), anchor=clock.anchor)
         except JobError:
             if lock_holder(self._directory) is not None:
                 return  # a crawl has begun meanwhile, and will answer
             raise
         try:
-            await Incoming(job, Discovery(job, self._settings), self._inbox, lambda: None).drain(now)
-            await job.checkpoint(now)
+            await Incoming(job, Discovery(job, self._settings), self._inbox, lambda: None).drain(clock())
+            await job.checkpoint(clock())
         finally:
             job.close()
 

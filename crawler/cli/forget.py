@@ -37,9 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
         if isinstance(url, Rejected):
             raise UsageError(f"{text!r}: {url.reason}")
         urls.append(url)
-    now = SteadyClock()()
+    clock = SteadyClock()
     try:
-        job = Job(arguments.job, settings, now)
+        job = Job(arguments.job, settings, clock(), anchor=clock.anchor)
     except JobError as error:
         raise UsageError(str(error)) from error
     try:
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
             absent = set(job.forget([url.key for url in urls]))
         except JobError as error:
             raise UsageError(str(error)) from error
-        asyncio.run(job.checkpoint(now))
+        asyncio.run(job.checkpoint(clock()))
     finally:
         job.close()
     for position, url in enumerate(urls):

@@ -73,7 +73,11 @@ def _do_to_host(crawl: Crawl, word: str, host: str) -> str | None:
     if crawl.job.blocked is not None:
         return f"nothing can be written now: {crawl.job.blocked}"
     frontier = crawl.job.frontier
-    acts = {"pause-host": frontier.pause_host, "resume-host": frontier.resume_host, "block-host": frontier.block_host}
+    acts = {
+        "pause-host": frontier.by_hand.pause,
+        "resume-host": frontier.by_hand.resume,
+        "block-host": frontier.by_hand.block,
+    }
     met = crawl.job.host_step(lambda batch: acts[word](host, batch))
     crawl.wake()
     return None if met else "no URL of that host was admitted"

@@ -6,6 +6,7 @@ DIR/job.json   format version and the shaping settings, fixed when the job began
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
@@ -161,3 +162,13 @@ def shaped_by_job(directory: Path, asked: dict[str, dict[str, Any]]) -> dict[str
                 "begin a new job with --job"
             )
     return merged
+
+
+def make_directory(directory: Path, disk: Disk) -> None:
+    """Make the directory and those above it, where they are missing, and their names durable. Raises OSError."""
+    above = [parent for parent in directory.absolute().parents if not parent.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    for path in (directory.absolute(), *above):
+        # A directory of somebody else that may not be read was there before.
+        with contextlib.suppress(PermissionError):
+            disk.sync_directory(path.parent)

@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from crawler.checkpoint import Generations, Manifest
+from crawler.clock import Anchor
 from crawler.crawl.admission import Admission, Rules
+from crawler.crawl.anchored import follow_clock
 from crawler.crawl.compaction import Compaction
-from crawler.crawl.identity import PAGES, SEEN, STORE, JobError, JobLock, holds_job, identify
+from crawler.crawl.identity import PAGES, SEEN, STORE, JobError, JobLock, holds_job, identify, make_directory
 from crawler.crawl.recovery import (
     COUNTERS,
     check_counts,
@@ -34,7 +36,7 @@ from crawler.crawl.scopes import Scopes
 from crawler.crawl.step import FULL, NO_CHECKPOINT, Machine, Step, no_room
 from crawler.crawl.telling import tell_failed, tell_host
 from crawler.crawl.verdict import Again, Finished, Throttled
-from crawler.disk import Disk, reach
+from crawler.disk import reach
 from crawler.exact import Ledger, make_seen
 from crawler.frontier import Answer, Asked, Batch, Family, Frontier, Lease, Limits, Order
 from crawler.metrics import Events
@@ -57,8 +59,10 @@ class Job:
         now: float,
         machine: Machine | None = None,
         events: Events | None = None,
+        anchor: Anchor | None = None,
     ) -> None:
-        """Begin the job, or take it up where it was left.
+        """Begin the job, or take it up where it was left. ``anchor`` tells whether the clock that says ``now`` was set
+        since the last run.
 
         Raises JobError (an unwritable directory among them), UnknownVersionError, OSError when the disk fails, and the
         codecs' errors when the store holds what no version of the program wrote."""
@@ -79,7 +83,7 @@ class Job:
         self.durable_end: int | None = None  # bytes of the output that nothing takes back; None: not known yet
         with contextlib.ExitStack() as undo:
             try:
-                _make(directory, disk)
+                make_directory(directory, disk)
                 lock = JobLock(directory)
             except OSError as error:
                 raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
@@ -98,10 +102,10 @@ class Job:
             reach("resume.opened")
             self._durability = machine.executor()
             undo.callback(self._durability.shutdown)
-            self._take_up(settings, now)
+            self._take_up(settings, now, anchor)
             self._undo = undo.pop_all()
 
-    def _take_up(self, settings: Settings, now: float) -> None:
+    def _take_up(self, settings: Settings, now: float, anchor: Anchor | None) -> None:
         self.counters = stored_counters(self.store)
         self.generations = Generations(self.directory / SEEN, settings.durability.generations, self.disk)
         restored = restore_seen(self.generations, self.store, lambda: make_seen(settings.seen, self.store))
@@ -116,6 +120,7 @@ class Job:
             next_number=self.counters.next_number,
             hosts=self.counters.hosts,
         )
+        follow_clock(self.store, anchor, now, self.notes.append)
         self.frontier.load(now)
         self.ledger = Ledger(self.store) if settings.seen.ledger else None
         self.traps = Traps(settings.traps, self.store)
@@ -438,13 +443,3 @@ class Job:
     def close(self) -> None:
         """Release everything, writing nothing more."""
         self._undo.close()
-
-
-def _make(directory: Path, disk: Disk) -> None:
-    """Make the directory and those above it, where they are missing, and their names durable. Raises OSError."""
-    above = [parent for parent in directory.absolute().parents if not parent.exists()]
-    directory.mkdir(parents=True, exist_ok=True)
-    for path in (directory.absolute(), *above):
-        # A directory of somebody else that may not be read was there before.
-        with contextlib.suppress(PermissionError):
-            disk.sync_directory(path.parent)

@@ -72,7 +72,7 @@ async def run_crawl(
         address = await dashboard.start()
         addresses = spoken_of(settings.dashboard, access, address)
     try:
-        job = Job(directory, settings, clock())
+        job = Job(directory, settings, clock(), anchor=clock.anchor)
         job.events = course.events
         try:
             if access is not None and access.token is not None:

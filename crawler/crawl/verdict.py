@@ -83,7 +83,12 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
     if asked.fault is Fault.THROTTLED:
         again = entry._replace(throttled=entry.throttled + 1)
         spent = again.throttled >= settings.throttled_tries
-        return Throttled(again, parse_retry_after(result.retry_after, now), record if spent else None, asked)
+        return Throttled(
+            again,
+            parse_retry_after(result.retry_after, now, result.headers.get("Date")),
+            record if spent else None,
+            asked,
+        )
     if asked.fault is not None and entry.tries + 1 < tries_of(asked.fault, settings):
         return _again(entry, f"status {result.status}", asked, settings)
     if result.status in REDIRECTS:
@@ -120,19 +125,27 @@ def _again(entry: Entry, reason: str, asked: Asked, settings: RetrySettings) -> 
     return Again(again, retry_wait(asked.fault, again.tries, settings, entry.href), reason, asked)
 
 
-def parse_retry_after(text: str | None, now: float) -> float | None:
+def parse_retry_after(text: str | None, now: float, sent: str | None = None) -> float | None:
     """Seconds to wait by a Retry-After header (RFC 9110, 10.2.3: seconds or an HTTP date); None when it says
-    nothing that can be understood."""
+    nothing that can be understood. A date is compared with that of the answer (``sent``), by the server's own clock:
+    ours may be off."""
     if text is None:
         return None
     text = text.strip()
     if text.isascii() and text.isdigit():
         # Longer than any limit; int() of a hostile header would be slow, float() of it infinite.
         return float(text) if len(text) < 12 else 1e12
+    until = _moment(text)
+    if until is None:
+        return None
+    begin = None if sent is None else _moment(sent)
+    return max(0.0, until - (now if begin is None else begin))
+
+
+def _moment(text: str) -> float | None:
+    """An HTTP date in seconds since 1970."""
     try:
         moment = parsedate_to_datetime(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, moment.timestamp() - now)

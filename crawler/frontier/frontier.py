@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from crawler.frontier.by_hand import ByHand
 from crawler.frontier.closing import Closure
-from crawler.frontier.conduct import give_another_chance
 from crawler.frontier.entry import Entry, retry_slot, retry_time
 from crawler.frontier.faults import Asked, Fault
 from crawler.frontier.gate import Gate, Limits
@@ -67,6 +67,7 @@ class Frontier:
         self._importance = Importance(active=order is Order.SCORE)
         self._queues = BackQueues(store, self._retry_due, self._importance.best if order is Order.SCORE else None)
         self._hosts = WorkingSet(self._queues.forget)
+        self.by_hand = ByHand(self._gate, self._met, self._store_host)
         self._schedule = Schedule()
         self._now = 0.0  # the last time that was named
         self.next_number = next_number
@@ -403,37 +404,6 @@ class Frontier:
     def _store_host(self, host: Host, batch: Batch) -> None:
         batch.put(Family.HOSTS, host.name.encode("ascii"), encode_host(host))
         self._place(host)
-
-    # -- by hand -----------------------------------------------------------------------------------------------
-
-    def pause_host(self, name: str, batch: Batch) -> bool:
-        """Hand out nothing of the host until it is resumed. False when the job has met no such host."""
-        return self._kept_back(name, batch, paused=True)
-
-    def block_host(self, name: str, batch: Batch) -> bool:
-        """Ask the host no more: its URLs end as excluded. False when the job has met no such host."""
-        return self._kept_back(name, batch, blocked=True)
-
-    def _kept_back(self, name: str, batch: Batch, *, paused: bool = False, blocked: bool = False) -> bool:
-        host = self._met(name)
-        if host is not None:
-            host.paused, host.blocked = host.paused or paused, host.blocked or blocked
-            self._gate.withdraw(host)
-            self._store_host(host, batch)
-        return host is not None
-
-    def resume_host(self, name: str, batch: Batch) -> bool:
-        """The host is neither paused nor blocked any more; one that was snoozed or retired is asked again, after its
-        gap. False when the job has met no such host."""
-        host = self._met(name)
-        if host is not None:
-            host.paused = host.blocked = False
-            if host.rule in (Rule.FAILING, Rule.SNOOZED, Rule.RETIRED):
-                give_another_chance(host)
-                pause, host.rule = self._gate.gap(host)
-                host.next_time = host.last_request + pause
-            self._store_host(host, batch)
-        return host is not None
 
     def _met(self, name: str) -> Host | None:
         known = self._hosts.get(name) is not None

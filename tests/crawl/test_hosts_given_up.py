@@ -107,9 +107,9 @@ def test_a_blocked_host_is_asked_no_more_in_any_run(laboratory: Laboratory) -> N
 
     async def block(crawl: Crawl, job: Job) -> None:
         await asyncio.sleep(5)
-        assert job.host_step(lambda batch: job.frontier.block_host("dead.test:80", batch))
+        assert job.host_step(lambda batch: job.frontier.by_hand.block("dead.test:80", batch))
         crawl.wake()
-        assert not job.host_step(lambda batch: job.frontier.block_host("unheard-of.test:80", batch))
+        assert not job.host_step(lambda batch: job.frontier.by_hand.block("unheard-of.test:80", batch))
         crawl.wake()
 
     assert laboratory.run(SEED, during=block) is Stop.FINISHED
@@ -128,7 +128,7 @@ def test_a_paused_host_waits_for_its_resumption_across_a_restart(laboratory: Lab
 
     async def pause(crawl: Crawl, job: Job) -> None:
         await asyncio.sleep(5)
-        assert job.host_step(lambda batch: job.frontier.pause_host("dead.test:80", batch))
+        assert job.host_step(lambda batch: job.frontier.by_hand.pause("dead.test:80", batch))
         crawl.wake()
 
     assert laboratory.run(SEED, during=pause, max_time=600) is Stop.MAX_TIME
@@ -142,7 +142,7 @@ def test_a_paused_host_waits_for_its_resumption_across_a_restart(laboratory: Lab
         assert row is not None
         assert (row.state.value, row.pending) == ("paused", 30 - asked)
         assert len(laboratory.requests_to("dead.test")) == asked
-        assert job.host_step(lambda batch: job.frontier.resume_host("dead.test:80", batch))
+        assert job.host_step(lambda batch: job.frontier.by_hand.resume("dead.test:80", batch))
         crawl.wake()
 
     assert laboratory.run(SEED, during=resume) is Stop.FINISHED

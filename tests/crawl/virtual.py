@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from crawler.clock import Anchor
 from crawler.crawl.job import Job
 from crawler.crawl.loop import Crawl, Stop
 from crawler.crawl.step import Machine
@@ -74,6 +75,7 @@ class Laboratory:
     seconds: float = 0.2  # of a response
     now: float = START
     asked: list[Asked] = field(default_factory=list)
+    anchor: Anchor | None = None
     store: MemoryStore = field(default_factory=MemoryStore)
 
     def with_politeness(self, **changes: Any) -> Laboratory:
@@ -102,7 +104,8 @@ class Laboratory:
             asked.end = clock()
 
         web = SimulatedWeb(self.pages, before, self.addresses)
-        job = Job(self.directory, settings, clock(), Machine(open_store=lambda _: self.store, executor=Inline))
+        machine = Machine(open_store=lambda _: self.store, executor=Inline)
+        job = Job(self.directory, settings, clock(), machine, anchor=self.anchor)
         try:
             crawl = Crawl(job, web, settings, clock)
             running = asyncio.ensure_future(crawl.run(_each(seeds)))

@@ -18,6 +18,7 @@ from enum import Enum, auto
 from crawler.crawl.verdict import Again, Finished, Throttled, judge, status_fault
 from crawler.fetch import Failure, FailureKind, Response
 from crawler.frontier import Asked, Batch, Entry, Frontier, Lease, Limits, Store, longest_retry, retry_wait, tries_of
+from crawler.frontier.moved import move_times
 from crawler.records import Outcome
 from crawler.settings import BudgetSettings, PolitenessSettings, RetrySettings
 from crawler.store import MemoryStore
@@ -196,9 +197,9 @@ class World:
         protocol.seconds += self.now - began
         return protocol
 
-    def lose_everything(self, offset: float = 0.0) -> None:
+    def lose_everything(self, offset: float = 0.0, *, told: bool = False) -> None:
         """The process dies: what is in flight is lost, and goes on at the servers. The next one takes up the store
-        with a clock that is ``offset`` seconds off."""
+        with a clock that is ``offset`` seconds off, and is ``told`` so or not."""
         number = self.frontier.next_number
         for _, _, lease, _ in self._flying:
             if not lease.address:
@@ -210,7 +211,7 @@ class World:
         self.now += offset
         for name, key in self._keys.items():
             key.free_at += offset
-            if offset > 0 and name in self._by_host:
+            if offset > 0 and not told and name in self._by_host:
                 # Whether the job lay still for an hour or the clock was set forward nobody can tell: what a server
                 # asked for is over. The gap holds all the same.
                 key.free_at = min(key.free_at, self.now + self.gap(self._by_host[name]))
@@ -224,6 +225,10 @@ class World:
             server.became_ready = None
         self._failing.clear()
         self._ready.clear()
+        if told:
+            batch = self.store.batch()
+            move_times(self.store, offset, self.now, batch)
+            self.store.write(batch)
         self.frontier = self.open_frontier(number)
         self.frontier.load(self.now)
 

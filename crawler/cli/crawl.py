@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.checkpoint import EnvelopeError
+from crawler.cli.damage import stopped_text
 from crawler.cli.errors import Exit, UsageError
 from crawler.cli.options import add_crawl_options, settings_tables
 from crawler.crawl.damage import DAMAGE
@@ -180,11 +181,7 @@ def crawl(
         )
         return Exit.FAILED
     except DAMAGE as error:
-        say(
-            sys.stderr,
-            f"crawler: stopped: {directory} is damaged: {error}; nothing more was changed: "
-            f"`crawler verify {directory}` names all that is wrong, `crawler repair {directory}` makes the job usable",
-        )
+        say(sys.stderr, f"crawler: {stopped_text(directory, error)}")
         return Exit.FAILED
     except Exception as error:  # a bug must not look like an end  # noqa: BLE001
         return _stopped_by(error, directory, began)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 
 from crawler.cli.errors import Exit, UsageError
 from crawler.crawl.damage import DAMAGE
 from crawler.crawl.identity import JobError
 from crawler.settings import SettingsError
+
+
+def stopped_text(directory: Path, error: Exception) -> str:
+    """What a command says that found the job damaged while it was changing it."""
+    return (
+        f"stopped: {directory} is damaged: {error}; nothing more was changed: `crawler verify {directory}` names all "
+        f"that is wrong, `crawler repair {directory}` makes the job usable"
+    )
 
 
 def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from crawler.checkpoint import EnvelopeError
+from crawler.cli.damage import stopped_text
 from crawler.cli.errors import Exit, UsageError
 from crawler.clock import SteadyClock
+from crawler.crawl.damage import DAMAGE
 from crawler.crawl.identity import JobError, read_identity
 from crawler.crawl.job import Job
 from crawler.crawl.look import queue
-from crawler.settings import SettingsError, settings_from
-from crawler.urls import Canonicaliser, Rejected, host_key
+from crawler.filters import NoMemoryError
+from crawler.progress.say import say
+from crawler.settings import Settings, SettingsError, settings_from
+from crawler.urls import Canonical, Canonicaliser, Rejected, host_key
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -37,23 +44,32 @@ def run(arguments: argparse.Namespace) -> int:
         if isinstance(url, Rejected):
             raise UsageError(f"{text!r}: {url.reason}")
         urls.append(url)
-    clock = SteadyClock()
     try:
-        job = Job(arguments.job, settings, clock(), anchor=clock.anchor)
-    except JobError as error:
+        left = _forget(arguments.job, settings, urls)
+    except (JobError, EnvelopeError) as error:
         raise UsageError(str(error)) from error
+    except NoMemoryError as error:
+        say(sys.stderr, f"crawler: error: {error}")
+        return Exit.FAILED
+    except DAMAGE as error:
+        say(sys.stderr, f"crawler: {stopped_text(arguments.job, error)}")
+        return Exit.FAILED
+    for position, url in enumerate(urls):
+        print(f"{left.get(position, 'forgotten')}: {url.href}")
+    return Exit.FAILED if left else Exit.OK
+
+
+def _forget(directory: Path, settings: Settings, urls: Sequence[Canonical]) -> dict[int, str]:
+    """The positions of those that stay as they were, and why. Raises JobError, UsageError, OSError, any of DAMAGE."""
+    clock = SteadyClock()
+    job = Job(directory, settings, clock(), anchor=clock.anchor)
     try:
         waiting = {entry.href for url in urls for _, entry in queue(job.store, host_key(url.href))}
         pending = [url for url in urls if url.href in waiting]
         if pending:
             raise UsageError(f"{pending[0].href} is pending: it will be fetched, there is nothing to forget")
-        try:
-            absent = set(job.forget([url.key for url in urls]))
-        except JobError as error:
-            raise UsageError(str(error)) from error
+        left = job.forget([url.key for url in urls])
         asyncio.run(job.checkpoint(clock()))
+        return left
     finally:
         job.close()
-    for position, url in enumerate(urls):
-        print(f"{'was not seen' if position in absent else 'forgotten'}: {url.href}")
-    return Exit.FAILED if absent else Exit.OK

@@ -6,19 +6,24 @@ what makes it durable into the one batch of its step.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from crawler.crawl.identity import JobError
 from crawler.crawl.step import Step
 from crawler.exact import ExactSeenSet, Ledger, Seen, digest_exactly
 from crawler.filters import CountingFilter, CuckooFilter, DigestTable, digest_keys
-from crawler.frontier import SEED_CASH, Batch, Entry, Family, Frontier, Order, default_class
+from crawler.filters.digests import digest_words
+from crawler.frontier import SEED_CASH, Batch, Entry, Family, Frontier, Order, Reader, default_class
 from crawler.records import (
     DIGEST_SIZE,
     Counters,
     Outcome,
     PageRecord,
+    decode_seen,
     encode_admitted,
     encode_forgotten,
     sequence_key,
@@ -28,6 +33,11 @@ from crawler.traps import Traps
 from crawler.urls import Canonical
 
 SITEMAP_DEPTH = 1  # of a sitemap that robots.txt names
+_SCAN = 2_048
+
+NOT_SEEN = "was not seen"
+TAKEN_FOR_ANOTHER = "was never admitted, and cannot be told from URLs that were"
+CLAIMED_TWICE = "cannot be forgotten, as two slices of the seen-set claim it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,22 +158,38 @@ class Admission:
             self._frontier.admit(entries, batch)
         return before - self._ledger.counts.waiting
 
-    def forget(self, keys: Sequence[str], batch: Batch) -> list[int]:
-        """Take keys out of the seen-set; the positions of those that are not in it. Raises JobError for a kind of
-        seen-set that cannot forget."""
+    def forget(self, keys: Sequence[str], batch: Batch, journal: Reader) -> dict[int, str]:
+        """Take keys out of the seen-set; the positions of those that stay as they were, and why. Raises JobError for a
+        kind of seen-set that cannot forget."""
         if isinstance(self._seen, ExactSeenSet):
-            digests, absent = digest_exactly(keys), self._seen.forget_in(keys, batch)
+            digests = digest_exactly(keys)
+            left = dict.fromkeys(self._seen.forget_in(keys, batch), NOT_SEEN)
         elif isinstance(self._seen, CountingFilter | CuckooFilter):
             digests = digest_keys(keys)
-            absent = self._seen.forget_digests(digests)
+            left = self._forget_admitted(self._seen, digests, journal)
         else:
             shared = not isinstance(self._seen, DigestTable)
             why = "its bits are shared by many URLs" if shared else "its table gives no place back"
             raise JobError(f"a seen-set of kind {self._seen.kind} cannot forget: {why}; counting, cuckoo and exact can")
-        gone = sorted(set(range(len(keys))) - set(absent))
+        gone = [position for position in range(len(keys)) if position not in left]
         if gone:
             self._journal(encode_forgotten(_chosen(digests, gone)), batch)
-        return absent
+        return left
+
+    def _forget_admitted(self, seen: CountingFilter | CuckooFilter, digests: bytes, journal: Reader) -> dict[int, str]:
+        """A key that was never admitted may look as if it were in, and what would be taken out then is others': so the
+        journal is asked, which errs never."""
+        admitted = admitted_less_forgotten(journal, digests)
+        left: dict[int, str] = {}
+        for position, known in enumerate(seen.contains_digests(digests)):
+            digest = _chosen(digests, [position])
+            if admitted[digest] < 1:
+                left[position] = TAKEN_FOR_ANOTHER if known else NOT_SEEN
+            elif seen.forget_digests(digest):
+                left[position] = CLAIMED_TWICE
+            else:
+                admitted[digest] -= 1
+        return left
 
     def _name(self, digests: bytes, batch: Batch) -> None:
         """Name URLs that the seen-set has taken in in the journal: they are admitted."""
@@ -173,6 +199,25 @@ class Admission:
     def _journal(self, event: bytes, batch: Batch) -> None:
         batch.put(Family.ADMITTED, sequence_key(self._counters.sequence), event)
         self._counters.sequence += 1
+
+
+def admitted_less_forgotten(journal: Reader, digests: bytes) -> Counter[bytes]:
+    """For each of ``digests``: how often the journal admits its key, less how often it takes it out. Reads it whole."""
+    wanted = {_chosen(digests, [position]) for position in range(len(digests) // DIGEST_SIZE)}
+    firsts = digest_words(b"".join(sorted(wanted)))[:, 0]
+    found: Counter[bytes] = Counter()
+    start = b""
+    while rows := journal.scan(Family.ADMITTED, start, None, _SCAN):
+        events: dict[bool, list[bytes]] = {False: [], True: []}
+        for _, value in rows:
+            forgotten, named = decode_seen(value)
+            events[forgotten].append(named)
+        for forgotten, parts in events.items():
+            named = b"".join(parts)
+            for position in np.flatnonzero(np.isin(digest_words(named)[:, 0], firsts)).tolist():
+                found[_chosen(named, [position])] += -1 if forgotten else 1
+        start = rows[-1][0] + b"\0"
+    return found
 
 
 def _chosen(digests: bytes, positions: Sequence[int]) -> bytes:

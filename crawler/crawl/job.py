@@ -182,13 +182,13 @@ class Job:
         with self._step() as step:
             return self._admission.decide(limit, step.batch)
 
-    def forget(self, keys: Sequence[str]) -> list[int]:
-        """Take keys out of the seen-set; the positions of those that are not in it. Raises JobError for a kind of
-        seen-set that cannot forget."""
-        absent: list[int]
+    def forget(self, keys: Sequence[str]) -> dict[int, str]:
+        """Take keys out of the seen-set; the positions of those that stay as they were, and why. Raises JobError for a
+        kind of seen-set that cannot forget."""
+        left: dict[int, str]
         with self._step() as step:
-            absent = self._admission.forget(keys, step.batch)
-        return absent
+            left = self._admission.forget(keys, step.batch, self.store)
+        return left
 
     def finish(
         self,

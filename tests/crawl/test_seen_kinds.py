@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from crawler.frontier import Family
 from crawler.settings import SEEN_KINDS
+from tests.crawl.jobs import change
 from tests.site import Site, crawler, running, tree, wait_until
 
 FAST = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "8", "--quiet", "--ignore-robots")
@@ -67,6 +69,41 @@ def test_what_is_forgotten_is_fetched_again(tmp_path: Path, kind: str) -> None:
         assert site.count("/page/3") == 2
         assert site.count("/page/4") == 1
         assert crawler("verify", job).code == 0
+
+
+@pytest.mark.parametrize("kind", FORGETS)
+def test_what_was_never_admitted_is_not_taken_out_however_much_it_looks_like_it(tmp_path: Path, kind: str) -> None:
+    """A filter that calls many URLs seen: taking those out would deny pages that were fetched."""
+    with Site(tree(60)) as site:
+        start, job = tmp_path / "seeds.txt", tmp_path / "job"
+        start.write_text(site.url("/") + "\n")
+        assert crawler(start, "--job", job, *FAST, "--seen", kind, "--capacity", "80", "--fpp", "0.5").code == 0
+        fetched = list(urls(job))
+        never = [site.url(f"/never/{number}") for number in range(200)]
+        asked = crawler("forget", job, *never, fetched[3], fetched[3])
+        assert asked.code == 1
+        *others, once, twice = [line.split(": ")[0] for line in asked.out.splitlines()]
+        assert set(others) <= {"was not seen", "was never admitted, and cannot be told from URLs that were"}
+        assert len(set(others)) == (1 if kind == "exact" else 2)
+        assert once == "forgotten"
+        assert twice in others
+        assert crawler("verify", job).code == 0
+        start.write_text("".join(f"{url}\n" for url in fetched))
+        assert crawler(start, "--job", job, *FAST).code == 0
+        assert [url for url, times in urls(job).items() if times > 1] in ([fetched[3]], [])  # it may look known still
+
+
+@pytest.mark.parametrize("family", [Family.ADMITTED, Family.HOSTS, Family.META])
+def test_forgetting_in_a_damaged_job_says_what_is_damaged(tmp_path: Path, family: Family) -> None:
+    with Site(tree(5)) as site:
+        start, job = tmp_path / "seeds.txt", tmp_path / "job"
+        start.write_text(site.url("/") + "\n")
+        assert crawler(start, "--job", job, *FAST, "--seen", "counting").code == 0
+        change(job, family, lambda found: (found[0][0], b"xx"))
+        refused = crawler("forget", job, site.url("/page/3"))
+        assert refused.code == 1
+        assert f"{job} is damaged" in refused.err
+        assert len(refused.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("kind", sorted(set(SEEN_KINDS) - set(FORGETS)))

@@ -47,7 +47,7 @@ class Side:
         if self.job.doubted >= BATCH or last:
             while self.job.doubted:
                 began = time.thread_time_ns()
-                self.job.decide(SLICE)
+                self.job.decide(SLICE, time.time())
                 took = time.thread_time_ns() - began
                 self.deciding += took
                 self.longest = max(self.longest, took)

@@ -30,7 +30,7 @@ from crawler.records import (
 )
 from crawler.scope import PriorityRules
 from crawler.traps import Traps
-from crawler.urls import Canonical
+from crawler.urls import Canonical, host_key
 
 SITEMAP_DEPTH = 1  # of a sitemap that robots.txt names
 _SCAN = 2_048
@@ -81,15 +81,17 @@ class Admission:
         found_at: float | None,
         listed: Mapping[str, float] | None = None,
         share: float = 0.0,
+        copy: PageRecord | None = None,
     ) -> int:
         """Queue those of the URLs that were never seen; what a trap refuses is finished at once. Returns how many were
         new. ``found_at`` is when they were found as links, in seconds since 1970; None for URLs that somebody asked
         for by name: no trap refuses them. ``listed`` has the priority of those that a sitemap names, by href,
-        ``share`` is the importance that the page they were found on hands on."""
+        ``share`` is the importance that the page they were found on hands on. Where that page is a ``copy`` of another
+        all that are new are refused."""
         batch = step.batch
         if found_at is not None:
             links, found = found, self._traps.open_links(found)
-            self._counters.trapped += len(links) - len(found)
+            self._counters.trapped += len(links) - len(found) if copy is None else 0
         if not found:
             return 0
         keys = [url.key for url in found]
@@ -99,7 +101,7 @@ class Admission:
             digests = digest_keys(keys)
             new = self._seen.add_digests(digests)
         # Seeds are read again by every run: that says nothing of the web.
-        self._counters.duplicates += 0 if seed and via is None else len(found) - len(new)
+        self._counters.duplicates += 0 if (seed and via is None) or copy is not None else len(found) - len(new)
 
         order = self._frontier.order
         otherwise = default_class(order, depth, seed=seed)
@@ -122,29 +124,41 @@ class Admission:
             entries = [entry(i) for i in new]
             self._name(_chosen(digests, new), batch)
             if found_at is not None:
-                entries = self._refuse(entries, found_at, step)
+                entries = self._refuse(entries, found_at, step, copy)
             self._frontier.admit(entries, batch)
         return len(new)
+
+    def leave_out(self, found: Sequence[Canonical], copy: PageRecord, step: Step, now: float) -> None:
+        """The links of a page that is a copy of another are not followed: those that were never seen are refused, as
+        long as its host has not had as many records of such links as a trap may have."""
+        if found and self._traps.takes_copies(host_key(copy.entry.href)):
+            depth, via = copy.entry.depth + 1, copy.entry.href
+            self.admit(found, step, depth=depth, via=via, seed=False, redirects=0, found_at=now, copy=copy)
 
     def sitemaps(self, found: Sequence[Canonical], via: str | None, step: Step, now: float) -> int:
         """The same for the sitemaps that the robots.txt at ``via`` names."""
         return self.admit(found, step, depth=SITEMAP_DEPTH, via=via, seed=False, redirects=0, found_at=now)
 
-    def _refuse(self, entries: list[Entry], now: float, step: Step) -> list[Entry]:
+    def _refuse(self, entries: list[Entry], now: float, step: Step, copy: PageRecord | None = None) -> list[Entry]:
         """Finish those that a trap refuses; the others."""
-        rules, counted = self._traps.refusals([entry.href for entry in entries], step.batch)
+        rules: Sequence[str | None]
+        if copy is not None and copy.content is not None:
+            rules = [f"traps.duplicates: on a page that says the same as {copy.content.duplicate_of}"] * len(entries)
+            counted = self._traps.count_copies(host_key(copy.entry.href), len(entries), step.batch)
+        else:
+            rules, counted = self._traps.refusals([entry.href for entry in entries], step.batch)
         self._counters.trap_counts += counted
         for entry, rule in zip(entries, rules, strict=True):
             if rule is not None:
                 self._finish(PageRecord(entry, Outcome.EXCLUDED, now, error=rule), step)
         return [entry for entry, rule in zip(entries, rules, strict=True) if rule is None]
 
-    def decide(self, limit: int, batch: Batch) -> int:
-        """Look up so many of the URLs that the seen-set called seen, and admit those that never were; they are few
-        enough to be asked of no trap. Returns how many were looked up. Raises OSError."""
+    def decide(self, limit: int, step: Step, now: float) -> int:
+        """Look up so many of the URLs that the seen-set called seen, and admit those that never were. Returns how many
+        were looked up. Raises OSError."""
         if self._ledger is None:
             return 0
-        before = self._ledger.counts.waiting
+        batch, before = step.batch, self._ledger.counts.waiting
         missed = self._ledger.decide(limit, batch)
         if missed:
             entries = [entry for _, entry in missed]
@@ -155,7 +169,10 @@ class Admission:
             # As the journal will: their bits are set already, and they count like those found new.
             self._seen.restore(digests)
             self._name(digests, batch)
-            self._frontier.admit(entries, batch)
+            # Who asked for a URL by name gave no page that it was found on.
+            asked_for = [entry for entry in entries if entry.seed or entry.via is None]
+            links = [entry for entry in entries if not (entry.seed or entry.via is None)]
+            self._frontier.admit([*asked_for, *self._refuse(links, now, step)], batch)
         return before - self._ledger.counts.waiting
 
     def forget(self, keys: Sequence[str], batch: Batch, journal: Reader) -> dict[int, str]:

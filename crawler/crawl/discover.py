@@ -38,6 +38,7 @@ class Outlinks:
     cut: bool = False  # it holds more links than are taken from one page
     content: Content | None = None
     priorities: Mapping[str, float] | None = None  # of those that a sitemap lists, by href
+    left_out: Sequence[Canonical] = ()  # what might be admitted, were the page no copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +111,13 @@ class Discovery:
         self._job.counters.rejected_links += rejected
         self._job.counters.pages_cut += page.truncated
         content = self._copies.marks(entry.href, body)
-        inside: list[Canonical] = []
+        depth, links = entry.depth + 1, [] if page.nofollow else urls
         if self._of_copy(content):
+            # All are counted as what they are first of all, whatever else might have kept them out.
             self._job.counters.links_of_copies += len(urls)
-        elif not page.nofollow:
-            inside = self._inside(urls, entry.depth + 1)
-        return Outlinks(len(urls), inside, page.truncated, content)
+            left_out = self._boundary.inside(links, depth, Counter())
+            return Outlinks(len(urls), [], page.truncated, content, left_out=left_out)
+        return Outlinks(len(urls), self._inside(links, depth), page.truncated, content)
 
     def sitemap(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks:
         """Some of the URLs that a sitemap lists. It is no page on a way: they are as deep as the sitemap, and one link

@@ -174,13 +174,13 @@ class Job:
         """URLs that the seen-set called seen, of which it is not confirmed yet."""
         return 0 if self.ledger is None else self.ledger.counts.waiting
 
-    def decide(self, limit: int) -> int:
+    def decide(self, limit: int, now: float) -> int:
         """Confirm that so many of the doubted URLs were seen, and admit those that were not: a step of its own. Returns
         how many were decided; 0 also while no step can be written. Raises OSError."""
         if not self.doubted or self._torn:
             return 0
         with self._step() as step:
-            return self._admission.decide(limit, step.batch)
+            return self._admission.decide(limit, step, now)
 
     def forget(self, keys: Sequence[str]) -> dict[int, str]:
         """Take keys out of the seen-set; the positions of those that stay as they were, and why. Raises JobError for a
@@ -197,10 +197,12 @@ class Job:
         now: float,
         *,
         outlinks: Sequence[Canonical] = (),
+        left_out: Sequence[Canonical] = (),
         record: PageRecord | None = None,
         requested: bool = True,
     ) -> int:
-        """A URL is done: its last outlinks, its record and its end are one step. Returns how many were new.
+        """A URL is done: its last outlinks, its record and its end are one step. Returns how many were new. Of a page
+        that is a copy the links may be ``left_out``.
 
         ``record`` stands for the verdict's when links were counted meanwhile."""
         record = record or verdict.record
@@ -217,6 +219,7 @@ class Job:
                 found_at=None if entry.seed and redirect else now,
                 share=self.frontier.share(lease),
             )
+            self._admission.leave_out(left_out, record, step, now)
             self._finish_record(record, step, verdict.answer)
             self.frontier.finish(
                 lease,

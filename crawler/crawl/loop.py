@@ -246,7 +246,7 @@ class Crawl:
         return not self.job.frontier.queued and not self._visits
 
     def _decide(self, limit: int) -> int:
-        decided = self.job.decide(limit)
+        decided = self.job.decide(limit, self._clock())
         self._wake.set()
         return decided
 

@@ -148,6 +148,7 @@ class Visitor:
             finished,
             self._clock(),
             outlinks=outlinks,
+            left_out=page.left_out[:LINKS_A_STEP],
             record=replace(record, links=page.found, links_cut=page.cut, content=page.content),
         )
 

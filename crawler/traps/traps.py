@@ -5,6 +5,7 @@ Of every host are counted, each in a number of its own:
     the distinct URLs of one pattern         more than ``traps.max_variants`` are refused
     the patterns of one path with a query    more than ``traps.max_query_shapes`` are refused
     URLs with an odd path                    all are refused: ``traps.max_segments``, ``traps.max_repeats``
+    URLs linked to from copies of pages      all are refused, where ``traps.duplicates`` is "skip-links"
 
 A refused URL is admitted and finished at once, with an ``excluded`` record that names the rule. After
 ``traps.max_records`` of them the number is *closed*: links it stands for are dropped from then on without being looked
@@ -89,6 +90,18 @@ class Traps:
             batch.put(Family.TRAPS, COUNT + key, _NUMBER.pack(number))
             self._keep(key, number)
         return rules, grown
+
+    def takes_copies(self, host: str) -> bool:
+        """Whether one more link of a copy on the host may have a record."""
+        return self._number(_copies_key(host)) < self._settings.max_records
+
+    def count_copies(self, host: str, links: int, batch: Batch) -> int:
+        """Count new links of a copy, all of them refused. Returns by how much all numbers have grown together."""
+        key = _copies_key(host)
+        number = self._number(key) + links
+        batch.put(Family.TRAPS, COUNT + key, _NUMBER.pack(number))
+        self._keep(key, number)
+        return links
 
     def explain(self, href: str) -> Iterator[str]:
         """Sentences: what a URL is counted as, and how far the counts are."""
@@ -219,6 +232,10 @@ def _rows(store: Reader, kind: bytes) -> Iterator[tuple[bytes, bytes]]:
     while rows := store.scan(Family.TRAPS, start, end, _SCAN):
         yield from rows
         start = rows[-1][0] + b"\0"
+
+
+def _copies_key(host: str) -> bytes:
+    return _digest(f"{host} copies")
 
 
 def _digest(text: str) -> bytes:

@@ -75,7 +75,7 @@ class Lives:
                         await job.checkpoint(0.0)
                     case 2 | 3 | 4:
                         job.compact()
-                        job.decide(self.chance.randrange(1, 60))
+                        job.decide(self.chance.randrange(1, 60), 0.0)
                     case _:
                         job.admit(found([self.chance.randrange(3_000) for _ in range(20)]), depth=0)
                 self._agrees(job)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from crawler.crawl.job import Job
+from crawler.crawl.loop import Crawl
 from crawler.disk.crashpoints import VARIABLE
 from crawler.frontier import Family
+from crawler.settings import SeenSettings, TrapSettings
 from crawler.store import RocksStore
+from tests.crawl.virtual import Laboratory
 from tests.site import Site, crawler, linked
 
 REAL = {
@@ -144,14 +150,61 @@ def test_a_site_without_a_404_ends_when_the_links_of_copies_are_left_alone(tmp_p
         )
         assert ran.code == 0, ran.err
     done = {path_of(row): row for row in rows(tmp_path / "job")}
-    assert set(done) == {*real, "/missing/", "/missing/lost/", "/missing/gone/"}
+    beyond = {f"/missing/{first}/{second}/" for first in ("lost", "gone") for second in ("lost", "gone")}
+    assert set(done) == {*real, "/missing/", "/missing/lost/", "/missing/gone/", *beyond}
     first = next(row for row in done.values() if row["url"].endswith("/missing/"))
     for path in ("/missing/lost/", "/missing/gone/"):
         assert done[path]["digest"] == first["digest"]
         assert done[path]["duplicate_of"] == first["url"]
     assert "duplicate_of" not in first
+    for path in beyond:
+        assert done[path]["outcome"] == "excluded"
+        assert done[path]["error"] == f"traps.duplicates: on a page that says the same as {first['url']}"
+        assert done[path]["via"] in (done["/missing/lost/"]["url"], done["/missing/gone/"]["url"])
     twins = [done[path] for path in ("/a", "/b")]
     assert sum("duplicate_of" in row for row in twins) == 1
     stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
     assert (stats["pages_copies"], stats["links_of_copies"]) == (3, 5)
     assert crawler("verify", tmp_path / "job").code == 0
+
+
+@pytest.mark.parametrize("most", [0, 5])
+def test_links_of_copies_are_counted_only_where_a_host_has_had_its_records(most: int, tmp_path: Path) -> None:
+    same = linked(["one/", "two/", "three/"])
+    pages = {f"http://a.test/{path}": same for path in ("", "x/", "y/", "z/", "w/")}
+    pages["http://a.test/start"] = linked(["/", "/x/", "/y/", "/z/", "/w/", "/late"])
+    pages["http://a.test/late"] = linked(["/w/three/"])
+    lab = Laboratory(tmp_path / "job", pages)
+    traps = TrapSettings(duplicates="skip-links", max_records=most)
+    lab.settings = replace(lab.settings, traps=traps, crawl=replace(lab.settings.crawl, concurrency=1))
+    stats: dict[str, Any] = {}
+
+    async def look(crawl: Crawl, job: Job) -> None:
+        while True:
+            stats.update(crawl.stats())
+            await asyncio.sleep(0.1)
+
+    lab.run("http://a.test/start", during=look)
+    excluded = [record for record in lab.records() if record["outcome"] == "excluded"]
+    assert len(excluded) == (6 if most else 0), "two pages, the second beyond the number"
+    assert len({record["url"] for record in lab.records()}) == len(lab.records())
+    assert stats["links_of_copies"] == 12
+    assert stats["urls_admitted"] == len(lab.records())
+    assert [r["outcome"] for r in lab.records() if r["url"] == "http://a.test/w/three/"] == ["fetched"], "found later"
+    lab.settings = replace(lab.settings, traps=replace(traps, duplicates="record"))
+    lab.run("http://a.test/start")
+
+
+def test_what_the_ledger_finds_to_be_new_is_asked_of_the_traps_too(tmp_path: Path) -> None:
+    """A seen-set that is wrong more often than right, so that most of the calendar comes by the ledger."""
+    days = [f"/calendar/{n}" for n in range(60)]
+    pages = {"http://a.test/": linked(days), **{f"http://a.test{day}": linked([]) for day in days}}
+    lab = Laboratory(tmp_path / "job", pages)
+    seen = SeenSettings(kind="bitmap", capacity=20, fpp=0.3, ledger=True)
+    lab.settings = replace(lab.settings, seen=seen, traps=TrapSettings(max_variants=10))
+    lab.settings = replace(lab.settings, politeness=replace(lab.settings.politeness, delay=0.0))
+    lab.run("http://a.test/", "http://a.test/calendar/7")
+    outcomes = Counter(record["outcome"] for record in lab.records())
+    assert outcomes == {"fetched": 2 + 10, "excluded": 60 - 1 - 10}
+    late = [record for record in lab.records() if record["outcome"] == "excluded"]
+    assert {record["error"] for record in late} == {"traps.max_variants: more than 10 URLs like /calendar/#"}

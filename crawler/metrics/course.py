@@ -7,7 +7,7 @@ from typing import Any
 
 from crawler.metrics.events import Events, EventsError, Kind
 from crawler.metrics.history import History, HistoryError
-from crawler.metrics.words import count, forecast, probability, trust, working
+from crawler.metrics.words import count, outlook, probability, trust, working
 
 _LATELY = 60.0  # seconds that sentences speak of
 
@@ -44,7 +44,7 @@ class Course:
         return {
             "trust": trust(stats),
             "working": working(stats, self.history.mean("pages_per_second", _LATELY), slope),
-            "forecast": forecast(stats),
+            "forecast": outlook(stats),
         }
 
     def dump(self) -> dict[str, Any]:

@@ -51,11 +51,11 @@ def working(stats: Mapping[str, Any], pages: float | None, slope: float | None) 
         return {"mark": "bad", "text": f"Paused: {stats['paused']}."}
     match state:
         case "running" if pages:
-            text = f"Working: {per_second(pages)} pages a second over the last minute"
+            text = f"Working: {per_second(pages)} pages/s over the last minute"
             if slope is not None and slope < 0:
                 text += f", about {duration((pending + flying) / -slope)} to go"
             elif slope:
-                text += f", and the frontier grows by {per_second(slope)} URLs a second"
+                text += f", the frontier grows by {per_second(slope)} URLs/s"
             return {"mark": "good", "text": f"{text}."}
         case "running" if pending + flying == 0:
             return {"mark": "wait", "text": "Waiting for seeds: nothing is pending."}
@@ -83,20 +83,34 @@ def size(value: float | None) -> str:
     return f"{value:.1f} {_UNITS[unit]}" if unit else f"{value:.0f} B"
 
 
-def forecast(stats: Mapping[str, Any]) -> str:
-    """What the seen-set will hold when the crawl ends, if it goes on as it does; empty when nothing can be said."""
-    told = (stats.get("advice") or {}).get("forecast")
-    if told is None or stats.get("state") not in ("running", "paused"):
+def outlook(stats: Mapping[str, Any]) -> str:
+    """When the crawl ends, if it goes on as it does, and what that rests on; empty when nothing can be said."""
+    told = _forecast(stats)
+    if told is None:
         return ""
-    brings = f"Each finished URL brings {told['new_per_url']:.2g} new {'one' if told['new_per_url'] == 1 else 'ones'}"
+    new = told["new_per_url"]
+    brings = f"Each finished URL brings {f'{new:.2g}' if new < 9.5 else count(new)} new one{'' if new == 1 else 's'}"
     if told["when"] == "end":
-        text = f"{brings}. If that stays so the crawl ends in {duration(told['seconds'])} with"
-    elif told["new_per_url"] >= 1:
-        text = f"{brings}: there is no end in sight. In a day the filter holds"
-    else:
-        text = "The crawl goes on for ever. In a day the filter holds"
+        return f"{brings}: if that stays so the crawl ends in {duration(told['seconds'])}."
+    if told["new_per_url"] >= 1:
+        return f"{brings}: there is no end in sight."
+    return "The crawl goes on for ever: it visits its pages again."
+
+
+def _forecast(stats: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    told: Mapping[str, Any] | None = (stats.get("advice") or {}).get("forecast")
+    return told if stats.get("state") in ("running", "paused") else None
+
+
+def forecast(stats: Mapping[str, Any]) -> str:
+    """The same, and what the seen-set will be then, or in a day."""
+    told = _forecast(stats)
+    if told is None:
+        return ""
     slices = f"{told['slices']} slice{'' if told['slices'] == 1 else 's'}"
-    text += f" {count(told['urls'])} URLs in {slices}, {size(told['bytes'])}: fpp {probability(told['fpp'])}"
+    when = "Then" if told["when"] == "end" else "In a day"
+    text = f"{outlook(stats)} {when} the filter holds {count(told['urls'])} URLs in {slices}, {size(told['bytes'])}:"
+    text += f" fpp {probability(told['fpp'])}"
     skipped = told["urls_skipped"]
     if skipped >= 0.95:
         return f"{text}, about {count(skipped)} URL{'' if round(skipped) == 1 else 's'} skipped by mistake in all."

@@ -183,7 +183,7 @@ def test_a_screen_says_what_the_statistics_say() -> None:
         course.observe(1_700_000_000.0 + second, statistics(pages_fetched=10_000 + 30 * second))
     course.events.add(1_700_000_020.0, Kind.RETIRED, "given up", "dead.test:80")
     text = printed(course)
-    assert "Working: 30.0 pages a second" in text
+    assert "Working: 30.0 pages/s" in text
     assert "Of 12,347 new URLs about 2 were taken for seen" in text
     assert "1 of 2,000 hosts" in text
     assert "in 10 s" in text

@@ -31,6 +31,10 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
                         shares: Object.fromEntries([...document.querySelectorAll('[data-count]')]
                             .map(node => [node.dataset.count, node.textContent])),
                         chain: document.querySelector('#chain').ariaLabel,
+                        ahead: [...document.querySelectorAll('#ahead tbody tr')]
+                            .map(row => row.innerText.split(/\\t+/)),
+                        forecast: document.querySelector('#forecast').textContent,
+                        only: ['ledger', 'revisits'].filter(id => !document.getElementById(id).hidden),
                         next: document.querySelector('#next-slice').textContent,
                         sums: [...document.querySelectorAll('[data-sum]')].map(node => node.textContent),
                         trust: document.querySelector('#trust').textContent,
@@ -59,6 +63,16 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "seen.fpp_measured.low": "0.0001",
         "seen.fpp_measured.high": "0.0003",
         "seen.expected_urls_skipped": "2.3",
+        "seen.ledger.waiting": "12",
+        "seen.ledger.confirmed": "3,456",
+        "seen.ledger.false_positives": "2",
+        "advice.full_at": "24,000",
+        "advice.fpp_then": "0.0005",
+        "advice.forecast.urls": "62,345",
+        "advice.forecast.slices": "3",
+        "advice.forecast.bytes": "244.1 KiB",
+        "advice.forecast.fpp": "0.0007",
+        "advice.forecast.urls_skipped": "21",
         "pages_fetched": "1,234,567",
         "urls_pending": "2,000",
         "urls_in_flight": "64",
@@ -75,11 +89,18 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "links_found": "400,000",
         "links_off_scope": "30,000",
         "links_rejected": "12",
+        "links_trapped": "4",
+        "links_of_copies": "11",
         "urls_duplicate": "357,643",
         "urls_admitted": "12,345",
         "pages_copies": "6",
         "sitemaps_read": "2",
+        "pages_cut": "1",
+        "pages_scheduled": "0",
+        "robots_fetched": "7",
         "revisits": "0",
+        "revisits_pending": "0",
+        "revisits_changed": "0",
         "revisits_not_modified": "0",
         "checkpoint.age_seconds": "3 s ago",
         "checkpoint.generation": "4",
@@ -90,7 +111,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "loop_stall_seconds.longest": "20 ms",
         "loop_stall_seconds.p99": "3 ms",
     }
-    assert page["sums"] == ["38", "15", "43"]
+    assert page["sums"] == ["38", "43"]
     assert page["slices"] == [
         ["1", "8,000 of 8,000", "48.8%", "0.00019", "0.0002", "16.0 KiB"],
         ["2", "4,345 of 16,000", "17.0%", "1.0e-10", "0.00016", "34.0 KiB"],
@@ -100,6 +121,13 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "The next slice (64.0 KiB) comes in 11,655 URLs, about 24 s at 476 new URLs/s; the fpp is then at most 0.0005. "
         "The fpp reaches its target of 0.001 in 11,655 URLs, and climbs then."
     )
+    assert page["ahead"] == [
+        ["now", "12,345", "2", "50.0 KiB", "0.00019", "2.3"],
+        ["slice full", "24,000", "2", "50.0 KiB", "0.0005", "\N{EN DASH}"],
+        ["at the end", "62,345", "3", "244.1 KiB", "0.0007", "21"],
+    ]
+    assert page["forecast"] == "Each finished URL brings 0.42 new ones: if that stays so the crawl ends in 11 min 40 s."
+    assert page["only"] == ["ledger"]
     outcomes = {"fetched": "1,234,567", "redirect": "150", "excluded": "50", "failed": "81"}
     assert page["shares"] == outcomes | {"2xx": "9,800", "3xx": "150", "4xx": "190", "5xx": "10"}
     assert all(line.startswith("M") for line in lines)
@@ -115,7 +143,7 @@ async def test_numbers_move_and_the_charts_with_them(browser: Chrome) -> None:
         await until(browser, lambda: text(browser, "[data-rate='pages_per_second']") == "20.0")
         path = "return document.querySelector('#chart-pages [data-line]').getAttribute('d')"
         await until(browser, lambda: browser.execute_script(path).count("L") >= 3)
-        await until(browser, lambda: text(browser, "#working-words").startswith("Working: 20.0 pages a second"))
+        await until(browser, lambda: text(browser, "#working-words").startswith("Working: 20.0 pages/s"))
         await asyncio.to_thread(browser.find_element(By.CSS_SELECTOR, "[data-span=all]").click)
         pressed = await asyncio.to_thread(
             browser.execute_script,
@@ -134,7 +162,7 @@ async def test_axes_tell_zero_from_small_and_count_in_whole_urls(browser: Chrome
             script = "return [...document.querySelectorAll(arguments[0])].map(node => node.textContent)"
             return list(browser.execute_script(script, f"#{chart} > svg text[dominant-baseline]"))
 
-        assert await asyncio.to_thread(labels, "chart-fpp") == ["≤ 1e-10", "1e-8", "1e-6", "0.0001", "0.01"]
+        assert await asyncio.to_thread(labels, "chart-fpp") == ["≤ 1e-8", "1e-6", "0.0001", "0.01"]
         assert await asyncio.to_thread(labels, "chart-pending") == ["0", "1"]
         legend = await asyncio.to_thread(lambda: browser.find_element(By.CSS_SELECTOR, "#chart-fpp .legend").text)
         assert legend.split() == ["estimated", "0", "target", "0.001", "bound", "0.0008"]
@@ -220,7 +248,7 @@ async def test_hosts_are_sorted_searched_and_turned_over(browser: Chrome) -> Non
     async with shown(crawl) as (_, url):
         await open_page(browser, url)
         worst = sorted((row["failed"] for row in crawl.hosts), reverse=True)
-        await until(browser, lambda: column(browser, 8) == [str(number) for number in worst[:100]])
+        await until(browser, lambda: column(browser, 3) == [str(number) for number in worst[:100]])
         assert await asyncio.to_thread(text, browser, "#hosts-count") == "1 to 100 of 250"
         await asyncio.to_thread(click, browser, "[data-sort=host]")
         names = [row["host"] for row in crawl.hosts]
@@ -420,7 +448,25 @@ async def test_nothing_moves_while_numbers_come(browser: Chrome) -> None:
     crawl = Crawl()
     async with shown(crawl) as (_, url):
         await asyncio.to_thread(size, browser, 1_440, "light")
-        await open_page(browser, url)
+        await open_page(browser, f"{url}#token={TOKEN}")
         await until(browser, lambda: column(browser, 1))
+        # Nor when a host is opened, nor for what is said of a button.
+        await asyncio.to_thread(browser.execute_script, OPEN_FIRST)
+        await until(browser, lambda: "512 B" in text(browser, "#host-recent"))
+        await asyncio.to_thread(browser.execute_script, "document.querySelector('#host-dialog').close()")
+        await asyncio.to_thread(browser.execute_script, "document.querySelector('[data-do=checkpoint]').click()")
+        await until(browser, lambda: text(browser, "#notice") == "the disk is full")
         # A tenth is what https://web.dev/articles/cls calls good.
-        assert await asyncio.to_thread(browser.execute_async_script, shifts) < 0.1
+        assert await asyncio.to_thread(browser.execute_async_script, shifts) < 0.02
+
+
+async def test_of_a_crawl_that_is_over_there_is_nothing_to_control(browser: Chrome) -> None:
+    async with shown(Crawl(state="ended")) as (_, url):
+        await open_page(browser, f"{url}#token={TOKEN}")
+        await until(browser, lambda: browser.find_element(By.ID, "no-controls").is_displayed())
+        buttons = browser.find_elements(By.CSS_SELECTOR, "header button")
+        assert not any([await asyncio.to_thread(button.is_displayed) for button in buttons])
+        await until(browser, lambda: column(browser, 1))
+        await asyncio.to_thread(browser.execute_script, OPEN_FIRST)
+        hosts = browser.find_elements(By.CSS_SELECTOR, "[data-host-do]")
+        assert not any([await asyncio.to_thread(button.is_enabled) for button in hosts])

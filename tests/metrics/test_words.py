@@ -77,15 +77,15 @@ def test_small_rates_have_a_tenth() -> None:
 @pytest.mark.parametrize(
     ("changes", "pages", "slope", "mark", "text"),
     [
-        ({}, 30.0, -20.0, "good", "Working: 30.0 pages a second over the last minute, about 1 min 43 s to go."),
+        ({}, 30.0, -20.0, "good", "Working: 30.0 pages/s over the last minute, about 1 min 43 s to go."),
         (
             {},
             30.0,
             5.0,
             "good",
-            "Working: 30.0 pages a second over the last minute, and the frontier grows by 5.0 URLs a second.",
+            "Working: 30.0 pages/s over the last minute, the frontier grows by 5.0 URLs/s.",
         ),
-        ({}, 30.0, None, "good", "Working: 30.0 pages a second over the last minute."),
+        ({}, 30.0, None, "good", "Working: 30.0 pages/s over the last minute."),
         ({}, 0.0, 0.0, "wait", "Waiting: no page in the last minute, 64 in flight, 5 hosts pending."),
         ({"urls_pending": 0, "urls_in_flight": 0}, None, None, "wait", "Waiting for seeds: nothing is pending."),
         ({"state": "paused", "paused": "no space"}, 9.0, None, "bad", "Paused: no space."),
@@ -112,8 +112,8 @@ def ahead(**changes: object) -> dict[str, object]:
 
 def test_what_the_filter_will_hold() -> None:
     assert forecast(ahead()) == (
-        "Each finished URL brings 0.42 new ones. If that stays so the crawl ends in 11 min 40 s with 62,345 URLs in "
-        "3 slices, 244.1 KiB: fpp 0.0007, about 21 URLs skipped by mistake in all."
+        "Each finished URL brings 0.42 new ones: if that stays so the crawl ends in 11 min 40 s. Then the filter holds "
+        "62,345 URLs in 3 slices, 244.1 KiB: fpp 0.0007, about 21 URLs skipped by mistake in all."
     )
     assert forecast(ahead(urls_skipped=1.2)).endswith("about 1 URL skipped by mistake in all.")
     assert forecast(ahead(urls_skipped=0.3)).endswith("fpp 0.0007, probably no URL skipped by mistake.")
@@ -126,7 +126,9 @@ def test_a_crawl_without_an_end_is_not_given_one() -> None:
         "Each finished URL brings 1.3 new ones: there is no end in sight. "
         "In a day the filter holds 62,345 URLs in 1 slice,"
     )
-    assert forecast(ahead(when="day", new_per_url=0.1)).startswith("The crawl goes on for ever. In a day")
+    assert forecast(ahead(when="day", new_per_url=0.1)).startswith(
+        "The crawl goes on for ever: it visits its pages again. In a day the filter holds"
+    )
 
 
 def test_nothing_is_forecast_of_a_crawl_that_is_over_or_not_known_yet() -> None:
@@ -142,10 +144,8 @@ def test_the_words_of_a_course_are_of_the_last_minute() -> None:
         pages = second if second < 20 else 20 + 30 * (second - 20)
         course.observe(float(second), statistics(pages_fetched=pages, urls_admitted=10 * pages, urls_pending=9 * pages))
     words = course.words(statistics())
-    assert words["working"]["text"] == (
-        "Working: 30.0 pages a second over the last minute, and the frontier grows by 270 URLs a second."
-    )
-    assert words["forecast"].startswith("Each finished URL brings 0.42 new ones.")
+    assert words["working"]["text"] == ("Working: 30.0 pages/s over the last minute, the frontier grows by 270 URLs/s.")
+    assert words["forecast"].startswith("Each finished URL brings 0.42 new ones: ")
 
 
 def test_trust_tells_what_the_ledger_found() -> None:

@@ -4,7 +4,7 @@ import { element } from "./dom.js";
 import { clock, compact, wholeBytes } from "./format.js";
 
 const MARGIN = { left: 3.6, right: 0.6, top: 0.5, bottom: 1.3 }; // in the root's font size
-const DECADES = 8; // shown at most on a logarithmic scale, below the highest
+const DECADES = 6; // shown at most on a logarithmic scale, below the highest
 
 // The smallest of 1, 2, 5 times a power of ten that is not below `value`.
 function nice(value) {
@@ -91,13 +91,13 @@ export class Chart {
     const { width, height } = this.svg.getBoundingClientRect();
     const times = this.data?.t ?? [];
     if (!width || !times.length) return;
-    const values = this.lines.flatMap(({ key }) => this.data[key].filter((value) => value !== null));
-    const few = height < 130;
-    const scale = this.log ? logScale(values) : linearScale(values, this.kind, few ? 2 : 4);
+    const keys = [...this.lines.map(({ key }) => key), ...(this.band ? [this.band.high] : [])];
+    const values = keys.flatMap((key) => this.data[key].filter((value) => value !== null));
     const [start, end] = [times[0], Math.max(times.at(-1), times[0] + 10)];
     const size = parseFloat(getComputedStyle(document.documentElement).fontSize);
     const [left, right, top, bottom] = ["left", "right", "top", "bottom"].map((side) => MARGIN[side] * size);
     const inner = { left, top, width: width - left - right, height: height - top - bottom };
+    const scale = this.log ? logScale(values) : linearScale(values, this.kind, Math.min(4, Math.max(1, Math.floor(inner.height / (1.8 * size)))));
     const x = (time) => left + ((time - start) / (end - start)) * inner.width;
     const y = (value) => top + (1 - scale.place(value)) * inner.height;
     const parts = [];

@@ -1,7 +1,7 @@
 // Buttons that change the crawl. They need the token; without it they say how to get it.
 
 import { keepToken, post, token } from "./api.js";
-import { find, write } from "./dom.js";
+import { find, notify, write } from "./dom.js";
 import * as hosts from "./hosts.js";
 
 const SAID = { pause: "Paused.", resume: "Goes on.", checkpoint: "Checkpoint written.", stop: "Stopping." };
@@ -15,10 +15,13 @@ function update() {
   find("pause").disabled = !may;
   find("stop").disabled = !may;
   document.querySelector("[data-do=checkpoint]").disabled = !may;
-  find("unlock").hidden = token() !== null;
+  const over = ["ended", "stopped"].includes(state);
+  for (const button of [find("pause"), find("stop"), document.querySelector("[data-do=checkpoint]")]) button.hidden = over;
+  find("unlock").hidden = over || token() !== null;
+  find("no-controls").hidden = !over;
   find("pause").dataset.do = paused ? "resume" : "pause";
   write(find("pause"), paused ? "Resume" : "Pause");
-  hosts.unlock();
+  hosts.unlock(running);
 }
 
 // Of `stats`: what can be done now.
@@ -34,9 +37,9 @@ async function control(what) {
   update();
   try {
     await post("api/control", { do: what });
-    write(find("notice"), SAID[what]);
+    notify(SAID[what]);
   } catch (error) {
-    write(find("notice"), error.message);
+    notify(error.message);
     if (error.status === 401) keepToken(null); // not this crawl's
   } finally {
     busy = false;

@@ -26,4 +26,16 @@ export function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+// What came of a click, above the page for a while: nothing moves for it. With `stay` it stands in the page's first line.
+let fading = 0;
+
+export function notify(text, stay = false) {
+  const notice = find("notice");
+  clearTimeout(fading);
+  write(notice, text);
+  notice.classList.toggle("toast", !stay);
+  notice.classList.remove("old");
+  if (!stay) fading = setTimeout(() => notice.classList.add("old"), 8_000);
+}
+
 export const at = (value, path) => path.split(".").reduce((part, key) => part?.[key], value) ?? null;

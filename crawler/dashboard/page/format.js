@@ -9,6 +9,11 @@ const short = new Intl.NumberFormat("en-US", { notation: "compact" });
 const given = (write) => (value) => (value === null || value === undefined ? DASH : write(value));
 
 export const count = given((value) => whole.format(value));
+// Whole as long as there is room for it, else 987.65M.
+const brief = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 2 });
+const upTo = (most) => given((value) => (value < most ? whole : brief).format(value));
+export const figure = upTo(1e8);
+export const narrow = upTo(1e6);
 // 20k, 1.5M: for axes.
 export const compact = given((value) => short.format(value).replace("K", "k"));
 export const text = given(String);
@@ -21,6 +26,9 @@ export const probability = given((value) => {
   if (value === 0 || value >= 0.0001) return String(Number(value.toPrecision(2)));
   return value.toExponential(1);
 });
+
+// How many are to be expected: few of them with two digits.
+export const expected = given((value) => (value < 10 ? probability(value) : narrow(value)));
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
@@ -40,6 +48,7 @@ export const seconds = given((value) => (value < 1 ? `${whole.format(1000 * valu
 
 export const duration = given((value) => {
   const total = Math.floor(value);
+  if (total >= 2 * 86400) return `${whole.format(Math.floor(total / 86400))} days`;
   const [h, m, s] = [Math.floor(total / 3600), Math.floor(total / 60) % 60, total % 60];
   if (h) return `${whole.format(h)} h ${m} min`;
   return m ? `${m} min ${s} s` : `${s} s`;

@@ -21,20 +21,22 @@ const errors = (row) =>
     .map(([name, number]) => `${name} ${format.count(number)}`)
     .join(", ");
 
-const wait = (row) => (row.next_time === null || row.next_time === undefined ? "–" : row.wait_seconds >= 0.05 ? `in ${format.span(row.wait_seconds)}` : "now");
+const wait = (row) => (row.next_time === null || row.next_time === undefined ? "–" : row.wait_seconds >= 0.05 ? format.span(row.wait_seconds) : "now");
+// Long numbers are cut short in the table, and whole when pointed at.
+const number = (value, className = "") => make("span", { className, title: value >= 1e6 ? format.count(value) : "" }, format.narrow(value));
 
 function line(row) {
   const open = make("button", { type: "button", className: "open", title: row.host }, row.host);
   open.addEventListener("click", () => openHost(row.host));
   const cells = [
     make("span", { className: `host-state host-${row.state}` }, row.state),
-    format.count(row.pending),
+    number(row.failed, row.failed ? "some" : ""),
+    make("span", { title: errors(row) }, errors(row) || "–"),
+    number(row.pending),
     wait(row),
     make("span", { title: row.reason ?? "" }, row.reason ?? "–"),
-    format.seconds(row.gap_seconds),
     format.seconds(row.latency_seconds),
-    format.count(row.failed),
-    make("span", { title: errors(row) }, errors(row) || "–"),
+    format.seconds(row.gap_seconds),
   ];
   return make("tr", {}, make("th", { scope: "row" }, open), ...cells.map((cell) => make("td", {}, cell)));
 }
@@ -100,22 +102,25 @@ function pairs(id, values) {
 }
 
 function urls(id, rows, words) {
-  const lines = rows.map((row) => make("li", {}, make("span", { className: "url" }, row.url), " ", make("small", {}, words(row))));
+  const lines = rows.map((row) => make("li", {}, make("span", { className: "url" }, row.url), make("small", {}, words(row))));
   find(id).replaceChildren(...(lines.length ? lines : [make("li", { className: "quiet" }, "none")]));
 }
 
 function recentWords(row) {
-  return [row.status ?? row.error ?? row.outcome, row.bytes === null ? null : format.bytes(row.bytes), row.fetched_at].filter((part) => part !== null && part !== undefined).join(", ");
+  return [row.status ?? row.error ?? row.outcome, row.bytes === null ? null : format.bytes(row.bytes), row.fetched_at ? format.clock(Date.parse(row.fetched_at) / 1000) : null].filter((part) => part !== null && part !== undefined).join(", ");
 }
+
+// Times are seconds since 1970.
+const robotsWord = (key, value) => (value === null ? "–" : ["asked_at", "until"].includes(key) ? format.moment(value) : String(value));
 
 async function showHost(name) {
   try {
     const row = await get(`api/hosts/${encodeURIComponent(name)}`);
     if (opened !== name) return;
+    const [when, why] = [wait(row), row.reason ?? "–"];
+    write(find("host-why"), when === "–" ? "Nothing is pending." : `Next ${when === "now" ? "now" : `in ${when}`}: ${why}.`);
     pairs("host-row", [
       ["state", row.state],
-      ["why", row.reason ?? "–"],
-      ["next", wait(row)],
       ["pending", format.count(row.pending)],
       ["in flight", format.count(row.in_flight)],
       ["fetched", format.count(row.fetched)],
@@ -126,7 +131,8 @@ async function showHost(name) {
     ]);
     urls("host-queue", (row.queue ?? []).slice(0, QUEUE), (entry) => `depth ${entry.depth}, class ${entry.class}`);
     urls("host-recent", (row.recent ?? []).slice(0, RECENT), recentWords);
-    pairs("host-robots", Object.entries(row.robots ?? {}).map(([key, value]) => [key.replaceAll("_", " "), value === null ? "–" : String(value)]));
+    pairs("host-robots", Object.entries(row.robots ?? {}).map(([key, value]) => [key.replaceAll("_", " "), robotsWord(key, value)]));
+    find("host-body").hidden = false;
   } catch (error) {
     if (opened === name) write(find("host-notice"), error.message);
   }
@@ -136,14 +142,18 @@ function openHost(name) {
   opened = name;
   write(find("host-title"), name);
   write(find("host-notice"), "");
-  for (const id of ["host-row", "host-queue", "host-recent", "host-robots"]) find(id).replaceChildren();
+  find("host-body").hidden = true; // nothing moves when the answer comes: it appears whole
   unlock();
   showHost(name);
   find("host-dialog").showModal();
 }
 
-export function unlock() {
-  for (const button of document.querySelectorAll("[data-host-do]")) button.disabled = token() === null;
+let running = false;
+
+// Of the crawl: whether there is one that hosts could be paused of.
+export function unlock(runs = running) {
+  running = runs;
+  for (const button of document.querySelectorAll("[data-host-do]")) button.disabled = token() === null || !running;
 }
 
 async function controlHost(what) {

@@ -3,7 +3,7 @@
 import { takeTokenFromAddress } from "./api.js";
 import { Chart } from "./chart.js";
 import * as controls from "./controls.js";
-import { at, find, write } from "./dom.js";
+import { at, find, notify, write } from "./dom.js";
 import * as explain from "./explain.js";
 import { showFilter } from "./filter.js";
 import * as format from "./format.js";
@@ -35,7 +35,7 @@ const charts = [
     format: format.rate,
     lines: [
       { key: "links_per_second", label: "found", colour: "blue" },
-      { key: "duplicates_per_second", label: "seen before", colour: "green" },
+      { key: "duplicates_per_second", label: "seen", colour: "green" },
       { key: "new_per_second", label: "new", colour: "red" },
     ],
   }),
@@ -96,13 +96,14 @@ function showState(state) {
 
 function show({ stats, point, trust, working, forecast, log: news }) {
   append(point);
-  for (const node of document.querySelectorAll("[data-show]")) write(node, format[node.dataset.as ?? "count"](at(stats, node.dataset.show)));
+  document.querySelector("main").classList.remove("waiting");
+  for (const node of document.querySelectorAll("[data-show]")) write(node, format[node.dataset.as ?? "figure"](at(stats, node.dataset.show)));
   for (const node of document.querySelectorAll("[data-rate]")) write(node, format[node.dataset.as ?? "rate"](mean(node.dataset.rate)));
   const met = (stats.urls_duplicate ?? 0) + (stats.urls_admitted ?? 0);
   write(find("duplicates"), format.percent(met ? stats.urls_duplicate / met : null));
   for (const node of document.querySelectorAll("[data-sum]")) {
     const numbers = node.dataset.sum.split(" ").map((key) => stats[key]).filter((number) => number != null);
-    write(node, format.count(numbers.length ? numbers.reduce((sum, number) => sum + number) : null));
+    write(node, format.figure(numbers.length ? numbers.reduce((sum, number) => sum + number) : null));
   }
   write(find("trust"), trust);
   const [estimated, target] = [at(stats, "seen.fpp_estimated"), at(stats, "seen.fpp_target")];
@@ -112,6 +113,9 @@ function show({ stats, point, trust, working, forecast, log: news }) {
   showFilter(stats, forecast);
   showShares("outcomes", { fetched: stats.pages_fetched, redirect: stats.pages_redirected, excluded: stats.urls_excluded, failed: stats.pages_failed });
   showShares("status", stats.status ?? {});
+  // What only some crawls have.
+  find("ledger").hidden = !stats.seen?.ledger;
+  find("revisits").hidden = !stats.revisits && !stats.pages_scheduled;
   showState(stats.state);
   controls.showControls(stats);
   log.showLog(news);
@@ -129,7 +133,7 @@ function listen(failures = 0) {
       met = true;
       failures = 0;
       log.forget();
-      write(find("notice"), "");
+      notify("", true);
       hosts.refresh();
     }
     series = JSON.parse(event.data);
@@ -149,7 +153,7 @@ function listen(failures = 0) {
       find("working").dataset.mark = "bad";
     }
     const lost = find("state").dataset.state === "lost";
-    write(find("notice"), lost ? "Shown is what it said last; trying again." : "The crawl is over. Shown is how it ended.");
+    notify(lost ? "Shown is what it said last; trying again." : "The crawl is over. Shown is how it ended.", true);
     controls.showControls({ state: "lost", paused: null });
     setTimeout(() => listen(failures + 1), RETRY[Math.min(failures, RETRY.length - 1)]);
   });

@@ -41,6 +41,18 @@ CLAIMED_TWICE = "cannot be forgotten, as two slices of the seen-set claim it"
 
 
 @dataclass(frozen=True, slots=True)
+class Listing:
+    """What a site says of URLs that it lists: their ``priorities`` from 0 to 1, by href, and whether they are
+    ``sitemaps``."""
+
+    priorities: Mapping[str, float]
+    sitemaps: bool
+
+
+DECLARED = Listing({}, True)
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """What decides on URLs one by one: which are refused, and the class of the others."""
 
@@ -79,13 +91,13 @@ class Admission:
         seed: bool,
         redirects: int,
         found_at: float | None,
-        listed: Mapping[str, float] | None = None,
+        listed: Listing | None = None,
         share: float = 0.0,
         copy: PageRecord | None = None,
     ) -> int:
         """Queue those of the URLs that were never seen; what a trap refuses is finished at once. Returns how many were
         new. ``found_at`` is when they were found as links, in seconds since 1970; None for URLs that somebody asked
-        for by name: no trap refuses them. ``listed`` has the priority of those that a sitemap names, by href,
+        for by name: no trap refuses them. ``listed`` is what a sitemap says of those that it names,
         ``share`` is the importance that the page they were found on hands on. Where that page is a ``copy`` of another
         all that are new are refused."""
         batch = step.batch
@@ -105,14 +117,14 @@ class Admission:
 
         order = self._frontier.order
         otherwise = default_class(order, depth, seed=seed)
-        stated = listed or {}
+        stated, declared = (listed.priorities, listed.sitemaps) if listed is not None else ({}, False)
         score = SEED_CASH if seed and via is None and order is Order.SCORE else share / len(found)
 
         def entry(position: int) -> Entry:
             href = found[position].href
             ruled = self._classes.of(href, depth, seed=seed, sitemap_priority=stated.get(href))
             priority = otherwise if ruled is None else ruled
-            return Entry(href, depth, via, seed, redirects, priority=priority, score=score)
+            return Entry(href, depth, via, seed, redirects, priority=priority, score=score, sitemap=declared)
 
         if share:
             fresh = set(new)
@@ -137,7 +149,8 @@ class Admission:
 
     def sitemaps(self, found: Sequence[Canonical], via: str | None, step: Step, now: float) -> int:
         """The same for the sitemaps that the robots.txt at ``via`` names."""
-        return self.admit(found, step, depth=SITEMAP_DEPTH, via=via, seed=False, redirects=0, found_at=now)
+        depth = SITEMAP_DEPTH
+        return self.admit(found, step, depth=depth, via=via, seed=False, redirects=0, found_at=now, listed=DECLARED)
 
     def _refuse(self, entries: list[Entry], now: float, step: Step, copy: PageRecord | None = None) -> list[Entry]:
         """Finish those that a trap refuses; the others."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crawler.crawl.admission import SITEMAP_DEPTH
+from crawler.crawl.admission import SITEMAP_DEPTH, Listing
 from crawler.crawl.job import Job
 from crawler.frontier import Entry
 from crawler.links import Listed, encode_queries, extract_links
@@ -37,7 +37,7 @@ class Outlinks:
     inside: list[Canonical]
     cut: bool = False  # it holds more links than are taken from one page
     content: Content | None = None
-    priorities: Mapping[str, float] | None = None  # of those that a sitemap lists, by href
+    listing: Listing | None = None  # where a sitemap lists them
     left_out: Sequence[Canonical] = ()  # what might be admitted, were the page no copy
 
 
@@ -133,7 +133,7 @@ class Discovery:
             priorities.setdefault(url.href, LISTED_PRIORITY if one.priority is None else one.priority)
         self._job.counters.links += len(found)
         inside = self._inside(list(found.values()), listed_depth(entry), listing=index)
-        return Outlinks(len(found), inside, priorities=priorities)
+        return Outlinks(len(found), inside, listing=Listing(priorities, index))
 
     def named_sitemaps(self, robots: str, named: Sequence[str]) -> list[Canonical]:
         """The sitemaps that a robots.txt names, as far as they are in scope."""

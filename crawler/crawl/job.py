@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from crawler.checkpoint import Generations, Manifest
 from crawler.clock import Anchor
-from crawler.crawl.admission import Admission, Rules
+from crawler.crawl.admission import DECLARED, Admission, Listing, Rules
 from crawler.crawl.anchored import follow_clock
 from crawler.crawl.compaction import Compaction
 from crawler.crawl.identity import PAGES, SEEN, STORE, JobError, JobLock, holds_job, identify, make_directory
@@ -156,11 +156,11 @@ class Job:
         via: str | None = None,
         seed: bool = False,
         found_at: float | None = None,
-        listed: Mapping[str, float] | None = None,
+        listed: Listing | None = None,
     ) -> int:
         """Admit those of the URLs that were never seen: a step of its own. Returns how many were new. ``found_at`` is
         when they were found as links (seconds since 1970); None when somebody asked for them by name: no trap refuses
-        them. ``listed`` has the priority of those that a sitemap names, by href."""
+        them. ``listed`` is what a sitemap says of those that it names."""
         with self._step() as step:
             new = self._admission.admit(
                 found, step, depth=depth, via=via, seed=seed, redirects=0, found_at=found_at, listed=listed
@@ -216,6 +216,7 @@ class Job:
                 via=entry.href,
                 seed=entry.seed and redirect,
                 redirects=entry.redirects + 1 if redirect else 0,
+                listed=DECLARED if entry.sitemap and redirect else None,
                 found_at=None if entry.seed and redirect else now,
                 share=self.frontier.share(lease),
             )

@@ -26,7 +26,17 @@ from crawler.crawl.verdict import (
 )
 from crawler.fetch import Fetches, RobotsResult, fetch_robots, is_html
 from crawler.frontier import Asked, Entry, Fault, Lease, retry_wait, tries_of
-from crawler.links import SITEMAP_TYPES, XML_TYPES, Sitemap, is_sitemap, named_like_sitemap
+from crawler.links import (
+    FEED_TYPES,
+    SITEMAP_TYPES,
+    XML_TYPES,
+    Sitemap,
+    called_sitemap,
+    is_feed,
+    is_sitemap,
+    is_text_sitemap,
+    named_like_sitemap,
+)
 from crawler.records import Outcome, PageRecord
 from crawler.robots import robots_url
 from crawler.settings import Settings
@@ -129,7 +139,7 @@ class Visitor:
             job.finish(lease, finished, self._clock())
             return
         entry = record.entry
-        if self._settings.links.sitemaps and is_sitemap(finished.body):
+        if self._settings.links.sitemaps and self._is_sitemap(entry, finished.body):
             await self._finish_sitemap(lease, finished, finished.body)
             return
         if not is_html(record.content_type):
@@ -156,10 +166,26 @@ class Visitor:
         """The types of which a body is wanted: those of sitemaps are those of much else, large files among it."""
         if not self._settings.links.sitemaps:
             return is_html
-        robots = None if self._settings.robots.ignore else self._robots.get(host_key(entry.href))
-        if named_like_sitemap(entry.href) or (robots is not None and entry.href in robots.rules.sitemaps):
+        if self._is_declared(entry):
+            return _is_page_or_any_sitemap
+        if named_like_sitemap(entry.href):
             return _is_page_or_sitemap
         return _is_page_or_xml if entry.seed else is_html
+
+    def _is_declared(self, entry: Entry) -> bool:
+        """Whether robots.txt or an index calls it a sitemap. It may have been found by another way before that."""
+        if entry.sitemap:
+            return True
+        robots = None if self._settings.robots.ignore else self._robots.get(host_key(entry.href))
+        return robots is not None and entry.href in robots.rules.sitemaps
+
+    def _is_sitemap(self, entry: Entry, body: bytes) -> bool:
+        """What any document may be is no sitemap only because it looks like one."""
+        if is_sitemap(body):
+            return True
+        if is_feed(body):
+            return entry.seed or self._is_declared(entry)
+        return is_text_sitemap(body) and (called_sitemap(entry.href) or self._is_declared(entry))
 
     async def _finish_sitemap(self, lease: Lease, finished: Finished, body: bytes) -> None:
         entry, job, sitemap = finished.record.entry, self._job, Sitemap(body, self._settings.links)
@@ -169,7 +195,7 @@ class Visitor:
             found += links.found
             if links.inside:
                 depth, now = listed_depth(entry), self._clock()
-                job.admit(links.inside, depth=depth, via=entry.href, found_at=now, listed=links.priorities)
+                job.admit(links.inside, depth=depth, via=entry.href, found_at=now, listed=links.listing)
             self._wake()
             await asyncio.sleep(0)
             await job.room()
@@ -235,4 +261,8 @@ def _is_page_or_sitemap(content_type: str | None) -> bool:
 
 
 def _is_page_or_xml(content_type: str | None) -> bool:
-    return is_html(content_type) or content_type in XML_TYPES
+    return is_html(content_type) or content_type in XML_TYPES or content_type in FEED_TYPES
+
+
+def _is_page_or_any_sitemap(content_type: str | None) -> bool:
+    return _is_page_or_sitemap(content_type) or content_type in FEED_TYPES

@@ -35,6 +35,7 @@ FRESH_SLOT_SIZE = _FRESH.size
 _SLOT_SIZES = {RETRY_LANE: _RETRY.size, FRESH_LANE: FRESH_SLOT_SIZE}
 _SEED = 1
 _REVISIT = 2
+_SITEMAP = 4
 _BYTE_MAX = 255
 
 
@@ -56,6 +57,7 @@ class Entry(NamedTuple):
     priority: int = 0
     score: float = 0.0
     revisit: bool = False  # it was finished before
+    sitemap: bool = False  # robots.txt or an index of sitemaps calls it one
 
 
 class EntryError(ValueError):
@@ -65,7 +67,7 @@ class EntryError(ValueError):
 def encode_entry(entry: Entry) -> bytes:
     """The stored value of an entry."""
     head = _HEAD.pack(
-        (_SEED if entry.seed else 0) | (_REVISIT if entry.revisit else 0),
+        (_SEED if entry.seed else 0) | (_REVISIT if entry.revisit else 0) | (_SITEMAP if entry.sitemap else 0),
         entry.priority,
         min(entry.redirects, _BYTE_MAX),
         min(entry.tries, _BYTE_MAX),
@@ -85,8 +87,8 @@ def decode_entry(value: bytes) -> Entry:
         raise EntryError(f"not a frontier entry: {error}") from error
     if priority >= CLASSES or not 0.0 <= score < math.inf:
         raise EntryError(f"not a frontier entry: class {priority}, score {score}")
-    seed, revisit = bool(flags & _SEED), bool(flags & _REVISIT)
-    return Entry(href, depth, via or None, seed, redirects, tries, throttled, priority, score, revisit)
+    seed, revisit, sitemap = bool(flags & _SEED), bool(flags & _REVISIT), bool(flags & _SITEMAP)
+    return Entry(href, depth, via or None, seed, redirects, tries, throttled, priority, score, revisit, sitemap)
 
 
 def stored_priority(value: bytes) -> int:

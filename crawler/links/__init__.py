@@ -9,18 +9,32 @@ whatever it holds (see ``tags``).
 from crawler.links.encoding import python_codec, sniff_encoding
 from crawler.links.extract import PageLinks, extract_links
 from crawler.links.query import encode_queries
+from crawler.links.sitemap import (
+    FEED_TYPES,
+    XML_TYPES,
+    Listed,
+    Sitemap,
+    called_sitemap,
+    is_feed,
+    is_sitemap,
+    is_text_sitemap,
+    named_like_sitemap,
+)
 from crawler.links.sitemap import TYPES as SITEMAP_TYPES
-from crawler.links.sitemap import XML_TYPES, Listed, Sitemap, is_sitemap, named_like_sitemap
 
 __all__ = [
+    "FEED_TYPES",
     "SITEMAP_TYPES",
     "XML_TYPES",
     "Listed",
     "PageLinks",
     "Sitemap",
+    "called_sitemap",
     "encode_queries",
     "extract_links",
+    "is_feed",
     "is_sitemap",
+    "is_text_sitemap",
     "named_like_sitemap",
     "python_codec",
     "sniff_encoding",

@@ -1,9 +1,12 @@
 """Sitemaps: URLs that a site lists of itself, in XML (https://www.sitemaps.org/protocol.html), compressed or not.
 
-A sitemap lists pages, a sitemap index lists sitemaps; both name each in a ``loc``. Read in pieces, and never as a
-whole: what has been decompressed is parsed and dropped. Nothing a sitemap says can make it grow: a document type, with
-which entities are declared, ends the reading, as do elements nested deeper than any sitemap has, markup without end,
-and more bytes than the protocol allows. What was read before stands.
+A sitemap lists pages, a sitemap index lists sitemaps; both name each in a ``loc``. The protocol has two more forms: a
+text with one URL a line, and feeds, of which the ``link`` of each item counts (RSS 2.0 and 1.0, Atom). As such are read
+only what the site calls its sitemap, for texts and feeds are found everywhere.
+
+Read in pieces, and never as a whole: what has been decompressed is parsed and dropped. Nothing a sitemap says can make
+it grow: a document type, with which entities are declared, ends the reading, as do elements nested deeper than any
+sitemap has, markup without end, and more bytes than the protocol allows. What was read before stands.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 from xml.parsers import expat
 
 from crawler.settings import LinkSettings
 
 XML_TYPES = frozenset(("text/xml", "application/xml"))
+FEED_TYPES = frozenset(("application/rss+xml", "application/atom+xml", "application/rdf+xml"))
 TYPES = XML_TYPES | frozenset(
     (
         "application/gzip",
@@ -34,10 +39,14 @@ _GZIP = b"\x1f\x8b"
 _GZIP_BITS = 31  # zlib's word for gzip with any window
 _INPUT = 8 * 1024  # compressed bytes handed over at a time
 _HEAD = 8 * 1024  # bytes in which the root element must begin
-_ROOT = re.compile(
-    rb"\A(?:\xef\xbb\xbf)?(?:\s++|<\?[^>]*+>|<!--(?:[^-]|-(?!->))*+-->)*+<(?:[\w.-]++:)?(?:urlset|sitemapindex)(?=[\s/>])"
-)
+_GROUP_MOST = 1_000  # URLs of a text given out at a time
+_PROLOG = rb"\A(?:\xef\xbb\xbf)?(?:\s++|<\?[^>]*+>|<!--(?:[^-]|-(?!->))*+-->)*+<(?:[\w.-]++:)?"
+_ROOT = re.compile(_PROLOG + rb"(?:urlset|sitemapindex)(?=[\s/>])")
+_FEED = re.compile(_PROLOG + rb"(?:rss|RDF|feed)(?=[\s/>])")
+_TEXT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*+https?://\S++[ \t]*+(?:[\r\n]|\Z)", re.I)
+_LINE_END = re.compile(rb"[\r\n]")
 _named = re.compile(r"(?:sitemap[^/]*|\.xml(?:\.gz)?)\Z", re.I).search
+_called = re.compile(r"sitemap[^/]*\Z", re.I).search
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +63,50 @@ def named_like_sitemap(href: str) -> bool:
     return _named(href.partition("?")[0]) is not None
 
 
+def called_sitemap(href: str) -> bool:
+    """Whether its last segment has "sitemap"."""
+    return _called(href.partition("?")[0]) is not None
+
+
 def is_sitemap(body: bytes) -> bool:
     """Whether the root element is that of a sitemap or of a sitemap index."""
-    head = body[:_HEAD]
-    if body.startswith(_GZIP):
-        try:
-            head = zlib.decompressobj(_GZIP_BITS).decompress(body, _HEAD)
-        except zlib.error:
-            return False
-    return _ROOT.match(head) is not None
+    return _ROOT.match(_head(body)) is not None
+
+
+def is_feed(body: bytes) -> bool:
+    """Whether the root element is that of an RSS or Atom feed."""
+    return _FEED.match(_head(body)) is not None
+
+
+def is_text_sitemap(body: bytes) -> bool:
+    """Whether it begins with a line that is an absolute URL, and nothing else."""
+    return _TEXT.match(_head(body)) is not None
+
+
+def _head(body: bytes) -> bytes:
+    if not body.startswith(_GZIP):
+        return body[:_HEAD]
+    try:
+        return zlib.decompressobj(_GZIP_BITS).decompress(body, _HEAD)
+    except zlib.error:
+        return b""
+
+
+class _Form(NamedTuple):
+    """Where an XML document names URLs: in elements ``items`` at a depth, by the text of their child ``url`` or, where
+    that is None, by the ``href`` of their link to the page itself."""
+
+    items: tuple[str, ...]
+    depth: int
+    url: str | None
+
+
+_LISTING = _Form(("url", "sitemap"), 2, "loc")
+_FORMS = {
+    "rss": _Form(("item",), 3, "link"),
+    "RDF": _Form(("item",), 2, "link"),
+    "feed": _Form(("entry",), 2, None),
+}
 
 
 class Sitemap:
@@ -74,6 +118,7 @@ class Sitemap:
         self.found = 0
         self._body = body
         self._settings = settings
+        self._form = _LISTING
         self._listed: list[Listed] = []
         self._depth = 0
         self._field: str | None = None  # text of the element that is being read
@@ -82,6 +127,37 @@ class Sitemap:
         self._fed = self._parsed = 0  # bytes handed to the parser; as many when it last told of something
 
     def __iter__(self) -> Iterator[list[Listed]]:
+        return self._lines() if is_text_sitemap(self._body) else self._elements()
+
+    def _lines(self) -> Iterator[list[Listed]]:
+        # Four bytes a character at most, and one more is enough to call a URL too long.
+        longest = 4 * (self._settings.max_url_length + 1)
+        rest, odd = b"\n", 0
+        try:
+            for piece in self._pieces():
+                *lines, rest = _LINE_END.split(rest + piece)
+                rest = rest[:longest]
+                for line in lines:
+                    odd += self._line(line[:longest])
+                    if len(self._listed) == _GROUP_MOST:
+                        yield self._take()
+                yield self._take()  # also where there is none: the caller has its turn
+            odd += self._line(rest)
+        except (_Odd, zlib.error) as error:
+            self.fault = str(error)
+        if odd and self.fault is None:
+            self.fault = f"{odd} lines are no URL"
+        yield self._take()
+
+    def _line(self, line: bytes) -> bool:
+        """Whether it holds something that is no URL."""
+        text = line.decode("utf-8", "replace").strip("\ufeff \t\f\v\0")
+        if not text.lower().startswith(("http://", "https://")):
+            return bool(text)
+        self._list(text[: self._settings.max_url_length + 1], None)
+        return False
+
+    def _elements(self) -> Iterator[list[Listed]]:
         parser = expat.ParserCreate()
         parser.buffer_text = False
         parser.StartElementHandler = self._start
@@ -118,16 +194,24 @@ class Sitemap:
     def _heard(self, *_: object) -> None:
         self._parsed = self._fed
 
-    def _start(self, name: str, _: dict[str, str]) -> None:
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._parsed = self._fed
         self._depth += 1
         if self._depth > _DEPTH_MOST:
             raise _Odd(f"elements nested deeper than {_DEPTH_MOST}")
         if self._depth == 1:
             self.is_index = _local(name) == "sitemapindex"
-        if self._depth == 2:
+            self._form = _FORMS.get(_local(name), _LISTING)
+        if self._depth == self._form.depth:
             self._loc = self._priority = None
-        self._field = "" if self._depth == 3 and _local(name) in ("loc", "priority") else None
+        self._field = None
+        if self._depth == self._form.depth + 1:
+            if _local(name) in (self._form.url, "priority"):
+                self._field = ""
+            elif (
+                self._form.url is None and _local(name) == "link" and attributes.get("rel", "alternate") == "alternate"
+            ):
+                self._loc = self._loc or attributes.get("href", "")[: self._settings.max_url_length + 1].strip()
 
     def _text(self, text: str) -> None:
         self._parsed = self._fed
@@ -137,17 +221,21 @@ class Sitemap:
 
     def _end(self, name: str) -> None:
         self._parsed = self._fed
-        if self._field is not None and _local(name) == "loc":
-            self._loc = self._field.strip()
+        if self._field is not None and _local(name) == self._form.url:
+            # In a feed there may be an `atom:link` beside it, which has no text.
+            self._loc = self._field.strip() or self._loc
         elif self._field is not None:
             self._priority = _priority(self._field)
-        elif self._depth == 2 and self._loc and _local(name) in ("url", "sitemap"):
-            if self.found >= self._settings.max_links:
-                raise _Odd(f"more than {self._settings.max_links} URLs (links.max_links)")
-            self.found += 1
-            self._listed.append(Listed(self._loc, self._priority))
+        elif self._depth == self._form.depth and self._loc and _local(name) in self._form.items:
+            self._list(self._loc, self._priority)
         self._field = None
         self._depth -= 1
+
+    def _list(self, href: str, priority: float | None) -> None:
+        if self.found >= self._settings.max_links:
+            raise _Odd(f"more than {self._settings.max_links} URLs (links.max_links)")
+        self.found += 1
+        self._listed.append(Listed(href, priority))
 
 
 class _Odd(Exception):

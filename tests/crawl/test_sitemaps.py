@@ -105,3 +105,45 @@ def test_sitemaps_can_be_left_alone(tmp_path: Path) -> None:
     assert "/index" not in done
     assert "/a" not in done
     assert "/linked/below" in done
+
+
+def test_texts_and_feeds_are_read_where_the_site_calls_them_its_sitemaps(tmp_path: Path) -> None:
+    with Site(
+        {}, robots="Sitemap: http://{host}/list\nSitemap: http://{host}/news\nSitemap: http://{host}/index\n"
+    ) as site:
+        at = f"http://{site.hosts[0]}"
+        atom = f'<feed xmlns="http://www.w3.org/2005/Atom"><entry><link href="{at}/atom"/></entry></feed>'
+        undeclared = atom.replace("/atom", "/never")
+        site.pages = {
+            "/": linked(["/undeclared", "/undeclared.xml", "/undeclared.txt"]),
+            "/list": serve(f"{at}/a\n{at}/b\nhttp://elsewhere.test/\n".encode(), "text/plain"),
+            "/news": serve(
+                f"<rss><channel><link>{at}/no</link><item><link>{at}/rss</link></item></channel></rss>".encode(),
+                "application/rss+xml",
+            ),
+            "/index": serve(
+                listing("sitemapindex", "sitemap", f"{at}/more", f"{at}/atom.gz", f"{at}/moved").encode(), "text/xml"
+            ),
+            "/more": serve(gzip.compress(f"{at}/c\nnonsense".encode()), "application/x-gzip"),
+            "/atom.gz": serve(gzip.compress(atom.encode()), "application/octet-stream"),
+            "/moved": redirect_to("/moved-to"),
+            "/moved-to": serve(f"{at}/d\n".encode(), "text/plain"),
+            "/undeclared": serve(undeclared.encode(), "application/atom+xml"),
+            "/undeclared.xml": serve(undeclared.encode(), "application/xml"),
+            "/undeclared.txt": serve(f"{at}/never\n".encode(), "text/plain"),
+            **{path: linked([]) for path in ("/a", "/b", "/c", "/d", "/rss", "/atom", "/never")},
+        }
+        done = crawl(tmp_path, site)
+    assert set(done) == set(site.pages) - {"/never"}
+    assert (done["/list"]["links"], done["/a"]["depth"], done["/a"]["via"]) == (3, 1, f"{at}/list")
+    assert done["/more"]["error"] == "sitemap read in part: 1 lines are no URL"
+    assert done["/d"]["via"] == f"{at}/moved-to"
+    stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
+    assert stats["sitemaps_read"] == 6
+
+
+def redirect_to(path: str) -> Handler:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=302, headers={"Location": path})
+
+    return answer

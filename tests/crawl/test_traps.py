@@ -16,6 +16,7 @@ import pytest
 from crawler.crawl.job import Job
 from crawler.crawl.loop import Crawl
 from crawler.disk.crashpoints import VARIABLE
+from crawler.exact import LEDGER_COUNTS, LedgerCounts
 from crawler.frontier import Family
 from crawler.settings import SeenSettings, TrapSettings
 from crawler.store import RocksStore
@@ -197,14 +198,17 @@ def test_links_of_copies_are_counted_only_where_a_host_has_had_its_records(most:
 
 def test_what_the_ledger_finds_to_be_new_is_asked_of_the_traps_too(tmp_path: Path) -> None:
     """A seen-set that is wrong more often than right, so that most of the calendar comes by the ledger."""
-    days = [f"/calendar/{n}" for n in range(60)]
-    pages = {"http://a.test/": linked(days), **{f"http://a.test{day}": linked([]) for day in days}}
+    days = [f"/calendar/{n}" for n in range(400)]
+    lists = {f"http://a.test/list/{chr(97 + n)}": linked(days[20 * n : 20 * n + 20]) for n in range(20)}
+    pages = {"http://a.test/": linked(list(lists)), **lists, **{f"http://a.test{day}": linked([]) for day in days}}
     lab = Laboratory(tmp_path / "job", pages)
     seen = SeenSettings(kind="bitmap", capacity=20, fpp=0.3, ledger=True)
-    lab.settings = replace(lab.settings, seen=seen, traps=TrapSettings(max_variants=10))
-    lab.settings = replace(lab.settings, politeness=replace(lab.settings.politeness, delay=0.0))
+    traps = TrapSettings(max_variants=10, max_records=1_000)
+    lab.settings = replace(lab.settings, seen=seen, traps=traps)
     lab.run("http://a.test/", "http://a.test/calendar/7")
     outcomes = Counter(record["outcome"] for record in lab.records())
-    assert outcomes == {"fetched": 2 + 10, "excluded": 60 - 1 - 10}
+    assert outcomes == {"fetched": 1 + 1 + 20 + 10, "excluded": 400 - 1 - 10}
     late = [record for record in lab.records() if record["outcome"] == "excluded"]
     assert {record["error"] for record in late} == {"traps.max_variants: more than 10 URLs like /calendar/#"}
+    counts = LedgerCounts.decode(lab.store.get(Family.META, LEDGER_COUNTS))
+    assert counts.false_positives > 200

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.links import Listed, Sitemap, is_sitemap, named_like_sitemap
+from crawler.links import (
+    Listed,
+    Sitemap,
+    called_sitemap,
+    is_feed,
+    is_sitemap,
+    is_text_sitemap,
+    named_like_sitemap,
+)
 from crawler.settings import LinkSettings
 
 XMLNS = (
@@ -155,3 +163,135 @@ def test_any_bytes_will_do(noise: bytes) -> None:
 )
 def test_addresses_that_let_one_expect_a_sitemap(href: str, expected: bool) -> None:
     assert named_like_sitemap(href) is expected
+
+
+# -- texts -----------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=30), min_size=1),
+    st.sampled_from(["\n", "\r\n", "\r", "\n\n", " \n"]),
+    st.booleans(),
+)
+def test_every_line_of_a_text_comes_out_as_it_was_written(paths: list[str], end: str, last: bool) -> None:
+    locs = [f"http://h.test/{path}" for path in paths]
+    body = (end.join(locs) + end * last).encode()
+    for packed in (body, b"\xef\xbb\xbf" + body, gzip.compress(body), b"\n\n" + body):
+        assert is_text_sitemap(packed)
+        assert not is_sitemap(packed)
+        assert read(packed) == ([Listed(loc, None) for loc in locs], None)
+
+
+def test_lines_across_the_pieces_in_which_a_text_is_read() -> None:
+    locs = [f"HTTPS://h.test/{n:05}/{'x' * (n % 97)}" for n in range(5_000)]
+    body = "\r\n".join(locs).encode()
+    found = Sitemap(body, LinkSettings())
+    groups = list(found)
+    assert [one.href for group in groups for one in group] == locs
+    assert max(map(len, groups)) <= 1_000
+    assert not found.is_index
+
+
+def test_lines_that_are_no_url_are_told_of_and_passed_over() -> None:
+    body = b"http://h.test/a\n# all of it:\nhttp://h.test/b\n/c\njavascript:alert(1)\nhttp://h.test/\xff\n"
+    listed, fault = read(body)
+    assert [one.href for one in listed] == ["http://h.test/a", "http://h.test/b", "http://h.test/\ufffd"]
+    assert fault == "3 lines are no URL"
+
+
+TEXTS = [
+    ("max_sitemap_bytes", gzip.compress(b"http://h.test/\n" + b"\n" * (4 * BIG), 1)),
+    ("max_links", b"http://h.test/\n" * 300_000),
+    ("cut off", gzip.compress(b"http://h.test/\n" * 9)[:-9]),
+    ("lines are no URL", b"http://h.test/\n" + b"x\n" * (BIG // 2)),
+    ("lines are no URL", b"http://h.test/\n" + b"x" * BIG),
+]
+
+
+@pytest.mark.parametrize(("words", "body"), TEXTS, ids=[words for words, _ in TEXTS])
+def test_what_no_honest_text_has_is_said(words: str, body: bytes) -> None:
+    assert is_text_sitemap(body)
+    listed, fault = read(body)
+    assert listed
+    assert fault is not None
+    assert words in fault
+
+
+@pytest.mark.parametrize("pad", [b"x", b"\xff", "\U0001f577".encode()])
+def test_a_line_without_end_is_cut_to_one_that_is_too_long(pad: bytes) -> None:
+    listed, fault = read(b"http://h.test/\nhttp://h.test/" + pad * (BIG // len(pad)) + b"\nhttp://h.test/b")
+    assert fault is None
+    assert [len(one.href) for one in listed] == [14, 2_049, 15]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"User-agent: *\n", b"/a\n/b\n", b"<p>http://h.test/", b"see http://h.test/", b"http://a <b>", b"http://"],
+)
+def test_other_texts_are_no_sitemaps(body: bytes) -> None:
+    assert not is_text_sitemap(body)
+
+
+# -- feeds -----------------------------------------------------------------------------------------------------
+
+RSS = b"""<?xml version="1.0"?><rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"><channel>
+<title>News</title><link>http://h.test/</link><atom:link href="http://h.test/rss" rel="self"/>
+<image><link>http://h.test/logo</link></image>
+<item><link>http://h.test/1?a&amp;b</link><atom:link href="http://h.test/elsewhere" rel="self"/></item>
+<item><link> http://h.test/2 </link><guid>http://h.test/guid</guid></item>
+<item><title>no link</title></item><link>http://h.test/late</link></channel></rss>"""
+RDF = b"""<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/">
+<channel><link>http://h.test/</link></channel><item rdf:about="x"><link>http://h.test/1</link></item></rdf:RDF>"""
+ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><link href="http://h.test/"/><link rel="self" href="/feed"/>
+<entry><link rel="edit" href="/edit"/><link href="/1"/><link rel="alternate" href="/2"/><id>tag:1</id></entry>
+<entry><link rel="alternate" type="text/html" href="http://h.test/3"/><content><link href="/no"/></content></entry>
+<entry><link rel="enclosure" href="/a.mp3"/></entry></feed>"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [(RSS, ["http://h.test/1?a&b", "http://h.test/2"]), (RDF, ["http://h.test/1"]), (ATOM, ["/1", "http://h.test/3"])],
+    ids=["rss", "rdf", "atom"],
+)
+def test_of_a_feed_the_links_of_its_items_count(body: bytes, expected: list[str]) -> None:
+    assert is_feed(body)
+    assert is_feed(gzip.compress(body))
+    assert not is_sitemap(body)
+    assert read(body) == ([Listed(href, None) for href in expected], None)
+
+
+FEEDS = [
+    ("document type", b"<rss><!DOCTYPE a [<!ENTITY b 'c'>]>"),
+    ("document type", b"<!DOCTYPE rss [<!ENTITY a 'b'><!ENTITY b '&a;&a;'>]><rss><channel/></rss>"),
+    ("nested deeper", b"<feed>" + b"<entry>" * (BIG // 7)),
+    ("markup without end", b"<feed><entry><link href='" + b"x" * BIG),
+    ("max_links", b"<rss><channel>" + b"<item><link>u</link></item>" * 300_000),
+    ("max_sitemap_bytes", gzip.compress(b"<feed>" + b" " * (4 * BIG), 1)),
+]
+
+
+@pytest.mark.parametrize(("words", "body"), FEEDS, ids=[words for words, _ in FEEDS])
+def test_what_no_honest_feed_has_ends_the_reading(words: str, body: bytes) -> None:
+    _, fault = read(body)
+    assert fault is not None
+    assert words in fault or "syntax error" in fault or "not well-formed" in fault
+
+
+def test_an_address_without_end_in_a_feed_is_cut() -> None:
+    (one,), fault = read(b"<feed><entry><link href='" + b"x" * 100_000 + b"'/></entry></feed>")
+    assert fault is None
+    assert len(one.href) == 2_049
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_will_do_for_texts_and_feeds(noise: bytes) -> None:
+    for body in (b"http://h.test/\n" + noise, b"<rss><channel><item><link>" + noise, b"<feed><entry>" + noise):
+        is_text_sitemap(body)
+        is_feed(body)
+        read(body)
+
+
+def test_what_is_called_a_sitemap() -> None:
+    assert called_sitemap("http://h.test/Sitemap.txt?x")
+    assert not called_sitemap("http://h.test/sitemap/urls.txt")
+    assert not called_sitemap("http://h.test/a.xml")

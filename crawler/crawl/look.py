@@ -16,6 +16,7 @@ from typing import Any
 
 from crawler.checkpoint import Generations
 from crawler.clock import SteadyClock
+from crawler.crawl.host_states import count_states
 from crawler.crawl.identity import SEEN, STORE, read_identity
 from crawler.crawl.last_run import read_run
 from crawler.crawl.live import read_live
@@ -82,16 +83,26 @@ def job_stats(directory: Path) -> dict[str, Any]:
         return dict(live.stats)
     with open_job(directory) as job:
         restored, ledger = job.restore_seen(), job.ledger()
+        pending, now = 0, SteadyClock()()
+
+        def counted() -> Iterator[Host]:
+            nonlocal pending
+            for host in hosts(job.store):
+                pending += host.size > 0
+                yield host
+
+        states = count_states(counted(), now, job.settings.budget)
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
         return assemble(
             job.counters,
             restored.seen,
             job.generations.newest,
             ledger,
-            now=SteadyClock()(),
+            now=now,
             state="stopped" if left else "ended",
             in_flight=0,
-            hosts_pending=sum(1 for host in hosts(job.store) if host.size),
+            hosts_pending=pending,
+            hosts_by_state=states,
             elapsed=None,
             seeds_rejected=None,
             paused=None,

@@ -24,6 +24,7 @@ from crawler.crawl.advice import Adviser, Progress
 from crawler.crawl.compaction import compact_beside
 from crawler.crawl.confirm import confirm_beside
 from crawler.crawl.discover import Discovery
+from crawler.crawl.host_states import HostStates
 from crawler.crawl.inbox import Inbox
 from crawler.crawl.incoming import Incoming
 from crawler.crawl.job import Job
@@ -88,6 +89,7 @@ class Crawl:
         self._checkpoints_asked: list[asyncio.Future[str | None]] = []
         self._keep_now = asyncio.Event()
         self._stall = LoopStall()
+        self._states = HostStates(job.store, job.frontier, settings.budget, clock)
         self._adviser = Adviser(
             settings.seen.compact_slices, ledger=settings.seen.ledger, endless=settings.recrawl.enabled
         )
@@ -108,6 +110,7 @@ class Crawl:
                 advising = self._adviser.watch(self.job.seen, self._clock, self._progress)
                 others = (
                     self._stall.watch(),
+                    self._states.watch(),
                     compact_beside(self.job.compact),
                     advising,
                     self.incoming.watch(self._clock),
@@ -128,6 +131,7 @@ class Crawl:
             self.state = State.STOPPED
             raise _first(errors) from errors
         self.state = State.ENDED if reason is Stop.FINISHED else State.STOPPED
+        self._states.settle()
         return reason
 
     def stop(self, reason: Stop = Stop.INTERRUPTED) -> None:
@@ -182,6 +186,7 @@ class Crawl:
             state=State.PAUSED if self.paused is not None and self.state is State.RUNNING else self.state,
             in_flight=job.counters.pending - job.frontier.queued,
             hosts_pending=job.frontier.hosts_pending,
+            hosts_by_state=self._states.counts,
             elapsed=now - self.started_at,
             seeds_rejected=self.seeds_rejected,
             paused=self.paused,

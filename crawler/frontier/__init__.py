@@ -12,7 +12,7 @@ from crawler.frontier.order import Order, default_class
 from crawler.frontier.page import Answer, Page, PageError, pack_page, unpack_page, validator
 from crawler.frontier.politeness import Rule
 from crawler.frontier.revisits import QUEUED_MAX, Revisits, due_key, split_due_key
-from crawler.frontier.row import HostRow, HostState, describe
+from crawler.frontier.row import HostRow, HostState, describe, state_of
 from crawler.frontier.storage import Batch, Family, Reader, Store
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "retired_words",
     "retry_wait",
     "split_due_key",
+    "state_of",
     "tries_of",
     "unpack_page",
     "validator",

@@ -47,7 +47,8 @@ class HostRow:
 
 def describe(host: Host, now: float, politeness: PolitenessSettings, budget: BudgetSettings) -> HostRow:
     """The row of a host at ``now``. Of a host read from the store nothing is known to be in flight."""
-    state, rule, reason = _state(host, now, budget)
+    state = state_of(host, now, budget)
+    rule, reason = _why(host, state, now, budget)
     open_times = state in (HostState.SNOOZED, HostState.WAITING, HostState.READY, HostState.LEASED)
     next_time = _next_time(host) if open_times and host.size else None
     return HostRow(
@@ -72,25 +73,45 @@ def _next_time(host: Host) -> float:
     return host.retry_at if waits_for_retry else host.next_time
 
 
-def _state(host: Host, now: float, budget: BudgetSettings) -> tuple[HostState, str, str]:
-    rule = host.rule.name.lower()
+def state_of(host: Host, now: float, budget: BudgetSettings) -> HostState:
+    """The state of a host at ``now``. Of one read from the store nothing is known to be in flight."""
     closed = closure(host, budget)
     if closed is not None:
-        state = HostState.RETIRED if closed.failed else HostState.BLOCKED
-        return state, closed.rule, retired_words(host) if closed.failed else closed.words
+        return HostState.RETIRED if closed.failed else HostState.BLOCKED
     if host.paused:
-        return HostState.PAUSED, "paused", "paused by hand"
+        return HostState.PAUSED
     if host.leased:
-        return HostState.LEASED, rule, "something of it is in flight"
+        return HostState.LEASED
     if host.parked:
-        return HostState.WAITING, "turn", "waits for its turn: the slots of its key, or of slow hosts, are taken"
+        return HostState.WAITING
     if not host.size:
-        return HostState.IDLE, rule, "nothing is queued"
+        return HostState.IDLE
     if _next_time(host) <= now:
-        return HostState.READY, rule, "may be asked now"
-    if host.rule is Rule.SNOOZED and host.next_time > now:
-        last = "no answer" if host.fault is None else host.fault.word
-        return HostState.SNOOZED, rule, f"{host.strikes} requests in a row without an answer, the last: {last}"
+        return HostState.READY
+    return HostState.SNOOZED if host.rule is Rule.SNOOZED and host.next_time > now else HostState.WAITING
+
+
+def _why(host: Host, state: HostState, now: float, budget: BudgetSettings) -> tuple[str, str]:
+    """The rule behind a state, and a sentence."""
+    rule = host.rule.name.lower()
+    match state:
+        case HostState.RETIRED | HostState.BLOCKED:
+            closed = closure(host, budget)
+            assert closed is not None
+            return closed.rule, retired_words(host) if closed.failed else closed.words
+        case HostState.PAUSED:
+            return "paused", "paused by hand"
+        case HostState.LEASED:
+            return rule, "something of it is in flight"
+        case HostState.IDLE:
+            return rule, "nothing is queued"
+        case HostState.READY:
+            return rule, "may be asked now"
+        case HostState.SNOOZED:
+            last = "no answer" if host.fault is None else host.fault.word
+            return rule, f"{host.strikes} requests in a row without an answer, the last: {last}"
+    if host.parked:
+        return "turn", "waits for its turn: the slots of its key, or of slow hosts, are taken"
     if host.next_time <= now:
-        return HostState.WAITING, "retry", "what is queued failed and waits for its next try"
-    return HostState.WAITING, rule, host.rule.words
+        return "retry", "what is queued failed and waits for its next try"
+    return rule, host.rule.words

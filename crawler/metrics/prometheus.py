@@ -97,6 +97,13 @@ METRICS: tuple[Metric, ...] = (
     _counter("crawler_seeds_rejected_total", "seeds_rejected", "Lines of the seeds that are no URL."),
     _gauge("crawler_hosts", ("hosts",), "Hosts of which a URL was admitted."),
     _gauge("crawler_hosts_pending", ("hosts_pending",), "Hosts with URLs that wait to be fetched."),
+    Metric(
+        "crawler_hosts_in_state",
+        "gauge",
+        "Hosts by what they are doing, as last looked at.",
+        ("hosts_by_state",),
+        "state",
+    ),
     _gauge("crawler_seen_urls", ("seen", "count"), "URLs that the seen-set found new and took in."),
     _gauge("crawler_seen_estimated_urls", ("seen", "count_estimated"), "The same, guessed from the bits set."),
     _gauge("crawler_seen_bytes", ("seen", "bytes"), "Size of the seen-set in memory."),

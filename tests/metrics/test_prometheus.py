@@ -152,6 +152,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         state="ended",
         in_flight=0,
         hosts_pending=0,
+        hosts_by_state={"ready": 0},
         elapsed=1.0,
         seeds_rejected=0,
         paused=None,

@@ -25,6 +25,7 @@ from crawler.crawl.course import COURSE
 from crawler.crawl.inbox import INBOX, Answer, Inbox, Parcel
 from crawler.crawl.last_run import RUN
 from crawler.crawl.loop import State
+from crawler.crawl.orders import ORDERS
 from crawler.crawl.recovery import COUNTERS, OUTPUT_END
 from crawler.crawl.robots_cache import RobotsCache
 from crawler.disk import RealDisk
@@ -225,7 +226,7 @@ def test_every_family_key_and_counter_of_the_store_is_documented() -> None:
 def test_every_file_of_a_job_is_documented(tmp_path: Path) -> None:
     documented = set(first_column(page("format-job.md")))
     named = {identity.PAGES, identity.IDENTITY, identity.LOCK, identity.LIVE, RUN, COURSE, "crash.txt", "demo.json"}
-    assert named | {f"{identity.STORE}/", f"{identity.SEEN}/", f"{INBOX}/"} <= documented
+    assert named | {f"{identity.STORE}/", f"{identity.SEEN}/", f"{INBOX}/", f"{ORDERS}/"} <= documented
     with stopped_job(tmp_path, 5) as made:
         found = {path.name + "/" * path.is_dir() for path in made.job.iterdir()}
     assert found <= documented

@@ -13,7 +13,7 @@ from crawler.cli.errors import Exit, UsageError
 from crawler.clock import SteadyClock
 from crawler.crawl.damage import DAMAGE
 from crawler.crawl.looking import JobApi, JobView
-from crawler.dashboard import Access, Dashboard, access_of, is_loopback, parse_listen
+from crawler.dashboard import Access, Dashboard, access_of, keep_token, spoken_of
 from crawler.settings import DashboardSettings
 
 
@@ -32,11 +32,15 @@ def run(arguments: argparse.Namespace) -> int:
         return Exit.OK
     settings = DashboardSettings(listen=arguments.listen)
     try:
-        host, _ = parse_listen(arguments.listen)
-        # Nothing can be changed from here: to look on this machine no token is needed.
-        access = Access() if is_loopback(host) else access_of(settings, arguments.job)
+        access = access_of(settings, arguments.job)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    try:
+        assert access.token is not None
+        keep_token(settings, arguments.job, access.token)
+    except OSError:
+        # A job of somebody else: its crawl cannot be told anything, and on this machine it can still be looked at.
+        access = access if access.to_look else Access()
     asyncio.run(_serve(view, settings, access))
     return Exit.OK
 
@@ -50,7 +54,8 @@ async def _serve(view: JobView, settings: DashboardSettings, access: Access) -> 
         address = await board.start()
     except OSError as error:
         raise UsageError(f"cannot serve the page at {settings.listen}: {error.strerror}, name another") from error
-    print(f"dashboard: {access.link(address)}", flush=True)
+    for line in spoken_of(settings, access, address):
+        print(line, flush=True)
     keeping = asyncio.create_task(api.keep())
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, keeping.cancel)

@@ -1,7 +1,7 @@
 """A job seen from outside, running or not, for as long as somebody looks: by ``crawler dashboard`` or ``crawler top``.
 
-The files of the job are all that is asked, never the crawl. Of a crawl that runs that is ``live.json``, of one that
-does not the store and the seen-set, read once and kept until a crawl begins.
+The files of the job are all that is asked. Of a crawl that runs that is ``live.json``, of one that does not the store
+and the seen-set, read once and kept until a crawl begins. What a running crawl is to do is left for it as an order.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from crawler.crawl.answers import (
     table_asked,
     url_asked,
 )
+from crawler.crawl.control import NOT_RUNNING, asked_wrongly, control_routes
 from crawler.crawl.course import take_up_course
 from crawler.crawl.explain import explain_url
 from crawler.crawl.hosts import Row, choose, host_rows
-from crawler.crawl.identity import PAGES, JobError, read_identity
+from crawler.crawl.identity import PAGES, JobError, lock_holder, read_identity
 from crawler.crawl.live import Live, read_live
 from crawler.crawl.look import job_stats, open_job
+from crawler.crawl.orders import Refused, give_order
 from crawler.frontier import Family, decode_host
 from crawler.urls import host_key
 
@@ -144,6 +146,7 @@ class JobApi:
             web.get("/api/hosts", self._hosts),
             web.get("/api/hosts/{host}", self._host),
             web.get("/api/explain", self._explain),
+            *control_routes(self._control),
         ]
 
     async def keep(self) -> None:
@@ -167,6 +170,19 @@ class JobApi:
             directory = str(self._view.directory)
             why = str(error).replace(f"{directory}/", "").replace(directory, "the job's directory")
             raise web.HTTPInternalServerError(text=f"The job cannot be read: {why}") from error
+
+    async def _control(self, asked: Any) -> Refused | None:
+        """What was asked is left for the crawl, which answers."""
+        refused = asked_wrongly(asked)
+        if refused is not None:
+            return refused
+        pid = lock_holder(self._view.directory)
+        if self._view.live is None or not pid:
+            return NOT_RUNNING
+        try:
+            return await give_order(self._view.directory, pid, asked["do"], asked.get("host"))
+        except OSError as error:
+            return 409, f"the crawl cannot be told: {error.strerror}"
 
     async def _hosts(self, request: web.Request) -> web.Response:
         asked = table_asked(request)

@@ -288,15 +288,16 @@ class Crawl:
             timer.cancel()
 
     async def _turn(self, lease: Lease, deadline: float | None) -> bool:
-        """Wait for the global rate; False when the crawl was stopped or its time ran out meanwhile. There is one
-        waiter, this one: the throttler polls for each."""
+        """Wait for the global rate; False when the crawl or the host was held meanwhile, or time ran out. There is
+        one waiter, this one: the throttler polls for each."""
         assert self._throttle is not None
         turn = asyncio.ensure_future(_acquire(self._throttle))
         stopped = asyncio.ensure_future(self._stopping.wait())
         try:
             left = None if deadline is None else max(0.0, deadline - self._clock())
             await asyncio.wait({turn, stopped}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            mine = turn.done() and not self._stopping.is_set()
+            held = self._stopping.is_set() or self.paused is not None or lease.host.paused or lease.host.blocked
+            mine = turn.done() and not held
         finally:
             turn.cancel()
             stopped.cancel()

@@ -16,11 +16,13 @@ from typing import Any
 
 from crawler.clock import SteadyClock
 from crawler.crawl.api import CrawlApi
-from crawler.crawl.control import control_routes
+from crawler.crawl.control import Perform, control_routes
 from crawler.crawl.course import take_up_course
 from crawler.crawl.job import Job
 from crawler.crawl.last_run import write_run
 from crawler.crawl.loop import Crawl, Stop
+from crawler.crawl.orders import obey
+from crawler.crawl.perform import performing
 from crawler.crawl.shown import Shown, View
 from crawler.dashboard import Dashboard, access_of, keep_token, spoken_of
 from crawler.fetch import Fetcher
@@ -63,11 +65,12 @@ async def run_crawl(
     course = take_up_course(directory, clock())
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
     api = CrawlApi(lambda: crawl, clock)
+    perform = performing(lambda: crawl, course.events, clock)
     dashboard: Dashboard | None = None
     address: str | None = None
     addresses: list[str] = []
     if access is not None:
-        routes = [*api.routes(), *control_routes(lambda: crawl, course.events, clock)]
+        routes = [*api.routes(), *control_routes(perform)]
         dashboard = Dashboard(settings.dashboard, stats, clock, routes, access, course)
         address = await dashboard.start()
         addresses = spoken_of(settings.dashboard, access, address)
@@ -92,7 +95,7 @@ async def run_crawl(
                     for line in addresses:
                         view.say(line)
                 shown = Shown(directory, course, clock, view, address)
-                return await _guarded(crawl, crawl.run(seeds, finite=finite), shown, clock)
+                return await _guarded(crawl, crawl.run(seeds, finite=finite), shown, perform, clock)
         finally:
             await api.close()
             job.close()
@@ -102,10 +105,11 @@ async def run_crawl(
 
 
 async def _guarded(
-    crawl: Crawl, running: Coroutine[Any, Any, Stop], shown: Shown, clock: Callable[[], float]
+    crawl: Crawl, running: Coroutine[Any, Any, Stop], shown: Shown, perform: Perform, clock: Callable[[], float]
 ) -> Result:
     job = crawl.job
     showing = asyncio.create_task(shown.keep(crawl))
+    obeying = asyncio.create_task(obey(job.directory, perform))
     try:
         with _signals(crawl):
             try:
@@ -118,11 +122,20 @@ async def _guarded(
         stats = crawl.stats()
         shown.end(stats)
         return Result(reason, stats, job.counters.seeds_fetched, crawl.last_seed_error)
+    except Exception as error:
+        # What was seen up to now says what led there; that it cannot be kept must not hide what went wrong.
+        with contextlib.suppress(Exception):
+            job.events.add(clock(), Kind.ERROR, f"the crawl is stopped by an error: {type(error).__name__}")
+            shown.end(crawl.stats())
+        raise
     finally:
+        obeying.cancel()
         showing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await showing
         shown.take_away()
+        with contextlib.suppress(asyncio.CancelledError):
+            await obeying
 
 
 def spare_the_collector() -> None:

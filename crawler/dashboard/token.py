@@ -79,6 +79,6 @@ def spoken_of(settings: DashboardSettings, access: Access, address: str) -> list
         lines.append(f"its token is the one in {settings.token_file}")
     elif settings.token:
         lines.append("its token is dashboard.token of the configuration")
-    else:
+    elif access.token is not None:
         lines.append(f"with its token: {access.link(address)}")
     return lines

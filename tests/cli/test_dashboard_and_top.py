@@ -46,9 +46,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield stopped
 
 
-def ask(url: str, path: str, expected: int = 200, data: bytes | None = None) -> Any:
+def ask(url: str, path: str, expected: int = 200, data: bytes | None = None, token: str = "") -> Any:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"} if token else {}
     try:
-        with urllib.request.urlopen(urllib.request.Request(url + path, data), timeout=60) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url + path, data, headers), timeout=60) as answer:
             status, content = answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -80,7 +81,10 @@ def test_a_job_at_rest_is_looked_at(made: Stopped) -> None:
         lines = ask(url, f"api/explain?url={made.site.url('/')}")["lines"]
         assert any(line["what"] == "done" for line in lines)
         assert ask(url, "api/log")["events"][0]["text"] == "begun"
-        assert "changes nothing" in ask(url, "api/control", 403, b'{"do": "stop"}')["error"]
+        assert "with the job's token" in ask(url, "api/control", 401, b'{"do": "stop"}')["error"]
+        token = process.stdout.readline().decode().strip().removeprefix(f"with its token: {url}#token=")
+        assert ask(url, "api/control", 409, b'{"do": "stop"}', token)["error"] == "the crawl is not running"
+        assert ask(url, "api/control", 400, b'{"do": "explode"}', token)["error"].startswith("say what to do")
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
 
@@ -98,6 +102,46 @@ def test_it_follows_a_crawl_that_begins_and_one_without_a_page_of_its_own(made: 
             wait_until(lambda: "carried on" in [event["text"] for event in ask(url, "api/log")["events"]], "it told")
             assert ask(url, "api/stats")["elapsed_seconds"] is not None
         wait_until(lambda: ask(url, "api/stats")["state"] == "stopped", "its end seen")
+
+
+def test_a_crawl_without_a_page_of_its_own_is_told_what_to_do(tmp_path: Path) -> None:
+    seeds = tmp_path / "seeds.txt"
+    with Site(tree(2_000)) as site:
+        seeds.write_text(site.url("/") + "\n")
+        words = (seeds, "--job", tmp_path / "job", "--allow-private", "--quiet", "--delay", "0.05")
+        with running(*words) as crawling:
+            wait_until((tmp_path / "job" / "live.json").exists, "a crawl that says what it does")
+            with running("dashboard", tmp_path / "job") as process:
+                url = address(process)
+                token = (tmp_path / "job" / "dashboard-token").read_text().strip()
+
+                def control(status: int = 200, **asked: str) -> Any:
+                    return ask(url, "api/control", status, json.dumps(asked).encode(), token)
+
+                assert control(do="pause") == {"done": True}
+                wait_until(lambda: ask(url, "api/stats")["state"] == "paused", "the pause seen")
+                assert control(do="checkpoint") == {"done": True}
+                wait_until(lambda: ask(url, "api/stats")["checkpoint"] is not None, "the checkpoint seen")
+                assert control(409, do="pause-host", host="nobody.test:80")["error"].startswith("no URL of that host")
+                assert control(do="block-host", host=site.hosts[0]) == {"done": True}
+                assert control(do="resume") == {"done": True}
+                wait_until(lambda: ask(url, "api/stats")["urls_excluded"] > 0, "its URLs excluded")
+                told = [event["text"] for event in ask(url, "api/log")["events"] if event["kind"] == "control"]
+                assert told[:2] == ["paused from the dashboard", "a checkpoint was asked for from the dashboard"]
+                wait_until(lambda: ask(url, "api/stats")["state"] in ("ended", "stopped"), "the end")
+                assert control(409, do="stop")["error"] == "the crawl is not running"
+            assert crawling.wait(30) == 0
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_job_that_may_not_be_written_is_looked_at_without_controls(made: Stopped, tmp_path: Path) -> None:
+    job = made.copy(tmp_path / "job")
+    (job / "dashboard-token").unlink(missing_ok=True)
+    job.chmod(0o555)
+    with running("dashboard", job) as process:
+        url = address(process)
+        assert ask(url, "api/stats")["state"] == "stopped"
+        assert "changes nothing" in ask(url, "api/control", 403, b'{"do": "stop"}')["error"]
 
 
 def test_the_address_of_a_crawls_own_page_is_said(made: Stopped, tmp_path: Path) -> None:

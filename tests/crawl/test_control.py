@@ -128,3 +128,19 @@ def test_what_happens_to_hosts_and_urls_is_told(tmp_path: Path) -> None:
             wait_until(lambda: len(board.told("error")) == 3, "its URLs told as failed")
             assert board.told("error")[0].startswith("http://127.0.0.1:9/")
             assert board.told("run") == ["begun"]
+
+
+def test_a_request_that_waits_for_its_turn_does_not_go_out_while_the_crawl_is_paused(tmp_path: Path) -> None:
+    seeds = tmp_path / "seeds.txt"
+    with Site(tree(400)) as site:
+        seeds.write_text(site.url("/") + "\n")
+        with running(seeds, "--job", tmp_path / "job", "--rate", "1", *OPTIONS):
+            board = Board(tmp_path / "job")
+            wait_until(lambda: board.fetched() > 1, "two pages")
+            wait_until(lambda: board.get("api/stats")["urls_in_flight"] == 1, "one that waits")
+            assert board.control(do="pause")[0] == 200
+            asked = len(site.asked)
+            wait_until(lambda: board.get("api/stats")["urls_in_flight"] == 0, "the one that waited given back")
+            assert len(site.asked) == asked
+            assert board.control(do="resume")[0] == 200
+            wait_until(lambda: len(site.asked) > asked + 1, "it goes on")

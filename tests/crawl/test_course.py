@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from crawler.checkpoint import encode_envelope
 from crawler.crawl.course import COURSE, MAGIC, VERSION, read_course, write_course
+from crawler.crawl.run import run_crawl
 from crawler.metrics import Course, Kind
+from crawler.settings import settings_from
 from tests.crawl.jobs import Stopped, flip, repair, stopped_job, verify
 from tests.metrics.samples import statistics
 
@@ -34,6 +37,23 @@ def test_runs_follow_each_other(made: Stopped) -> None:
     times = course.history.series()["all"]["t"]
     assert times == sorted(set(times))
     assert len(times) >= 4
+
+
+def test_what_was_seen_before_a_bug_is_kept(tmp_path: Path) -> None:
+    async def seeds() -> AsyncIterator[list[str]]:
+        yield ["http://127.0.0.1:9/"]
+        await asyncio.sleep(1.5)
+        raise ZeroDivisionError("a bug")
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(run_crawl(tmp_path / "job", settings_from({}), seeds(), None))
+    found = read_course(tmp_path / "job", 4e9)
+    assert [event["text"] for event in found.events.after(0) if event["kind"] in ("run", "error")] == [
+        "begun",
+        "the crawl is stopped by an error: ZeroDivisionError",
+        "the crawl is stopped, 0 pages fetched",
+    ]
+    assert len(found.history.series()["recent"]["t"]) >= 2
 
 
 @pytest.mark.parametrize(

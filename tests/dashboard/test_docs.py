@@ -9,6 +9,7 @@ from crawler.checkpoint import decode_envelope
 from crawler.crawl.api import CrawlApi
 from crawler.crawl.control import HOST_WORDS, WORDS, control_routes
 from crawler.crawl.course import MAGIC, VERSION
+from crawler.crawl.perform import performing
 from crawler.dashboard import Dashboard
 from crawler.dashboard.events import MOST_LISTENERS
 from crawler.metrics import Course, Events, History, Kind
@@ -21,7 +22,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "dashboard.md").read_text()
 
 
 async def test_every_address_is_documented_and_no_other() -> None:
-    routes = [*CrawlApi(lambda: None, float).routes(), *control_routes(lambda: None, Events(), float)]
+    routes = [*CrawlApi(lambda: None, float).routes(), *control_routes(performing(lambda: None, Events(), float))]
     board = Dashboard(DashboardSettings(listen="0"), statistics, float, routes)
     await board.start()
     assert board._runner is not None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from operator import attrgetter
+from typing import NamedTuple
 
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.scope import Outside
@@ -108,8 +109,7 @@ class JournalError(ValueError):
     """Stored bytes that are no journal event of a known version."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """The end of a record in one output: file number, offset behind its last byte, its length, CRC-32 of its bytes."""
 
     file: int
@@ -118,8 +118,7 @@ class Position:
     crc: int
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(NamedTuple):
     """A finished URL in the journal. ``positions`` is in the order of the job's outputs."""
 
     outcome: Outcome
@@ -137,7 +136,7 @@ _POSITION = struct.Struct("<IQII")
 def encode_done(done: Done) -> bytes:
     """The stored form of a Done event."""
     head = _DONE.pack(_DONE_VERSION, _OUTCOMES.index(done.outcome), done.status or 0, len(done.positions))
-    ends = b"".join(_POSITION.pack(p.file, p.end, p.length, p.crc) for p in done.positions)
+    ends = b"".join([_POSITION.pack(*position) for position in done.positions])
     return head + ends + encode_entry(done.entry)
 
 

@@ -1,7 +1,7 @@
 """A large frontier on a real store: what admitting, taking and finishing cost, what stays in memory, how soon a
 restarted job hands out its first URL.
 
-    python benchmarks/frontier/scale.py [--pending 10000000] [--hosts 100000] [--taken 1000000] [--dir DIR] [--keep]
+    python benchmarks/frontier/scale.py [--pending 10000000] [--hosts 100000] [--taken 2000000] [--dir DIR] [--keep]
 
 Hosts are chosen by a Zipf law (exponent 1), URLs are of 70 to 80 characters. Pages of 50 new outlinks are admitted one
 step each, then URLs are taken and finished one step each: queue, host records, counters and journal, written to RocksDB
@@ -45,6 +45,7 @@ from crawler.settings import PolitenessSettings
 from crawler.store import RocksStore
 
 LINKS = 50  # new ones of a page
+SOON = 300_000  # the first ones after a restart, shown by themselves: most of their hosts are on the disk
 RATE = 40_000  # URLs a second on the virtual clock
 START = 1_700_000_000.0
 TITLES = ("", "CPU us/URL", "URLs/s CPU", "URLs/s wall", "RSS MB", "growth", "process CPU us")
@@ -56,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pending", type=int, default=10_000_000)
     parser.add_argument("--hosts", type=int, default=100_000)
-    parser.add_argument("--taken", type=int, default=1_000_000)
+    parser.add_argument("--taken", type=int, default=2_000_000)
     parser.add_argument("--dir", type=Path, default=None)
     parser.add_argument("--keep", action="store_true", help="leave the store, and go on from there next time")
     args = parser.parse_args()
@@ -100,8 +101,13 @@ def run(directory: Path, pending: int, hosts: int, taken: int) -> None:
         f"RSS {resident():,.0f} MB"
     )
     bench.frontier.release(first)
+    gc.collect()
+    gc.freeze()  # as `crawler run` does
     with grouped_commit(store):
-        bench.take_and_finish(taken, base)
+        soon = min(taken, SOON)
+        bench.take_and_finish("soon after a restart", soon, base)
+        if taken > soon:
+            bench.take_and_finish("after that", taken - soon, base)
     store.close()
 
 
@@ -111,6 +117,7 @@ class Steps:
     def __init__(self, store: RocksStore) -> None:
         stored = store.get(Family.META, COUNTERS)
         self.store = store
+        self.now = 0.0
         self.counters = Counters() if stored is None else Counters.decode(stored)
         self.frontier = Frontier(
             store,
@@ -147,9 +154,9 @@ class Steps:
             ]
             yield os.urandom(16 * LINKS), entries
 
-    def take_and_finish(self, count: int, base: float) -> None:
-        table = Table("take and finish", count, base)
-        now, done = START + 10_002.0, 0
+    def take_and_finish(self, name: str, count: int, base: float) -> None:
+        table = Table(name, count, base)
+        now, done = max(START + 10_002.0, self.now), 0
         while done < count:
             table.start()
             steps = min(50_000, count - done)
@@ -168,6 +175,7 @@ class Steps:
             done += steps
             table.stop(steps)
         table.total()
+        self.now = now
 
     def _write(self, batch: Batch) -> None:
         self.counters.next_number = self.frontier.next_number
@@ -192,35 +200,46 @@ class Zipf:
 
 
 class Table:
-    """Rows of figures: now and then while it runs, and the whole at the end."""
+    """Rows of figures: now and then while it runs, each of what was done since the one before, and the whole at the
+    end, with the most memory that was in use at the end of a row."""
 
     def __init__(self, name: str, expected: int, base: float) -> None:
         self._name, self._every, self._base = name, max(1, expected // _REPORT), base
-        self._cpu = self._wall = self._process = 0.0
-        self._count = 0
-        self._marks = (0.0, 0.0, 0.0)
+        self._all, self._lately, self._marks = np.zeros(3), np.zeros(3), np.zeros(3)
+        self._count = self._shown = 0
+        self._most = 0.0
 
     def start(self) -> None:
-        self._marks = (time.thread_time(), time.perf_counter(), time.process_time())
+        self._marks = _times()
 
     def stop(self, count: int) -> None:
-        self._cpu += time.thread_time() - self._marks[0]
-        self._wall += time.perf_counter() - self._marks[1]
-        self._process += time.process_time() - self._marks[2]
+        self._lately += _times() - self._marks
         self._count += count
         if self._count % self._every < count:
-            self._row(f"  {self._count:,}")
+            self._show()
+
+    def _show(self) -> None:
+        rss = resident()
+        _row(f"  {self._count:,}", self._lately / (self._count - self._shown), rss, self._base)
+        self._all += self._lately
+        self._lately[:] = 0.0
+        self._shown, self._most = self._count, max(self._most, rss)
 
     def total(self) -> None:
-        self._row(self._name)
+        if self._count > self._shown:
+            self._show()
+        _row(self._name, self._all / self._count, self._most, self._base)
 
-    def _row(self, name: str) -> None:
-        cpu, rss = self._cpu / self._count, resident()
-        print(
-            f"{name:24}{cpu * 1e6:12.1f}{1 / cpu:12,.0f}{self._count / self._wall:12,.0f}{rss:9,.0f}"
-            f"{rss - self._base:8,.0f}{self._process / self._count * 1e6:16.1f}",
-            flush=True,
-        )
+
+def _times() -> np.ndarray:
+    """Seconds: CPU of this thread, wall, CPU of the process."""
+    return np.array((time.thread_time(), time.perf_counter(), time.process_time()))
+
+
+def _row(name: str, each: np.ndarray, rss: float, base: float) -> None:
+    cpu, wall, process = each
+    speed = f"{cpu * 1e6:12.1f}{1 / cpu:12,.0f}{1 / wall:12,.0f}"
+    print(f"{name:24}{speed}{rss:9,.0f}{rss - base:8,.0f}{process * 1e6:16.1f}", flush=True)
 
 
 class grouped_commit:

@@ -40,6 +40,7 @@ _SCAN = 4_096  # host records read at a time when a job is resumed
 _MOVED_MAX = 16  # hosts that one call of take puts into the front queue of another class
 _PARKED_MAX = 256  # hosts that one call of take sends into a line
 _ALWAYS = float("inf")
+_HOSTS = Family.HOSTS  # to look a member up in its enumeration takes longer than all that a step does with it
 _ANSWERED = Asked()
 _THROTTLED = Asked(fault=Fault.THROTTLED)
 
@@ -62,6 +63,7 @@ class Frontier:
         ``next_number``: the first slot number that this job never used; ``hosts``: how many it has met."""
         self._store = store
         self._gate = Gate(settings, limits or Limits(), self._called)
+        self._per_host = settings.per_host
         self._robots = robots
         self.order = order
         self._importance = Importance(active=order is Order.SCORE)
@@ -121,7 +123,7 @@ class Frontier:
             self.queued += 1
             self._importance.bring(host, entry.score)
         for name, host in touched.items():
-            batch.put(Family.HOSTS, name.encode("ascii"), encode_host(host))
+            batch.put(_HOSTS, name.encode("ascii"), encode_host(host))
             self._place(host)
 
     def share(self, lease: Lease) -> float:
@@ -226,9 +228,13 @@ class Frontier:
         return self._leased(Lease(host, b"", None, now, slow=slow, address=address))
 
     def _leased(self, lease: Lease) -> Lease:
-        lease.host.leased += 1
+        host = lease.host
+        host.leased += 1
         self.leased += 1
-        self._place(lease.host)
+        if host.leased < self._per_host:
+            self._place(host)
+        else:
+            self._hosts.place(host)  # it was taken off the heap, and has no other lease to give
         return lease
 
     def next_ready(self) -> float | None:
@@ -241,12 +247,15 @@ class Frontier:
 
     def _ready(self, host: Host) -> float | None:
         """When the host may be handed out; None: not while it is as it is."""
+        queued = host.size - host.taken
+        if not queued or host.leased >= self._per_host:
+            return None
         closed = self._gate.closure(host) is not None
-        if not host.queued or self._gate.rests(host, closed=closed):
+        if self._gate.rests(host, closed=closed):
             return None
         if closed:
             return self._now  # not before: the hosts that may be asked have their turns too
-        return host.next_time if host.immediate else max(host.next_time, host.retry_at)
+        return host.next_time if queued > host.retries_waiting else max(host.next_time, host.retry_at)
 
     def _front(self, host: Host) -> int:
         return self._importance.front(host, self._queues.hosts)
@@ -402,7 +411,7 @@ class Frontier:
         self.queued += 1
 
     def _store_host(self, host: Host, batch: Batch) -> None:
-        batch.put(Family.HOSTS, host.name.encode("ascii"), encode_host(host))
+        batch.put(_HOSTS, host.name.encode("ascii"), encode_host(host))
         self._place(host)
 
     def _met(self, name: str) -> Host | None:

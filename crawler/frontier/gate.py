@@ -64,6 +64,8 @@ class Gate:
         self.limits = limits
         self.now = 0.0  # the last time that was named
         self._called = called
+        budget = limits.budget
+        self._bounded = (budget.host_pages, budget.host_bytes, budget.host_seconds) != (None, None, None)
         self._slow = Turnstile(limits.slow_slots)
         self._grouped = settings.host_key != "host"
         self._groups: dict[str, Group] = {}
@@ -107,6 +109,8 @@ class Gate:
 
     def closure(self, host: Host) -> Closure | None:
         """Why the host is asked no more; None where it is."""
+        if not (self._bounded or host.blocked or host.retired):
+            return None  # as most are, and it is asked four times in a step
         return closure(host, self.limits.budget)
 
     def rests(self, host: Host, *, closed: bool) -> bool:
@@ -185,8 +189,9 @@ class Gate:
         held = note(host, asked, taken_at, now, self.settings)
         if asked.fault is Fault.THROTTLED:
             held = throttled(host, retry_after, taken_at, now, self.settings)
-        for each in self._times(host):
-            each.last_request = now
+        host.last_request = now
+        if self._grouped:
+            self._group(host).last_request = now
         self.hold_gap(host, now)
         if held is not None:
             wait, rule = held
@@ -198,9 +203,10 @@ class Gate:
 
     def hold_gap(self, host: Host, now: float) -> None:
         """Hold the host for its gap from ``now`` on."""
-        pause, rule = self.gap(host)
-        for each in self._times(host):
-            _hold(each, now + pause, rule)
+        pause, rule = gap(host.crawl_delay, host.latency, self.settings)
+        _hold(host, now + pause, rule)
+        if self._grouped:
+            _hold(self._group(host), now + pause, rule)
 
     def hold(self, host: Host, until: float, rule: Rule) -> None:
         """Hold one host until a time, if no other rule does so for longer."""

@@ -76,6 +76,7 @@ class Host:
     on_heap: bool = False
     ready: float = 0.0
     place: int = 0  # the class under which it stands on the heap
+    kept: dict[str, Host] | None = None  # the part of the working set that it stands in
     backoff_at: float = 0.0
     strike_at: float = 0.0
     # A list, not a deque: sixteen entries are shifted in no time, and an empty deque is 600 bytes a host.

@@ -43,11 +43,11 @@ class WorkingSet:
         """The host is new in memory, or has changed: keep it where it belongs now."""
         name = host.name
         kept = self._kept(host)
-        if name not in kept:
-            for others in (self._busy, self._waiting, self._resting, self._idle):
-                if others is not kept:
-                    others.pop(name, None)
+        if host.kept is not kept:
+            if host.kept is not None:
+                del host.kept[name]
             kept[name] = host
+            host.kept = kept
         elif kept is self._idle:
             self._idle.move_to_end(name)
 

@@ -48,6 +48,7 @@ _WORDS = {
     Rule.SNOOZED: "snoozed: it gave no answer again and again",
     Rule.RETIRED: "retired: it was snoozed and gave no answer since",
 }
+_GAP = Rule.GAP
 _GAPS = frozenset((Rule.NONE, Rule.GAP, Rule.CRAWL_DELAY, Rule.ADAPTIVE))
 
 
@@ -55,7 +56,7 @@ def gap(crawl_delay: float | None, latency: float | None, settings: PolitenessSe
     """Seconds between the end of a request to a host and the start of the next, and the rule that asks for so many:
     the longest of ``delay``, the Crawl-delay up to ``max_crawl_delay``, and ``adaptive`` times the host's response time
     within ``adaptive_min`` and ``adaptive_max``."""
-    longest, rule = settings.delay, Rule.GAP
+    longest, rule = settings.delay, _GAP
     if settings.adaptive and latency is not None:
         own = min(max(settings.adaptive * latency, settings.adaptive_min), settings.adaptive_max)
         if own > longest:

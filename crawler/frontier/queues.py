@@ -34,8 +34,13 @@ from crawler.frontier.host import Host
 from crawler.frontier.hosts import WAITING_MAX
 from crawler.frontier.storage import Batch, Family, Reader
 
+_PENDING = Family.PENDING  # to look a member up in its enumeration takes longer than what is done with it
+
 READ_AHEAD = 16  # rows of a host's window
 BUFFERED_MAX = 393_216  # rows in all windows together, shared by the hosts in memory: few rows each when they are many
+# How many times its share of what is free a host takes. Windows are filled when they are empty, one after the other: on
+# the whole they are half full, and with a share of 1 half the rows that memory has room for would never be there.
+_GREED = 4
 
 
 class BackQueues:
@@ -57,13 +62,13 @@ class BackQueues:
     def append(self, host: Host, slot: bytes, entry: Entry, batch: Batch) -> None:
         """An entry joins the fresh lane."""
         value = encode_entry(entry)
-        batch.put(Family.PENDING, pending_key(host.name, slot), value)
+        batch.put(_PENDING, pending_key(host.name, slot), value)
         self._grow(host)
         self._insert(host, slot, value)
 
     def put_retry(self, host: Host, slot: bytes, entry: Entry, batch: Batch) -> None:
         """An entry joins the retry lane."""
-        batch.put(Family.PENDING, pending_key(host.name, slot), encode_entry(entry))
+        batch.put(_PENDING, pending_key(host.name, slot), encode_entry(entry))
         self._grow(host)
         host.retry_size += 1
         self._wait_for_retry(host, slot, entry.priority)
@@ -78,7 +83,7 @@ class BackQueues:
 
     def remove(self, host: Host, slot: bytes, batch: Batch) -> None:
         """An entry that was popped goes for good."""
-        batch.delete(Family.PENDING, pending_key(host.name, slot))
+        batch.delete(_PENDING, pending_key(host.name, slot))
         _in(host, slot)
         host.size -= 1
         if is_retry(slot):
@@ -100,7 +105,8 @@ class BackQueues:
         if host.retries_waiting and host.retry_at <= now and not (fresh_first and host.immediate):
             slot, entry = self._pop_retry(host)
         else:
-            self.look_ahead(host)
+            if not host.buffer:
+                self.look_ahead(host)
             if not host.buffer:
                 raise EntryError(f"host {host.name}: {host.immediate} entries counted, none in the store")
             self._buffered -= 1
@@ -124,15 +130,17 @@ class BackQueues:
         limit = self._window()
         out = host.out or ()
         prefix = pending_key(host.name, b"")
-        rows = self._store.scan(Family.PENDING, prefix + host.cursor, prefix + FRESH_END, limit + len(out))
+        rows = self._store.scan(_PENDING, prefix + host.cursor, prefix + FRESH_END, limit + len(out))
         host.complete = len(rows) < limit + len(out)
-        for key, value in rows:
-            _, slot = split_pending_key(key)
-            if slot not in out:
-                host.buffer.append(slot + value)
+        if not rows:
+            return
+        at = len(prefix)
+        for key, _ in rows:
+            if len(key) != at + FRESH_SLOT_SIZE:
+                raise EntryError(f"not a frontier key: {key!r}")
+        host.buffer = [key[at:] + value for key, value in rows if not out or key[at:] not in out]
         self._buffered += len(host.buffer)
-        if rows:
-            host.cursor = _behind(split_pending_key(rows[-1][0])[1])
+        host.cursor = _behind(rows[-1][0][at:])
 
     def find_retry(self, host: Host) -> None:
         """Set time and class of the first retry that waits."""
@@ -149,9 +157,8 @@ class BackQueues:
 
     def _window(self) -> int:
         """How many rows a host's window may have."""
-        if self._buffered >= BUFFERED_MAX:
-            return 1
-        return max(1, min(READ_AHEAD, BUFFERED_MAX // max(1, min(self.hosts, WAITING_MAX))))
+        free = BUFFERED_MAX - self._buffered
+        return max(1, min(READ_AHEAD, _GREED * free // max(1, min(self.hosts, WAITING_MAX))))
 
     def _insert(self, host: Host, slot: bytes, value: bytes) -> None:
         """A row of the fresh lane waits: in the window, or on disk only."""

@@ -25,6 +25,7 @@ SHARES = tuple(2 ** (CLASSES - 1 - each) for each in range(CLASSES))
 
 _STRIDES = tuple(SHARES[0] // share for share in SHARES)
 _TICKET = struct.Struct(">dQ")  # a float that is not negative sorts as its bytes do
+_LAST = 2**64 - 1  # no number of a ticket is higher
 
 
 class Due(NamedTuple):
@@ -57,12 +58,10 @@ class Schedule:
         if host.on_heap and host.ready == ready and host.place == place:
             return
         self._number += 1
-        ticket = _TICKET.pack(max(0.0, ready), self._number) + host.name.encode("ascii")
-        several = self._several.get(host.name)
-        stale = 0 if several is None else several.stale
-        if host.on_heap:
-            stale += 1
-        if stale:
+        ticket = _TICKET.pack(ready if ready > 0.0 else 0.0, self._number) + host.name.encode("ascii")
+        if host.on_heap or host.name in self._several:
+            several = self._several.get(host.name)
+            stale = (0 if several is None else several.stale) + host.on_heap
             self._several[host.name] = _Several(ticket, stale)
         host.on_heap, host.ready, host.place = True, ready, place
         heappush(self._heaps[place], ticket)
@@ -78,9 +77,10 @@ class Schedule:
         """The host whose turn it is, off its heap; None when none is ready at ``now``. It has no valid ticket then:
         the caller says so in its ``Host``."""
         chosen, least = -1, 0
-        limit = _TICKET.pack(max(0.0, now), 2**64 - 1)
+        limit = _TICKET.pack(now if now > 0.0 else 0.0, _LAST)
+        several = self._several
         for place, heap in enumerate(self._heaps):
-            if heap and heap[0] <= limit and self._settle(heap) and heap[0] <= limit:
+            if heap and heap[0] <= limit and (not several or (self._settle(heap) and heap[0] <= limit)):
                 # A class that had no host ready has no claim to the turns it missed.
                 behind = max(self._passes[place], self._served)
                 if chosen < 0 or behind < least:
@@ -91,9 +91,8 @@ class Schedule:
         self._passes[chosen] = least + _STRIDES[chosen]
         ticket = heappop(self._heaps[chosen])
         due = _due(ticket, chosen)
-        several = self._several.get(due.name)
-        if several is not None:
-            self._several[due.name] = several._replace(valid=b"")
+        if several and due.name in several:
+            several[due.name] = several[due.name]._replace(valid=b"")
         return due
 
     def next_ready(self) -> float | None:

@@ -124,7 +124,7 @@ class Job:
         self.frontier.load(now)
         self.ledger = Ledger(self.store) if settings.seen.ledger else None
         self.traps = Traps(settings.traps, self.store)
-        self.revisiting = Revisiting(self.store, settings.recrawl, self.frontier, self.counters)
+        self.revisiting = Revisiting(self.store, settings, self.frontier, self.counters)
         rules, finish = Rules(self.traps, PriorityRules(settings.priority.rules)), self._finish_record
         self._admission = Admission(self.seen, self.ledger, self.frontier, self.counters, rules, finish)
         check_counts(self.store, self.frontier, self.counters)
@@ -136,6 +136,7 @@ class Job:
         reach("resume.cut")
         requeue(self.store, self.frontier, self.counters, cut, settings.recrawl)
         reach("resume.requeued")
+        self.revisiting.overtaking.take_up(self.output.path, self.output.end, self.notes.append)
         keep_shaping(self.store, settings)
         if cut.lost:
             self.notes.append(f"{len(cut.lost)} finished URLs had no record on disk any more: they are pending again")

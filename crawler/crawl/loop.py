@@ -28,6 +28,7 @@ from crawler.crawl.host_states import HostStates
 from crawler.crawl.inbox import Inbox
 from crawler.crawl.incoming import Incoming
 from crawler.crawl.job import Job
+from crawler.crawl.overtake import overtake_beside
 from crawler.crawl.revisit import revisit_beside
 from crawler.crawl.stall import LoopStall
 from crawler.crawl.stats import assemble
@@ -121,6 +122,8 @@ class Crawl:
                     beside.append(group.create_task(confirming))
                 if self.settings.recrawl.enabled:
                     beside.append(group.create_task(revisit_beside(self._revisit)))
+                    if self.job.revisiting.overtaking.left:
+                        beside.append(group.create_task(overtake_beside(self.job.room, self._overtake)))
                 try:
                     reason = await self._hand_out(group, finite)
                 finally:
@@ -236,6 +239,9 @@ class Crawl:
         if more:
             self._wake.set()
         return more
+
+    def _overtake(self) -> bool:
+        return self.job.host_step(self.job.revisiting.overtaking.step)
 
     def _nothing_left(self) -> bool:
         if self.settings.recrawl.enabled:

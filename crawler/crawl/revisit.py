@@ -12,10 +12,11 @@ from dataclasses import replace
 
 import mmh3
 
+from crawler.crawl.overtake import Overtaking
 from crawler.fetch import Failure, Response
-from crawler.frontier import QUEUED_MAX, Answer, Batch, Entry, Frontier, Reader, Revisits, validator
+from crawler.frontier import QUEUED_MAX, Answer, Batch, Entry, Frontier, Revisits, Store, validator
 from crawler.records import Counters, Outcome, PageRecord
-from crawler.settings import RecrawlSettings
+from crawler.settings import Settings
 
 INTERVAL = 1.0  # seconds between two looks for pages that are due
 _NOT_MODIFIED = 304
@@ -44,11 +45,12 @@ def answer_of(result: Response | Failure) -> Answer | None:
 class Revisiting:
     """The part of a job's steps that revisits take."""
 
-    def __init__(self, store: Reader, settings: RecrawlSettings, frontier: Frontier, counters: Counters) -> None:
-        self._revisits = Revisits(store, settings, self._pace)
+    def __init__(self, store: Store, settings: Settings, frontier: Frontier, counters: Counters) -> None:
+        self._revisits = Revisits(store, settings.recrawl, self._pace)
+        self.overtaking = Overtaking(store, self._revisits, counters, settings)
         self._frontier = frontier
         self._counters = counters
-        self.enabled = settings.enabled
+        self.enabled = settings.recrawl.enabled
 
     def conditions(self, entry: Entry) -> Mapping[str, str]:
         """The headers that make the request a conditional one; none for a first visit. Raises PageError."""

@@ -79,6 +79,8 @@ def visited(
     elif answer is None:
         changed = None
         interval = settings.max_interval if last_resort else _adapted(page.interval, False, settings)
+    elif page.fingerprint is None and answer.fingerprint is not None:
+        changed, interval = None, page.interval  # the first answer that is known
     else:
         changed = answer.fingerprint is not None and answer.fingerprint != page.fingerprint
         interval = _adapted(page.interval, changed, settings)

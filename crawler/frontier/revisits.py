@@ -86,6 +86,15 @@ class Revisits:
         self._put(page, page.due, batch)
         return page, changed, 0 if had_time else 1
 
+    def overtake(self, entry: Entry, visited_at: float, batch: Batch) -> bool:
+        """A page was visited when nobody asked for further visits: set the next. False where it has been set."""
+        if self._store.get(Family.PAGES, entry.href.encode("ascii")) is not None:
+            return False
+        page, _ = visited(None, entry, None, visited_at, self._settings, last_resort=False)
+        assert page.due is not None
+        self._put(page, max(0.0, page.due), batch)
+        return True
+
     def begin(self, now: float, room: int, batch: Batch) -> list[Entry]:
         """Take at most ``room`` pages that are due: entries for the frontier."""
         begun: list[Entry] = []

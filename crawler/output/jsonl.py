@@ -85,13 +85,13 @@ class JsonlOutput:
         self._file.close()
 
 
-def lines_of(path: Path, end: int | None = None) -> Iterator[tuple[int, bytes]]:
-    """The lines of the file with their line feeds, and where each begins: those that begin before ``end``. What is
-    longer than any record comes in pieces. None where there is no file. Raises OSError."""
+def lines_of(path: Path, end: int | None = None, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """The lines of the file from ``start`` on with their line feeds, and where each begins: those that begin before
+    ``end``. What is longer than any record comes in pieces. None where there is no file. Raises OSError."""
     if not path.exists():
         return
-    start = 0
     with open(path, "rb") as stream:
+        stream.seek(start)
         while (end is None or start < end) and (line := stream.readline(_LINE_MAX)):
             yield start, line
             start += len(line)

@@ -34,6 +34,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
                         ahead: [...document.querySelectorAll('#ahead tbody tr')]
                             .map(row => row.innerText.split(/\\t+/)),
                         forecast: document.querySelector('#forecast').textContent,
+                        states: [...document.querySelectorAll('#host-states li')].map(node => node.textContent),
                         only: ['ledger', 'revisits'].filter(id => !document.getElementById(id).hidden),
                         next: document.querySelector('#next-slice').textContent,
                         sums: [...document.querySelectorAll('[data-sum]')].map(node => node.textContent),
@@ -128,6 +129,9 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
     ]
     assert page["forecast"] == "Each finished URL brings 0.42 new ones: if that stays so the crawl ends in 11 min 40 s."
     assert page["only"] == ["ledger"]
+    assert page["states"] == [
+        f"{state} {number}" for state, number in crawl.stats()["hosts_by_state"].items() if number
+    ]
     outcomes = {"fetched": "1,234,567", "redirect": "150", "excluded": "50", "failed": "81"}
     assert page["shares"] == outcomes | {"2xx": "9,800", "3xx": "150", "4xx": "190", "5xx": "10"}
     assert all(line.startswith("M") for line in lines)

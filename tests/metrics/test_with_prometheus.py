@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import re
+import shutil
+import signal
 import subprocess
+import sys
+import threading
+import time
 import urllib.parse
+import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 from prometheus_client import ProcessCollector
 
@@ -28,7 +37,7 @@ TOKEN = "correct-horse-battery"
 URLS = 400
 PACKAGE = "prometheus"
 # These may have their cause where the tests run.
-OF_THE_MACHINE = {"CrawlerDiskLow", "CrawlerDiskFillsUp", "CrawlerStalls"}
+OF_THE_MACHINE = {"CrawlerDiskLow", "CrawlerDiskFillsUp", "CrawlerStalls", "CrawlerCheckpointOld"}
 
 
 def promtool(*words: str | Path, stdin: bytes = b"") -> str:
@@ -120,7 +129,9 @@ class Watch:
 
 @contextmanager
 def prometheus(directory: Path, crawl: str, crawling: subprocess.Popen[bytes]) -> Iterator[Watch]:
-    """With the example's configuration and the alerts, of which every time is a two-hundredth: a minute is 0.3 s."""
+    """With the example's configuration and the alerts, of which every time is a two-hundredth: a minute is 0.3 s. So
+    are those that an alert compares with: a checkpoint is old after 3 s, and a disk that is full in 72 s is soon full.
+    """
     (directory / "token").write_text(TOKEN)
     example = (CONFIG / "prometheus" / "prometheus.yml").read_text()
     for old, new in (
@@ -133,7 +144,9 @@ def prometheus(directory: Path, crawl: str, crawling: subprocess.Popen[bytes]) -
     (directory / "prometheus.yml").write_text(example)
     alerts = (CONFIG / "prometheus" / "alerts.yml").read_text()
     shorter = re.sub(r"(\[|for: )(\d+)m\b", lambda found: f"{found[1]}{int(found[2]) * 300}ms", alerts)
-    assert shorter != alerts
+    for old, new in (("[1h], 4 * 3600)", "[18s], 72)"), ("age_seconds > 600", "age_seconds > 3")):
+        assert old in shorter
+        shorter = shorter.replace(old, new)
     (directory / "alerts.yml").write_text(shorter)
     address = f"127.0.0.1:{free_port()}"
     with open(directory / "prometheus.log", "wb") as log:
@@ -233,3 +246,91 @@ def test_alerts_fire_when_their_causes_are_made(tmp_path: Path) -> None:
         assert watch.number('crawler_advice_cause{cause="passed"}') == 1
         watch.process.kill()
         wait_until(lambda: watch.firing() == {"CrawlerDown"}, "it is missed, and nothing else", 60)
+
+
+# -- what the machine does to a crawl ----------------------------------------------------------------------------
+
+SMALL = 300  # MB of the disk that a crawl fills
+
+
+def in_a_small_disk(directory: Path, *words: str | Path) -> list[str]:
+    """A command line that runs these words where ``directory`` is a file system of ``SMALL`` MB, which nobody else
+    sees: what is mounted goes with the process. Skips where the system lets nobody mount."""
+    alone = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
+    mount = f'mount -t tmpfs -o size={SMALL}m none "$0" && exec "$@"'
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run(
+            [*alone, "sh", "-c", mount, str(directory), "true"], capture_output=True, check=False
+        ).returncode
+    ):
+        pytest.skip("no file system can be mounted here, not even in a name space of its own")
+    return [*alone, "sh", "-c", mount, str(directory), *map(str, words)]
+
+
+def fill(path: Path, done: threading.Event) -> None:
+    """Write to a file, 8 MB a second."""
+    with open(path, "wb") as stream:
+        for _ in range(SMALL // 5):
+            stream.write(bytes(4_000_000))
+            stream.flush()
+            if done.wait(0.5):
+                return
+
+
+def hinder(crawl: subprocess.Popen[bytes], done: threading.Event) -> None:
+    """As a machine that is too busy does: the crawl stands still half of the time."""
+    while not done.wait(0.2):
+        crawl.send_signal(signal.SIGSTOP)
+        time.sleep(0.2)
+        crawl.send_signal(signal.SIGCONT)
+
+
+def control(address: str, word: str) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    body = json.dumps({"do": word}).encode()
+    urllib.request.urlopen(urllib.request.Request(f"{address}/api/control", body, headers), timeout=30).close()
+
+
+@contextmanager
+def crawl_in_a_small_disk(directory: Path, site: Site) -> Iterator[tuple[str, subprocess.Popen[bytes], Path]]:
+    """The address of its dashboard, its process, and a path on that disk."""
+    port, disk, token = free_port(), directory / "small", directory / "token"
+    disk.mkdir()
+    token.write_text(TOKEN)
+    (directory / "seldom.toml").write_text("[durability]\ncheckpoint_interval = 1e6\n")
+    (directory / "seeds.txt").write_text(site.url("/"))
+    words = ("-m", "crawler", directory / "seeds.txt", "--job", disk / "job", "--quiet", "--allow-private")
+    board = ("--delay", "0.2", "--dashboard", str(port), "--dashboard-token-file", token)
+    options = (*words, *board, "--config", directory / "seldom.toml")
+    crawl = subprocess.Popen(in_a_small_disk(disk, sys.executable, *options), cwd=ROOT)
+    try:
+        address = f"http://127.0.0.1:{port}"
+        wait_until(lambda: crawl.poll() is not None or asked(f"{address}/healthz")[0] == 200, "the crawl")
+        yield address, crawl, Path(f"/proc/{crawl.pid}/root{disk}/filler")
+    finally:
+        crawl.kill()
+        crawl.wait()
+
+
+def test_alerts_of_the_machine_fire_when_their_causes_are_made(tmp_path: Path) -> None:
+    need("prometheus", PACKAGE)
+    done = threading.Event()
+    with (
+        Site(endless(), latency=0.05) as site,
+        crawl_in_a_small_disk(tmp_path, site) as (address, crawl, filler),
+        prometheus(tmp_path, address, crawl) as watch,
+        ThreadPoolExecutor(2) as beside,
+    ):
+        try:
+            control(address, "checkpoint")
+            beside.submit(fill, filler, done)
+            causes = {"CrawlerDiskLow", "CrawlerCheckpointOld", "CrawlerDiskFillsUp"}
+            wait_until(lambda: causes <= watch.firing(), f"{causes} fire", 60)
+            control(address, "pause")
+            wait_until(lambda: "CrawlerPaused" in watch.firing(), "the pause is told", 60)
+            wait_until(lambda: "CrawlerCheckpointOld" not in watch.firing(), "no checkpoint is due then", 60)
+            beside.submit(hinder, crawl, done)
+            wait_until(lambda: "CrawlerStalls" in watch.firing(), "that it stands still is told", 60)
+        finally:
+            done.set()

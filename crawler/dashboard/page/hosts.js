@@ -76,6 +76,13 @@ export async function refresh() {
   }
 }
 
+// How many hosts are in each state; null until all were looked at once.
+export function showStates(counts) {
+  const some = Object.entries(counts ?? {}).filter(([, number]) => number);
+  const words = some.map(([state, number]) => make("li", { className: `host-state host-${state}` }, `${state} `, make("b", {}, format.figure(number))));
+  find("host-states").replaceChildren(...words);
+}
+
 // Once a second, from the tick: asks again when it is time, and nobody's page lies in the background.
 export function tick() {
   if (document.hidden || Date.now() < due) return;

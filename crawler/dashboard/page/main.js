@@ -119,6 +119,7 @@ function show({ stats, point, trust, working, forecast, log: news }) {
   showState(stats.state);
   controls.showControls(stats);
   log.showLog(news);
+  hosts.showStates(stats.hosts_by_state);
   hosts.tick();
   drawCharts();
 }

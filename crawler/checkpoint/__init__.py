@@ -9,6 +9,7 @@ from crawler.checkpoint.envelope import (
     read_envelope,
 )
 from crawler.checkpoint.generations import Generations, Loaded, Manifest
+from crawler.checkpoint.renewal import must_store
 
 __all__ = [
     "EnvelopeError",
@@ -18,6 +19,7 @@ __all__ = [
     "UnknownVersionError",
     "decode_envelope",
     "encode_envelope",
+    "must_store",
     "read_bounded",
     "read_envelope",
 ]

@@ -3,12 +3,15 @@
     seen/generation-000012        the manifest: journal sequence, the seen-set's state, its segment files and checksums
     seen/slice-3.g000012          a segment first written in generation 12
 
-A segment that is sealed (a full slice) is written once and named again by every later manifest; the active one is
-written anew each time. While a segment is written the crawl goes on setting bits in it. That is harmless, because of
-the order: segments; then every step that was begun meanwhile is written; then the journal is made durable; then the
-manifest. So every bit in a generation that exists
-belongs to an admitted URL that is durable, and the journal from the manifest's sequence on brings back the rest: bits
-are a cache of the journal.
+A segment that is sealed (a full slice) is written once and named again by every later manifest. The active one is
+written anew where that is worth it (``renewal``); otherwise the manifest names the one of an earlier generation, with
+the state that belongs to it and the place in the journal, ``seen_sequence``, from which on its keys are to be added.
+What the journal does not tell, the watched keys, is written each time.
+
+While a segment is written the crawl goes on setting bits in it. That is harmless, because of the order: segments; then
+every step that was begun meanwhile is written; then the journal is made durable; then the manifest. So every bit in a
+generation that exists belongs to an admitted URL that is durable, and the journal from ``seen_sequence`` on brings back
+the rest: bits are a cache of the journal.
 
 A manifest is put in place by a rename after all it names is durable; a generation is complete or does not exist. The
 newest that can be read and verified is used. A damaged one is set aside under another name, never deleted.
@@ -35,7 +38,7 @@ from crawler.disk import Appender, Disk, reach, replace_file
 from crawler.filters import FormatError, SeenSnapshot, Segment, SegmentSum, read_segment, write_segment
 
 MAGIC = "crawler-generation"
-VERSION = 1
+VERSION = 2
 _PREFIX = "generation-"
 _DAMAGED = "damaged-"
 _SEGMENT_FILE = re.compile(r"[\w-][\w.-]*\.g[0-9]{6,}", re.ASCII)
@@ -56,10 +59,13 @@ class SegmentFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a generation consists of. ``sequence`` is the first journal number it does not hold."""
+    """What a generation consists of. ``sequence`` is the first journal number that it does not stand for: what is
+    older was durable when it was written. ``seen_sequence`` is the first one whose keys ``state`` and ``segments`` do
+    not hold."""
 
     generation: int
     sequence: int
+    seen_sequence: int
     written_at: float
     seconds: float
     bytes: int
@@ -114,6 +120,7 @@ class Generations:
             manifest = Manifest(
                 generation=int(content["generation"]),
                 sequence=int(content["sequence"]),
+                seen_sequence=int(content["seen_sequence"]),
                 written_at=float(content["written_at"]),
                 seconds=float(content["seconds"]),
                 bytes=int(content["bytes"]),
@@ -122,9 +129,10 @@ class Generations:
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise EnvelopeError(f"{name}: a manifest without what it must hold: {error!r}") from error
-        if manifest.generation != generation or manifest.sequence < 0:
+        if manifest.generation != generation or not 0 <= manifest.seen_sequence <= manifest.sequence:
             raise EnvelopeError(
-                f"{name}: the manifest of generation {manifest.generation} at journal sequence {manifest.sequence}"
+                f"{name}: the manifest of generation {manifest.generation} at journal sequence {manifest.sequence}, "
+                f"with a seen-set of {manifest.seen_sequence}"
             )
         for segment in manifest.segments:
             _check_segment_file(name, segment)
@@ -195,17 +203,36 @@ class Generations:
         1970. Steps that are made meanwhile may leave bits in the segments: the generation must be completed only when
         all of them are written. Raises OSError; the generations before it are untouched.
         """
-        started = time.perf_counter()
-        reach("checkpoint.begun")
         before = self.newest
         known = {} if before is None else {s.name: s for s in before.segments if s.sealed}
+        wanted = [known.get(s.name, s) if s.sealed else s for s in snapshot.segments]
+        return self._begin(snapshot.state, wanted, sequence, sequence, now)
+
+    def begin_again(self, untold: Sequence[Segment], sequence: int, now: float) -> Draft:
+        """The same of a seen-set that the newest generation's and the keys in the journal since stand for: it is named
+        again, and only the segments ``untold`` are written. Raises OSError."""
+        before = self.newest
+        assert before is not None
+        fresh = {segment.name: segment for segment in untold}
+        wanted = [fresh.get(s.name, s) for s in before.segments]
+        return self._begin(before.state, wanted, before.seen_sequence, sequence, now)
+
+    def _begin(
+        self,
+        state: dict[str, Any],
+        wanted: Sequence[Segment | SegmentFile],
+        seen_sequence: int,
+        sequence: int,
+        now: float,
+    ) -> Draft:
+        started = time.perf_counter()
+        reach("checkpoint.begun")
         generation = self._next_number()
         segments: list[SegmentFile] = []
         written = 0
-        for segment in snapshot.segments:
-            kept = known.get(segment.name)
-            if segment.sealed and kept is not None:
-                segments.append(kept)
+        for segment in wanted:
+            if isinstance(segment, SegmentFile):
+                segments.append(segment)
                 continue
             file = f"{segment.name}.g{generation:06d}"
             total = self._write_segment(self.directory / file, segment)
@@ -217,7 +244,8 @@ class Generations:
         # A manifest must not become durable before the names of the files that it lists.
         self._disk.sync_directory(self.directory)
         reach("checkpoint.segments")
-        return Draft(started, Manifest(generation, sequence, now, 0.0, written, snapshot.state, tuple(segments)))
+        manifest = Manifest(generation, sequence, seen_sequence, now, 0.0, written, state, tuple(segments))
+        return Draft(started, manifest)
 
     def complete(self, draft: Draft, sync: Callable[[], None]) -> Manifest:
         """Put the manifest in place, and drop generations that are no longer kept. Runs in a thread. ``sync`` makes
@@ -256,19 +284,25 @@ class Generations:
         return highest + 1
 
     def oldest_sequence(self) -> int:
-        """The journal must be kept from here on; 0 when there is no generation."""
-        return min((manifest.sequence for manifest in self._kept()), default=0)
+        """Finished URLs must stay in the journal from here on; 0 when there is no generation."""
+        # One that is kept for its seen-set alone needs none of them: later ones stood for the output.
+        return min((manifest.sequence for manifest in self._kept()[: self._keep]), default=0)
 
     def _kept(self) -> list[Manifest]:
-        """The manifests to be kept, newest first. One that cannot be read any more is set aside."""
+        """The manifests to be kept, newest first: as many as were asked for, and where all of these name the same
+        seen-set one that names another, lest a damaged file cost both. One that cannot be read any more is set aside.
+        """
         kept: list[Manifest] = []
         for number in self.numbers():
-            if len(kept) == self._keep:
+            if len(kept) >= self._keep and len({manifest.seen_sequence for manifest in kept}) > 1:
                 break
             try:
-                kept.append(self.read_manifest(number))
+                manifest = self.read_manifest(number)
             except EnvelopeError:
                 self.set_aside(number)
+                continue
+            if len(kept) < self._keep or manifest.seen_sequence != kept[-1].seen_sequence:
+                kept.append(manifest)
         return kept
 
     def _prune(self) -> None:
@@ -315,6 +349,7 @@ def _encode_manifest(manifest: Manifest) -> bytes:
     content = {
         "generation": manifest.generation,
         "sequence": manifest.sequence,
+        "seen_sequence": manifest.seen_sequence,
         "written_at": manifest.written_at,
         "seconds": manifest.seconds,
         "bytes": manifest.bytes,

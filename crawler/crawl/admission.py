@@ -80,6 +80,7 @@ class Admission:
         self._traps = rules.traps
         self._classes = rules.classes
         self._finish = finish
+        self.journalled = 0  # keys that came or went since this was made
 
     def admit(
         self,
@@ -203,7 +204,7 @@ class Admission:
             raise JobError(f"a seen-set of kind {self._seen.kind} cannot forget: {why}; counting, cuckoo and exact can")
         gone = [position for position in range(len(keys)) if position not in left]
         if gone:
-            self._journal(encode_forgotten(_chosen(digests, gone)), batch)
+            self._journal(encode_forgotten(_chosen(digests, gone)), len(gone), batch)
         return left
 
     def _forget_admitted(self, seen: CountingFilter | CuckooFilter, digests: bytes, journal: Reader) -> dict[int, str]:
@@ -223,10 +224,12 @@ class Admission:
 
     def _name(self, digests: bytes, batch: Batch) -> None:
         """Name URLs that the seen-set has taken in in the journal: they are admitted."""
-        self._journal(encode_admitted(digests), batch)
-        self._counters.admitted += len(digests) // DIGEST_SIZE
+        keys = len(digests) // DIGEST_SIZE
+        self._journal(encode_admitted(digests), keys, batch)
+        self._counters.admitted += keys
 
-    def _journal(self, event: bytes, batch: Batch) -> None:
+    def _journal(self, event: bytes, keys: int, batch: Batch) -> None:
+        self.journalled += keys
         batch.put(Family.ADMITTED, sequence_key(self._counters.sequence), event)
         self._counters.sequence += 1
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from crawler.checkpoint import Generations, Manifest
+from crawler.checkpoint import Generations, Manifest, must_store
 from crawler.clock import Anchor
 from crawler.crawl.admission import DECLARED, Admission, Listing, Rules
 from crawler.crawl.anchored import follow_clock
@@ -30,6 +31,7 @@ from crawler.crawl.recovery import (
     requeue,
     restore_seen,
     stored_counters,
+    trim_finished,
 )
 from crawler.crawl.revisit import Revisiting
 from crawler.crawl.scopes import Scopes
@@ -110,6 +112,7 @@ class Job:
         self.generations = Generations(self.directory / SEEN, settings.durability.generations, self.disk)
         restored = restore_seen(self.generations, self.store, lambda: make_seen(settings.seen, self.store))
         self.seen = restored.seen
+        self._stored = -restored.replayed  # how many keys had been journalled when the seen-set was last stored
         self._compaction = Compaction(self.seen, self.store, settings.seen.compact_slices, self.notes.append)
         self.frontier = Frontier(
             self.store,
@@ -391,20 +394,26 @@ class Job:
         """Whether memory, store and disk agree: no step was broken off, and all that was to be durable is."""
         return not self._torn and self._failed is None
 
-    async def checkpoint(self, now: float) -> Manifest | None:
-        """Write a generation in a thread; None when nothing changed since the last, or when the disk is full: the
-        journal then stands for it, and ``notes`` says so. Raises OSError for any other trouble."""
+    async def checkpoint(self, now: float, *, whole: bool = False) -> Manifest | None:
+        """Write a generation in a thread, ``whole`` for one after which nothing is to be replayed; None when nothing
+        changed since the last, or when the disk is full: the journal then stands for it, and ``notes`` says so. Raises
+        OSError for any other trouble."""
         if self._torn:
             raise RuntimeError("a step was broken off: the journal is whole, the seen-set in memory is not")
-        sequence = self.counters.sequence
-        if self.manifest is not None and self.manifest.sequence == sequence:
+        sequence, journalled, newest = self.counters.sequence, self._admission.journalled, self.manifest
+        whole = whole and journalled > self._stored
+        if newest is not None and newest.sequence == sequence and not whole:
             return None
-        snapshot = self.seen.snapshot(whole=False)
+        if anew := whole or must_store(newest, self.seen.parts(), journalled - self._stored):
+            snapshot = self.seen.snapshot(whole=False)
+            begin = partial(self.generations.begin, snapshot, sequence, now)
+            for _ in iter(snapshot.advance, False):
+                await asyncio.sleep(0)
+        else:
+            begin = partial(self.generations.begin_again, self.seen.untold(), sequence, now)
         loop = asyncio.get_running_loop()
-        for _ in iter(snapshot.advance, False):
-            await asyncio.sleep(0)
         try:
-            draft = await loop.run_in_executor(self._durability, self.generations.begin, snapshot, sequence, now)
+            draft = await loop.run_in_executor(self._durability, begin)
             # The segments may hold bits of a step that was begun meanwhile. Back on the loop all steps are over; one
             # that could not be written must be before a generation may stand for its bits: this one never will.
             if self._torn:
@@ -417,7 +426,10 @@ class Job:
                 raise
             self.notes.append(f"{NO_CHECKPOINT}: {no_room(error)}")
             return None
-        self._trim()
+        if anew:
+            self._stored = journalled
+        if self._unwritten is None:
+            trim_finished(self.store, self.generations.oldest_sequence())
         reach("checkpoint.trimmed")
         return manifest
 
@@ -430,20 +442,6 @@ class Job:
     def manifest(self) -> Manifest | None:
         """The newest generation."""
         return self.generations.newest
-
-    def _trim(self) -> None:
-        """Forget finished URLs that the oldest kept generation stands for; the last one says where the output ends."""
-        border = sequence_key(self.generations.oldest_sequence())
-        rows = self.store.scan(Family.DONE, border, None, 1)
-        if rows and self._unwritten is None:
-            batch = self.store.batch()
-            batch.delete_range(Family.DONE, b"", border)
-            try:
-                self.store.write(batch)
-            except OSError as error:
-                # The next step finds the disk full as well, and waits; the next generation trims.
-                if error.errno not in FULL:
-                    raise
 
     def close(self) -> None:
         """Release everything, writing nothing more."""

@@ -43,6 +43,7 @@ log = logging.getLogger("crawler")
 
 BY_REQUEST = "somebody asked for it"
 GRACE = 5.0  # seconds that requests in flight are given when the crawl stops
+_REST = 3.0  # times as long as it took, between two generations: the disk has others to serve
 
 
 class State(StrEnum):
@@ -317,7 +318,7 @@ class Crawl:
         self._wake.set()
 
     async def _keep(self) -> None:
-        """Make steps durable every second, and write a generation every minute."""
+        """Make steps durable every second, and write a generation every minute: later where the disk takes long."""
         settings = self.settings.durability
         next_checkpoint = self._clock() + settings.checkpoint_interval
         while True:
@@ -331,10 +332,12 @@ class Crawl:
             if (self._clock() >= next_checkpoint or self._checkpoints_asked) and self.job.blocked is None:
                 # Who asks while it is being written wants what comes after, too.
                 before, asked = len(self.job.notes), len(self._checkpoints_asked)
-                await self.job.checkpoint(self._clock())
+                began = self._clock()
+                await self.job.checkpoint(began)
                 refused = (note for note in self.job.notes[before:] if note.startswith(NO_CHECKPOINT))
                 self._answer_checkpoints(next(refused, None), asked)
-                next_checkpoint = self._clock() + settings.checkpoint_interval
+                ended = self._clock()
+                next_checkpoint = ended + max(settings.checkpoint_interval, _REST * (ended - began))
             self.tell_notes(log.warning)
 
     async def _until_asked(self, seconds: float) -> None:

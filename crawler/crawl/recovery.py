@@ -8,13 +8,16 @@ anything is changed.
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from crawler.checkpoint import Generations
 from crawler.crawl.identity import BROKEN_OFF, SEEN, STORE, JobError, shaping_of
+from crawler.crawl.step import FULL
 from crawler.exact import Seen, load_seen
 from crawler.filters import CountingFilter, CuckooFilter
 from crawler.frontier import Entry, Family, Frontier, Reader, Revisits, Store
@@ -32,9 +35,10 @@ _SCAN = 2_048  # journal events read at a time
 
 @dataclass(frozen=True, slots=True)
 class RestoredSeen:
-    """The seen-set, what was wrong with generations that were passed over, and how much was replayed.
+    """The seen-set, what was wrong with generations that were passed over, and how many keys of the journal were
+    replayed, those that were forgotten among them.
 
-    ``sequence`` is where the journal was taken up: the events behind it are newer than the generation."""
+    ``sequence`` is where the generation ends: finished URLs behind it are newer."""
 
     seen: Seen
     sequence: int
@@ -72,21 +76,29 @@ def restore_seen(
         faults.append(fault)
         loaded = generations.newest = None
     if loaded is None:
-        seen, sequence = fresh(), 0
+        seen, sequence, start = fresh(), 0, 0
     else:
-        seen, sequence = load_seen(loaded.manifest.state, loaded.payloads, store), loaded.manifest.sequence
+        manifest = loaded.manifest
+        seen, sequence = load_seen(manifest.state, loaded.payloads, store), manifest.sequence
+        start = manifest.seen_sequence
+    return RestoredSeen(seen, sequence, _replay(seen, store, start), faults)
+
+
+def _replay(seen: Seen, store: Reader, sequence: int) -> int:
+    """Bring the keys that came and went from ``sequence`` on into the seen-set; how many there were."""
     replayed = 0
     start = sequence_key(sequence)
     while rows := store.scan(Family.ADMITTED, start, None, _SCAN):
-        for _, value in rows:
-            forgotten, digests = decode_seen(value)
+        # Events are small, and a batch costs the same for one key as for a hundred.
+        for forgotten, events in itertools.groupby((decode_seen(value) for _, value in rows), key=itemgetter(0)):
+            digests = b"".join([event for _, event in events])
             if not forgotten:
                 seen.restore(digests)
             elif isinstance(seen, CountingFilter | CuckooFilter):
                 seen.forget_digests(digests)
             replayed += len(digests) // DIGEST_SIZE
         start = rows[-1][0] + b"\0"
-    return RestoredSeen(seen, sequence, replayed, faults)
+    return replayed
 
 
 def note_faults(restored: RestoredSeen, generations: Generations) -> list[str]:
@@ -192,6 +204,22 @@ def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut
             "the crawl left it, or begin a new job with --job"
         )
     return OutputCut(end, durable_end, lost)
+
+
+def trim_finished(store: Store, sequence: int) -> None:
+    """Forget the finished URLs before ``sequence``, for which generations stand; one is left to say where the output
+    ends. Raises OSError, but not for a full disk."""
+    border = sequence_key(sequence)
+    if not store.scan(Family.DONE, border, None, 1):
+        return
+    batch = store.batch()
+    batch.delete_range(Family.DONE, b"", border)
+    try:
+        store.write(batch)
+    except OSError as error:
+        # The next step finds the disk full as well, and waits; the next generation trims.
+        if error.errno not in FULL:
+            raise
 
 
 def requeue(

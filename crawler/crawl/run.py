@@ -20,7 +20,7 @@ from crawler.crawl.control import Perform, control_routes
 from crawler.crawl.course import take_up_course
 from crawler.crawl.job import Job
 from crawler.crawl.last_run import write_run
-from crawler.crawl.loop import Crawl, Stop
+from crawler.crawl.loop import Crawl, State, Stop
 from crawler.crawl.orders import obey
 from crawler.crawl.perform import performing
 from crawler.crawl.shown import Shown, View
@@ -117,7 +117,8 @@ async def _guarded(
             finally:
                 # Also after a bug: what was done is worth keeping, if memory and store still agree.
                 if job.whole:
-                    await job.checkpoint(clock())
+                    # Who asks an ended crawl should not wait for a replay each time; who stops one should not wait now.
+                    await job.checkpoint(clock(), whole=crawl.state is State.ENDED)
                     await job.sync()
         stats = crawl.stats()
         shown.end(stats)

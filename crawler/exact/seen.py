@@ -27,10 +27,12 @@ from crawler.filters import (
     JSON,
     AbsentKeyError,
     FilterError,
+    Part,
     ScalableBloomFilter,
     SeenSet,
     SeenSnapshot,
     SeenStatistics,
+    Segment,
 )
 from crawler.filters import load_seen as load_filter
 from crawler.filters import make_seen as make_filter
@@ -251,6 +253,14 @@ class ExactSeenSet:
         """The filter in front, to be stored as a generation; ``load_seen`` is the inverse."""
         shot = self._front.snapshot(whole=whole)
         return SeenSnapshot({"parameters": self.parameters(), "front": shot.state}, shot.segments, shot.copies)
+
+    def parts(self) -> list[Part]:
+        """The segments of a snapshot, see ``SeenSet``."""
+        return self._front.parts()
+
+    def untold(self) -> list[Segment]:
+        """Those that the journal does not tell, see ``SeenSet``."""
+        return self._front.untold()
 
 
 Seen = SeenSet | ExactSeenSet

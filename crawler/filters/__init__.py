@@ -28,7 +28,8 @@ From low to high:
     advisor    when a filter will be full, and what it will cost
     projection what it will be when more URLs are in it
 
-Nothing here opens a file, reads a clock or knows asyncio.
+Nothing here opens a file, reads a clock or knows asyncio. One thing is asked of the machine, by ``storage`` before it
+takes memory: how much is free.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from crawler.filters.protocol import (
     FullError,
     MeasuredFpp,
     NoMemoryError,
+    Part,
     SeenSet,
     SeenSnapshot,
     SeenStatistics,
@@ -77,6 +79,7 @@ __all__ = [
     "GuavaBloomFilter",
     "MeasuredFpp",
     "NoMemoryError",
+    "Part",
     "Plan",
     "Projection",
     "ScalableBloomFilter",

@@ -43,6 +43,7 @@ from crawler.filters.protocol import (
     DigestSet,
     FilterError,
     FullError,
+    Part,
     SeenSnapshot,
     SeenStatistics,
     Segment,
@@ -94,7 +95,7 @@ class Chain(DigestSet):
         return self._add_one(*digest_key(key))
 
     def add_many(self, keys: Sequence[str]) -> list[int]:
-        if len(keys) == 1:
+        if len(keys) == 1 and not isinstance(keys, str):
             return [0] if self._add_one(*digest_key(keys[0])) else []
         return self.add_digests(digest_keys(keys))
 
@@ -324,10 +325,22 @@ class Chain(DigestSet):
             shot.segments.append(Segment(link.name(number), sealed, link.header(), words))
             if copying is not None:
                 shot.copies.append(copying)
-        shot.segments.append(Segment(_WATCHED, False, {"holds": "watched keys"}, self._watched.dump()))
+        shot.segments.extend(self.untold())
         while whole and shot.advance():
             pass
         return shot
+
+    def parts(self) -> list[Part]:
+        slices = [
+            Part(link.name(number), self._sealed(number), True, link.filter.words.nbytes)
+            for number, link in enumerate(self._chain)
+        ]
+        return [*slices, Part(_WATCHED, False, False, self._watched.size)]
+
+    def untold(self) -> list[Segment]:
+        # Watched keys that were skipped are in no journal. Those that were not are watched already when the journal
+        # brings them back, which changes nothing.
+        return [Segment(_WATCHED, False, {"holds": "watched keys"}, self._watched.dump())]
 
     @classmethod
     def from_snapshot(cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> Self:

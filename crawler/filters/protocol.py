@@ -80,6 +80,17 @@ class Segment:
     buffer: memoryview
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A segment that a snapshot would have, without its bytes; ``size`` is theirs. Of one that is ``told`` the journal
+    brings back whatever came into it since it was stored."""
+
+    name: str
+    sealed: bool
+    told: bool
+    size: int
+
+
 class Copying(Protocol):
     """A copy that is made piece by piece."""
 
@@ -158,6 +169,15 @@ class SeenSet(Protocol):
     def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
         """To be taken between two additions; ``load_seen`` is the inverse. Cheap where nothing must be copied, or when
         it need not be ``whole``: who asks for that calls ``advance`` until it is."""
+        ...
+
+    def parts(self) -> list[Part]:
+        """The segments that a snapshot would have; none is made, nothing is copied."""
+        ...
+
+    def untold(self) -> list[Segment]:
+        """Those segments that are not ``told``, as they are now. With the other ones and the state of an earlier
+        snapshot, and the keys since that one restored, they are the seen-set as it is."""
         ...
 
 

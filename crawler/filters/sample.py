@@ -121,6 +121,11 @@ class WatchedKeys:
         low, high = wilson(wrong, sample)
         return {"value": wrong / sample, "low": low, "high": high, "sample": sample}
 
+    @property
+    def size(self) -> int:
+        """Bytes of ``dump``."""
+        return 8 * (3 + 2 * len(self._known) + len(self._wrong))
+
     def dump(self) -> memoryview:
         """All of it as words: limit, level, count; the first halves, the second halves, the wrong ones."""
         head = np.array([self._limit, self._level, len(self._known)], np.uint64)

@@ -279,8 +279,8 @@ def test_a_kept_generation_whose_manifest_rots_while_the_crawl_runs_is_set_aside
 def test_a_generation_of_another_version_is_refused_and_not_passed_over(seen: Path) -> None:
     two(seen)
     path = seen / "generation-000002"
-    path.write_bytes(path.read_bytes().replace(b"crawler-generation 1 ", b"crawler-generation 2 ", 1))
-    with pytest.raises(UnknownVersionError, match="generation-000002: crawler-generation version 2"):
+    path.write_bytes(path.read_bytes().replace(b"crawler-generation 2 ", b"crawler-generation 3 ", 1))
+    with pytest.raises(UnknownVersionError, match="generation-000002: crawler-generation version 3"):
         opened(seen).load_newest()
 
 
@@ -317,6 +317,7 @@ def plant(seen: Path, **changes: Any) -> None:
     content: dict[str, Any] = {
         "generation": 3,
         "sequence": 20,
+        "seen_sequence": 20,
         "written_at": NOW,
         "seconds": 0.1,
         "bytes": 0,
@@ -351,6 +352,9 @@ def test_a_manifest_may_name_files_of_its_own_directory_only(seen: Path, file: o
         {"generation": 2},
         {"generation": float("inf")},
         {"sequence": -1},
+        {"seen_sequence": -1},
+        {"seen_sequence": 21},
+        {"seen_sequence": ...},
         {"sequence": "many"},
         {"sequence": ...},
         {"state": [1]},

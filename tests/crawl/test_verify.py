@@ -121,8 +121,8 @@ def test_a_healed_job_says_so_and_keeps_the_evidence(job: Path, stopped: Stopped
 
 def test_a_generation_of_another_version_is_refused(job: Path, stopped: Stopped) -> None:
     path = newest_manifest(job)
-    path.write_bytes(path.read_bytes().replace(b"crawler-generation 1 ", b"crawler-generation 7 ", 1))
-    names(job, r"generation-\d+: crawler-generation version 7, this program reads version 1")
+    path.write_bytes(path.read_bytes().replace(b"crawler-generation 2 ", b"crawler-generation 7 ", 1))
+    names(job, r"generation-\d+: crawler-generation version 7, this program reads version 2")
     before = contents(job)
     assert "version 7" in one_line(stopped.resume(job), code=2)
     assert contents(job) == before

@@ -32,9 +32,13 @@ fpp = 1e-9
 PASSES = {"step.marked": 17, "step.recorded": 23, "step.written": 31, "checkpoint.segment": 3, "sync.done": 3}
 
 
-def crawl(directory: Path, site: Site, at: str = "") -> int:
+# Five and a half megabytes, stored anew once and at the end: generations between name the first one's.
+LARGE = CONFIG.replace("capacity = 8\n", 'kind = "bloom"\ncapacity = 3_000_000\n')
+
+
+def crawl(directory: Path, site: Site, at: str = "", config: str = CONFIG) -> int:
     (directory / "seeds.txt").write_text(site.url("/") + "\n")
-    (directory / "crash.toml").write_text(CONFIG)
+    (directory / "crash.toml").write_text(config)
     words = (directory / "seeds.txt", "--job", directory / "job", "--config", directory / "crash.toml")
     ran = crawler(*words, "--allow-private", "--quiet", env={VARIABLE: at})
     assert "Traceback" not in ran.err
@@ -63,6 +67,17 @@ def test_a_kill_at_every_named_place(tmp_path: Path, point: str) -> None:
         assert crawl(tmp_path, site, f"{point}:{PASSES.get(point, 1)}") == -signal.SIGKILL, f"{point} was not reached"
         assert crawl(tmp_path, site) == 0
         hold_to_account(tmp_path, site, kills)
+
+
+@pytest.mark.parametrize("passes", [1, 5])
+@pytest.mark.parametrize(
+    "point", [point for point in CRAWL_POINTS if point.startswith("checkpoint.") and point != "checkpoint.sealed"]
+)
+def test_a_kill_in_a_generation_that_names_what_an_earlier_one_stored(tmp_path: Path, point: str, passes: int) -> None:
+    with Site(tree(PAGES)) as site:
+        assert crawl(tmp_path, site, f"{point}:{passes}", LARGE) == -signal.SIGKILL, f"{point} was not reached"
+        assert crawl(tmp_path, site, config=LARGE) == 0
+        hold_to_account(tmp_path, site, 1)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -444,11 +444,6 @@ class Frontier:
         """Hosts with something queued or in flight."""
         return self._queues.hosts
 
-    @property
-    def on_heap(self) -> int:
-        """Hosts that wait for their time, for the tests of the invariant."""
-        return sum(host.on_heap for host in self._hosts)
-
     def describe(self, name: str, now: float) -> HostRow | None:
         """The host's row in the table of hosts; None when the job has met no such host."""
         host = self._hosts.get(name) or self._stored(name)

@@ -63,15 +63,19 @@ class WorkingSet:
         away is read again from the store."""
         while len(self._waiting) > WAITING_MAX:
             longest, last = next(iter(self._waiting.values())), next(reversed(self._waiting.values()))
-            self._put_away(self._waiting.popitem(last=last.ready >= longest.ready)[1])
+            self._drop(self._waiting.popitem(last=last.ready >= longest.ready)[1])
         self.trim_resting()
         while len(self._idle) > IDLE_MAX:
-            self._put_away(self._idle.popitem(last=False)[1])
+            self._drop(self._idle.popitem(last=False)[1])
 
     def trim_resting(self) -> None:
         """The same for those that rest alone."""
         while len(self._resting) > RESTING_MAX:
-            self._put_away(self._resting.popitem()[1])
+            self._drop(self._resting.popitem()[1])
+
+    def _drop(self, host: Host) -> None:
+        host.kept = None
+        self._put_away(host)
 
     def __iter__(self) -> Iterator[Host]:
         for kept in (self._busy, self._waiting, self._resting, self._idle):

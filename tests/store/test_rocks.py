@@ -258,3 +258,14 @@ def test_what_lies_round_a_damaged_block_can_be_read(tmp_path: Path) -> None:
     left = len(found.scan(Family.META, b""))
     found.close()
     assert 4_000 - 2 * 200 < left < 4_000
+
+
+def test_indices_and_filters_are_read_in_parts(tmp_path: Path) -> None:
+    # A whole index of a table of 64 MB is as large as a shard of the cache: it would be read again for each host.
+    RocksStore(tmp_path / "store").close()
+    text = max((tmp_path / "store").glob("OPTIONS-*")).read_text()
+    for family in Family:
+        _, _, options = text.partition(f'[TableOptions/BlockBasedTable "{family.value}"]')
+        options, _, _ = options.partition("[")
+        assert "index_type=kTwoLevelIndexSearch" in options, family
+        assert "partition_filters=true" in options, family

@@ -16,10 +16,10 @@ from crawler.dedup.interrupt import Interruption
 from crawler.dedup.keys import KeySpec
 from crawler.dedup.lines import LineSource
 from crawler.dedup.make import Wanted, check_agreement, make_filter
-from crawler.dedup.memory import available_memory
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.dedup.stream import Keeper, Tally, deduplicate
 from crawler.filters import KINDS, FilterError, SeenSet, advise
+from crawler.memory import available_memory
 from crawler.settings import SeenSettings, Settings, SettingsError, Source, settings_from
 from crawler.urls import Canonicaliser
 

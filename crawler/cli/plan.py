@@ -9,8 +9,8 @@ from typing import Any
 
 from crawler.bench.table import text_table
 from crawler.cli.errors import Exit, UsageError
-from crawler.dedup.memory import available_memory
 from crawler.filters import FilterError, Plan, plan, plan_compacted
+from crawler.memory import available_memory
 from crawler.settings import LEDGER_KINDS, SeenSettings, SettingsError, settings_from
 
 _WORTH_NAMING = 0.5  # URLs

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from crawler.exact import Seen
 from crawler.filters import FilterError, advise, project
 from crawler.filters.advisor import Cause
+from crawler.memory import available_memory
 
 log = logging.getLogger("crawler")
 
@@ -24,17 +23,6 @@ FINISHED = 50  # ... or as many as it takes to finish so many URLs,
 LONGEST = 3_600.0  # but no more: what is expected of a crawl rests on that many of its URLs
 LEAST = 10  # URLs finished in that time; of fewer nothing is expected
 DAY = 86_400.0
-_MEMINFO = Path("/proc/meminfo")
-_AVAILABLE = re.compile(r"^MemAvailable:\s+([0-9]+) kB$", re.MULTILINE)
-
-
-def free_memory() -> int | None:
-    """Bytes that processes may still take, as Linux estimates them; None where nobody says."""
-    try:
-        found = _AVAILABLE.search(_MEMINFO.read_text("ascii"))
-    except FileNotFoundError:
-        return None
-    return int(found[1]) * 1024 if found else None
 
 
 class When(StrEnum):
@@ -115,7 +103,7 @@ class Adviser:
     async def watch(self, seen: Seen, clock: Callable[[], float], progress: Callable[[], Progress]) -> None:
         """Look, and log the warnings, until cancelled."""
         while True:
-            warning = self.look(seen, clock(), free_memory(), progress())
+            warning = self.look(seen, clock(), available_memory(), progress())
             if warning is not None:
                 log.warning("seen-set: %s", warning)
             await asyncio.sleep(INTERVAL)

@@ -1,40 +1,17 @@
-"""What the machine has left, and whether the next slice fits into it.
+"""Whether what is to be made fits into the memory that is free, said before anything is made of it.
 
-A slice's memory is promised by the system at once and taken page by page later, so that a slice too many shows as the
-end of some process, not as an error. So it is compared with what is free before it is made.
+The filters look for themselves before they take memory. Here it is told what the memory is for, and several are counted
+together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from crawler.filters import FilterError
 from crawler.filters.advisor import SlicePlan, schedule
-
-_MEMINFO = Path("/proc/meminfo")
-_CGROUP = Path("/sys/fs/cgroup")
-
-
-def available_memory() -> int | None:
-    """Bytes that can be taken without swapping, by the kernel's own estimate; None where it gives none.
-
-    A limit of the control group (version 2) counts too, less what the group uses now.
-    """
-    text = _read(_MEMINFO)
-    found = [int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable:")]
-    most, used = _read(_CGROUP / "memory.max").strip(), _read(_CGROUP / "memory.current").strip()
-    if most.isdigit() and used.isdigit():
-        found.append(max(0, int(most) - int(used)))
-    return min(found, default=None)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("ascii", "replace")
-    except OSError:
-        return ""
+from crawler.memory import available_memory
 
 
 def check_memory(size: int, what: str) -> None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
+from crawler.filters.digests import join_keys
 from crawler.urls import host_key
 
 HOST_BYTES = 8
@@ -31,7 +32,9 @@ ROW_BYTES = HOST_BYTES + DIGEST_BYTES
 
 
 def digest_exactly(keys: Sequence[str]) -> bytes:
-    """The digests of ``keys``, 16 bytes each, in their order, concatenated. Lone surrogates count as code points."""
+    """The digests of ``keys``, 16 bytes each, in their order, concatenated. Lone surrogates count as code points.
+    Raises ``TypeError`` for what is no sequence of ``str``, and for a ``str``."""
+    join_keys(keys)
     return b"".join([blake2b(key.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest() for key in keys])
 
 

@@ -25,6 +25,7 @@ from crawler.filters.protocol import JSON, FilterError
 from crawler.filters.slices import Slice
 from crawler.filters.storage import as_bits
 
+_TOO_LARGE = "such a filter is larger than any memory"
 _WITH_BITS = {made.layout: made for made in (ClassicSlice, MitzSlice)}
 
 
@@ -90,22 +91,32 @@ class BloomFilter(FixedChain):
         """``capacity`` keys at ``bits`` bits each. Raises ``FilterError`` when that is no filter."""
         if capacity < 1 or not 0 < bits < 1000:
             raise FilterError(f"{capacity} keys at {bits} bits each are no filter")
-        return cls.with_geometry(math.ceil(capacity * bits / 64) * 64, best_hashes(bits), capacity)
+        try:
+            size = math.ceil(capacity * bits)
+        except OverflowError:
+            raise FilterError(_TOO_LARGE) from None
+        return cls.with_geometry(size, best_hashes(bits), capacity)
 
     @classmethod
     def with_geometry(cls, bits: int, hashes: int, capacity: int | None = None) -> BloomFilter:
         """``bits`` bits (rounded up to a multiple of 64) and ``hashes`` hashes. Raises ``FilterError``."""
         if bits < 1 or not 1 <= hashes <= MAX_HASHES:
             raise FilterError(f"{bits} bits with {hashes} hashes are no filter")
-        bits = math.ceil(bits / 64) * 64
-        keys = capacity or max(1, int(bits * math.log(2) / hashes))
-        return cls(keys, classic_fpp(keys, bits, hashes), layout="classic", bits=bits, hashes=hashes)
+        bits = -(-bits // 64) * 64
+        try:
+            keys = capacity or max(1, int(bits * math.log(2) / hashes))
+            fpp = classic_fpp(keys, bits, hashes)
+        except OverflowError:
+            raise FilterError(_TOO_LARGE) from None
+        return cls(keys, fpp, layout="classic", bits=bits, hashes=hashes)
 
     def _make(self, number: int) -> tuple[Slice, int, float]:
         if self.bits is None or self.hashes is None:
             return sized_slice(self.layout, self.capacity, self.fpp), self.capacity, self.fpp
         try:
             return _WITH_BITS[self.layout](self.bits, self.hashes), self.capacity, self.fpp
+        except FilterError:
+            raise
         except ValueError as problem:
             raise FilterError(str(problem)) from None
 

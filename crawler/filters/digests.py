@@ -32,19 +32,32 @@ pairs_of = struct.Struct("<QQ").iter_unpack
 
 
 def digest_keys(keys: Sequence[str]) -> bytes:
-    """The digests of ``keys``, 16 bytes each, in their order, concatenated."""
+    """The digests of ``keys``, 16 bytes each, in their order, concatenated. Raises what ``join_keys`` raises."""
     # Looking at the join once is cheaper than encoding every key, and ASCII text cannot hold a surrogate.
-    if "".join(keys).isascii():
+    if join_keys(keys).isascii():
         return b"".join(map(mmh3.hash_bytes, keys))
     return b"".join([mmh3.hash_bytes(key.encode("utf-8", "surrogatepass")) for key in keys])
 
 
 def digest_key(key: str) -> tuple[int, int]:
-    """The two little-endian 64-bit halves of the digest of one key."""
+    """The two little-endian 64-bit halves of the digest of one key. Raises ``TypeError`` for what is no ``str``."""
     try:
         return _halves(key.encode())
     except UnicodeEncodeError:
         return _halves(key.encode("utf-8", "surrogatepass"))
+    except AttributeError:
+        raise TypeError(f"a key is a str, not {type(key).__name__}") from None
+
+
+def join_keys(keys: Sequence[str]) -> str:
+    """All of ``keys``, one behind the other. Raises ``TypeError`` for what is no sequence of ``str``. One ``str`` is
+    none: its letters are hardly meant."""
+    if isinstance(keys, str):
+        raise TypeError("keys are a sequence of str, not one str")
+    try:
+        return "".join(keys)
+    except TypeError as problem:
+        raise TypeError(f"keys are a sequence of str: {problem}") from None
 
 
 def digest_lines(lines: Iterable[bytes]) -> bytes:

@@ -1,9 +1,9 @@
 """Where the bits live: page-aligned memory, seen as bytes, as words and as a bit array.
 
 Memory comes zeroed from the system page by page as it is touched, so that a slice of a gigabyte is there in
-microseconds. ``bitarray`` and numpy look at the same bytes: the one counts and combines whole slices, the
-other reads and writes batches of keys. Bit i of the bit array is bit i % 64 of word i // 64 (little-endian
-throughout).
+microseconds. Whether so much is free is looked at first. ``bitarray`` and numpy look at the same bytes: the one counts
+and combines whole slices, the other reads and writes batches of keys. Bit i of the bit array is bit i % 64 of word
+i // 64 (little-endian throughout).
 """
 
 from __future__ import annotations
@@ -13,14 +13,23 @@ import numpy.typing as npt
 from bitarray import bitarray
 
 from crawler.filters.protocol import NoMemoryError
+from crawler.memory import available_memory
 
 Words = npt.NDArray[np.uint64]
 
 _PAGE = 4096
 _LINE = 64
+_FEW = 2**20  # bytes that any machine has
+_NOBODY_HAS = 2**60
 
 
 def _zeroed(size: int) -> npt.NDArray[np.uint8]:
+    # The system promises more than it has, and ends who takes it later.
+    free = available_memory() if size > _FEW else None
+    if size > _NOBODY_HAS:
+        raise NoMemoryError("such a filter is larger than any memory")
+    if free is not None and size > free:
+        raise NoMemoryError(f"there is no memory for {size:,} bytes: {free:,} are free")
     try:
         raw = np.zeros(size + _PAGE, np.uint8)
     except (MemoryError, ValueError):

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from crawler.crawl.advice import Adviser, Progress, When, forecast, free_memory
+from crawler.crawl.advice import Adviser, Progress, When, forecast
 from crawler.crawl.identity import LIVE
 from crawler.exact import Seen, make_seen
 from crawler.filters import digest_keys
+from crawler.memory import available_memory
 from crawler.settings import SeenSettings
 from crawler.store import FaultyStore
 from tests.site import Site, crawler, running, tree, wait_until
@@ -138,7 +139,7 @@ def test_when_nothing_is_left_nothing_is_expected() -> None:
 
 
 def test_linux_tells_how_much_memory_is_free() -> None:
-    free = free_memory()
+    free = available_memory()
     if Path("/proc/meminfo").exists():
         assert free is not None
         assert 2**20 < free < 2**50

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawler import exact
 from crawler.filters import (
     DIGEST_BYTES,
     KINDS,
@@ -24,12 +26,14 @@ from crawler.filters import (
     ForgettingChain,
     FormatError,
     FullError,
+    NoMemoryError,
     ScalableBloomFilter,
     digest_keys,
     load_seen,
     make_seen,
     read_seen,
     read_segment,
+    storage,
     write_seen,
     write_segment,
 )
@@ -43,6 +47,7 @@ from crawler.filters.mitz import MitzSlice
 from crawler.filters.sample import WatchedKeys
 from crawler.filters.storage import zeroed_words
 from crawler.settings import SeenSettings
+from crawler.store import FaultyStore
 from tests.filters.kinds import FORGETTING, MAKERS, Maker, told, urls
 
 FULL: dict[str, tuple[Maker, float]] = {
@@ -494,6 +499,12 @@ def test_every_kind_is_made_from_settings(kind: str) -> None:
         (lambda: CountingFilter(-1), "fpp"),
         (lambda: CountingFilter(5e-324), "larger than any memory"),
         (lambda: BloomFilter(10, 5e-324, layout="classic"), "larger than any memory"),
+        (lambda: BloomFilter(10**400), "larger than any memory"),
+        (lambda: BloomFilter.with_geometry(10**400, 7), "larger than any memory"),
+        (lambda: BloomFilter.with_geometry(10**400, 7, 10), "fpp"),
+        (lambda: BloomFilter.with_geometry(640, 7, 10**400), "larger than any memory"),
+        (lambda: BloomFilter.with_bits_per_key(10**400, 7), "larger than any memory"),
+        (lambda: BloomFilter.with_bits_per_key(10**400, 0.5), "larger than any memory"),
         (lambda: CuckooFilter(1e-12), "tag"),
         (lambda: CuckooFilter(capacity=0), "capacity"),
         (lambda: DigestTable(digest_bits=32), "digest_bits"),
@@ -503,6 +514,62 @@ def test_every_kind_is_made_from_settings(kind: str) -> None:
 def test_parameters_that_make_no_filter_are_named(make: Maker, what: str) -> None:
     with pytest.raises(FilterError, match=what):
         make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: BloomFilter(10**7),
+        lambda: BloomFilter(10**7, layout="classic"),
+        lambda: BloomFilter.with_geometry(2**27, 7),
+        lambda: BloomFilter.with_bits_per_key(10**7, 10),
+        lambda: Bitmap(10**6),
+        lambda: CountingFilter(capacity=10**7),
+        lambda: CuckooFilter(capacity=10**7),
+        lambda: DigestTable(capacity=10**6),
+        lambda: ScalableBloomFilter(capacity=10**7),
+    ],
+)
+def test_a_filter_larger_than_what_is_free_is_refused_before_it_is_made(
+    make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "available_memory", lambda: 10_000_000)
+    with pytest.raises(NoMemoryError, match=r"there is no memory for [\d,]+ bytes: 10,000,000 are free"):
+        make()
+    monkeypatch.setattr(storage, "available_memory", lambda: None)
+    assert len(make()) == 0, "a machine that does not say may have enough"
+
+
+def test_a_chain_that_has_no_memory_to_grow_says_so_and_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = ScalableBloomFilter(capacity=100_000, growth=64)
+    keys = [f"key {number}" for number in range(110_000)]
+    seen.add_many(keys[:99_000])
+    monkeypatch.setattr(storage, "available_memory", lambda: 5_000_000)
+    with pytest.raises(NoMemoryError, match="5,000,000 are free"):
+        seen.add_many(keys[99_000:])
+    assert all(seen.contains_many(keys[:99_000]))
+    monkeypatch.undo()
+    seen.add_many(keys[99_000:])
+    assert all(seen.contains_many(keys))
+
+
+@pytest.mark.parametrize("keys", ["abc", "a", b"abc", [b"a"], ["a", b"b"], [None], ["a"] * 50 + [1], 7])
+@pytest.mark.parametrize("ask", ["add_many", "contains_many"])
+@pytest.mark.parametrize("kind", ["bloom", "exact"])
+def test_keys_that_are_none_are_refused_and_none_is_added(kind: str, ask: str, keys: Any) -> None:
+    seen = exact.make_seen(SeenSettings(kind=kind, capacity=100), FaultyStore())
+    with pytest.raises(TypeError, match=r"(keys are a sequence of|a key is a) str|has no len"):
+        getattr(seen, ask)(keys)
+    assert len(seen) == 0
+    assert "a" not in seen
+
+
+@pytest.mark.parametrize("key", [b"a", None, 7])
+def test_a_key_that_is_no_text_is_refused(key: Any) -> None:
+    seen = BloomFilter(100)
+    with pytest.raises(TypeError, match="a key is a str, not "):
+        seen.add(key)
+    assert key not in seen
 
 
 def test_damaged_state_is_called_damaged() -> None:

@@ -22,6 +22,7 @@ from crawler.dedup.memory import check_memory
 from crawler.disk import Appender, Disk, RealDisk
 from crawler.filters import FilterError, FormatError, SeenSet, load_seen, read_segment, write_segment
 from crawler.filters.format import Output
+from crawler.filters.kinds import state_and_names
 
 _HOLDS = "seen-set"
 
@@ -62,9 +63,8 @@ def read_stored(inp: BinaryIO, limit: int) -> StoredFilter:
     Raises FormatError, FilterError.
     """
     head, _ = read_segment(inp, limit=0)
-    state, names, keys = head.get("state"), head.get("segments"), head.get("keys")
-    if head.get("holds") != _HOLDS or not isinstance(state, Mapping) or not isinstance(names, list):
-        raise FormatError("it begins with a segment that is no seen-set's state")
+    state, names = state_and_names(head)
+    keys = head.get("keys")
     parts = {name: read_segment(inp, limit=limit)[1] for name in names}
     spec = KeySpec.from_json(keys) if isinstance(keys, Mapping) else None
     return StoredFilter(load_seen(state, parts), spec)

@@ -10,7 +10,8 @@ The filter takes more keys than it was made for, and its fpp climbs then; ``stat
 advisor warns before the target is passed. A chain (``scalable``) opens another slice instead.
 
 Filters of the same geometry can be united: the OR of their bits is what adding the keys of both would have
-set. How many keys it holds then is estimated, since nobody knows how many were in both.
+set. How many keys it holds then is estimated, since nobody knows how many were in both: no fewer than either has, and
+no more than both together.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import math
 
 from crawler.filters.chain import Chain
 from crawler.filters.classic import MAX_HASHES, ClassicSlice, classic_fpp, classic_size
-from crawler.filters.layouts import sized_slice
+from crawler.filters.layouts import check_shape, sized_slice
 from crawler.filters.mitz import MitzSlice
 from crawler.filters.protocol import JSON, FilterError
 from crawler.filters.slices import Slice
@@ -49,7 +50,8 @@ class FixedChain(Chain):
         ours, theirs = self._chain[0], other._chain[0]
         bits = as_bits(ours.filter.words)
         bits |= as_bits(theirs.filter.words)
-        ours.count = max(ours.count, theirs.count, round(ours.filter.count_estimated()))
+        estimated = round(ours.filter.count_estimated())
+        ours.count = min(max(ours.count, theirs.count, estimated), ours.count + theirs.count)
         ours.admitted = ours.built = ours.count
 
 
@@ -73,10 +75,7 @@ class BloomFilter(FixedChain):
 
         Raises ``FilterError`` when there is no such filter.
         """
-        if not 0 < fpp < 1:
-            raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
-        if capacity < 1:
-            raise FilterError(f"a filter needs a capacity of at least 1, not {capacity}")
+        check_shape(capacity, fpp)
         if (bits is None) != (hashes is None) or (bits is not None and layout not in _WITH_BITS):
             raise FilterError("bits and hashes are given together, and for the classic layout or that of Guava")
         self.capacity = capacity
@@ -144,10 +143,7 @@ class Bitmap(FixedChain):
 
     def __init__(self, capacity: int, fpp: float = 0.001) -> None:
         """Raises ``FilterError`` when there is no such filter."""
-        if not 0 < fpp < 1:
-            raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
-        if capacity < 1:
-            raise FilterError(f"a filter needs a capacity of at least 1, not {capacity}")
+        check_shape(capacity, fpp)
         self.capacity = capacity
         self.fpp = fpp
         super().__init__()

@@ -81,7 +81,18 @@ def read_seen(inp: BinaryIO, *, limit: int) -> SeenSet:
     Raises ``FormatError`` for bytes that are no such file, ``FilterError`` for parts that do not fit
     together.
     """
-    head, _ = read_segment(inp, limit=0)
-    if head.get("holds") != "seen-set":
+    state, names = state_and_names(read_segment(inp, limit=0)[0])
+    return load_seen(state, {name: read_segment(inp, limit=limit)[1] for name in names})
+
+
+def state_and_names(head: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """What the header of a file's first segment says: the seen-set's state, and the names of the segments that follow.
+
+    Raises ``FormatError`` for any other header.
+    """
+    state, names = head.get("state"), head.get("segments")
+    if head.get("holds") != "seen-set" or not isinstance(state, Mapping) or not isinstance(names, list):
         raise FormatError("the file begins with a segment that is no seen-set's state")
-    return load_seen(head["state"], {name: read_segment(inp, limit=limit)[1] for name in head["segments"]})
+    if not all(isinstance(name, str) for name in names):
+        raise FormatError("the segments that the file says to follow have no names")
+    return state, names

@@ -21,6 +21,16 @@ _BLOCKS = {layout: blocks for blocks, layout in BLOCKED.items()}
 BLOOM_LAYOUTS = (*_BLOCKS, "classic")
 
 
+def check_shape(capacity: int, fpp: float) -> None:
+    """Raises ``FilterError`` when no slice can be made for so many keys at that fpp."""
+    if not 0 < fpp < 1:
+        raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
+    if not isinstance(capacity, int):
+        raise FilterError(f"a capacity is a whole number of keys, not {capacity!r}")
+    if capacity < 1:
+        raise FilterError(f"a filter needs a capacity of at least 1, not {capacity}")
+
+
 def sized_slice(layout: str, capacity: int, fpp: float) -> Slice:
     """The smallest Bloom slice of that layout which stays within ``fpp`` up to ``capacity`` keys.
 

@@ -116,9 +116,15 @@ class Link:
     def stored(cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> Link:
         """The inverse of ``state`` and ``stored_words``. Raises ``FilterError`` when they do not fit together."""
         name = state["segment"]
-        count, admitted, capacity = state["count"], state["admitted"], state["capacity"]
-        if not 0 <= count <= admitted or capacity < 1:
+        count, admitted, capacity, fpp = state["count"], state["admitted"], state["capacity"], state["fpp"]
+        revision, compactions, built = state["revision"], state.get("compactions", 0), state.get("built", 0)
+        for number in (count, admitted, capacity, revision, compactions, built):
+            if not isinstance(number, int) or not 0 <= number < 2**63:
+                raise FilterError(f"segment {name}: {number!r} is no count")
+        if not count <= admitted or built > admitted or capacity < 1:
             raise FilterError(f"segment {name}: {count} keys of {admitted} admitted, for {capacity}, cannot be")
+        if not isinstance(fpp, float) or not 0 < fpp <= 1:
+            raise FilterError(f"segment {name}: {fpp!r} is no probability")
         try:
             part = stored_slice(state, adopt_words(segment(segments, name)))
         except ValueError as problem:
@@ -126,13 +132,13 @@ class Link:
         return cls(
             part,
             capacity,
-            state["fpp"],
+            fpp,
             count,
             admitted,
-            state["revision"],
+            revision,
             published=True,
-            compactions=state.get("compactions", 0),
-            built=state.get("built", 0),
+            compactions=compactions,
+            built=built,
         )
 
 

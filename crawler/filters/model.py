@@ -45,6 +45,7 @@ Floats = npt.NDArray[np.float64]
 
 WORDS_PER_KEY = 8
 _MAX_LOAD = 512.0
+_HOPELESS_LOAD = 8192.0  # (63/64)**8192 is 1e-56: no bit of any block is clear, and no need to sum so many terms
 _NEARLY_ONE = 1 - 1e-12
 FULLEST = 1 - 2.0**-24  # of the 2**23 bits at most that a fill is read off, not even one is clear
 
@@ -94,6 +95,8 @@ class BlockShape:
         """The false-positive probability when a block holds ``load`` keys in the mean."""
         if load <= 0:
             return 0.0
+        if load > _HOPELESS_LOAD:
+            return 1.0
         weights = _poisson(load)
         keys = np.arange(len(weights), dtype=np.float64)
         return float(weights @ _cover(keys, self.bits_per_word) ** self.words) ** self.blocks

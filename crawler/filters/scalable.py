@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from crawler.filters.chain import Chain
 from crawler.filters.compaction import Successor, following_share, successor_share
-from crawler.filters.layouts import sized_slice
+from crawler.filters.layouts import check_shape, sized_slice
 from crawler.filters.link import Link
 from crawler.filters.protocol import JSON, FilterError
 from crawler.filters.slices import Slice
@@ -39,10 +39,7 @@ from crawler.filters.slices import Slice
 
 def check_growing(fpp: float, capacity: int, growth: float, tightening: float) -> None:
     """Raises ``FilterError`` when no growing chain can have these parameters."""
-    if not 0 < fpp < 1:
-        raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
-    if capacity < 1:
-        raise FilterError(f"the first slice needs a capacity of at least 1, not {capacity}")
+    check_shape(capacity, fpp)
     if not 1 <= growth <= 64:
         raise FilterError(f"growth must lie between 1 and 64, not be {growth}")
     if not 0 < tightening < 1:

@@ -51,7 +51,7 @@ class Slice(Protocol):
         ...
 
     def fpp_at(self, count: float) -> float:
-        """The same when ``count`` keys are in, from the model."""
+        """The same from the model, when ``count`` keys were asked for: those taken for known ones are among them."""
         ...
 
     def count_estimated(self) -> float:

@@ -49,7 +49,8 @@ class TableSlice:
     hashes = 1
 
     def __init__(self, buckets: int, digest_bits: int = 128, words: Words | None = None) -> None:
-        """Raises ``ValueError`` when there is no such table, or ``words`` are not its buckets."""
+        """Raises ``ValueError`` when there is no such table, or ``words`` are not its buckets, or have no place left: a
+        search ends at an empty one."""
         if digest_bits not in (64, 128):
             raise ValueError(f"a digest has 64 or 128 bits here, not {digest_bits}")
         if not 1 <= buckets < 2**32:
@@ -63,6 +64,8 @@ class TableSlice:
         # Shape (buckets, places, words of a digest).
         self._lines = self.words.reshape(buckets, _BUCKET_WORDS)
         self._places = self.words.reshape(buckets, _BUCKET_WORDS * 64 // digest_bits, digest_bits // 64)
+        if words is not None and not self._has_room():
+            raise ValueError("a table of digests without an empty place cannot be searched")
 
     @classmethod
     def sized(cls, capacity: int, digest_bits: int) -> TableSlice:
@@ -157,6 +160,11 @@ class TableSlice:
             self._flat[at] = h1 or 1
             if self.digest_bits == 128:
                 self._flat[at + 1] = h2
+
+    def _has_room(self) -> bool:
+        # The first piece tells of any table that this program wrote: a quarter of the places is empty.
+        starts = range(0, self.buckets, _SAMPLE_BUCKETS)
+        return any(not self._places[start : start + _SAMPLE_BUCKETS, :, 0].all() for start in starts)
 
     def _capacity(self) -> int:
         return self._places.shape[0] * self._places.shape[1]

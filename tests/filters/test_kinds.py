@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -354,6 +355,18 @@ def test_what_differs_is_named_and_nothing_is_united(one: Maker, other: Maker, n
     assert told(left) == before
 
 
+@pytest.mark.parametrize("make", [lambda: BloomFilter(400), lambda: Bitmap(400)])
+def test_a_union_is_never_said_to_hold_more_keys_than_both_together(make: Callable[[], Chain]) -> None:
+    """Otherwise a filter that several processes made for a list is said to be overfull every other time."""
+    for number in range(30):
+        whole, other = make(), make()
+        whole.add_many(urls(1000 * number, 1000 * number + 200))
+        other.add_many(urls(1000 * number + 200, 1000 * number + 400))
+        parts = len(whole), len(other)
+        whole.unite(other)
+        assert max(parts) <= len(whole) <= sum(parts)
+
+
 def test_digests_are_united_whatever_their_capacities() -> None:
     left, right = DigestTable(10), DigestTable(1000)
     left.add_many(urls(0, 100))
@@ -507,6 +520,8 @@ def test_every_kind_is_made_from_settings(kind: str) -> None:
         (lambda: BloomFilter.with_bits_per_key(10**400, 0.5), "larger than any memory"),
         (lambda: CuckooFilter(1e-12), "tag"),
         (lambda: CuckooFilter(capacity=0), "capacity"),
+        (lambda: ScalableBloomFilter(0.1, 2.5), "whole number of keys, not 2.5"),  # type: ignore[arg-type]
+        (lambda: BloomFilter("10"), "whole number of keys, not '10'"),  # type: ignore[arg-type]
         (lambda: DigestTable(digest_bits=32), "digest_bits"),
         (lambda: DigestTable(growth=0), "growth"),
     ],
@@ -579,6 +594,67 @@ def test_damaged_state_is_called_damaged() -> None:
         load_seen({"parameters": {"kind": "sieve"}}, {})
     with pytest.raises(FilterError, match="damaged: TypeError"):
         load_seen({"parameters": {"kind": "bloom", "colour": "red"}}, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("count", 2.0),
+        ("count", -1),
+        ("admitted", float("inf")),
+        ("capacity", float("nan")),
+        ("revision", None),
+        ("built", 10**30),
+        ("built", 4),
+        ("fpp", "small"),
+        ("fpp", 2.0),
+    ],
+)
+def test_a_slice_whose_stored_figures_cannot_be_is_refused(name: str, value: object) -> None:
+    """The checksum finds damage. Figures that some other program wrote would be used, an hour later, otherwise."""
+    seen = BloomFilter(10)
+    seen.add_many(["a", "b", "c"])
+    shot = seen.snapshot()
+    state = json.loads(json.dumps(shot.state))
+    state["slices"][0][name] = value
+    with pytest.raises(FilterError, match="segment slice-0000: "):
+        load_seen(state, {part.name: part.buffer for part in shot.segments})
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+def test_a_table_without_an_empty_place_is_refused_for_no_search_in_it_would_end(bits: int) -> None:
+    seen = DigestTable(100, digest_bits=bits)
+    shot = seen.snapshot()
+    stored = {part.name: part.buffer for part in shot.segments}
+    stored["slice-0000"] = memoryview(b"\xff" * stored["slice-0000"].nbytes)
+    with pytest.raises(FilterError, match="without an empty place"):
+        load_seen(shot.state, stored)
+
+
+@pytest.mark.parametrize("names", [[{}], [["a"]], [5], "abc", None])
+def test_a_file_whose_segments_have_no_names_is_refused(names: object) -> None:
+    file = io.BytesIO()
+    header: dict[str, Any] = {"holds": "seen-set", "state": {}, "segments": names}
+    write_segment(file, header, memoryview(b""))
+    file.seek(0)
+    with pytest.raises(FormatError, match=r"no names|no seen-set's state"):
+        read_seen(file, limit=100)
+
+
+@pytest.mark.parametrize("growth", [None, 2.0])
+def test_an_fpp_that_short_tags_just_miss_gets_longer_ones(growth: float | None) -> None:
+    """8 bits give 2.9% when full. Of keys that are in no two share tag and buckets, so each adds to the fpp in full."""
+    absent = [f"absent {number}" for number in range(400_000)]
+    for fpp, tag_bits in ((0.0289, 16), (0.0291, 8)):
+        seen = CuckooFilter(fpp if growth is None else 2 * fpp, 60_000, growth=growth)
+        keys = iter(range(10**6))
+        while len(seen) < 60_000:
+            seen.add_many([f"key {next(keys)}" for _ in range(min(16, 60_000 - len(seen)))])
+        assert seen.snapshot().state["slices"][0]["tag_bits"] == tag_bits  # type: ignore[index]
+        told = seen.statistics()["fpp_estimated"]
+        assert told <= seen.statistics()["slices"][0]["fpp_design"] <= fpp
+        wrong = sum(seen.contains_many(absent))
+        assert wrong == pytest.approx(told * len(absent), abs=4 * math.sqrt(told * len(absent)))
 
 
 def test_a_file_that_is_only_a_segment_is_no_seen_set() -> None:

@@ -1,9 +1,9 @@
 """When each host may be handed out, and whose turn it is: the front queues.
 
 A host that waits for its time is one *ticket*, the bytes of its ready time, of a running number and of its name, on the
-heap of its class: about 90 bytes a host, and no more of it need be in memory. Where its time or class changes while it
-waits a second ticket is pushed and the first is stale; which of several is the valid one is kept, until the stale ones
-have come up, for those few hosts that have more than one.
+heap of its class (``tickets``): about 90 bytes a host, and no more of it need be in memory. Where its time or class
+changes while it waits a second ticket is pushed and the first is stale; which of several is the valid one is kept,
+until the stale ones have come up, for those few hosts that have more than one.
 
 Of the classes that have a host whose time has come, the one furthest behind its share is served: stride scheduling
 (Waldspurger and Weihl 1995, "Stride Scheduling: Deterministic Proportional-Share Resource Management"). Class ``c`` has
@@ -14,10 +14,10 @@ Within a class the host that has been ready longest is next, so hosts take turns
 from __future__ import annotations
 
 import struct
-from heapq import heappop, heappush
 from typing import NamedTuple
 
 from crawler.frontier.host import Host
+from crawler.frontier.tickets import Tickets
 from crawler.settings import CLASSES
 
 # Turns of a class in 255, when hosts of all are ready all the time.
@@ -45,7 +45,7 @@ class Schedule:
     """The hosts that wait for their time."""
 
     def __init__(self) -> None:
-        self._heaps: list[list[bytes]] = [[] for _ in range(CLASSES)]
+        self._heaps: dict[int, Tickets] = {}  # of the classes that had a host, in their order
         self._several: dict[str, _Several] = {}
         self._number = 0
         # Where each class stands: turns had, times its stride; and the highest of those served last.
@@ -64,7 +64,9 @@ class Schedule:
             stale = (0 if several is None else several.stale) + host.on_heap
             self._several[host.name] = _Several(ticket, stale)
         host.on_heap, host.ready, host.place = True, ready, place
-        heappush(self._heaps[place], ticket)
+        if place not in self._heaps:
+            self._heaps = dict(sorted([*self._heaps.items(), (place, Tickets())]))
+        self._heaps[place].push(ticket)
 
     def leave(self, host: Host) -> None:
         """The host is not to be handed out for now."""
@@ -79,8 +81,9 @@ class Schedule:
         chosen, least = -1, 0
         limit = _TICKET.pack(now if now > 0.0 else 0.0, _LAST)
         several = self._several
-        for place, heap in enumerate(self._heaps):
-            if heap and heap[0] <= limit and (not several or (self._settle(heap) and heap[0] <= limit)):
+        for place, heap in self._heaps.items():
+            first = self._settle(heap) if several else heap.first()
+            if first is not None and first <= limit:
                 # A class that had no host ready has no claim to the turns it missed.
                 behind = max(self._passes[place], self._served)
                 if chosen < 0 or behind < least:
@@ -89,38 +92,36 @@ class Schedule:
             return None
         self._served = least
         self._passes[chosen] = least + _STRIDES[chosen]
-        ticket = heappop(self._heaps[chosen])
-        due = _due(ticket, chosen)
+        due = _due(self._heaps[chosen].pop(), chosen)
         if several and due.name in several:
             several[due.name] = several[due.name]._replace(valid=b"")
         return due
 
     def next_ready(self) -> float | None:
         """The time at which ``pop`` will next give a host; None: never."""
-        times = [_due(heap[0], place).ready for place, heap in enumerate(self._heaps) if self._settle(heap)]
-        return min(times) if times else None
+        firsts = [first for heap in self._heaps.values() if (first := self._settle(heap)) is not None]
+        return _due(min(firsts), 0).ready if firsts else None
 
     @property
     def tickets(self) -> int:
         """Tickets on the heaps, stale ones among them."""
-        return sum(map(len, self._heaps))
+        return sum(map(len, self._heaps.values()))
 
-    def _settle(self, heap: list[bytes]) -> bool:
-        """Take stale tickets off the top; False when nothing is left."""
-        while heap:
+    def _settle(self, heap: Tickets) -> bytes | None:
+        """Take stale tickets off the top. The first that is valid; None when nothing is left."""
+        while (ticket := heap.first()) is not None:
             if not self._several:
-                return True
-            ticket = heap[0]
+                break
             name = ticket[_TICKET.size :].decode("ascii")
             several = self._several.get(name)
             if several is None or several.valid == ticket:
-                return True
-            heappop(heap)
+                break
+            heap.pop()
             if several.stale > 1:
                 self._several[name] = several._replace(stale=several.stale - 1)
             else:
                 del self._several[name]
-        return False
+        return ticket
 
 
 def _due(ticket: bytes, place: int) -> Due:

@@ -133,7 +133,7 @@ def _run(stored: StoredFilter, settings: Settings, file: FilterFile | None) -> i
     with Interruption() as interruption:
         source = LineSource(STDIN, interruption.fd)
         try:
-            tally = deduplicate(source, keys.reader(), stored.seen, STDOUT, keeper)
+            tally = deduplicate(source, keys.reader(), stored.seen, STDOUT, keeper, _warn)
         except FilterError as problem:
             return fail(str(problem))
     for line in summary(tally, stored.seen, keys):
@@ -146,6 +146,10 @@ def ended(tally: Tally) -> int:
     if tally.stopped is not None:
         return fail(f"stopped after {tally.lines:,} lines: {tally.stopped}")
     return Exit.INTERRUPTED if tally.interrupted else Exit.OK
+
+
+def _warn(text: str) -> None:
+    print(f"crawler: warning: {text}", file=sys.stderr, flush=True)
 
 
 def fail(text: str) -> int:

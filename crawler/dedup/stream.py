@@ -23,9 +23,11 @@ from operator import itemgetter
 
 from crawler.dedup.keys import KeySpec, LineKeys
 from crawler.dedup.lines import LineSource, LineTooLongError, Pause, write_all
+from crawler.dedup.lookout import Lookout
 from crawler.dedup.make import room_of
 from crawler.dedup.store import FilterFile, StoredFilter
 from crawler.filters import FilterError, SeenSet
+from crawler.memory import available_memory
 
 _SHARE = 10  # of the time at most one part in so many goes into storing
 
@@ -79,13 +81,22 @@ class Keeper:
         self._due = ended + max(self._interval, (ended - began) * _SHARE)
 
 
-def deduplicate(source: LineSource, keys: LineKeys, seen: SeenSet, out: int, keeper: Keeper | None = None) -> Tally:
+def deduplicate(
+    source: LineSource,
+    keys: LineKeys,
+    seen: SeenSet,
+    out: int,
+    keeper: Keeper | None = None,
+    warn: Callable[[str], object] = bool,
+) -> Tally:
     """Write the lines of ``source`` whose keys are new to ``out``, to its end or until a signal comes.
 
-    Raises OSError, with nothing stored since the last time.
+    ``warn`` is called with what is ahead of ``seen``, before it happens. Raises OSError, with nothing stored since the
+    last time.
     """
     tally = Tally(skipped=keys.skipped)
     room = room_of(seen)
+    lookout = Lookout(seen, warn, available_memory)
     while True:
         try:
             got = source.next(keeper.seconds_left() if keeper else None)
@@ -100,7 +111,7 @@ def deduplicate(source: LineSource, keys: LineKeys, seen: SeenSet, out: int, kee
         except (LineTooLongError, FilterError) as problem:
             tally.stopped = str(problem)
             break
-        new = seen.add_digests(digests)
+        new = lookout.add_digests(digests)
         tally.lines += len(lines)
         tally.new += len(new)
         if new:

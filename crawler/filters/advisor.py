@@ -27,7 +27,7 @@ from crawler.filters.model import compound
 from crawler.filters.protocol import FilterError, SeenStatistics
 from crawler.filters.table import table_buckets
 
-_SOON_SHARE = 0.1  # of the capacity
+SOON_SHARE = 0.1  # of the capacity
 _SOON_SECONDS = 3600.0
 
 
@@ -262,7 +262,7 @@ def _warning(
     statistics: SeenStatistics, left: int, seconds: float | None, next_size: int | None, memory: int | None
 ) -> tuple[Cause, str] | tuple[None, None]:
     last = statistics["slices"][-1]
-    soon = left <= _SOON_SHARE * last["capacity"] or (seconds is not None and seconds <= _SOON_SECONDS)
+    soon = left <= SOON_SHARE * last["capacity"] or (seconds is not None and seconds <= _SOON_SECONDS)
     when = f"in {left:,} URLs" + (f", about {seconds:,.0f} s" if seconds is not None else "")
     if next_size is not None:
         if memory is not None and next_size > memory and soon:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from crawler.dedup.lookout import Lookout
+from crawler.filters import BloomFilter, ScalableBloomFilter, digest_lines
 from tests.dedup.commands import Commands
 from tests.site import ROOT, Ran, wait_until
 
@@ -398,3 +400,35 @@ def test_damaged_foreign_and_newer_files_are_named_and_left_alone(run: Commands,
         assert file.read_bytes() == data
     file.write_bytes(good)
     assert run("dedup", "--filter", file, data=b"http://a.test/\n")[:2] == (0, b"")
+
+
+@pytest.mark.parametrize("step", [1, 7, 5000])
+def test_what_is_ahead_of_a_filter_is_said_before_it_is_passed(run: Commands, step: int) -> None:
+    """In one block come five times the lines that the filter was made for: the warning is not stepped over."""
+    lines = [b"%d\n" % number for number in range(5000)]
+    seen = BloomFilter(1000)
+    said: list[tuple[int, str]] = []
+    lookout = Lookout(seen, lambda text: said.append((len(seen), text)), lambda: None)
+    new: list[int] = []
+    for start in range(0, len(lines), step):
+        new += [start + position for position in lookout.add_digests(digest_lines(lines[start : start + step]))]
+    assert [count for count, _ in said] == [900, 1001]
+    assert "reaches its target of 0.001 in 100 URLs" in said[0][1]
+    assert "was made for 1,000" in said[1][1]
+    assert len(new) == len(set(new)) == len(seen)
+    assert new[:900] == list(range(900))
+
+    ended = run("dedup", "--raw", "--seen", "bloom", "--capacity", "1000", data=b"".join(lines))
+    first, second, *_ = ended.err.splitlines()
+    assert "in 100 URLs" in first
+    assert "holds 1,001 keys" in second
+
+
+def test_of_a_chain_there_is_nothing_to_say_but_that_the_next_slice_has_no_room() -> None:
+    said: list[str] = []
+    seen = ScalableBloomFilter(0.01, 100)
+    lookout = Lookout(seen, said.append, lambda: 600)
+    for start in range(0, 5000, 50):
+        lookout.add_digests(digest_lines([b"%d" % number for number in range(start, start + 50)]))
+    assert len(said) == 1
+    assert "the next slice comes in" in said[0]

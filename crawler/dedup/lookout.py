@@ -1,0 +1,51 @@
+"""What is ahead of a seen-set that takes a stream of keys: said once for each cause, before it is too late.
+
+Asking what is ahead reads a part of the filter, so it is not done for each batch. When it matters next is known:
+when a tenth of the newest slice is left, and when that slice is passed. No more keys are added at once than are missing
+to that count, so no large batch steps over it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from crawler.filters import DIGEST_BYTES, SeenSet, advise
+from crawler.filters.advisor import SOON_SHARE, Cause
+
+
+class Lookout:
+    """Adds keys to a seen-set, and says what is ahead of it."""
+
+    def __init__(self, seen: SeenSet, say: Callable[[str], object], memory: Callable[[], int | None]) -> None:
+        """``memory``: free bytes, None where nobody says."""
+        self._seen = seen
+        self._say = say
+        self._memory = memory
+        self._said: set[Cause] = set()
+        self._next = self._look()
+
+    def add_digests(self, digests: bytes) -> list[int]:
+        """As that of the seen-set."""
+        count, start, new = len(digests) // DIGEST_BYTES, 0, list[int]()
+        while start < count:
+            end = min(count, start + self._next - len(self._seen))
+            found = self._seen.add_digests(digests[start * DIGEST_BYTES : end * DIGEST_BYTES])
+            new += [start + position for position in found] if start else found
+            start = end
+            if len(self._seen) >= self._next:
+                self._next = self._look()
+        return new
+
+    def _look(self) -> int:
+        """Say what there is to be said; returns how many keys there are when there may be something else."""
+        now = self._seen.statistics()
+        advice = advise(now, self._seen.parameters(), memory=self._memory())
+        if advice.warning is not None and advice.cause not in self._said:
+            self._say(advice.warning)
+        if advice.cause is not None:
+            self._said.add(advice.cause)
+        if advice.cause is Cause.PASSED:
+            return sys.maxsize
+        soon = advice.full_at - int(SOON_SHARE * now["slices"][-1]["capacity"])
+        return advice.full_at + 1 if now["count"] >= soon else soon

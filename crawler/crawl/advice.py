@@ -18,10 +18,12 @@ from crawler.memory import available_memory
 log = logging.getLogger("crawler")
 
 INTERVAL = 5.0  # seconds between two looks
-WINDOW = 60.0  # seconds over which rates are taken ...
-FINISHED = 50  # ... or as many as it takes to finish so many URLs,
-LONGEST = 3_600.0  # but no more: what is expected of a crawl rests on that many of its URLs
-LEAST = 10  # URLs finished in that time; of fewer nothing is expected
+WINDOW = 60.0  # seconds over which the rate is taken
+# What is expected of a crawl rests on its last seconds, since the first links come all at once, ...
+SHARE_WINDOW = 30.0
+FINISHED = 50  # ... or on as many as it takes to finish so many URLs,
+LONGEST = 3_600.0  # but no more;
+LEAST = 10  # of fewer URLs nothing is expected
 DAY = 86_400.0
 
 
@@ -96,6 +98,7 @@ class Adviser:
         self._compact_slices = compact_slices
         self._ledger = ledger
         self._endless = endless
+        self._counts: deque[tuple[float, int]] = deque()  # when, URLs in the seen-set
         self._looks: deque[tuple[float, int, int]] = deque()  # when, URLs in the seen-set, URLs finished
         self._warned: set[Cause] = set()
         self.advice: dict[str, Any] | None = None  # as ``stats --json`` has it; None for a kind without slices
@@ -116,7 +119,10 @@ class Adviser:
             self._looks.popleft()
         while now - self._looks[0][0] > LONGEST:
             self._looks.popleft()
-        since, before, _ = next(look for look in self._looks if now - look[0] <= WINDOW)
+        self._counts.append((now, count))
+        while now - self._counts[0][0] > WINDOW:
+            self._counts.popleft()
+        since, before = self._counts[0]
         rate = (count - before) / (now - since) if now > since else None
         try:
             advice = advise(
@@ -132,7 +138,7 @@ class Adviser:
 
     def _is_old(self, look: tuple[float, int, int], now: float, done: int) -> bool:
         """Whether a window that begins there, later than the present one, is long enough."""
-        return now - look[0] >= WINDOW and done - look[2] >= FINISHED
+        return now - look[0] >= SHARE_WINDOW and done - look[2] >= FINISHED
 
     def _forecast(self, seen: Seen, progress: Progress) -> dict[str, Any] | None:
         (since, before, done), (now, count, finished) = self._looks[0], self._looks[-1]

@@ -129,7 +129,8 @@ def trust(stats: Mapping[str, Any]) -> str:
     if new < 1:
         return "No URL has been seen yet."
     if expected >= 0.95:
-        text = f"Of {count(new)} new URLs about {count(expected)} were taken for seen and skipped by mistake."
+        were = "was" if round(expected) == 1 else "were"
+        text = f"Of {count(new)} new URLs about {count(expected)} {were} taken for seen and skipped by mistake."
     else:
         few = probability(expected) if expected >= 0.001 else "fewer than 0.001"
         text = f"Of {count(new)} new URLs probably none was skipped by mistake ({few} expected)."

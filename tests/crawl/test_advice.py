@@ -96,7 +96,7 @@ def test_where_each_url_brings_one_or_more_a_day_is_looked_ahead(new: int, endle
     assert told.urls == 86_400 * new / 20
 
 
-def test_a_forecast_rests_on_the_last_minute_and_on_fifty_urls() -> None:
+def test_a_forecast_rests_on_the_last_half_minute_and_on_fifty_urls() -> None:
     seen, adviser = seen_set("scalable", 100_000), Adviser(2)
 
     def look(now: float, new: int, finished: int) -> dict[str, Any] | None:
@@ -110,7 +110,7 @@ def test_a_forecast_rests_on_the_last_minute_and_on_fifty_urls() -> None:
     assert look(30.0, 800, 9) is None, "too few to say anything"
     told = look(60.0, 800, 100)
     assert told is not None
-    assert (told["when"], told["new_per_url"]) == ("day", 16.0)
+    assert (told["when"], told["new_per_url"]) == ("day", 800 / 91)
     told = look(120.0, 25, 150)
     assert told is not None
     assert (told["when"], told["new_per_url"], told["seconds"]) == ("end", 0.5, 2_000 * 60 / 50)

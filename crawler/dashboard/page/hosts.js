@@ -25,6 +25,13 @@ const wait = (row) => (row.next_time === null || row.next_time === undefined ? "
 // Long numbers are cut short in the table, and whole when pointed at.
 const number = (value, className = "") => make("span", { className, title: value >= 1e6 ? format.count(value) : "" }, format.narrow(value));
 
+// The rule in a word where there is no room for the sentence.
+function why(row) {
+  const held = !["ready", "leased", "idle"].includes(row.state) && row.rule;
+  const parts = [make("span", { className: "long" }, row.reason ?? "–"), make("span", { className: "short" }, held ? row.rule.replaceAll("_", " ") : (row.reason ?? "–"))];
+  return make("span", { title: row.reason ?? "" }, ...parts);
+}
+
 function line(row) {
   const open = make("button", { type: "button", className: "open", title: row.host }, row.host);
   open.addEventListener("click", () => openHost(row.host));
@@ -34,7 +41,7 @@ function line(row) {
     make("span", { title: errors(row) }, errors(row) || "–"),
     number(row.pending),
     wait(row),
-    make("span", { title: row.reason ?? "" }, row.reason ?? "–"),
+    why(row),
     format.seconds(row.latency_seconds),
     format.seconds(row.gap_seconds),
   ];

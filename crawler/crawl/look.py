@@ -10,12 +10,13 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from crawler.checkpoint import Generations
+from crawler.checkpoint import EnvelopeError, Generations
 from crawler.clock import SteadyClock
+from crawler.crawl.course import read_course
 from crawler.crawl.host_states import count_states
 from crawler.crawl.identity import SEEN, STORE, read_identity
 from crawler.crawl.last_run import read_run
@@ -23,15 +24,19 @@ from crawler.crawl.live import read_live
 from crawler.crawl.recovery import RestoredSeen, restore_seen, stored_counters
 from crawler.crawl.stats import assemble
 from crawler.disk import RealDisk
-from crawler.exact import LEDGER_COUNTS, LedgerCounts, make_seen
+from crawler.exact import LEDGER_COUNTS, LedgerCounts, Seen, make_seen
+from crawler.filters import FilterError, advise
 from crawler.frontier import Entry, Family, Host, Reader, Store, decode_entry, decode_host
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
 from crawler.frontier.host import host_name
+from crawler.memory import available_memory
+from crawler.metrics import CourseError
 from crawler.records import Counters
 from crawler.settings import Settings
 from crawler.store import RocksStore
 
 _SCAN = 2_048
+LATELY = 60.0  # seconds of the last run that its rate is taken from
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,25 @@ def open_job(directory: Path) -> Iterator[OpenJob]:
             store.close()
 
 
+def _advice(job: OpenJob, seen: Seen, now: float) -> dict[str, Any] | None:
+    """What is ahead of the seen-set, were the crawl carried on: at the rate of the last run's last minute, where that
+    was written down, and in the memory that is free now."""
+    rate = None
+    with contextlib.suppress(EnvelopeError, CourseError, OSError):  # nothing rests on it
+        rate = read_course(job.directory, now).history.mean("new_per_second", LATELY)
+    try:
+        advice = advise(
+            seen.statistics(),
+            seen.parameters(),
+            rate=rate,
+            memory=available_memory(),
+            compact_slices=job.settings.seen.compact_slices,
+        )
+    except FilterError:
+        return None  # nothing can be planned for this kind
+    return {**asdict(advice), "new_urls_per_second": rate, "forecast": None}
+
+
 def job_stats(directory: Path) -> dict[str, Any]:
     """The dictionary of ``stats --json``. Raises what ``open_job`` raises."""
     read_identity(directory)
@@ -108,7 +132,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
             paused=None,
             disk_free=shutil.disk_usage(directory).free,
             stall=None,
-            advice=None,
+            advice=_advice(job, restored.seen, now),
             commits=None,
             kept=len(job.numbers),
         )

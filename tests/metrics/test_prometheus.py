@@ -141,7 +141,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         def statistics(self) -> dict[str, None]:
             return dict.fromkeys(SeenStatistics.__annotations__)
 
-    manifest = Manifest(1, 0, 0.0, 0.0, 0, {}, ())
+    manifest = Manifest(1, 0, 0, 0.0, 0.0, 0, {}, ())
     seen: Any = Seen()
     stats = assemble(
         Counters(),

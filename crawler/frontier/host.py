@@ -24,6 +24,7 @@ _COUNT_MAX = 2**32 - 1
 _PAUSED, _BLOCKED, _RETIRED = 1, 2, 4
 _FLAGS = _PAUSED | _BLOCKED | _RETIRED
 _NO_FAULT = 255
+_RULES = tuple(Rule)  # by their numbers: to ask the enumeration takes longer than all else of a record's fields
 
 
 class HostRecordError(ValueError):
@@ -193,15 +194,16 @@ def decode_host(name: str, value: bytes) -> Host:
             address_size,
             error_count,
         ) = _RECORD.unpack_from(value)
-        known_rule = Rule(rule)
+        known_rule = _RULES[rule]
         known_fault = None if fault == _NO_FAULT else Fault(fault)
         if flags & ~_FLAGS:
             raise ValueError(f"flags {flags:#x}")
         address, errors = _tail(value, address_size, error_count)
-    except (struct.error, ValueError) as error:
+    except (struct.error, ValueError, IndexError) as error:
         raise HostRecordError(f"host {name}: not a host record: {error}") from error
-    # A time that is no number would leave the heap without an order.
-    if not all(map(math.isfinite, (next_time, last_request, crawl_delay, robots_until, seconds, latency, cash))):
+    # A time that is no number would leave the heap without an order. The sum of all is a number if each is one.
+    times = (next_time, last_request, crawl_delay, robots_until, seconds, latency, cash)
+    if not math.isfinite(sum(times)) and not all(map(math.isfinite, times)):
         raise HostRecordError(f"host {name}: not a host record: a time that is no number")
     if cash < 0 or not FRESH_START <= cursor <= FRESH_END.ljust(FRESH_SLOT_SIZE, b"\0"):
         raise HostRecordError(f"host {name}: not a host record: cash {cash}, cursor {cursor.hex()}")
@@ -242,6 +244,8 @@ def decode_host(name: str, value: bytes) -> Host:
 def _tail(value: bytes, address_size: int, error_count: int) -> tuple[str, dict[Fault, int]]:
     """Raises ValueError and struct.error."""
     at = _RECORD.size + address_size
+    if len(value) == _RECORD.size and not (address_size or error_count):
+        return "", {}
     if len(value) != at + error_count * _COUNT.size:
         raise ValueError(f"{len(value)} bytes")
     errors = {Fault(fault): count for fault, count in _COUNT.iter_unpack(value[at:])}

@@ -194,12 +194,12 @@ def decode_host(name: str, value: bytes) -> Host:
             address_size,
             error_count,
         ) = _RECORD.unpack_from(value)
-        known_rule = _RULES[rule]
+        known_rule = _RULES[rule] if rule < len(_RULES) else Rule(rule)
         known_fault = None if fault == _NO_FAULT else Fault(fault)
         if flags & ~_FLAGS:
             raise ValueError(f"flags {flags:#x}")
         address, errors = _tail(value, address_size, error_count)
-    except (struct.error, ValueError, IndexError) as error:
+    except (struct.error, ValueError) as error:
         raise HostRecordError(f"host {name}: not a host record: {error}") from error
     # A time that is no number would leave the heap without an order. The sum of all is a number if each is one.
     times = (next_time, last_request, crawl_delay, robots_until, seconds, latency, cash)

@@ -11,11 +11,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from crawler.metrics import Course, count, duration, per_second, probability, size
+from crawler.metrics import Course, count, duration, forecast, per_second, probability, size
 
 _MARKS = {"good": ("✓", "green"), "wait": ("…", "yellow"), "bad": ("✗", "red"), "over": ("■", "blue")}
 _BARS = "▁▂▃▄▅▆▇█"
 _KINDS = {"error": "red", "retired": "red", "backoff": "yellow", "checkpoint": "green", "slice": "magenta"}
+_ROOMY = 24  # lines of a terminal with room for what is ahead
 _FRAMES = 6  # lines round hosts and events, the names of columns, and the cursor's
 
 
@@ -23,16 +24,18 @@ def screen(
     stats: Mapping[str, Any], course: Course, hosts: tuple[int, Sequence[Mapping[str, Any]]], height: int, width: int
 ) -> RenderableType:
     """``hosts`` are how many there are and the first rows of their table; ``height`` and ``width`` in characters."""
-    words = course.words(stats)
+    words, ahead = course.words(stats), forecast(stats)
     head = Group(
         _headline(stats, words["working"]),
         _figures(stats, course, width),
         _trust(stats, words["trust"]),
+        *([Text(f"  {ahead}")] if ahead and height >= _ROOMY else []),
         _rates(course, width),
     )
     taken = len(Console(width=width, height=height).render_lines(head))
     rows = max(2, height - taken - _FRAMES)
-    return Group(head, _hosts(*hosts, most=max(1, rows * 2 // 3)), _events(course, most=rows - rows * 2 // 3))
+    states = {state: number for state, number in (stats["hosts_by_state"] or {}).items() if number}
+    return Group(head, _hosts(*hosts, states, most=max(1, rows * 2 // 3)), _events(course, most=rows - rows * 2 // 3))
 
 
 def _headline(stats: Mapping[str, Any], working: Mapping[str, str]) -> Text:
@@ -93,7 +96,7 @@ def _rates(course: Course, width: int) -> Text:
     return Text.assemble(("pages/s, last 5 min ", "dim"), (bars, "blue"), (f" {per_second(most)} at most", "dim"))
 
 
-def _hosts(total: int, rows: Sequence[Mapping[str, Any]], most: int) -> Panel:
+def _hosts(total: int, rows: Sequence[Mapping[str, Any]], states: Mapping[str, int], most: int) -> Panel:
     table = Table(box=None, expand=True, pad_edge=False)
     table.add_column("host", no_wrap=True, ratio=3)
     table.add_column("state", no_wrap=True)
@@ -114,6 +117,8 @@ def _hosts(total: int, rows: Sequence[Mapping[str, Any]], most: int) -> Panel:
         ]
         table.add_row(*(Text(_printable(cell)) for cell in cells))
     title = f"{count(min(most, len(rows)))} of {count(total)} hosts, most failures first"
+    by_state = ", ".join(f"{state} {count(number)}" for state, number in states.items())
+    title += f"; {by_state}" if by_state else ""
     return Panel(table, title=title, title_align="left")
 
 

@@ -229,7 +229,8 @@ def test_a_screen_says_what_the_statistics_say() -> None:
     text = printed(course)
     assert "Working: 30.0 pages/s" in text
     assert "Of 12,347 new URLs about 2 were taken for seen" in text
-    assert "1 of 2,000 hosts" in text
+    assert "1 of 2,000 hosts, most failures first; retired 1, leased 2, idle 1, snoozed 1, waiting 2" in text
+    assert "Each finished URL brings 0.42 new ones: if that stays so the crawl ends in 11 min 40 s. Then the" in text
     assert "in 10 s" in text
     assert "250 ms" in text
     assert "back-off after 429 or 503 (3 timeout)" in text

@@ -57,7 +57,7 @@ def account_names(count: int) -> list[bytes]:
 
 
 def _account_name(pick: random.Random) -> bytes:
-    parts = ["".join(pick.choices(_SYLLABLES, k=pick.randrange(1, 4))) for _ in range(pick.randrange(1, 3))]
+    parts = ["".join(pick.choices(_SYLLABLES, k=pick.randrange(1, 4))) for _ in range(pick.choice([1, 1, 2, 2, 3]))]
     end = pick.choice(["", "", str(pick.randrange(100)), str(pick.randrange(1950, 2012))])
     return (pick.choice([".", "_", "-", ""]).join(parts) + end)[:28].encode()
 

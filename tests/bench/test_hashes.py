@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from crawler.bench.hash_study import KeySet, hash_table, key_sets, study_hashes
 from crawler.bench.hashes import HASHES, Hash, siphash_1_3, xxh32
-from crawler.bench.keys import random_digits
+from crawler.bench.keys import account_names, random_digits
 
 M = 0xFFFFFFFF
 NAMED = {each.name: each for each in HASHES}
@@ -142,3 +142,10 @@ def test_keys_are_the_same_each_time() -> None:
     names = first[3].keys
     assert min(map(len, names)) >= 2
     assert max(map(len, names)) <= 28
+
+
+def test_account_names_are_of_the_lengths_that_the_study_names() -> None:
+    names = account_names(45_000)
+    assert len(set(names)) == 45_000
+    lengths = [len(name) for name in names]
+    assert (min(lengths), max(lengths)) == (2, 28)

@@ -237,9 +237,16 @@ def test_priority_rules_come_from_tables_of_their_own() -> None:
         ([{"class": 1, "seed": 1}], "priority.seed must be true or false"),
         ([1], "must be a table of keys"),
         (1, "must be a table of keys"),
-        ({"class": 1}, "unknown key priority.class"),
+        ({"class": 1}, "write each rule as a table of its own, [[priority]]"),
         ({"rules": 1}, "[[priority]]"),
     ],
 )
 def test_a_priority_rule_that_cannot_be_used_is_refused(rules: Any, words: str) -> None:
     refused({"priority": rules}, words)
+
+
+def test_a_default_gives_way_to_a_bound_that_is_set() -> None:
+    tables: dict[str, dict[str, float]] = {"retry": {"max_wait": 3}, "recrawl": {"max_interval": 7_200}}
+    kept = settings_from(tables)
+    assert (kept.retry.first_wait, kept.recrawl.first_interval) == (5.0, 86_400.0)
+    assert settings_from(as_tables(kept)) == kept, "as the next run reads what this one had"

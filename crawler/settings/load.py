@@ -90,7 +90,11 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("seen", "layout"): SEEN_LAYOUTS,
     ("traps", "duplicates"): DUPLICATES,
 }
-_LEAST: dict[tuple[str, str], float] = {("durability", "generations"): 2, ("retry", "growth"): 1.0}
+_LEAST: dict[tuple[str, str], float] = {
+    ("durability", "generations"): 2,
+    ("retry", "growth"): 1.0,
+    ("links", "max_url_length"): 16,  # no URL is much shorter
+}
 # Any more is a slip of the keyboard; where a number is bound to what is stored or computed with it, a comment says how.
 _MOST_WHOLE = 2**53
 _MOST_SECONDS = 1e9
@@ -122,11 +126,16 @@ _MOST: dict[tuple[str, str], float] = {
     (RULES, "min_sitemap_priority"): 1,
     (RULES, "max_sitemap_priority"): 1,
 }
-_ORDERED = (
-    ("recrawl", "min_interval", "max_interval"),
-    ("politeness", "adaptive_min", "adaptive_max"),
-    ("politeness", "backoff_first", "backoff_max"),
-    ("politeness", "snooze_first", "snooze_max"),
+# (table, the less, the more, which of them gives way as long as it has its default).
+_ORDERED: tuple[tuple[str, str, str, str | None], ...] = (
+    ("recrawl", "min_interval", "max_interval", None),
+    ("recrawl", "first_interval", "max_interval", "first_interval"),
+    ("recrawl", "min_interval", "first_interval", "first_interval"),
+    ("politeness", "adaptive_min", "adaptive_max", None),
+    ("politeness", "backoff_first", "backoff_max", None),
+    ("politeness", "snooze_first", "snooze_max", None),
+    ("retry", "first_wait", "max_wait", "first_wait"),
+    *(("retry", f"{fault}_wait", "max_wait", None) for fault in RETRY_CLASSES if fault != "throttled"),
 )
 _TEXT_LINES = frozenset({("fetch", "user_agent"), ("fetch", "contact")})
 
@@ -178,12 +187,15 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
         hints = typing.get_type_hints(kind)
         checked: dict[str, Any] = {}
         for key, value in values.items():
+            if key not in hints and table == RULES:
+                raise SettingsError(f"{source.at(table)}: write each rule as a table of its own, [[{table}]]")
             if key not in hints:
                 raise SettingsError(f"{source.at(table, key)}: unknown key {table}.{key}{nearest(key, hints)}")
             checked[key] = _checked(table, key, value, hints[key], source)
         built[table] = kind(**checked)
     settings = Settings(**built)
     _check_together(settings, source)
+    _check_order(settings, tables, source)
     return settings
 
 
@@ -198,6 +210,8 @@ def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any
         whole = isinstance(value, (list, tuple)) and all(type(item) is int for item in value)
         if not whole or not all(500 <= item <= 599 for item in value):
             raise SettingsError(f"{name} must be a list of statuses from 500 to 599, not {_shown(value)}")
+        if 503 in value:
+            raise SettingsError(f"{name}: 503 asks to come back later, it never lasts: leave it out")
         return tuple(value)
     if hint == tuple[str, ...]:
         if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
@@ -300,13 +314,20 @@ def _check_together(settings: Settings, source: Source) -> None:
             f"{source.at('politeness', 'per_host')}: politeness.per_host ({settings.politeness.per_host}) is larger "
             f"than crawl.concurrency ({settings.crawl.concurrency}): the rest could never be used"
         )
-    for table, low, high in _ORDERED:
+
+
+def _check_order(settings: Settings, stated: Tables, source: Source) -> None:
+    for table, low, high, gives_way in _ORDERED:
         part = getattr(settings, table)
-        if getattr(part, low) > getattr(part, high):
-            raise SettingsError(
-                f"{source}: {table}.{low} ({getattr(part, low):g}) is larger than {table}.{high} "
-                f"({getattr(part, high):g})"
-            )
+        less, more = getattr(part, low), getattr(part, high)
+        if less is None or less <= more:
+            continue
+        if gives_way is not None and getattr(part, gives_way) == getattr(type(part)(), gives_way):
+            continue
+        place = next((key for key in (low, high) if key in stated.get(table, {})), low)
+        raise SettingsError(
+            f"{source.at(table, place)}: {table}.{low} ({less:g}) is larger than {table}.{high} ({more:g})"
+        )
 
 
 def as_tables(settings: Settings) -> dict[str, dict[str, Any]]:

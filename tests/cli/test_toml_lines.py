@@ -135,6 +135,15 @@ def test_what_is_wrong_in_a_file_is_named_with_its_line_and_a_flag_by_its_name(t
         ("[crawl]\n\nconcurrency = 'x'\n", 3, "crawl.concurrency must be a whole number"),
         ("[scope]\nexclude = [\n  '*.gif', # ok\n  'ftp://*',\n]\n", 4, "begins with http://"),
         ("[crawl]\nconcurrency = 2\n[politeness]\nper_host = 3\n", 4, "larger than crawl.concurrency"),
+        ("[politeness]\n\nsnooze_first = 7000\n", 3, "snooze_first (7000) is larger than politeness.snooze_max (3600)"),
+        ("[politeness]\nadaptive_max = 0.1\n", 2, "adaptive_min (0.5) is larger than politeness.adaptive_max (0.1)"),
+        ("[retry]\nmax_wait = 9\n\nfirst_wait = 10\n", 4, "retry.first_wait (10) is larger than retry.max_wait (9)"),
+        ("[retry]\ndns_wait = 700\n", 2, "retry.dns_wait (700) is larger than retry.max_wait (600)"),
+        ("[recrawl]\nfirst_interval = 1\n", 2, "min_interval (3600) is larger than recrawl.first_interval (1)"),
+        ("[recrawl]\nfirst_interval = 1e8\n", 2, "first_interval (1e+08) is larger than recrawl.max_interval"),
+        ("[retry]\nlasting_statuses = [501, 503]\n", 2, "503 asks to come back later"),
+        ("[links]\nmax_url_length = 3\n", 2, "must be at least 16"),
+        ("\n[priority]\nclass = 1\n", 2, "write each rule as a table of its own, [[priority]]"),
     ]:
         err = refused(text)
         assert f"{config}, line {line}: " in err

@@ -4,7 +4,8 @@ A Python ``set`` of 16-byte digests takes about 100 bytes a key. Here the digest
 of *buckets*, each one cache line: eight places of 64 bits, or four of 128. A key belongs to bucket ``(h1 >>
 32) * N >> 32`` of N and takes its first empty place; when the bucket is full, the next one (the last is
 followed by the first). So a search ends at the first bucket that holds the key or has an empty place. At the
-highest load, three quarters, nearly every search ends in its first bucket.
+highest load, three quarters, 94 of 100 keys that are in lie in their first bucket, and for one that is not 1.7 buckets
+are looked at in the mean (of 128 bits, four to a bucket: 87 of 100, and 2.7), which follow each other in memory.
 
 With 128 bits, two of n keys agree with probability n**2 / 2**129: never. With 64 bits an absent key meets a
 stored digest with probability n / 2**64: at 10**9 keys about one wrong answer in 2 * 10**10.
@@ -35,6 +36,7 @@ _SAMPLE_BUCKETS = 2**14  # a mebibyte
 _BUCKETS = 2**10  # of which the digests are handed out together
 _SHIFT = np.uint64(32)
 _ONE = np.uint64(1)
+_FEW_TO_SEARCH = 8  # keys; below, plain loops are faster than numpy's calls
 _FEW_TO_PUT = 24  # keys; below, plain loops are faster than numpy's calls
 
 
@@ -97,12 +99,15 @@ class TableSlice:
         rows = self._lines.take(buckets, axis=0)
         found = self._are_in(rows, firsts, seconds)
         on = np.flatnonzero(self._are_full(rows) > found)
-        while len(on):
+        while len(on) > _FEW_TO_SEARCH:
             buckets[on] = (buckets[on] + 1) % self.buckets
             rows = self._lines.take(buckets[on], axis=0)
             here = self._are_in(rows, firsts[on], seconds[on])
             found[on[here]] = True
             on = on[self._are_full(rows) > here]
+        # Each round leaves half of them, and costs as much for the last one as for all: those go the long way alone.
+        for position, (h1, h2) in zip(on.tolist(), batch.halves[on].tolist(), strict=True):
+            found[position] = self.holds_one(h1, h2)
         return found
 
     def put(self, batch: Batch) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.filters.batch import Batch
-from crawler.filters.classic import MAX_HASHES, classic_fpp, classic_size, positions_of, positions_of_one
+from crawler.filters.classic import MAX_HASHES, POSITIONS, classic_fpp, classic_size, positions_of, positions_of_one
 from crawler.filters.imprint import Imprint
 from crawler.filters.model import FULLEST
 from crawler.filters.protocol import JSON
@@ -157,4 +157,5 @@ class CountingSlice:
             "counters": self.counters,
             "hashes": self.hashes,
             "counter_bits": self.counter_bits,
+            "positions": POSITIONS,
         }

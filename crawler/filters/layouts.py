@@ -8,7 +8,7 @@ from typing import Any
 from crawler.filters.batch import Words
 from crawler.filters.blocked import LAYOUTS as BLOCKED
 from crawler.filters.blocked import BlockedSlice, BlockedStack
-from crawler.filters.classic import ClassicSlice
+from crawler.filters.classic import POSITIONS, ClassicSlice
 from crawler.filters.counting import CountingSlice
 from crawler.filters.cuckoo import CuckooSlice
 from crawler.filters.mitz import MitzSlice
@@ -49,6 +49,8 @@ def stored_slice(geometry: Mapping[str, Any], words: Words) -> Slice:
     if layout in _BLOCKS:
         shape = BlockShape(geometry["hashes"], _BLOCKS[layout])
         return BlockedSlice(shape, geometry["blocks_per_region"], words)
+    if layout in ("classic", "counters") and geometry.get("positions") != POSITIONS:
+        raise FilterError(f"a {layout} slice of another version of the program, which puts keys at other places")
     if layout == "classic":
         return ClassicSlice(geometry["bits"], geometry["hashes"], words)
     if layout == MitzSlice.layout:

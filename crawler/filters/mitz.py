@@ -2,7 +2,7 @@
 
     position i of a key  =  (h1 + i * h2  mod 2**63)  mod m          i = 0 .. k-1
 
-``guava`` tells the source. It differs from ``classic`` in one bit of the sum, which moves nearly every position.
+``guava`` tells the source. ``classic`` takes another bit of the sum, and bends it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from crawler.filters.batch import Batch
-from crawler.filters.classic import ClassicSlice, Words
+from crawler.filters.classic import ClassicSlice, Words, reduce_to, steps_of
 from crawler.filters.guava import MAX_HASHES
+from crawler.filters.protocol import JSON
 
 _MASK63 = 2**63 - 1
 
@@ -23,8 +24,13 @@ class MitzSlice(ClassicSlice):
     most_hashes = MAX_HASHES
 
     def _positions(self, batch: Batch) -> Words:
-        steps = np.arange(self.hashes, dtype=np.uint64)
-        return (batch.halves[:, :1] + batch.halves[:, 1:] * steps & np.uint64(_MASK63)) % np.uint64(self.bits)
+        places = batch.halves[:, 1:] * steps_of(self.hashes)[0]
+        places += batch.halves[:, :1]
+        places &= np.uint64(_MASK63)
+        return reduce_to(places, self.bits)
 
     def _positions_of_one(self, h1: int, h2: int) -> list[int]:
         return [(h1 + i * h2 & _MASK63) % self.bits for i in range(self.hashes)]
+
+    def geometry(self) -> dict[str, JSON]:
+        return {"layout": self.layout, "bits": self.bits, "hashes": self.hashes}

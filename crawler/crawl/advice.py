@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -12,12 +13,13 @@ from typing import Any
 
 from crawler.exact import Seen
 from crawler.filters import FilterError, advise, project
-from crawler.filters.advisor import Cause
+from crawler.filters.advisor import Cause, matters_at
 from crawler.memory import available_memory
 
 log = logging.getLogger("crawler")
 
 INTERVAL = 5.0  # seconds between two looks
+BEAT = 0.1  # seconds between two counts
 WINDOW = 60.0  # seconds over which the rate is taken
 # What is expected of a crawl rests on its last seconds, since the first links come all at once, ...
 SHARE_WINDOW = 30.0
@@ -101,15 +103,28 @@ class Adviser:
         self._counts: deque[tuple[float, int]] = deque()  # when, URLs in the seen-set
         self._looks: deque[tuple[float, int, int]] = deque()  # when, URLs in the seen-set, URLs finished
         self._warned: set[Cause] = set()
+        self._matters_at = sys.maxsize  # URLs in the seen-set
         self.advice: dict[str, Any] | None = None  # as ``stats --json`` has it; None for a kind without slices
 
     async def watch(self, seen: Seen, clock: Callable[[], float], progress: Callable[[], Progress]) -> None:
-        """Look, and log the warnings, until cancelled."""
-        while True:
+        """Look, and log the warnings, until cancelled: every few seconds, when the seen-set has as many URLs that there
+        may be something to warn of, and once more at the end, which may come sooner than either."""
+
+        def tell() -> None:
             warning = self.look(seen, clock(), available_memory(), progress())
             if warning is not None:
                 log.warning("seen-set: %s", warning)
-            await asyncio.sleep(INTERVAL)
+
+        try:
+            while True:
+                tell()
+                await asyncio.sleep(BEAT)
+                waited = BEAT
+                while waited < INTERVAL and len(seen) < self._matters_at:
+                    await asyncio.sleep(BEAT)
+                    waited += BEAT
+        finally:
+            tell()
 
     def look(self, seen: Seen, now: float, memory: int | None, progress: Progress) -> str | None:
         """``now`` in seconds, ``memory``: free bytes. The warning, if there is one that was not given before."""
@@ -124,12 +139,14 @@ class Adviser:
             self._counts.popleft()
         since, before = self._counts[0]
         rate = (count - before) / (now - since) if now > since else None
+        statistics = seen.statistics()
         try:
             advice = advise(
-                seen.statistics(), seen.parameters(), rate=rate, memory=memory, compact_slices=self._compact_slices
+                statistics, seen.parameters(), rate=rate, memory=memory, compact_slices=self._compact_slices
             )
         except FilterError:
             return None  # nothing can be planned for this kind
+        self._matters_at = matters_at(statistics, advice)
         self.advice = {**asdict(advice), "new_urls_per_second": rate, "forecast": self._forecast(seen, progress)}
         if advice.cause is None or advice.cause in self._warned:
             return None

@@ -159,3 +159,5 @@ def write_all(fd: int, data: bytes) -> None:
             view = view[os.write(fd, view) :]
         except BlockingIOError:
             select.select([], [fd], [])
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from error

@@ -7,11 +7,10 @@ to that count, so no large batch steps over it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 from crawler.filters import DIGEST_BYTES, SeenSet, advise
-from crawler.filters.advisor import SOON_SHARE, Cause
+from crawler.filters.advisor import Cause, matters_at
 
 
 class Lookout:
@@ -45,7 +44,4 @@ class Lookout:
             self._say(advice.warning)
         if advice.cause is not None:
             self._said.add(advice.cause)
-        if advice.cause is Cause.PASSED:
-            return sys.maxsize
-        soon = advice.full_at - int(SOON_SHARE * now["slices"][-1]["capacity"])
-        return advice.full_at + 1 if now["count"] >= soon else soon
+        return matters_at(now, advice)

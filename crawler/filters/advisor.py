@@ -13,6 +13,7 @@ The warning comes before the target is passed: when a tenth of the capacity is l
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,7 +28,7 @@ from crawler.filters.model import compound
 from crawler.filters.protocol import FilterError, SeenStatistics
 from crawler.filters.table import table_buckets
 
-SOON_SHARE = 0.1  # of the capacity
+_SOON_SHARE = 0.1  # of the capacity
 _SOON_SECONDS = 3600.0
 
 
@@ -258,11 +259,19 @@ def advise(
     )
 
 
+def matters_at(statistics: SeenStatistics, advice: Advice) -> int:
+    """How many URLs there are when something else may have to be said than ``advice``, made of ``statistics``, says."""
+    if advice.cause is Cause.PASSED:
+        return sys.maxsize
+    soon = advice.full_at - int(_SOON_SHARE * statistics["slices"][-1]["capacity"])
+    return soon if statistics["count"] < soon else advice.full_at + 1
+
+
 def _warning(
     statistics: SeenStatistics, left: int, seconds: float | None, next_size: int | None, memory: int | None
 ) -> tuple[Cause, str] | tuple[None, None]:
     last = statistics["slices"][-1]
-    soon = left <= SOON_SHARE * last["capacity"] or (seconds is not None and seconds <= _SOON_SECONDS)
+    soon = left <= _SOON_SHARE * last["capacity"] or (seconds is not None and seconds <= _SOON_SECONDS)
     when = f"in {left:,} URLs" + (f", about {seconds:,.0f} s" if seconds is not None else "")
     if next_size is not None:
         if memory is not None and next_size > memory and soon:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from crawler.crawl.advice import Adviser, Progress, When, forecast
+from crawler.crawl.advice import INTERVAL, Adviser, Progress, When, forecast
 from crawler.crawl.identity import LIVE
 from crawler.exact import Seen, make_seen
 from crawler.filters import digest_keys
@@ -166,3 +169,21 @@ def test_a_running_crawl_shows_its_advice_and_warns(tmp_path: Path) -> None:
     assert advice["full_at"] == 3_000
     assert advice["next_size"] is None
     assert advice["cause"] in (None, "target")
+
+
+async def test_a_warning_waits_for_no_look_and_a_crawl_that_ends_soon_is_warned_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for stop, told in ((950, "reaches its target of 0.001 in 50 URLs"), (1_200, "was made for 1,000")):
+        seen = seen_set("bloom")
+        watching = asyncio.create_task(Adviser(2).watch(seen, time.monotonic, lambda: NOTHING))
+        await asyncio.sleep(0)
+        fill(seen, 0, stop)
+        began = time.monotonic()
+        while stop < 1_000 and told not in caplog.text:
+            assert time.monotonic() - began < INTERVAL, "the next look was waited for"
+            await asyncio.sleep(0.01)
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+        assert told in caplog.text

@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from crawler.frontier import Family, Frontier, Host, HostState, Reader, decode_host, state_of
+from crawler.frontier import Family, Frontier, Host, HostState, Reader, state_of, stored_state
 from crawler.frontier.host import host_name
 from crawler.settings import BudgetSettings
 
@@ -58,8 +58,10 @@ class HostStates:
 
     def _look(self, start: bytes, most: int, counts: dict[str, int]) -> bytes | None:
         """Count some hosts; where the next begin, None where there are no more."""
-        rows = self._store.scan(Family.HOSTS, start, None, most)
-        hosts = [self._frontier.known(host_name(key)) or decode_host(host_name(key), value) for key, value in rows]
-        for state, number in count_states(hosts, self._clock(), self._budget).items():
-            counts[state] += number
+        rows, now, budget = self._store.scan(Family.HOSTS, start, None, most), self._clock(), self._budget
+        for key, value in rows:
+            name = host_name(key)
+            host = self._frontier.known(name)
+            state = stored_state(name, value, now, budget) if host is None else state_of(host, now, budget)
+            counts[state.value] += 1
         return rows[-1][0] + b"\0" if len(rows) == most else None

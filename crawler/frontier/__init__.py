@@ -12,7 +12,7 @@ from crawler.frontier.order import Order, default_class
 from crawler.frontier.page import Answer, Page, PageError, pack_page, unpack_page, validator
 from crawler.frontier.politeness import Rule
 from crawler.frontier.revisits import QUEUED_MAX, Revisits, due_key, split_due_key
-from crawler.frontier.row import HostRow, HostState, describe, state_of
+from crawler.frontier.row import HostRow, HostState, describe, state_of, stored_state
 from crawler.frontier.storage import Batch, Family, Reader, Store
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "retry_wait",
     "split_due_key",
     "state_of",
+    "stored_state",
     "tries_of",
     "unpack_page",
     "validator",

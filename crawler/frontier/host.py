@@ -15,6 +15,7 @@ from crawler.frontier.faults import Fault
 from crawler.frontier.politeness import Rule
 
 _RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
+_HEAD = struct.Struct("<BBBBBBBBQQd")  # its first fields
 _COUNT = struct.Struct("<BI")
 _VERSION = 3
 _NOT_KNOWN = -1.0
@@ -162,6 +163,15 @@ def host_name(key: bytes) -> str:
     if not key or not key.isascii():
         raise HostRecordError(f"no name of a host: {key!r}")
     return key.decode("ascii")
+
+
+def glance(value: bytes) -> tuple[int, int, int, float]:
+    """(rule, flags, size, next time) of a stored record: a tenth of what it costs to decode one. The flags are 0 for a
+    host that is neither paused nor blocked nor retired. Raises HostRecordError."""
+    if len(value) < _RECORD.size or value[0] != _VERSION:
+        raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
+    _, rule, _, _, flags, _, _, _, size, _, next_time = _HEAD.unpack_from(value)
+    return rule, flags, size, next_time
 
 
 def decode_host(name: str, value: bytes) -> Host:

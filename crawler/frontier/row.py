@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from crawler.frontier.closing import closure, retired_words
-from crawler.frontier.host import Host
+from crawler.frontier.host import Host, decode_host, glance
 from crawler.frontier.politeness import Rule, gap
 from crawler.settings import BudgetSettings, PolitenessSettings
+
+_NO_BUDGET = BudgetSettings()
 
 
 class HostState(StrEnum):
@@ -89,6 +91,18 @@ def state_of(host: Host, now: float, budget: BudgetSettings) -> HostState:
     if _next_time(host) <= now:
         return HostState.READY
     return HostState.SNOOZED if host.rule is Rule.SNOOZED and host.next_time > now else HostState.WAITING
+
+
+def stored_state(name: str, value: bytes, now: float, budget: BudgetSettings) -> HostState:
+    """The same of a stored record. Raises HostRecordError."""
+    rule, flags, size, next_time = glance(value)
+    if flags or budget != _NO_BUDGET:
+        return state_of(decode_host(name, value), now, budget)
+    if not size:
+        return HostState.IDLE
+    if next_time <= now:
+        return HostState.READY
+    return HostState.SNOOZED if rule == Rule.SNOOZED else HostState.WAITING
 
 
 def _why(host: Host, state: HostState, now: float, budget: BudgetSettings) -> tuple[str, str]:

@@ -11,13 +11,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crawler.crawl.host_states import PAUSE, HostStates, count_states
 from crawler.crawl.hosts import host_rows
 from crawler.crawl.job import Job
 from crawler.crawl.loop import Crawl
 from crawler.fetch import Failure, FailureKind, Response
-from crawler.frontier import Family, Frontier, Host, HostState, Rule
+from crawler.frontier import (
+    Family,
+    Frontier,
+    Host,
+    HostRecordError,
+    HostState,
+    Rule,
+    decode_host,
+    state_of,
+    stored_state,
+)
 from crawler.frontier.host import encode_host
 from crawler.settings import BudgetSettings, PolitenessSettings
 from crawler.store import MemoryStore
@@ -43,6 +55,26 @@ def test_each_state_is_counted_by_its_word() -> None:
     )
     assert counts == {state.value: 2 if state.value in ("idle", "waiting") else 1 for state in HostState}
     assert count_states([Host("k.test:80", fetched=3)], NOW, BudgetSettings(host_pages=3))["blocked"] == 1
+
+
+@given(
+    flags=st.tuples(st.booleans(), st.booleans(), st.booleans()),
+    size=st.integers(0, 2),
+    wait=st.sampled_from([-1.0, 0.0, 60.0]),
+    rule=st.sampled_from(Rule),
+    pages=st.sampled_from([None, 3]),
+)
+def test_a_record_tells_the_state_as_the_host_does(
+    flags: tuple[bool, bool, bool], size: int, wait: float, rule: Rule, pages: int | None
+) -> None:
+    paused, blocked, retired = flags
+    host = Host("h.test:80", size=size, next_time=NOW + wait, rule=rule, fetched=3)
+    host.paused, host.blocked, host.retired = paused, blocked, retired
+    value, budget = encode_host(host), BudgetSettings(host_pages=pages)
+    assert stored_state(host.name, value, NOW, budget) is state_of(decode_host(host.name, value), NOW, budget)
+    for odd in (b"", value[:-1], b"\x02" + value[1:]):
+        with pytest.raises(HostRecordError):
+            stored_state(host.name, odd, NOW, budget)
 
 
 def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:

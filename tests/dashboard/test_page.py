@@ -166,7 +166,7 @@ async def test_axes_tell_zero_from_small_and_count_in_whole_urls(browser: Chrome
             script = "return [...document.querySelectorAll(arguments[0])].map(node => node.textContent)"
             return list(browser.execute_script(script, f"#{chart} > svg text[dominant-baseline]"))
 
-        assert await asyncio.to_thread(labels, "chart-fpp") == ["≤ 1e-8", "1e-6", "0.0001", "0.01"]
+        assert await asyncio.to_thread(labels, "chart-fpp") == ["≤ 1e-5", "0.0001", "0.001", "0.01"]
         assert await asyncio.to_thread(labels, "chart-pending") == ["0", "1"]
         legend = await asyncio.to_thread(lambda: browser.find_element(By.CSS_SELECTOR, "#chart-fpp .legend").text)
         assert legend.split() == ["estimated", "0", "target", "0.001", "bound", "0.0008"]

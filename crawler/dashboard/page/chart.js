@@ -24,14 +24,14 @@ function linearScale(values, { counted, bytes }, lines) {
   return { ticks, place: (value) => value / top, label: (value, format) => (bytes ? wholeBytes : Number.isInteger(value) ? compact : format)(value) };
 }
 
-// Values below the lowest decade shown, zero among them, lie on the bottom line, which says so; it is kept well
-// below the values that can be told apart.
+// Values below the lowest decade shown, zero among them, lie on the bottom line, which says so; it lies a decade
+// below those that can be told apart.
 function logScale(values) {
   const positive = values.filter((value) => value > 0);
   const high = Math.ceil(Math.log10(Math.max(...positive, 1e-12)) + 1e-9);
   const lowest = Math.floor(Math.log10(Math.min(...positive, 10 ** (high - 1))));
   const clipped = lowest < high - DECADES || positive.length < values.length;
-  const low = clipped ? high - DECADES : lowest;
+  const low = clipped ? Math.max(high - DECADES, lowest - 1) : lowest;
   const step = Math.ceil((high - low) / 4);
   const ticks = [];
   for (let power = high; power > low; power -= step) ticks.unshift(10 ** power);

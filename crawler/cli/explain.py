@@ -7,7 +7,6 @@ from pathlib import Path
 
 from crawler.cli.damage import guarded
 from crawler.cli.errors import Exit
-from crawler.clock import SteadyClock
 from crawler.crawl.explain import explain_url
 
 
@@ -18,6 +17,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    for line in explain_url(arguments.job, arguments.url, SteadyClock()()):
+    for line in explain_url(arguments.job, arguments.url):
         print(line)
     return Exit.OK

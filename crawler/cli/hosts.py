@@ -15,7 +15,7 @@ from rich.table import Table
 from crawler.cli.damage import guarded
 from crawler.cli.errors import Exit
 from crawler.cli.options import whole_number
-from crawler.clock import SteadyClock
+from crawler.crawl.anchored import job_time
 from crawler.crawl.hosts import SORTS, Row, choose, host_rows
 from crawler.crawl.live import read_live
 from crawler.crawl.look import open_job
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     in_flight = Counter(map(host_key, {} if live is None else live.in_flight))
     order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
     with open_job(arguments.job) as job:
-        rows = host_rows(job.store, job.settings, SteadyClock()(), in_flight)
+        rows = host_rows(job.store, job.settings, job_time(job.store), in_flight)
         chosen = choose(rows, sort=arguments.sort, descending=order == "desc", limit=arguments.limit)
         ((total, found),) = [each for each in chosen if each is not None]
     if arguments.json:

@@ -10,7 +10,7 @@ import math
 import struct
 from collections.abc import Callable
 
-from crawler.clock import Anchor
+from crawler.clock import Anchor, SteadyClock
 from crawler.frontier import Batch, Reader, Store
 from crawler.frontier.moved import move_times
 from crawler.frontier.storage import Family
@@ -29,6 +29,16 @@ def stored_anchor(store: Reader) -> Anchor | None:
     if not math.isfinite(offset):
         return None
     return Anchor(value[_OFFSET.size :].decode("ascii", "replace"), offset)
+
+
+def job_time(store: Reader) -> float:
+    """Now, by the clock that wrote the times of the job, as far as it can be told: the wall clock may have been set
+    since its last run began, which may still be at work."""
+    clock = SteadyClock()
+    mine, its = clock.anchor, stored_anchor(store)
+    if mine is None or its is None or mine.boot != its.boot:
+        return clock()
+    return clock() + its.offset - mine.offset
 
 
 def encode_anchor(anchor: Anchor) -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from crawler.crawl.anchored import job_time
 from crawler.crawl.hosts import Row, host_row
 from crawler.crawl.identity import PAGES
 from crawler.crawl.live import read_live
@@ -41,8 +42,9 @@ class Known:
     host: Callable[[str], Host | None]
 
 
-def explain_url(directory: Path, text: str, now: float) -> Iterator[str]:
-    """``explain`` for a job that is looked at from outside. Raises what ``open_job`` raises."""
+def explain_url(directory: Path, text: str, now: float | None = None) -> Iterator[str]:
+    """``explain`` for a job that is looked at from outside, at ``now`` or by its own clock. Raises what ``open_job``
+    raises."""
     live = read_live(directory)
     with open_job(directory) as job:
         if job.settings_fault is not None:
@@ -55,7 +57,8 @@ def explain_url(directory: Path, text: str, now: float) -> Iterator[str]:
             {} if live is None else live.in_flight,
             lambda _: None,
         )
-        yield from (line for line in explain(known, text, now) if line is not None)
+        at = job_time(job.store) if now is None else now
+        yield from (line for line in explain(known, text, at) if line is not None)
 
 
 def explain(known: Known, text: str, now: float) -> Iterator[str | None]:

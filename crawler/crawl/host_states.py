@@ -1,8 +1,8 @@
 """How many hosts of a job are in which state: ready, waiting, snoozed, ...
 
 A state depends on the time, and most hosts stand on the disk alone: nothing could be counted as it changes. So all are
-looked at, a few at a time beside the crawl and over and over: a job of a few thousand hosts every second, one of a
-million every few minutes, with a bounded part of the event loop's time either way.
+looked at, a few at a time beside the crawl and over and over: a job of a few thousand hosts about every second, one
+of a million every minute, with a bounded part of the event loop's time either way.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.checkpoint import EnvelopeError, Generations
-from crawler.clock import SteadyClock
+from crawler.crawl.anchored import job_time
 from crawler.crawl.course import read_course
 from crawler.crawl.host_states import count_states
 from crawler.crawl.identity import SEEN, STORE, read_identity
@@ -107,7 +107,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
         return dict(live.stats)
     with open_job(directory) as job:
         restored, ledger = job.restore_seen(), job.ledger()
-        pending, now = 0, SteadyClock()()
+        pending, now = 0, job_time(job.store)
 
         def counted() -> Iterator[Host]:
             nonlocal pending

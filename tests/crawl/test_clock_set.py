@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from crawler.clock import Anchor
-from crawler.crawl.anchored import CLOCK, encode_anchor, follow_clock, stored_anchor
+from crawler.clock import Anchor, SteadyClock
+from crawler.crawl.anchored import CLOCK, encode_anchor, follow_clock, job_time, stored_anchor
 from crawler.crawl.loop import Stop
 from crawler.crawl.verdict import parse_retry_after
 from crawler.fetch import Response
@@ -127,3 +128,17 @@ def test_a_date_to_wait_for_is_read_by_the_clock_of_who_sent_it() -> None:
     assert parse_retry_after(until, START + 40, None) == 60.0
     assert parse_retry_after(until, START + 40, "yesterday") == 60.0
     assert parse_retry_after(until, START, "Tue, 14 Nov 2023 22:16:00 GMT") == 0.0
+
+
+def test_who_looks_at_a_job_sees_its_times_by_the_clock_that_wrote_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    anchor = SteadyClock().anchor
+    assert anchor is not None
+    wall = time.time
+    monkeypatch.setattr(time, "time", lambda: wall() + 3_600)
+    assert job_time(store) == pytest.approx(wall() + 3_600, abs=5), "a job that left nothing"
+    for boot, off in ((anchor.boot, 0.0), (OTHER, 3_600.0)):
+        batch = store.batch()
+        batch.put(Family.META, CLOCK, encode_anchor(Anchor(boot, anchor.offset)))
+        store.write(batch)
+        assert job_time(store) == pytest.approx(wall() + off, abs=5)

@@ -224,7 +224,7 @@ class Visitor:
         may_pass = result.passing or result.kind is not None  # a failure has as many tries as its class
         if may_pass and host.robots_tries + 1 < tries_of(fault, self._settings.retry):
             wait = retry_wait(fault, host.robots_tries + 1, self._settings.retry, host.name)
-            after = parse_retry_after(result.retry_after, now) or 0.0
+            after = parse_retry_after(result.retry_after, now, result.date) or 0.0
             wait = max(wait, min(after, self._settings.politeness.max_retry_after))
             if host.robots_tries == 0:
                 log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, result.error or result.status)

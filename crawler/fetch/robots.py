@@ -21,7 +21,8 @@ class RobotsResult:
     A status of 3xx is left when more than five redirects came in a row or one led nowhere. ``status`` is None
     exactly when ``error`` is set: the host counts as unreachable (RFC 9309, 2.3.1.4). ``error`` is the kind of failure,
     a colon, and the message; ``passing`` says whether asking again may help. ``kind`` is the kind of failure by
-    itself, ``seconds`` are those of all requests together, ``received`` their bytes.
+    itself, ``seconds`` are those of all requests together, ``received`` their bytes. ``date`` is when the server says
+    that it answered.
     """
 
     status: int | None
@@ -32,6 +33,7 @@ class RobotsResult:
     kind: FailureKind | None = None
     seconds: float = 0.0
     received: int = 0
+    date: str | None = None
 
 
 async def fetch_robots(fetcher: Fetches, href: str, settings: RobotsSettings, pause: float = 0.0) -> RobotsResult:
@@ -66,6 +68,7 @@ async def fetch_robots(fetcher: Fetches, href: str, settings: RobotsSettings, pa
                 answer.retry_after,
                 seconds=seconds,
                 received=received,
+                date=answer.headers.get("Date"),
             )
         address = target.href
         redirects += 1

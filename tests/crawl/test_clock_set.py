@@ -13,10 +13,10 @@ from crawler.clock import Anchor, SteadyClock
 from crawler.crawl.anchored import CLOCK, encode_anchor, follow_clock, job_time, stored_anchor
 from crawler.crawl.loop import Stop
 from crawler.crawl.verdict import parse_retry_after
-from crawler.fetch import Response
+from crawler.fetch import Response, SimulatedWeb, fetch_robots
 from crawler.frontier import Family, decode_host
 from crawler.frontier.host import Host, encode_host
-from crawler.settings import RetrySettings
+from crawler.settings import RetrySettings, RobotsSettings
 from crawler.store import MemoryStore
 from tests.crawl.virtual import START, Laboratory
 
@@ -142,3 +142,9 @@ def test_who_looks_at_a_job_sees_its_times_by_the_clock_that_wrote_them(monkeypa
         batch.put(Family.META, CLOCK, encode_anchor(Anchor(boot, anchor.offset)))
         store.write(batch)
         assert job_time(store) == pytest.approx(wall() + off, abs=5)
+
+
+async def test_robots_txt_that_comes_later_says_when_it_was_asked() -> None:
+    answer = Response(503, {"Date": "Tue, 14 Nov 2023 22:14:00 GMT"}, None, None, b"", None, "x", 0.0, 0)
+    found = await fetch_robots(SimulatedWeb({"http://a.test/robots.txt": answer}), "http://a.test/", RobotsSettings())
+    assert (found.date, found.retry_after) == ("Tue, 14 Nov 2023 22:14:00 GMT", "x")

@@ -13,6 +13,9 @@ from crawler.filters.protocol import JSON, FilterError, SliceStatistics
 from crawler.filters.slices import Forgetful, Slice
 from crawler.filters.storage import adopt_words
 
+# Of an overfull slice: up to this fpp the counts say how many were skipped, from that one on the fill.
+_COUNTS_TELL, _FILL_TELLS = 0.25, 0.75
+
 
 class Look(NamedTuple):
     """What the memory of a slice said when it had changed ``changes`` times."""
@@ -60,14 +63,23 @@ class Link:
         }
 
     def skipped(self, before: float) -> tuple[float, float]:
-        """Keys expected to be skipped while this slice was open, and its fpp now; ``before`` is that of older ones."""
+        """Keys expected to be skipped while this slice was open, and its fpp now; ``before`` is that of older ones.
+
+        In a slice several times overfull nearly every key is skipped, and counts of those that were not say little of
+        the others. Its fill does: a skipped key finds its bits set, so the fill is that of all keys asked."""
         reach = self.capacity
         while reach < self.admitted:
             reach *= 2
         if self._curve is None or self._curve[0] != reach:
             self._curve = reach, SkipCurve(self.filter.fpp_at, reach)
         curve = self._curve[1]
-        return curve.skipped(self.admitted, before) - curve.skipped(self.built, before), curve.fpp(self.count)
+        skipped, fpp = curve.skipped(self.admitted, before) - curve.skipped(self.built, before), curve.fpp(self.count)
+        overfull = self.admitted > self.capacity and self.count == self.admitted and not self.built
+        share = min(1.0, (fpp - _COUNTS_TELL) / (_FILL_TELLS - _COUNTS_TELL))
+        if overfull and share > 0:
+            seen_off = max(0.0, self.look().count_estimated - self.count)
+            skipped += share * (seen_off - skipped)
+        return skipped, fpp
 
     def header(self) -> dict[str, JSON]:
         """Enough to make the slice again around its stored memory."""

@@ -11,10 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.filters import FilterError, ScalableBloomFilter, digest_keys
+from crawler.filters import (
+    Bitmap,
+    BloomFilter,
+    CountingFilter,
+    FilterError,
+    ScalableBloomFilter,
+    digest_keys,
+    load_seen,
+)
 from crawler.filters.blocked import Batch, BlockedSlice
 from crawler.filters.digests import digest_words
 from crawler.filters.sample import WatchedKeys, wilson
+from tests.filters.kinds import Maker
 
 
 def batch_of(digests: bytes) -> Batch:
@@ -125,3 +134,34 @@ def test_fill_tells_count_and_fpp(blocks: int, fpp: float) -> None:
     )
     for told in (part.fpp_estimated(), part.fpp_at(asked), fpp):
         assert wrong == pytest.approx(told * absent, abs=4 * math.sqrt(told * absent) + 0.05 * told * absent)
+
+
+@pytest.mark.parametrize("batch", [20, 1_000])
+@pytest.mark.parametrize("times", [3, 5, 8, 12])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: BloomFilter(10_000, 0.01),
+        lambda: BloomFilter(10_000, 0.01, layout="blocked"),
+        lambda: BloomFilter(10_000, 0.01, layout="classic"),
+        lambda: Bitmap(10_000, 0.1),
+        lambda: CountingFilter(0.001, 10_000, growth=None),
+    ],
+)
+def test_what_an_overfull_filter_has_skipped_is_told_whatever_the_batches(make: Maker, times: int, batch: int) -> None:
+    skipped = expected = 0.0
+    for number in range(4):
+        seen, draw = make(), np.random.default_rng(number)
+        for _ in range(0, 10_000 * times, batch):
+            seen.add_digests(draw.bytes(16 * batch))
+        skipped += 10_000 * times - len(seen)
+        expected += seen.statistics()["expected_urls_skipped"]
+    assert expected == pytest.approx(skipped, rel=0.1)
+
+
+def test_what_an_overfull_filter_has_skipped_is_told_the_same_after_it_was_stored() -> None:
+    seen = BloomFilter(1_000, 0.01)
+    seen.add_digests(np.random.default_rng(1).bytes(16 * 9_000))
+    shot = seen.snapshot()
+    again = load_seen(shot.state, {part.name: memoryview(bytearray(part.buffer)) for part in shot.segments})
+    assert again.statistics() == seen.statistics()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -52,11 +53,29 @@ def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> S
         kind = state["parameters"]["kind"]
         if kind not in _CLASSES:
             raise _unknown(kind)
+        _check_figures(state)
         return _CLASSES[kind].from_snapshot(state, segments)
     except FilterError:
         raise
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
         raise FilterError(f"the state of the stored seen-set is damaged: {problem!r}") from problem
+
+
+def _check_figures(state: Mapping[str, Any]) -> None:
+    """Raises ``FilterError`` for what no seen-set of this program says of itself: it would only be found out in use."""
+    compactions, guests = state.get("compactions", 0), state.get("guests", 0)
+    whole = all(isinstance(number, int) for number in (compactions, guests))
+    if not whole or compactions < 0 or not 0 <= guests < max(1, len(state.get("slices", ()))):
+        raise FilterError(
+            f"a seen-set cannot have been compacted {compactions} times and have {guests} slices of others"
+        )
+    if compactions and state["parameters"]["kind"] != ScalableBloomFilter.kind:
+        raise FilterError(f"a seen-set of kind {state['parameters']['kind']} is not compacted")
+    skipped, bound = state.get("skipped_before", 0.0), state.get("guests_bound", 0.0)
+    if not 0 <= skipped < math.inf or not 0 <= bound <= 1:
+        raise FilterError(
+            f"a seen-set cannot have skipped {skipped} URLs, or have a bound of {bound} for slices of others"
+        )
 
 
 def _unknown(kind: object) -> FilterError:

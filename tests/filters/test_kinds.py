@@ -653,6 +653,25 @@ def test_a_slice_whose_stored_figures_cannot_be_is_refused(name: str, value: obj
         load_seen(state, {part.name: part.buffer for part in shot.segments})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("compactions", 1),
+        ("compactions", float("nan")),
+        ("guests", 1),
+        ("guests", -1),
+        ("guests_bound", "none"),
+        ("guests_bound", 1.5),
+        ("skipped_before", [1.0]),
+        ("skipped_before", float("inf")),
+    ],
+)
+def test_a_seen_set_whose_stored_figures_cannot_be_is_refused(name: str, value: object) -> None:
+    shot = CountingFilter(0.01, 10).snapshot()
+    with pytest.raises(FilterError):
+        load_seen({**shot.state, name: value}, {part.name: part.buffer for part in shot.segments})
+
+
 @pytest.mark.parametrize("bits", [64, 128])
 def test_a_table_without_an_empty_place_is_refused_for_no_search_in_it_would_end(bits: int) -> None:
     seen = DigestTable(100, digest_bits=bits)

@@ -364,21 +364,32 @@ async def test_with_the_token_the_crawl_is_paused_resumed_and_stopped(browser: C
     assert crawl.asked[-1]["host"] == name
 
 
+# How far things have moved since the page was opened.
+SHIFTS = """const seen = [];
+    new PerformanceObserver(list => seen.push(...list.getEntries().map(entry => entry.value)))
+        .observe({type: 'layout-shift', buffered: true});
+    setTimeout(() => arguments[0](seen.reduce((sum, value) => sum + value, 0)), 300);"""
+
+
+def faults(browser: Chrome, only: dict[str, Any]) -> list[str]:
+    """What axe-core finds on the page as it stands."""
+    browser.execute_script(resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8"))
+    found = browser.execute_async_script("axe.run(arguments[0]).then(arguments[arguments.length - 1])", only)
+    return [f"{fault['id']}: {node['html']}" for fault in found["violations"] for node in fault["nodes"]]
+
+
+# In the dark only the colours are others.
+AXE: dict[str, dict[str, Any]] = {
+    "light": {"preload": False},
+    "dark": {"preload": False, "runOnly": ["color-contrast"]},
+}
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_axe_finds_no_fault(browser: Chrome, theme: str) -> None:
-    rules = resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
     course = Course()
     for kind in Kind:
         course.events.add(1_700_000_001.0, kind, "something", "h.test")
-
-    # In the dark only the colours are others.
-    only = {"preload": False} | ({"runOnly": ["color-contrast"]} if theme == "dark" else {})
-
-    def faults() -> list[str]:
-        browser.execute_script(rules)
-        found = browser.execute_async_script("axe.run(arguments[0]).then(arguments[arguments.length - 1])", only)
-        return [f"{fault['id']}: {node['html']}" for fault in found["violations"] for node in fault["nodes"]]
-
     crawl = Crawl()
     del crawl.hosts[8:]  # one of each state: looking at contrast takes its time
     async with shown(crawl, course=course) as (_, url):
@@ -386,10 +397,35 @@ async def test_axe_finds_no_fault(browser: Chrome, theme: str) -> None:
         await open_page(browser, f"{url}#token={TOKEN}")
         await until(browser, lambda: column(browser, 1) and "something" in text(browser, "#events"))
         await asyncio.to_thread(fill, browser, "#explain-url", "http://h.test/")
-        assert await asyncio.to_thread(faults) == []
+        await asyncio.to_thread(click, browser, "[data-do=checkpoint]")
+        await until(browser, lambda: text(browser, "#notice") == "the disk is full")
+        assert await asyncio.to_thread(faults, browser, AXE[theme]) == []
         await asyncio.to_thread(browser.execute_script, OPEN_FIRST)
         await until(browser, lambda: "512 B" in text(browser, "#host-recent"))
-        assert await asyncio.to_thread(faults) == []
+        assert await asyncio.to_thread(faults, browser, AXE[theme]) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_axe_finds_no_fault_in_other_states_nor_does_the_page_move_as_they_change(
+    browser: Chrome, theme: str
+) -> None:
+    worse = statistics()["seen"] | {"fpp_estimated": 0.002}
+    states: dict[str, dict[str, Any]] = {
+        "paused": {"state": "paused", "paused": "somebody asked for it"},
+        "running": {"seen": worse, "revisits": 5},
+        "stopping": {"state": "stopping", "seen": None, "checkpoint": None, "advice": None},
+        "ended": {"state": "ended", "urls_pending": 0, "advice": None},
+    }
+    crawl = Crawl()
+    del crawl.hosts[8:]
+    async with shown(crawl) as (_, url):
+        await asyncio.to_thread(size, browser, 1_440, theme)
+        await open_page(browser, f"{url}#token={TOKEN}")
+        await until(browser, lambda: column(browser, 1))
+        for state, crawl.changes in states.items():
+            await until(browser, lambda state=state: text(browser, "#state") == state)
+            assert await asyncio.to_thread(faults, browser, AXE[theme]) == [], state
+        assert await asyncio.to_thread(browser.execute_async_script, SHIFTS) < 0.1
 
 
 async def test_the_token_opens_the_page_and_leaves_the_address(browser: Chrome) -> None:
@@ -445,10 +481,6 @@ async def test_the_page_fits_every_screen_in_both_themes(browser: Chrome, width:
 
 
 async def test_nothing_moves_while_numbers_come(browser: Chrome) -> None:
-    shifts = """const seen = [];
-        new PerformanceObserver(list => seen.push(...list.getEntries().map(entry => entry.value)))
-            .observe({type: 'layout-shift', buffered: true});
-        setTimeout(() => arguments[0](seen.reduce((sum, value) => sum + value, 0)), 300);"""
     crawl = Crawl()
     async with shown(crawl) as (_, url):
         await asyncio.to_thread(size, browser, 1_440, "light")
@@ -461,7 +493,7 @@ async def test_nothing_moves_while_numbers_come(browser: Chrome) -> None:
         await asyncio.to_thread(browser.execute_script, "document.querySelector('[data-do=checkpoint]').click()")
         await until(browser, lambda: text(browser, "#notice") == "the disk is full")
         # A tenth is what https://web.dev/articles/cls calls good.
-        assert await asyncio.to_thread(browser.execute_async_script, shifts) < 0.02
+        assert await asyncio.to_thread(browser.execute_async_script, SHIFTS) < 0.02
 
 
 async def test_of_a_crawl_that_is_over_there_is_nothing_to_control(browser: Chrome) -> None:

@@ -130,13 +130,15 @@ def flip(path: Path, at: int) -> None:
 
 
 @contextmanager
-def killed_job(directory: Path, checkpoint_interval: float) -> Iterator[Stopped]:
+def killed_job(directory: Path, checkpoint_interval: float, sync_interval: float = 0.01) -> Iterator[Stopped]:
     """A job that was killed half-way with SIGKILL, after two generations if these are frequent."""
     with Site(tree(PAGES), latency=0.02) as site:
         made = Stopped(site, directory / "seeds.txt", directory / "job")
         made.seeds.write_text(site.url("/") + "\n")
         config = directory / "often.toml"
-        config.write_text(f"[durability]\nsync_interval = 0.01\ncheckpoint_interval = {checkpoint_interval}\n{CHAIN}")
+        config.write_text(
+            f"[durability]\nsync_interval = {sync_interval}\ncheckpoint_interval = {checkpoint_interval}\n{CHAIN}"
+        )
         with running(made.seeds, "--job", made.job, "--config", config, *OPTIONS) as process:
             least = 2 if checkpoint_interval < 1 else 0
             # Counted, not read: the crawl removes old ones meanwhile.

@@ -35,6 +35,13 @@ def checkpointed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
 
 
 @pytest.fixture(scope="module")
+def never_synced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
+    """Killed before its first sync: nothing is known to be durable."""
+    with killed_job(tmp_path_factory.mktemp("never-synced"), checkpoint_interval=3_600, sync_interval=3_600) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     with stopped_job(tmp_path_factory.mktemp("stopped"), 10, 20, 30) as made:
         yield made
@@ -137,15 +144,15 @@ def test_a_journal_that_was_damaged_before_what_was_durable_is_left_to_repair(
 
 
 def test_a_journal_that_was_damaged_behind_the_last_sync_is_read_up_to_there(
-    tmp_path: Path, checkpointed: Stopped
+    tmp_path: Path, never_synced: Stopped
 ) -> None:
-    job = checkpointed.copy(tmp_path / "job")
+    job = never_synced.copy(tmp_path / "job")
     (log,) = (job / "store").glob("*.log")
     blank(log, 0.9)
     opened = open_job(job)
     assert [note for note in opened.notes if note.startswith(f"store/{log.name}: Corruption: ")], opened.notes
     opened.close()
-    checkpointed.carries_on_to_the_end(job)
+    never_synced.carries_on_to_the_end(job)
 
 
 def test_the_end_of_the_output_is_known_when_no_finished_url_is_left_in_the_journal(

@@ -13,7 +13,7 @@ from crawler.frontier.row import HostRow, describe
 from crawler.settings import Settings
 
 Row = dict[str, Any]
-SORTS = tuple(name for name in HostRow.__dataclass_fields__ if name not in ("reason", "errors"))
+SORTS = tuple(name for name in HostRow.__dataclass_fields__ if name != "reason")
 _COLUMNS = tuple(HostRow.__dataclass_fields__)
 _SCAN = 2_048
 
@@ -60,7 +60,7 @@ def choose(
     """Of the rows whose host contains ``q``: how many there are, and ``limit`` of them behind the first ``offset``.
     Gives None now and then, as ``rows`` does, and that pair at last; ``offset + limit`` rows are held at a time."""
     best: list[tuple[Any, int, Row]] = []
-    total, most, wanted, order = 0, offset + limit, q.lower(), _order(descending)
+    total, most, wanted, order, value = 0, offset + limit, q.lower(), _order(descending), _value(sort)
     for row in rows:
         if row is None:
             yield None
@@ -68,12 +68,22 @@ def choose(
         if wanted not in row["host"]:
             continue
         total += 1
-        entry = (order(row[sort]), -total, row)
+        entry = (order(value(row)), -total, row)
         if len(best) < most:
             heapq.heappush(best, entry)
         elif most and entry[:2] > best[0][:2]:
             heapq.heapreplace(best, entry)
     yield total, [row for _, _, row in sorted(best, key=lambda entry: entry[:2], reverse=True)][offset:]
+
+
+def _value(sort: str) -> Callable[[Row], Any]:
+    """What of a row is compared. A host that is held for its errors has for a long time failed none of its URLs, and
+    one without robots.txt never does: among as many failed ones the errors decide."""
+    if sort == "failed":
+        return lambda row: (row["failed"], sum(row["errors"].values()))
+    if sort == "errors":
+        return lambda row: sum(row["errors"].values())
+    return lambda row: row[sort]
 
 
 def _order(descending: bool) -> Callable[[Any], Any]:

@@ -68,7 +68,7 @@ async def json_body(request: web.Request) -> Any:
         raise web.HTTPRequestEntityTooLarge(
             MOST_BODY, text=f"The body is larger than {MOST_BODY} bytes: send it in parts."
         ) from None
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, web.RequestPayloadError):
         raise web.HTTPBadRequest(text="The body is not JSON.") from None
 
 

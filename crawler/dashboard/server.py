@@ -41,7 +41,8 @@ MOST_CONNECTIONS = 1_024
 
 def _is_ours(record: logging.LogRecord) -> bool:
     """Whether a line of the library's is worth the crawl's log: not what strangers send that is no HTTP."""
-    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+    theirs = (HttpProcessingError, web.RequestPayloadError)
+    return record.exc_info is None or not isinstance(record.exc_info[1], theirs)
 
 
 _log = logging.getLogger("crawler.dashboard")

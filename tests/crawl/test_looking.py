@@ -70,6 +70,20 @@ def test_a_table_is_sorted_with_what_has_no_value_last() -> None:
     assert chosen(limit=9, q="H3.t") == (1, [(2, "3")])
 
 
+def test_a_host_with_errors_stands_before_those_without_when_none_of_its_urls_has_failed_yet() -> None:
+    counts = [(0, {}), (0, {"throttled": 9}), (2, {"dns": 1}), (0, {"timeout": 4, "cut_off": 6}), (2, {})]
+    table = [
+        {"host": f"h{number}", "failed": failed, "errors": errors} for number, (failed, errors) in enumerate(counts)
+    ]
+
+    def order(sort: str, descending: bool) -> str:
+        found = [each for each in choose(iter(table), sort=sort, descending=descending, limit=9) if each is not None]
+        return "".join(row["host"][1] for row in found[0][1])
+
+    assert (order("failed", True), order("failed", False)) == ("24310", "01342")
+    assert (order("errors", True), order("errors", False)) == ("31204", "04213")
+
+
 def test_tail_of_a_job_that_lies_still(tmp_path: Path) -> None:
     with stopped_job(tmp_path, 12) as made:
         lines = (made.job / "pages.jsonl").read_bytes().splitlines(keepends=True)

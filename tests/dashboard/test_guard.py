@@ -272,6 +272,14 @@ async def test_what_is_no_http_is_answered_and_leaves_nothing_in_the_log(caplog:
         for line, answer in ((b"GET /api/stats", b"200"), (b"POST /api/change", b"401"), (b"CONNECT a:1", b"401")):
             request = line + b" HTTP/1.1\r\nHost: localhost\r\n" + odd
             assert (await raw(client, request)).startswith(b"HTTP/1.1 " + answer), request
+        for body in (
+            b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnone",
+            b"Transfer-Encoding: chunked\r\n\r\nnone",
+        ):
+            for who, answer in ((b"", b"401"), (f"Authorization: {RIGHT['Authorization']}\r\n".encode(), b"400")):
+                head = b"POST /api/change HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                said = await raw(client, head + b"Connection: close\r\n" + who + body)
+                assert said[9:12] in (answer, b"400"), said
     assert caplog.records == []
 
 

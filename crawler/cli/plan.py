@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from crawler.bench.table import text_table
 from crawler.cli.errors import Exit, UsageError
-from crawler.filters import FilterError, Plan, plan, plan_compacted
+from crawler.filters import FilterError, Plan, not_planned, plan, plan_compacted
 from crawler.memory import available_memory
 from crawler.settings import LEDGER_KINDS, SeenSettings, SettingsError, settings_from
 
 _WORTH_NAMING = 0.5  # URLs
+_ROW_BYTES = 30  # benchmarks/filters/exact.py
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -31,18 +33,25 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         seen = settings_from({"seen": {name: value for name, value in given.items() if value is not None}}).seen
         asked = (urls, seen.fpp, seen.capacity, seen.growth, seen.tightening)
-        plans = plan(*asked)
-        compacted = plan_compacted(*asked, slices=seen.compact_slices)
+        plans, left_out = plan(*asked), not_planned(*asked)
     except (SettingsError, FilterError) as problem:
         raise UsageError(str(problem).removeprefix("configuration: ")) from problem
-    except (OverflowError, ZeroDivisionError):
-        raise UsageError(f"no memory could hold a seen-set for {urls} URLs at an fpp of {seen.fpp:.3g}") from None
+    if not plans:
+        raise UsageError(f"no memory could hold a seen-set for {urls} URLs at an fpp of {seen.fpp:.3g}")
+    possible = "scalable" not in left_out
+    plans += [_exact(made) for made in plans if made.kind == "scalable"]
+    compacted = plan_compacted(*asked, slices=seen.compact_slices) if possible else None
     free = available_memory()
     if arguments.json:
-        print(json.dumps(_as_json(urls, seen, plans, compacted, free), indent=2))
+        print(json.dumps(_as_json(urls, seen, plans, compacted, left_out, free), indent=2))
     else:
-        print("\n".join(_as_text(urls, seen, plans, compacted, free)))
+        print("\n".join(_as_text(urls, seen, plans, compacted, left_out, free)))
     return Exit.OK
+
+
+def _exact(front: Plan) -> Plan:
+    """The exact seen-set has a scalable filter in front of its rows, which is not compacted."""
+    return replace(front, kind="exact", fpp=0.0, urls_skipped=0.0, forgets=True)
 
 
 def warnings(made: Plan, free: int | None) -> Iterator[str]:
@@ -51,6 +60,8 @@ def warnings(made: Plan, free: int | None) -> Iterator[str]:
         yield f"takes more memory than the {free:,} bytes that are free here"
     if made.kind in ("bloom", "bitmap"):
         yield "made for exactly so many URLs: with more the false positives pass the bound"
+    if made.kind == "exact":
+        yield f"for a crawl only: keeps some {_ROW_BYTES} bytes a URL on disk, and a cache of those in memory"
     if made.kind == "bitmap":
         yield "a Bloom filter gives the same answers from a fraction of the memory"
     if made.urls_skipped >= _WORTH_NAMING:
@@ -58,14 +69,22 @@ def warnings(made: Plan, free: int | None) -> Iterator[str]:
         yield f"up to {made.urls_skipped:,.0f} URLs may never be fetched, as they are taken for seen ones{late}"
 
 
-def _as_json(urls: int, seen: SeenSettings, plans: list[Plan], compacted: Plan, free: int | None) -> dict[str, Any]:
+def _as_json(
+    urls: int,
+    seen: SeenSettings,
+    plans: list[Plan],
+    compacted: Plan | None,
+    left_out: dict[str, str],
+    free: int | None,
+) -> dict[str, Any]:
     return {
         "urls": urls,
         "fpp": seen.fpp,
         "capacity": seen.capacity,
         "memory_available": free,
         "kinds": [_row_as_json(made, free) for made in plans],
-        "compacted": {"compact_slices": seen.compact_slices, **_row_as_json(compacted, free)},
+        "compacted": compacted and {"compact_slices": seen.compact_slices, **_row_as_json(compacted, free)},
+        "impossible": left_out,
     }
 
 
@@ -83,12 +102,20 @@ def _row_as_json(made: Plan, free: int | None) -> dict[str, Any]:
     }
 
 
-def _as_text(urls: int, seen: SeenSettings, plans: list[Plan], compacted: Plan, free: int | None) -> Iterator[str]:
+def _as_text(
+    urls: int,
+    seen: SeenSettings,
+    plans: list[Plan],
+    compacted: Plan | None,
+    left_out: dict[str, str],
+    free: int | None,
+) -> Iterator[str]:
     yield f"{urls:,} URLs, false positives at most {seen.fpp:g}, first slice of {seen.capacity:,} where a kind grows"
     yield f"{free:,} bytes of memory are free here" if free is not None else "how much memory is free is not known here"
     yield ""
     heads = ("kind", "bytes", "at most", "bits a URL", "slices", "fpp then", "URLs skipped", "forgets")
-    named = [("scalable, in a crawl", compacted), *((made.kind, made) for made in plans)]
+    in_a_crawl = [] if compacted is None else [("scalable, in a crawl", compacted)]
+    named = [*in_a_crawl, *((made.kind, made) for made in plans)]
     rows = [
         (
             name,
@@ -104,7 +131,10 @@ def _as_text(urls: int, seen: SeenSettings, plans: list[Plan], compacted: Plan, 
     ]
     yield from text_table(heads, rows)
     yield ""
-    yield "a crawl rebuilds its scalable chain as one slice (seen.compact_slices); `dedup` and `filter` keep the chain"
+    if compacted is not None:
+        yield "a crawl rebuilds its scalable chain as one slice (seen.compact_slices); `dedup` and `filter` keep it"
+    for kind, why in left_out.items():
+        yield f"{kind}: cannot be made so: {why}"
     for name, made in named:
         for warning in warnings(made, free):
             yield f"{name}: {warning}"

@@ -10,13 +10,14 @@ from __future__ import annotations
 import copy
 import math
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from crawler.dedup.memory import check_memory
-from crawler.dedup.store import FilterFileError
+from crawler.dedup.store import FilterFileError, open_at_once
 from crawler.filters import BloomFilter, FilterError, FormatError, SeenSet, load_seen
 from crawler.filters.classic import classic_fpp
 from crawler.filters.guava import GuavaBloomFilter
@@ -27,8 +28,11 @@ from crawler.filters.sample import WatchedKeys
 def read_guava(path: Path) -> SeenSet:
     """The filter that Guava wrote to ``path``. Raises FilterFileError."""
     try:
-        with open(path, "rb") as inp:
-            size = os.fstat(inp.fileno()).st_size
+        with open(path, "rb", opener=open_at_once) as inp:
+            found_at = os.fstat(inp.fileno())
+            if not stat.S_ISREG(found_at.st_mode):
+                raise FilterFileError(f"{path} is no file that could hold a filter")
+            size = found_at.st_size
             check_memory(size, "the filter in it")
             found = GuavaBloomFilter.read_from(inp, limit=size)
             if inp.read(1):

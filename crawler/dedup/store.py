@@ -42,7 +42,7 @@ class StoredFilter:
 def read_filter(path: Path) -> StoredFilter:
     """Raises FilterFileError, also for a file that is not there and for one that does not fit into memory."""
     try:
-        with open(path, "rb") as inp:
+        with open(path, "rb", opener=open_at_once) as inp:
             found = os.fstat(inp.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise FilterFileError(f"{path} is no file that could hold a filter")
@@ -57,6 +57,11 @@ def read_filter(path: Path) -> StoredFilter:
         raise FilterFileError(f"filter {path}: {problem}") from problem
 
 
+def open_at_once(path: str, flags: int) -> int:
+    """For ``open``: a pipe without a writer is not waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def read_stored(inp: BinaryIO, limit: int) -> StoredFilter:
     """The inverse of ``write_stored``; ``limit`` bounds the bytes of a segment. ``inp`` is left behind it.
 
@@ -65,9 +70,18 @@ def read_stored(inp: BinaryIO, limit: int) -> StoredFilter:
     head, _ = read_segment(inp, limit=0)
     state, names = state_and_names(head)
     keys = head.get("keys")
-    parts = {name: read_segment(inp, limit=limit)[1] for name in names}
+    parts = {name: _payload(inp, name, limit) for name in names}
     spec = KeySpec.from_json(keys) if isinstance(keys, Mapping) else None
     return StoredFilter(load_seen(state, parts), spec)
+
+
+def _payload(inp: BinaryIO, name: str, limit: int) -> memoryview:
+    start = inp.tell() if inp.seekable() else None
+    try:
+        return read_segment(inp, limit=limit)[1]
+    except FormatError as problem:
+        where = "" if start is None else f", which begins at {start}"
+        raise FormatError(f"segment {name}{where}: {problem}") from problem
 
 
 def write_stored(out: Output, stored: StoredFilter) -> None:

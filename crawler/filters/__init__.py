@@ -34,7 +34,7 @@ takes memory: how much is free.
 
 from __future__ import annotations
 
-from crawler.filters.advisor import Advice, Plan, advise, plan, plan_compacted
+from crawler.filters.advisor import Advice, Plan, advise, not_planned, plan, plan_compacted
 from crawler.filters.bloom import Bitmap, BloomFilter
 from crawler.filters.chain import Chain, ForgettingChain
 from crawler.filters.compaction import Successor
@@ -95,6 +95,7 @@ __all__ = [
     "digest_lines",
     "load_seen",
     "make_seen",
+    "not_planned",
     "plan",
     "plan_compacted",
     "project",

@@ -150,10 +150,23 @@ def _cuckoo(keys: int, may: float) -> SlicePlan:
 def plan(
     urls: int, fpp: float = 0.001, capacity: int = 2**20, growth: float = 2.0, tightening: float = 0.85
 ) -> list[Plan]:
-    """Every kind for ``urls`` URLs at ``fpp``; those of fixed size are made for exactly as many.
+    """Every kind for ``urls`` URLs at ``fpp``, less those that cannot be made so: ``not_planned`` names them.
 
-    Raises ``FilterError`` when there is nothing to plan.
+    Those of fixed size are made for exactly as many. Raises ``FilterError`` when there is nothing to plan.
     """
+    made = _plans(urls, fpp, capacity, growth, tightening)
+    return [each for each in made.values() if isinstance(each, Plan)]
+
+
+def not_planned(
+    urls: int, fpp: float = 0.001, capacity: int = 2**20, growth: float = 2.0, tightening: float = 0.85
+) -> dict[str, str]:
+    """The kinds that ``plan`` leaves out, and why. Raises ``FilterError`` when there is nothing to plan."""
+    made = _plans(urls, fpp, capacity, growth, tightening)
+    return {kind: each for kind, each in made.items() if isinstance(each, str)}
+
+
+def _plans(urls: int, fpp: float, capacity: int, growth: float, tightening: float) -> dict[str, Plan | str]:
     _check_plan(urls, fpp)
     fixed = {"capacity": urls, "fpp": fpp}
     growing = {"capacity": capacity, "fpp": fpp, "growth": growth}
@@ -165,7 +178,16 @@ def plan(
         {"kind": "digest", "capacity": capacity, "growth": growth, "digest_bits": 128},
         {"kind": "bitmap", **fixed},
     ]
-    return [_plan_one(urls, parameters) for parameters in made]
+    return {parameters["kind"]: _plan_or_why_not(urls, parameters) for parameters in made}
+
+
+def _plan_or_why_not(urls: int, parameters: dict[str, Any]) -> Plan | str:
+    try:
+        return _plan_one(urls, parameters)
+    except FilterError as problem:
+        return str(problem)
+    except (OverflowError, ZeroDivisionError):
+        return "larger than any memory"
 
 
 def plan_compacted(

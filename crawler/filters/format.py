@@ -94,7 +94,9 @@ def read_segment(inp: BinaryIO, *, limit: int) -> tuple[dict[str, Any], memoryvi
     if header_size > _MAX_HEADER:
         raise FormatError(f"a header of {header_size} bytes at offset 12; at most {_MAX_HEADER} are possible")
     if payload_size > limit:
-        raise FormatError(f"a payload of {payload_size} bytes at offset 16; at most {limit} are possible here")
+        raise FormatError(
+            f"a payload of {payload_size} bytes at offset 16; at most {limit} are possible here: cut off, or damaged"
+        )
     text = _exactly(inp, header_size, _PREFIX.size, "its header")
     checksum = mmh3.mmh3_x64_128()
     checksum.update(prefix)

@@ -22,7 +22,7 @@ from crawler.dedup.make import make_filter, room_of
 from crawler.dedup.memory import Room, available_memory
 from crawler.filters import FilterError, read_seen
 from crawler.filters.guava import GuavaBloomFilter, guava_size
-from crawler.settings import SeenSettings
+from crawler.settings import SEEN_KINDS, SeenSettings
 from tests.dedup.commands import Commands
 from tests.site import ROOT, wait_until
 
@@ -379,7 +379,20 @@ def test_a_plan_is_what_filters_then_take(run: Commands) -> None:
         assert kinds[kind]["bits_per_url"] == pytest.approx(now["bytes"] * 8 / 30_000)
         assert now["fpp_estimated"] <= kinds[kind]["fpp"] * 1.1
         assert now["expected_urls_skipped"] <= kinds[kind]["expected_urls_skipped"] + 1e-9
-    assert [kind for kind, row in kinds.items() if row["forgets"]][:2] == ["counting", "cuckoo"]
+    assert [kind for kind, row in kinds.items() if row["forgets"]] == ["counting", "cuckoo", "exact"]
+    assert set(kinds) == set(SEEN_KINDS)
+    assert kinds["exact"]["bytes"] == kinds["scalable"]["bytes"]
+    assert kinds["exact"]["fpp"] == kinds["exact"]["expected_urls_skipped"] == 0
+
+
+def test_a_plan_leaves_out_what_cannot_be_made_and_says_why(run: Commands) -> None:
+    made = json.loads(run("plan", "--urls", "1000", "--fpp", "1e-12", "--json").out)
+    assert [row["kind"] for row in made["kinds"]] == ["scalable", "bloom", "counting", "digest", "bitmap", "exact"]
+    assert list(made["impossible"]) == ["cuckoo"]
+    assert "no tag of a cuckoo filter" in made["impossible"]["cuckoo"]
+    out = run("plan", "--urls", "1000", "--fpp", "1e-30").out.decode()
+    assert "scalable: cannot be made so: an fpp of 1.5e-31 is too small for blocks" in out
+    assert "scalable, in a crawl" not in out
 
 
 def test_a_plan_warns(run: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,8 +416,23 @@ def test_a_plan_warns(run: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
         (("--urls", "5", "--fpp", "1"), "between 0 and 1"),
         (("--urls", "5", "--fpp", "0"), "between 0 and 1"),
         (("--urls", "5", "--capacity", "0"), "above 0"),
-        (("--urls", "5", "--fpp", "1e-320"), ""),
     ],
 )
 def test_plans_that_cannot_be_meant(run: Commands, words: tuple[str, ...], told: str) -> None:
     run.refused("plan", *words, told=(told,))
+
+
+def test_a_pipe_without_a_writer_is_not_waited_for(run: Commands, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    run.refused("filter", "info", tmp_path / "pipe", told=("is no file that could hold a filter",))
+    target = tmp_path / "made"
+    run.refused("filter", "import", tmp_path / "pipe", target, "--format", "guava", told=("no file that could hold",))
+
+
+def test_damage_is_said_to_be_in_which_segment(run: Commands, tmp_path: Path) -> None:
+    path = tmp_path / "seen"
+    run("dedup", "--raw", "--capacity", "1000", "--filter", path, data=b"a\n")
+    good = path.read_bytes()
+    begins = good.index(b"\x89SEEN", 8)
+    path.write_bytes(good[: begins + 500])
+    run.refused("filter", "info", path, told=(f"segment slice-0000, which begins at {begins}: ", "cut off"))

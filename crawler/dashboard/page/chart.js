@@ -1,4 +1,4 @@
-// A line chart in SVG: time along the bottom, one scale on the left, values read off by pointing.
+// A line chart in SVG: time along the bottom, one scale on the left, values read off by pointing, or by arrow keys.
 
 import { element } from "./dom.js";
 import { clock, compact, wholeBytes } from "./format.js";
@@ -73,13 +73,15 @@ export class Chart {
       legend.append(entry);
       this.readings.set(line.key, reading);
     }
-    this.svg = element("svg", { role: "img" });
+    this.svg = element("svg", { role: "img", tabindex: "0" });
     figure.append(legend, this.svg);
     this.data = null;
     this.pointed = null;
     new ResizeObserver(() => this.redraw()).observe(this.svg);
     this.svg.addEventListener("pointermove", (event) => this.point(event));
     this.svg.addEventListener("pointerleave", () => this.point(null));
+    this.svg.addEventListener("blur", () => this.point(null));
+    this.svg.addEventListener("keydown", (event) => this.step(event));
   }
 
   draw(data) {
@@ -157,14 +159,31 @@ export class Chart {
     this.read();
   }
 
+  // With the arrow keys from one moment to the next, with Shift ten at once; Escape leaves the past.
+  step(event) {
+    const times = this.data?.t ?? [];
+    const way = { ArrowLeft: -1, ArrowRight: 1, Escape: 0 }[event.key];
+    if (way === undefined || !times.length) return;
+    event.preventDefault();
+    const index = this.pointed === null ? times.length - 1 : this.nearest(this.pointed);
+    this.pointed = way ? times[Math.min(Math.max(index + way * (event.shiftKey ? 10 : 1), 0), times.length - 1)] : null;
+    this.read();
+  }
+
+  nearest(time) {
+    const times = this.data.t;
+    let index = times.length - 1;
+    const distance = (at) => Math.abs(times[at] - time);
+    for (let at = 0; at < times.length; at += 1) if (distance(at) < distance(index)) index = at;
+    return index;
+  }
+
   // The legend shows the values at the pointer, else the last.
   read() {
     const times = this.data?.t ?? [];
     if (!times.length || !this.where) return;
-    let index = times.length - 1;
+    const index = this.pointed === null ? times.length - 1 : this.nearest(this.pointed);
     if (this.pointed !== null) {
-      const distance = (at) => Math.abs(times[at] - this.pointed);
-      for (let at = 0; at < times.length; at += 1) if (distance(at) < distance(index)) index = at;
       const { x, inner } = this.where;
       this.hair.setAttribute("d", `M${x(times[index]).toFixed(1)} ${inner.top}v${inner.height}`);
     }

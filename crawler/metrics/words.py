@@ -90,6 +90,8 @@ def outlook(stats: Mapping[str, Any]) -> str:
         return ""
     new = told["new_per_url"]
     brings = f"Each finished URL brings {f'{new:.2g}' if new < 9.5 else count(new)} new one{'' if new == 1 else 's'}"
+    if told["when"] == "end" and stats["state"] == "paused":
+        return f"{brings}: if that stays so the crawl ends some time after it goes on."
     if told["when"] == "end":
         return f"{brings}: if that stays so the crawl ends in {duration(told['seconds'])}."
     if told["new_per_url"] >= 1:

@@ -131,6 +131,13 @@ def test_a_crawl_without_an_end_is_not_given_one() -> None:
     )
 
 
+def test_of_a_paused_crawl_no_time_is_told() -> None:
+    told = forecast(ahead() | {"state": "paused"})
+    assert told.startswith(
+        "Each finished URL brings 0.42 new ones: if that stays so the crawl ends some time after it goes on. Then the"
+    )
+
+
 def test_nothing_is_forecast_of_a_crawl_that_is_over_or_not_known_yet() -> None:
     assert forecast(ahead() | {"state": "ended"}) == ""
     assert forecast(statistics(advice=None)) == ""

@@ -115,7 +115,7 @@ def host(number: int) -> dict[str, Any]:
         "fetched": number,
         "failed": 13 * number % 250,
         "next_time": None if number % 5 == 0 else 1_700_000_000.0 + number,
-        "wait_seconds": float(number % 60),
+        "wait_seconds": (0.0, 7.0, 87.0, 5_700.0, 100_000.0)[number % 5],
         "rule": "gap",
         "reason": "the gap between two requests",
         "gap_seconds": 1.0,

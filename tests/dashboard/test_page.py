@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from importlib import resources
 from typing import Any
 
@@ -185,6 +186,44 @@ async def test_values_are_read_off_a_chart_by_keyboard(browser: Chrome) -> None:
         await until(browser, lambda: reading() == "5,000")
 
 
+async def test_a_chart_says_the_time_that_is_read_off(browser: Chrome) -> None:
+    async with shown(Crawl(state="paused", paused="somebody")) as (_, url):
+        await open_page(browser, url)
+        path = "return document.querySelector('#chart-pending [data-line]').getAttribute('d')"
+        await until(browser, lambda: browser.execute_script(path).count("L") >= 5)
+        await asyncio.to_thread(
+            browser.execute_script, "document.querySelector('#chart-pending svg[tabindex]').focus()"
+        )
+        hair = "return getComputedStyle(document.querySelector('#chart-pending .when')).visibility"
+        assert await asyncio.to_thread(browser.execute_script, hair) == "hidden"
+        keys = await asyncio.to_thread(lambda: browser.switch_to.active_element)
+        await asyncio.to_thread(keys.send_keys, Keys.HOME)
+        await asyncio.to_thread(keys.send_keys, Keys.ARROW_RIGHT)
+        await until(browser, lambda: text(browser, "#chart-pending .when") == "14 Nov 22:13:21")
+        assert await asyncio.to_thread(browser.execute_script, hair) == "visible"
+        name = await asyncio.to_thread(keys.get_attribute, "aria-label")
+        assert name.startswith("URLs waiting at 14 Nov 22:13:21: pending ")
+        await asyncio.to_thread(keys.send_keys, Keys.TAB)
+        await until(browser, lambda: browser.execute_script(hair) == "hidden")
+
+
+async def test_the_axis_of_a_crawl_of_days_names_them(browser: Chrome) -> None:
+    crawl = Crawl()
+    crawl.seconds = itertools.count(1_700_000_000, 7_200)
+    zone = "Emulation.setTimezoneOverride"
+    await asyncio.to_thread(browser.execute_cdp_cmd, zone, {"timezoneId": "Asia/Kolkata"})
+    try:
+        async with shown(crawl) as (_, url):
+            await open_page(browser, url)
+            await asyncio.to_thread(click, browser, "[data-span=all]")
+            script = "return [...document.querySelectorAll('#chart-pages > svg text')].map(node => node.textContent)"
+            await until(browser, lambda: {"16 Nov", "17 Nov"} <= set(browser.execute_script(script)))
+            times = [label for label in await asyncio.to_thread(browser.execute_script, script) if ":" in label]
+            assert {time.partition(":")[2] for time in times} <= {"00"}
+    finally:
+        await asyncio.to_thread(browser.execute_cdp_cmd, zone, {"timezoneId": "UTC"})
+
+
 async def test_axes_tell_zero_from_small_and_count_in_whole_urls(browser: Chrome) -> None:
     seen = statistics()["seen"] | {"fpp_estimated": 0.0, "fpp_measured": None}
     async with shown(Crawl(seen=seen, urls_in_flight=1, urls_pending=0)) as (_, url):
@@ -282,6 +321,9 @@ async def test_hosts_are_sorted_searched_and_turned_over(browser: Chrome) -> Non
         worst = sorted((row["failed"] for row in crawl.hosts), reverse=True)
         await until(browser, lambda: column(browser, 3) == [str(number) for number in worst[:100]])
         assert await asyncio.to_thread(text, browser, "#hosts-count") == "1 to 100 of 250"
+        cell = "#hosts td:nth-child(6)"
+        cut = f"return [...document.querySelectorAll('{cell}')].some(cell => cell.scrollWidth > cell.clientWidth)"
+        assert not await asyncio.to_thread(browser.execute_script, cut)
         await asyncio.to_thread(click, browser, "[data-sort=host]")
         names = [row["host"] for row in crawl.hosts]
         await until(browser, lambda: column(browser, 1) == names[:100])
@@ -314,6 +356,8 @@ async def test_a_host_is_opened_by_keyboard_and_shows_its_queue(browser: Chrome)
         assert not await asyncio.to_thread(blocked.is_enabled)
         await asyncio.to_thread(browser.switch_to.active_element.send_keys, Keys.ESCAPE)
         await until(browser, lambda: not browser.execute_script("return document.querySelector('#host-dialog').open"))
+        # Who works by keyboard goes on where the host was opened, though the table was filled anew meanwhile.
+        assert await asyncio.to_thread(lambda: browser.switch_to.active_element.text) == first
 
 
 async def test_a_url_is_explained(browser: Chrome) -> None:
@@ -331,7 +375,10 @@ async def test_events_come_as_they_happen_and_kinds_can_be_hidden(browser: Chrom
 
     def shown_events() -> list[str]:
         script = "return [...document.querySelectorAll('#events li')].map(line => line.innerText)"
-        return [line.split(maxsplit=1)[1] for line in browser.execute_script(script)]
+        lines = [line.partition(":") for line in browser.execute_script(script)]
+        # They are years old: their day is said too.
+        assert {before for before, _, _ in lines} <= {"14 Nov 22"}
+        return [rest.split(maxsplit=1)[1] for _, _, rest in lines]
 
     async with shown(Crawl(), course=course) as (_, url):
         await open_page(browser, url)
@@ -386,9 +433,14 @@ async def test_with_the_token_the_crawl_is_paused_resumed_and_stopped(browser: C
         await asyncio.to_thread(browser.execute_script, OPEN_FIRST)
         await asyncio.to_thread(click, browser, "[data-host-do=pause-host]")
         await until(browser, lambda: text(browser, "#host-notice") == "Done.")
+        await asyncio.to_thread(click, browser, "[data-host-do=block-host]")
+        await until(browser, lambda: "stay so" in text(browser, "#host-notice"))
+        assert crawl.asked[-1]["do"] == "pause-host"
+        await asyncio.to_thread(click, browser, "[data-host-do=block-host]")
+        await until(browser, lambda: text(browser, "#host-notice") == "Done.")
         name = await asyncio.to_thread(text, browser, "#host-title")
     words = [asked["do"] for asked in crawl.asked]
-    assert words == ["pause", "resume", "checkpoint", "stop", "pause-host"]
+    assert words == ["pause", "resume", "checkpoint", "stop", "pause-host", "block-host"]
     assert crawl.asked[-1]["host"] == name
 
 

@@ -1,7 +1,7 @@
 // A line chart in SVG: time along the bottom, one scale on the left, values read off by pointing, or by arrow keys.
 
 import { element } from "./dom.js";
-import { clock, compact, wholeBytes } from "./format.js";
+import { clock, compact, day, stamp, wholeBytes } from "./format.js";
 
 const MARGIN = { left: 3.6, right: 0.6, top: 0.5, bottom: 1.3 }; // in the root's font size
 const DECADES = 6; // shown at most on a logarithmic scale, below the highest
@@ -43,12 +43,15 @@ function logScale(values) {
 
 const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
 
+// On round times of the reader's zone; midnight is named by its day, since a crawl may take many.
 function timeTicks(start, end, most) {
   const wanted = (end - start) / most;
   const step = TIME_STEPS.find((candidate) => candidate >= wanted) ?? 86400 * Math.ceil(wanted / 86400);
+  const zone = 60 * new Date(1000 * end).getTimezoneOffset();
   const ticks = [];
-  for (let time = Math.ceil(start / step) * step; time <= end; time += step) ticks.push(time);
-  return { ticks, withSeconds: step < 60 };
+  for (let time = Math.ceil((start - zone) / step) * step + zone; time <= end; time += step) ticks.push(time);
+  const midnight = (time) => (time - zone) % 86400 === 0;
+  return { ticks, label: (time) => (step >= 3600 && midnight(time) ? day(time) : clock(time, step < 60)) };
 }
 
 export class Chart {
@@ -109,11 +112,11 @@ export class Chart {
       const place = { x: left - 6, y: height, "text-anchor": "end", "dominant-baseline": "central" };
       parts.push(element("text", place, scale.label(tick, this.format)));
     }
-    const { ticks, withSeconds } = timeTicks(start, end, inner.width / (4.5 * size));
+    const { ticks, label } = timeTicks(start, end, inner.width / (4.5 * size));
     for (const time of ticks) {
       if (x(time) > width - 2 * size) continue;
       const place = { x: x(time).toFixed(1), y: height - 0.25 * size, "text-anchor": "middle" };
-      parts.push(element("text", place, clock(time, withSeconds)));
+      parts.push(element("text", place, label(time)));
     }
     if (this.band) parts.push(...this.bands(x, y));
     for (const { key, colour } of this.lines) {
@@ -126,8 +129,9 @@ export class Chart {
       parts.push(element("path", { class: `line ${colour}`, d: path, "data-line": key }));
     }
     this.hair = element("path", { class: "hair" });
+    this.when = element("text", { class: "when", y: top + 0.75 * size });
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    this.svg.replaceChildren(...parts, this.hair);
+    this.svg.replaceChildren(...parts, this.hair, this.when);
     this.where = { x, start, end, inner };
     this.read();
   }
@@ -159,10 +163,10 @@ export class Chart {
     this.read();
   }
 
-  // With the arrow keys from one moment to the next, with Shift ten at once; Escape leaves the past.
+  // With the arrow keys from one moment to the next, with Shift ten at once, with Home and End to the first and the last; Escape leaves the past.
   step(event) {
     const times = this.data?.t ?? [];
-    const way = { ArrowLeft: -1, ArrowRight: 1, Escape: 0 }[event.key];
+    const way = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity, Escape: 0 }[event.key];
     if (way === undefined || !times.length) return;
     event.preventDefault();
     const index = this.pointed === null ? times.length - 1 : this.nearest(this.pointed);
@@ -185,9 +189,14 @@ export class Chart {
     const index = this.pointed === null ? times.length - 1 : this.nearest(this.pointed);
     if (this.pointed !== null) {
       const { x, inner } = this.where;
-      this.hair.setAttribute("d", `M${x(times[index]).toFixed(1)} ${inner.top}v${inner.height}`);
+      const place = x(times[index]);
+      this.hair.setAttribute("d", `M${place.toFixed(1)} ${inner.top}v${inner.height}`);
+      const before = place > inner.left + inner.width / 2;
+      this.when.setAttribute("x", (place + (before ? -4 : 4)).toFixed(1));
+      this.when.setAttribute("text-anchor", before ? "end" : "start");
+      this.when.textContent = stamp(times[index]);
     }
-    this.hair.style.visibility = this.pointed === null ? "hidden" : "visible";
+    for (const mark of [this.hair, this.when]) mark.style.visibility = this.pointed === null ? "hidden" : "visible";
     const words = this.lines.map(({ key, label }) => {
       const value = this.format(this.data[key][index]);
       const reading = this.readings.get(key);
@@ -195,6 +204,6 @@ export class Chart {
       reading.parentElement.hidden = this.data[key].every((other) => other === null);
       return `${label} ${value}`;
     });
-    this.svg.setAttribute("aria-label", `${this.name} at ${clock(times[index])}: ${words.join(", ")}`);
+    this.svg.setAttribute("aria-label", `${this.name} at ${stamp(times[index])}: ${words.join(", ")}`);
   }
 }

@@ -41,7 +41,9 @@ export function showFilter(stats, forecast) {
   write(find("ahead-when"), advice?.forecast?.when === "day" ? "in a day" : "at the end");
   let next = ["running", "paused"].includes(stats.state) ? "What comes next is not known yet." : "What comes next is known while the crawl runs.";
   if (advice) {
-    const when = advice.seconds_left === null ? "" : `, about ${format.duration(advice.seconds_left)} at ${format.rate(advice.new_urls_per_second)} new URLs/s`;
+    // Of a crawl that is paused nothing comes in time.
+    const timed = advice.seconds_left !== null && stats.state === "running";
+    const when = timed ? `, about ${format.duration(advice.seconds_left)} at the last minute's ${format.rate(advice.new_urls_per_second)} new URLs/s` : "";
     const what = advice.next_size === null ? "Full" : `The next slice (${format.bytes(advice.next_size)}) comes`;
     next = `${what} in ${format.count(advice.urls_left)} URLs${when}; the fpp is then at most ${format.probability(advice.fpp_then)}.`;
     if (advice.warning) next += ` ${advice.warning[0].toUpperCase()}${advice.warning.slice(1)}.`;

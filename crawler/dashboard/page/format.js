@@ -59,7 +59,22 @@ export const ago = given((value) => `${duration(value)} ago`);
 // Roughly, for what is still to come.
 export const span = given((value) => (value < 10 ? `${one.format(value)} s` : duration(value)));
 
+// The same in one unit, for a column: 87 s, 95 min, 31 h.
+export const near = given((value) => {
+  if (value < 120) return value < 10 ? `${one.format(value)} s` : `${whole.format(value)} s`;
+  if (value < 7_200) return `${whole.format(value / 60)} min`;
+  return value < 172_800 ? `${whole.format(value / 3_600)} h` : `${whole.format(value / 86_400)} days`;
+});
+
 export const moment = (time) => new Date(1000 * time).toLocaleString("en-GB");
+
+// Of today the time, of other days the date before it.
+export function stamp(time) {
+  const [then, now] = [new Date(1000 * time), new Date()];
+  return then.toDateString() === now.toDateString() ? clock(time) : `${day(time)} ${clock(time)}`;
+}
+
+export const day = (time) => new Date(1000 * time).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
 
 export const clock = (time, withSeconds = true) =>
   new Date(1000 * time).toLocaleTimeString("en-GB", {

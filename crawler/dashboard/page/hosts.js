@@ -21,7 +21,7 @@ const errors = (row) =>
     .map(([name, number]) => `${name} ${format.count(number)}`)
     .join(", ");
 
-const wait = (row) => (row.next_time === null || row.next_time === undefined ? "–" : row.wait_seconds >= 0.05 ? format.span(row.wait_seconds) : "now");
+const wait = (row, write = format.span) => (row.next_time === null || row.next_time === undefined ? "–" : row.wait_seconds >= 0.05 ? write(row.wait_seconds) : "now");
 // Long numbers are cut short in the table, and whole when pointed at.
 const number = (value, className = "") => make("span", { className, title: value >= 1e6 ? format.count(value) : "" }, format.narrow(value));
 
@@ -40,7 +40,7 @@ function line(row) {
     number(row.failed, row.failed ? "some" : ""),
     make("span", { title: errors(row) }, errors(row) || "–"),
     number(row.pending),
-    wait(row),
+    wait(row, format.near),
     why(row),
     format.seconds(row.latency_seconds),
     format.seconds(row.gap_seconds),
@@ -52,8 +52,13 @@ function keepFocus(update) {
   const active = document.activeElement;
   const name = active?.closest?.("#hosts") ? active.textContent : null;
   update();
-  if (name === null) return;
-  [...find("hosts").querySelectorAll("button.open")].find((button) => button.textContent === name)?.focus({ preventScroll: true });
+  if (name !== null) focusHost(name, { preventScroll: true });
+}
+
+// The row from which a host was opened is not the one that shows it now; where none does, the reader is at the table.
+function focusHost(name, options = {}) {
+  const button = [...find("hosts").querySelectorAll("button.open")].find((each) => each.textContent === name);
+  (button ?? document.querySelector(".hosts .rows")).focus(options);
 }
 
 function say(text) {
@@ -121,7 +126,7 @@ function urls(id, rows, words) {
 }
 
 function recentWords(row) {
-  return [row.status ?? row.error ?? row.outcome, row.bytes === null ? null : format.bytes(row.bytes), row.fetched_at ? format.clock(Date.parse(row.fetched_at) / 1000) : null].filter((part) => part !== null && part !== undefined).join(", ");
+  return [row.status ?? row.error ?? row.outcome, row.bytes === null ? null : format.bytes(row.bytes), row.fetched_at ? format.stamp(Date.parse(row.fetched_at) / 1000) : null].filter((part) => part !== null && part !== undefined).join(", ");
 }
 
 // Times are seconds since 1970.
@@ -156,6 +161,7 @@ function openHost(name) {
   opened = name;
   write(find("host-title"), name);
   write(find("host-notice"), "");
+  unsure();
   find("host-body").hidden = true; // nothing moves when the answer comes: it appears whole
   unlock();
   showHost(name);
@@ -170,8 +176,23 @@ export function unlock(runs = running) {
   for (const button of document.querySelectorAll("[data-host-do]")) button.disabled = token() === null || !running;
 }
 
+// What was excluded stays so: it is asked once more.
+let sure = false;
+
+function unsure() {
+  sure = false;
+  write(document.querySelector("[data-host-do=block-host]"), "Block host");
+}
+
 async function controlHost(what) {
   const name = opened;
+  if (what === "block-host" && !sure) {
+    sure = true;
+    write(document.querySelector("[data-host-do=block-host]"), "Block it indeed");
+    write(find("host-notice"), "Its pending URLs will be excluded, and stay so when it is resumed.");
+    return;
+  }
+  unsure();
   try {
     await post("api/control", { do: what, host: name });
     write(find("host-notice"), "Done.");
@@ -200,6 +221,7 @@ export function begin() {
   }
   for (const button of document.querySelectorAll("[data-host-do]")) button.addEventListener("click", () => controlHost(button.dataset.hostDo));
   find("host-dialog").addEventListener("close", () => {
+    focusHost(opened);
     opened = null;
   });
   find("host-dialog").querySelector("[data-close]").addEventListener("click", () => find("host-dialog").close());

@@ -16,7 +16,7 @@ function line(event) {
   const when = { dateTime: new Date(1000 * event.time).toISOString(), title: format.moment(event.time) };
   const kind = make("span", { className: `kind kind-${event.kind}` }, event.kind);
   const host = event.host ? [make("b", {}, event.host), " "] : [];
-  return make("li", { title: event.text.length > 100 ? event.text : "" }, make("time", when, format.clock(event.time)), " ", kind, " ", ...host, event.text);
+  return make("li", { title: event.text.length > 100 ? event.text : "" }, make("time", when, format.stamp(event.time)), " ", kind, " ", ...host, event.text);
 }
 
 function draw() {

@@ -42,6 +42,7 @@ T = TypeVar("T")
 
 FRESH = 2.0  # seconds that a table of hosts is shown again instead of being read again ...
 FRESH_TIMES = 20  # ... or so many times what reading it took
+MOST_TABLES = 32  # kept at a time: each may be a thousand rows
 
 
 class CrawlApi:
@@ -54,6 +55,7 @@ class CrawlApi:
         self._closed = False
         self._adding: set[asyncio.Task[Answer]] = set()
         self._tables: dict[TableAsked, tuple[float, dict[str, Any]]] = {}
+        self._reading: dict[TableAsked, asyncio.Task[dict[str, Any]]] = {}
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -106,20 +108,30 @@ class CrawlApi:
         asked = table_asked(request)
         until, table = self._tables.get(asked, (0.0, {}))
         if until <= now:
-            steps = choose(
-                host_rows(crawl.job.store, crawl.settings, now, _in_flight(crawl), crawl.job.frontier.known),
-                sort=asked.sort,
-                descending=asked.descending,
-                offset=asked.offset,
-                limit=asked.limit,
-                q=asked.q,
-            )
-            ((total, rows),) = await self._look(steps)
-            table = {"total": total, "hosts": rows}
-            took = self._clock() - now
-            self._tables = {key: value for key, value in self._tables.items() if value[0] > now}
-            self._tables[asked] = (now + max(FRESH, FRESH_TIMES * took), table)
+            # Pages that lost the crawl come back at once: one reading serves all who ask the same.
+            if asked not in self._reading:
+                self._reading[asked] = asyncio.create_task(self._read(crawl, asked, now))
+            table = await asyncio.shield(self._reading[asked])
         return answer(table)
+
+    async def _read(self, crawl: Crawl, asked: TableAsked, now: float) -> dict[str, Any]:
+        steps = choose(
+            host_rows(crawl.job.store, crawl.settings, now, _in_flight(crawl), crawl.job.frontier.known),
+            sort=asked.sort,
+            descending=asked.descending,
+            offset=asked.offset,
+            limit=asked.limit,
+            q=asked.q,
+        )
+        try:
+            ((total, rows),) = await self._look(steps)
+        finally:
+            del self._reading[asked]
+        table = {"total": total, "hosts": rows}
+        took = self._clock() - now
+        kept = [(key, value) for key, value in self._tables.items() if value[0] > now and key != asked]
+        self._tables = dict([*kept, (asked, (now + max(FRESH, FRESH_TIMES * took), table))][-MOST_TABLES:])
+        return table
 
     async def _host(self, request: web.Request) -> web.Response:
         crawl, now, name = self._running(), self._clock(), request.match_info["host"]

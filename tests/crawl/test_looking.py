@@ -8,20 +8,25 @@ import json
 import signal
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
+from crawler.crawl.api import MOST_TABLES, CrawlApi
 from crawler.crawl.hosts import choose
 from crawler.crawl.identity import JobError
 from crawler.crawl.lookback import last_record, lines_backwards
 from crawler.crawl.tail import Tail
+from crawler.settings import Settings
 from tests.crawl.jobs import OPTIONS, PAGES, killed_job, rows, stopped_job
 from tests.site import Site, crawler, running, tree, wait_until
 
@@ -82,6 +87,33 @@ def test_a_host_with_errors_stands_before_those_without_when_none_of_its_urls_ha
 
     assert (order("failed", True), order("failed", False)) == ("24310", "01342")
     assert (order("errors", True), order("errors", False)) == ("31204", "04213")
+
+
+async def test_one_reading_of_the_hosts_serves_all_who_ask_the_same_at_once() -> None:
+    scans = 0
+
+    def scan(*asked: Any) -> list[Any]:
+        nonlocal scans
+        scans += 1
+        time.sleep(0.05)
+        return []
+
+    job = SimpleNamespace(store=SimpleNamespace(scan=scan), frontier=SimpleNamespace(known=lambda name: None))
+    crawl: Any = SimpleNamespace(job=job, settings=Settings(), under_way={})
+    api = CrawlApi(lambda: crawl, lambda: 0.0)
+    (hosts,) = [route.handler for route in api.routes() if route.path == "/api/hosts"]
+
+    async def ask(q: int) -> Any:
+        answer = await hosts(make_mocked_request("GET", f"/api/hosts?q={q}"))
+        return json.loads(answer.text)
+
+    assert await asyncio.gather(*(ask(1) for _ in range(20))) == [{"total": 0, "hosts": []}] * 20
+    assert scans == 1
+    for q in range(2 * MOST_TABLES):
+        await ask(q)
+    assert len(api._tables) == MOST_TABLES
+    assert not api._reading
+    await api.close()
 
 
 def test_tail_of_a_job_that_lies_still(tmp_path: Path) -> None:

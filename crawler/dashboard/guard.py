@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,6 +13,7 @@ from crawler.dashboard.access import COOKIE, LOOKING, Access, cookie_value, toke
 
 # Ten thousand URLs of a hundred characters fit; what is larger is sent in parts.
 MOST_BODY = 2**20  # bytes
+BODY_TIMEOUT = 20.0  # seconds for it to come whole
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -58,16 +60,22 @@ def guarded_application(access: Access) -> web.Application:
 async def json_body(request: web.Request) -> Any:
     """The JSON of a request's body, of at most ``MOST_BODY`` bytes.
 
-    Raises the HTTP errors that answer everything else: 413, 415 and 400, each with one line.
+    Raises the HTTP errors that answer everything else: 413, 415, 408 and 400, each with one line.
     """
     if request.content_type != "application/json":
         raise web.HTTPUnsupportedMediaType(text="The body must be JSON: send Content-Type: application/json.")
     try:
-        return json.loads(await request.read())
+        async with asyncio.timeout(BODY_TIMEOUT):
+            body = await request.read()
+        return json.loads(body)
     except web.HTTPRequestEntityTooLarge:
         raise web.HTTPRequestEntityTooLarge(
             MOST_BODY, text=f"The body is larger than {MOST_BODY} bytes: send it in parts."
         ) from None
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(text="The body did not come whole.") from None
+    except ConnectionError:
+        raise web.HTTPBadRequest(text="The body did not come whole.") from None  # read by nobody any more
     except (ValueError, RecursionError, web.RequestPayloadError):
         raise web.HTTPBadRequest(text="The body is not JSON.") from None
 

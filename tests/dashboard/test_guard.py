@@ -283,6 +283,27 @@ async def test_what_is_no_http_is_answered_and_leaves_nothing_in_the_log(caplog:
     assert caplog.records == []
 
 
+async def test_a_body_that_does_not_come_whole_is_given_up_and_leaves_nothing_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("crawler.dashboard.guard.BODY_TIMEOUT", 0.2)
+    head = "POST /api/change HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
+    half = f"{head}Connection: close\r\nAuthorization: {RIGHT['Authorization']}\r\n\r\n[".encode()
+    async with dashboard(OPEN) as (_, client, _):
+        assert client._base_url is not None
+        address = client._base_url.host, client._base_url.port
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(half)
+        assert (await asyncio.wait_for(reader.readline(), 10)).startswith(b"HTTP/1.1 408 ")
+        writer.transport.abort()
+        _, writer = await asyncio.open_connection(*address)
+        writer.write(half)
+        await asyncio.sleep(0.1)
+        writer.transport.abort()
+        await asyncio.sleep(0.3)
+    assert caplog.records == []
+
+
 async def test_a_bug_is_told_in_the_log_and_not_to_who_asks(caplog: pytest.LogCaptureFixture) -> None:
     class Bug(Changed):
         async def change(self, request: web.Request) -> web.Response:

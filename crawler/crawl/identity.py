@@ -102,7 +102,7 @@ def read_identity(directory: Path) -> dict[str, dict[str, Any]]:
     try:
         content = read_envelope(path, MAGIC, VERSION, str(path))
         return {table: dict(values) for table, values in content["shaping"].items()}
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise JobError(f"{directory} holds no crawl: name a job directory") from None
     except (EnvelopeError, OSError) as error:  # before ValueError, which an EnvelopeError is too
         raise JobError(str(error)) from error

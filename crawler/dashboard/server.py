@@ -233,10 +233,29 @@ class _BoundedSite(web.SockSite):
         assert server is not None
 
         def protocol() -> asyncio.BaseProtocol:
-            return server() if len(server.connections) < MOST_CONNECTIONS else _Full()
+            if len(server.connections) >= MOST_CONNECTIONS:
+                return _Full()
+            return _Protocol(server, loop=loop, **server._kwargs)
 
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(protocol, sock=self._sock, backlog=self._backlog)
+
+
+class _Protocol(web.RequestHandler):
+    """Answers what is no HTTP, and a bug, without the names and versions of the libraries."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        response = super().handle_error(request, status, exc, message)
+        response.headers.update(HEADERS)
+        return response
 
 
 class _Full(asyncio.Protocol):

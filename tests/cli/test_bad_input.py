@@ -209,6 +209,8 @@ def test_what_shaped_the_job_cannot_change(tmp_path: Path, start: Path, flag: st
 def test_looking_where_there_is_no_job(tmp_path: Path, command: str) -> None:
     refused(crawler(command, tmp_path), "holds no crawl")
     refused(crawler(command, tmp_path / "none"), "holds no crawl")
+    (tmp_path / "file").touch()
+    refused(crawler(command, tmp_path / "file"), "holds no crawl")
 
 
 def snapshot(directory: Path) -> dict[str, bytes]:

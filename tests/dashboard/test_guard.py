@@ -265,21 +265,24 @@ NO_HTTP = [
 async def test_what_is_no_http_is_answered_and_leaves_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async with dashboard(OPEN) as (_, client, _):
         for request in NO_HTTP:
-            assert (await raw(client, request)).startswith(b"HTTP/1.0 400 "), request
+            answer = await raw(client, request)
+            assert answer.startswith(b"HTTP/1.0 400 "), request
+            assert b"Server: crawler\r\n" in answer
+            assert b"aiohttp" not in answer
         odd = (
             b'Cookie: \xff=\xff; crawler_dashboard="\xe9\r\nAuthorization: Bearer \xff\xfe\r\nConnection: close\r\n\r\n'
         )
-        for line, answer in ((b"GET /api/stats", b"200"), (b"POST /api/change", b"401"), (b"CONNECT a:1", b"401")):
+        for line, status in ((b"GET /api/stats", b"200"), (b"POST /api/change", b"401"), (b"CONNECT a:1", b"401")):
             request = line + b" HTTP/1.1\r\nHost: localhost\r\n" + odd
-            assert (await raw(client, request)).startswith(b"HTTP/1.1 " + answer), request
+            assert (await raw(client, request)).startswith(b"HTTP/1.1 " + status), request
         for body in (
             b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnone",
             b"Transfer-Encoding: chunked\r\n\r\nnone",
         ):
-            for who, answer in ((b"", b"401"), (f"Authorization: {RIGHT['Authorization']}\r\n".encode(), b"400")):
+            for who, status in ((b"", b"401"), (f"Authorization: {RIGHT['Authorization']}\r\n".encode(), b"400")):
                 head = b"POST /api/change HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                 said = await raw(client, head + b"Connection: close\r\n" + who + body)
-                assert said[9:12] in (answer, b"400"), said
+                assert said[9:12] in (status, b"400"), said
     assert caplog.records == []
 
 

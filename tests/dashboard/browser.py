@@ -87,7 +87,12 @@ class Crawl:
         (row,) = [row for row in self.hosts if row["host"] == request.match_info["host"]]
         queue = [{"url": f"http://{row['host']}/<i>{number}</i>", "depth": 2, "class": 3} for number in range(3)]
         recent = [{"url": "http://h.test/", "status": 200, "bytes": 512, "fetched_at": "2026-01-01T00:00:00.000Z"}]
-        return web.json_response(row | {"robots": {"status": 200}, "queue": queue, "recent": recent})
+        robots = {
+            "status": None,
+            "asked_at": 1_700_000_000.0,
+            "error": "cut_off: connection closed before the response",
+        }
+        return web.json_response(row | {"robots": robots, "queue": queue, "recent": recent})
 
     async def _explain(self, request: web.Request) -> web.Response:
         return web.json_response(

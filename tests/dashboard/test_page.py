@@ -352,6 +352,9 @@ async def test_a_host_is_opened_by_keyboard_and_shows_its_queue(browser: Chrome)
         await until(browser, lambda: text(browser, "#host-title") == first)
         await until(browser, lambda: f"http://{first}/<i>2</i>" in text(browser, "#host-queue"))
         assert "200, 512 B" in await asyncio.to_thread(text, browser, "#host-recent")
+        terms = "[...document.querySelectorAll('dialog dt')]"
+        cut = f"return {terms}.filter(term => term.scrollWidth > term.clientWidth).length"
+        assert await asyncio.to_thread(browser.execute_script, cut) == 0
         blocked = await asyncio.to_thread(browser.find_element, By.CSS_SELECTOR, "[data-host-do=block-host]")
         assert not await asyncio.to_thread(blocked.is_enabled)
         await asyncio.to_thread(browser.switch_to.active_element.send_keys, Keys.ESCAPE)

@@ -188,8 +188,8 @@ async function controlHost(what) {
   const name = opened;
   if (what === "block-host" && !sure) {
     sure = true;
-    write(document.querySelector("[data-host-do=block-host]"), "Block it indeed");
-    write(find("host-notice"), "Its pending URLs will be excluded, and stay so when it is resumed.");
+    write(document.querySelector("[data-host-do=block-host]"), "Block indeed");
+    write(find("host-notice"), "Press again to block it: its pending URLs will be excluded, and stay so when it is resumed.");
     return;
   }
   unsure();

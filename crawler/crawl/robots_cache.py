@@ -78,6 +78,12 @@ class RobotsCache:
         stored = self._store.get(Family.ROBOTS, host.encode("ascii"))
         return None if stored is None else self._keep(host, self.decode(stored))
 
+    def body(self, host: str) -> bytes:
+        """What the host answered; it must have been asked."""
+        stored = self._store.get(Family.ROBOTS, host.encode("ascii")) or b""
+        length = _HEAD.unpack_from(stored)[-1]
+        return stored[_HEAD.size + length :]
+
     def forget(self, host: str) -> None:
         """The stored record has changed."""
         self._parsed.pop(host, None)

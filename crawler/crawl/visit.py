@@ -10,8 +10,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from crawler.crawl.discover import Discovery, listed_depth
+from crawler.crawl.elsewhere import Elsewhere
 from crawler.crawl.job import Job
 from crawler.crawl.revisit import answer_of
 from crawler.crawl.robots_cache import RobotsCache, encode_robots
@@ -24,8 +26,9 @@ from crawler.crawl.verdict import (
     parse_retry_after,
     status_fault,
 )
-from crawler.fetch import Fetches, RobotsResult, fetch_robots, is_html
-from crawler.frontier import Asked, Entry, Fault, Lease, retry_wait, tries_of
+from crawler.fetch import Fetches, NotNow, RobotsResult, fetch_robots, is_html
+from crawler.frontier import Asked, Batch, Entry, Fault, Lease, retry_wait, tries_of
+from crawler.frontier.spread import spread
 from crawler.links import (
     FEED_TYPES,
     SITEMAP_TYPES,
@@ -66,6 +69,7 @@ class Visitor:
         self._clock = clock
         self._wake = wake
         self._robots = RobotsCache(job.store, settings.robots, settings.fetch.user_agent)
+        self._elsewhere = Elsewhere(job, fetcher, self._robots, settings, clock)
         self.under_way: dict[str, float] = {}  # URLs in flight, and since when
         self.last_seed_error: str | None = None  # why the last seed that could not be fetched was not
 
@@ -214,11 +218,14 @@ class Visitor:
 
     async def _visit_robots(self, lease: Lease) -> None:
         host = lease.host
-        pause = max(self._settings.politeness.delay, host.crawl_delay or 0.0)
         href = self._job.frontier.peek(host).href
-        result = await fetch_robots(self._fetcher, href, self._settings.robots, pause)
+        follow = partial(self._elsewhere.follow, host)
+        result = await fetch_robots(self._fetcher, href, self._settings.robots, follow)
         await self._job.room()
         now = self._clock()
+        if isinstance(result, NotNow):
+            self._come_back(lease, result.wait * (1 + self._settings.politeness.jitter * spread(host.name, 1)), now)
+            return
         asked = self._asked_robots(result)
         fault = Fault.SERVER_ERROR if result.kind is None else failure_fault(result.kind)
         may_pass = result.passing or result.kind is not None  # a failure has as many tries as its class
@@ -230,15 +237,24 @@ class Visitor:
                 log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, result.error or result.status)
             self._job.robots_later(lease, wait, now, asked)
             return
-        stored = encode_robots(result, now)
+        stored = encode_robots(result, now - result.age)
         robots = self._robots.decode(stored)
         self._robots.forget(host.name)
-        until = now + self._robots.ttl(robots)
+        until = now - result.age + self._robots.ttl(robots)
         via, named = robots_url(href), robots.rules.sitemaps if self._settings.links.sitemaps else ()
         inside = self._discovery.named_sitemaps(via, named)
         self._job.robots_known(lease, stored, until, robots.rules.crawl_delay, now, asked, inside, via)
 
+    def _come_back(self, lease: Lease, wait: float, now: float) -> None:
+        def hold(batch: Batch) -> bool:
+            self._job.frontier.loans.come_back(lease, wait, now, batch, Asked())
+            return True
+
+        self._job.host_step(hold)
+
     def _asked_robots(self, result: RobotsResult) -> Asked:
+        if result.elsewhere:
+            return Asked(result.seconds, result.received)
         if result.kind is not None:
             return Asked(result.seconds, result.received, failure_fault(result.kind))
         return Asked(result.seconds, result.received, status_fault(result.status or 0, self._settings.retry))

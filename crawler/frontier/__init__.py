@@ -1,6 +1,6 @@
 """The URLs known and unfinished, host by host, and the order to take them in."""
 
-from crawler.frontier.closing import retired_words
+from crawler.frontier.closing import Closure, retired_words
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.frontier.faults import Asked, Fault, longest_retry, retry_wait, tries_of
 from crawler.frontier.frontier import Frontier
@@ -21,6 +21,7 @@ __all__ = [
     "Answer",
     "Asked",
     "Batch",
+    "Closure",
     "Entry",
     "EntryError",
     "Family",

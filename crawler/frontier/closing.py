@@ -22,6 +22,11 @@ class Closure:
     failed: bool = False
 
     @property
+    def budget(self) -> bool:
+        """Whether enough was taken of the host; its robots.txt may be asked for all the same."""
+        return self.rule == "budget"
+
+    @property
     def error(self) -> str:
         """The ``error`` of the records."""
         return f"{self.rule}: {self.words}"

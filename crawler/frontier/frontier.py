@@ -27,6 +27,7 @@ from crawler.frontier.host import Host, decode_host, encode_host, host_name
 from crawler.frontier.hosts import WorkingSet
 from crawler.frontier.importance import Importance
 from crawler.frontier.lease import Lease
+from crawler.frontier.loans import Loans
 from crawler.frontier.order import Order, slot_of
 from crawler.frontier.politeness import Rule
 from crawler.frontier.queues import BackQueues
@@ -59,8 +60,8 @@ class Frontier:
         next_number: int = 0,
         hosts: int = 0,
     ) -> None:
-        """``limits`` are none but those of ``settings`` where not given; ``robots``: robots.txt comes before pages;
-        ``next_number``: the first slot number that this job never used; ``hosts``: how many it has met."""
+        """``limits`` are none but those of ``settings`` where not given; ``robots``: robots.txt is asked for first;
+        ``next_number``: the first slot number that was never used; ``hosts``: how many the job has met."""
         self._store = store
         self._gate = Gate(settings, limits or Limits(), self._called)
         self._per_host = settings.per_host
@@ -70,6 +71,7 @@ class Frontier:
         self._queues = BackQueues(store, self._retry_due, self._importance.best if order is Order.SCORE else None)
         self._hosts = WorkingSet(self._queues.forget)
         self.by_hand = ByHand(self._gate, self._met, self._store_host)
+        self.loans = Loans(self._gate, self._met, self._host, self._store_host, self._leased, self._end, self.release)
         self._schedule = Schedule()
         self._now = 0.0  # the last time that was named
         self.next_number = next_number
@@ -387,8 +389,7 @@ class Frontier:
         host, self._now = lease.host, now
         self.leased -= 1
         host.leased -= 1
-        if lease.entry is None:
-            host.errand = False
+        host.errand = host.errand and lease.entry is not None
         if not lease.entered:
             return
         if asked is not None:
@@ -416,9 +417,8 @@ class Frontier:
 
     def _met(self, name: str) -> Host | None:
         known = self._hosts.get(name) is not None
-        if not known and (not name.isascii() or self._store.get(Family.HOSTS, name.encode("ascii")) is None):
-            return None
-        return self._host(name)
+        known = known or (name.isascii() and self._store.get(Family.HOSTS, name.encode("ascii")) is not None)
+        return self._host(name) if known else None
 
     # -- looking at it -----------------------------------------------------------------------------------------
 

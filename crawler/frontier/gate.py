@@ -124,6 +124,10 @@ class Gate:
         """Whether the address of the host must be known before it is asked for anything."""
         return not host.located and self.settings.host_key == "address"
 
+    def share_a_key(self, host: Host, other: Host) -> bool:
+        """Whether the two have one gap and one set of lease slots."""
+        return self._key(host) == self._key(other) if self._grouped else host.name == other.name
+
     def is_slow(self, host: Host) -> bool:
         """Whether the host is one of those that may hold only a share of all slots."""
         return host.strikes > 0 or (host.latency is not None and host.latency > self.settings.slow_after)

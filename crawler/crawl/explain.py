@@ -26,6 +26,7 @@ from crawler.traps import Traps
 from crawler.urls import Canonical, Canonicaliser, Rejected, host_key
 
 _QUEUE_SHOWN = 1_000_000  # entries looked through for the position of a URL
+_AS_HELD = 0.002  # seconds: a retry that waits as long as its host is held stands in its lane by the millisecond
 _PAUSE = 1_024  # entries between two moments at which a look may be broken off
 
 
@@ -198,6 +199,7 @@ def _queued(known: Known, url: Canonical, host: Host, row: Row, now: float) -> I
             ahead += entry.href not in known.in_flight
             continue
         tries = f", {entry.tries} tries failed" if entry.tries else ""
+        tries += f", answered 429 or 503 {entry.throttled} times" if entry.throttled else ""
         found = f"depth {entry.depth}, via {entry.via}{tries}" + (", visited before" if entry.revisit else "")
         since = known.in_flight.get(url.href)
         if since is not None:
@@ -207,15 +209,21 @@ def _queued(known: Known, url: Canonical, host: Host, row: Row, now: float) -> I
         yield f"pending: number {ahead + 1} in the {lane} of {host.name}, {found}"
         by = PriorityRules(known.settings.priority.rules).explain(url.href, entry.depth, seed=entry.seed)
         yield f"class: {entry.priority} since it was admitted. {by}"
-        yield _when(slot, host, row, now)
+        yield _when(slot, host, row, now, known.settings.politeness.per_host)
         return
 
 
-def _when(slot: bytes, host: Host, row: Row, now: float) -> str:
+def _when(slot: bytes, host: Host, row: Row, now: float, per_host: int) -> str:
     if row["state"] in (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED):
         return f"next: its host is {row['state']}: {row['reason']}"
+    if max(host.leased, row["in_flight"]) >= per_host:
+        return (
+            "next: its host is asked for something else; when that is over, and the gap after it (politeness.per_host)"
+        )
+    if host.parked:
+        return f"next: its host {row['reason']}"
     again = retry_time(slot) if is_retry(slot) else 0.0
-    if again > max(now, host.next_time):
+    if again > max(now, host.next_time + _AS_HELD):
         return f"next: not before {moment(again)}, it failed and is asked again"
     if host.next_time > now:
         return f"next: its host not before {moment(host.next_time)}: {host.rule.words}"

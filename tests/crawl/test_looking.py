@@ -229,6 +229,36 @@ def test_hosts_explain_and_urls_of_a_running_crawl(tmp_path: Path) -> None:
         )
 
 
+def test_explain_says_why_a_url_is_not_asked_for_now(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        await asyncio.to_thread(over.wait)
+        return web.Response(text="at last", content_type="text/html")
+
+    async def busy(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=429, headers={"Retry-After": "300"})
+
+    with Site({"/slow": slow, "/behind": "x", "/busy": busy}, 2) as site, contextlib.ExitStack() as after:
+        after.callback(over.set)
+        slow_one, behind, held = site.url("/slow"), site.url("/behind"), site.url("/busy", 1)
+        (tmp_path / "seeds.txt").write_text(f"{slow_one}\n{behind}\n{held}\n")
+        job = tmp_path / "job"
+        words = (tmp_path / "seeds.txt", "--job", job, "--allow-private", "--delay", "0.01", "--ignore-robots")
+        with running(*words, stdin=subprocess.DEVNULL):
+            said: dict[str, str] = {}
+
+            def explained() -> bool:
+                for href in (behind, held):
+                    lines = crawler("explain", job, href).out.splitlines()
+                    said[href] = "; ".join(line for line in lines if line.startswith(("next: ", "pending: ")))
+                return site.count("/busy") > 0 and "asked for something else" in said[behind]
+
+            wait_until(explained, "one is in flight, the other waits for it")
+            assert "the server's Retry-After" in said[held]
+            assert "answered 429 or 503 1 times" in said[held]
+
+
 def test_explain_judges_as_the_last_run_did_and_names_a_damaged_run_json(tmp_path: Path) -> None:
     with Site({"/": "x"}, robots="User-agent: strange\nDisallow: /\n") as site:
         (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")

@@ -6,9 +6,13 @@ import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
 
 import pytest
 from aiohttp import web
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from crawler.crawl.loop import Stop
 from crawler.fetch import Failure, FailureKind, Response
@@ -22,12 +26,12 @@ A, B = "http://a.test/", "http://b.test/"
 
 
 def laboratory(tmp_path: Path, pages: dict[str, object], **politeness: object) -> Laboratory:
-    settings = replace(WITH_ROBOTS, politeness=PolitenessSettings(**politeness))  # type: ignore[arg-type]
-    return Laboratory(tmp_path, pages, settings)  # type: ignore[arg-type]
+    polite = replace(WITH_ROBOTS, politeness=PolitenessSettings(**politeness))  # type: ignore[arg-type]
+    return Laboratory(tmp_path, pages, polite)  # type: ignore[arg-type]
 
 
-def apart(lab: Laboratory, name: str, gap: float) -> None:
-    asked = sorted(lab.requests_to(name), key=lambda each: each.begin)
+def apart(lab: Laboratory, *names: str, gap: float) -> None:
+    asked = sorted(lab.requests_to(*names), key=lambda each: each.begin)
     for one, other in itertools.pairwise(asked):
         assert other.begin - one.end >= gap - 1e-6, (one, other)
 
@@ -49,7 +53,7 @@ def test_the_other_host_is_never_asked_twice_at_once_nor_before_its_gap_is_over(
     assert {record["outcome"] for record in lab.records()} == {"fetched"}
     assert len(lab.records()) == 16
     for name in ("b.test", *(f"a{n}.test" for n in range(5))):
-        apart(lab, name, delay)
+        apart(lab, name, gap=delay)
 
 
 def test_what_the_other_host_says_of_itself_is_not_asked_again(tmp_path: Path) -> None:
@@ -86,8 +90,8 @@ def test_hosts_that_lead_to_each_other_have_none(tmp_path: Path) -> None:
     lab = laboratory(tmp_path, pages | {f"{B}robots.txt": redirect(f"{A}robots.txt")})
     assert lab.run(A, B, max_time=600.0) is Stop.FINISHED
     assert [record["outcome"] for record in lab.records()] == ["fetched"] * 2
-    apart(lab, "a.test", 1.0)
-    apart(lab, "b.test", 1.0)
+    apart(lab, "a.test", gap=1.0)
+    apart(lab, "b.test", gap=1.0)
 
 
 def test_the_strike_is_of_the_host_that_gave_no_answer(tmp_path: Path) -> None:
@@ -114,7 +118,7 @@ def test_a_host_that_is_held_is_not_asked_before_its_time(tmp_path: Path) -> Non
     assert len(lab.requests_to("b.test")) == 2
     lab.run(max_time=700.0)
     assert {record["url"]: record["outcome"] for record in lab.records()} == {A: "fetched", B: "fetched"}
-    apart(lab, "b.test", 1.0)
+    apart(lab, "b.test", gap=1.0)
 
 
 def test_a_blocked_host_is_not_asked(tmp_path: Path) -> None:
@@ -158,3 +162,44 @@ def test_a_job_that_met_a_host_only_so_is_whole(tmp_path: Path) -> None:
     assert (whole.code, whole.err) == (0, "")
     hosts = json.loads(crawler("hosts", tmp_path / "job", "--json").out)
     assert hosts["total"] == 2
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    host_key=st.sampled_from(["host", "domain", "address"]),
+    delay=st.sampled_from([0.0, 0.5, 2.0]),
+)
+@settings(max_examples=30, deadline=None)
+def test_whatever_leads_where_nobody_is_hurt_and_all_come_to_an_end(seed: int, host_key: str, delay: float) -> None:
+    chance = Random(seed)
+    names = [f"{'abc'[n % 3]}.{'xyz'[n // 3]}.test" for n in range(9)]
+    addresses = {name: f"192.0.2.{chance.randrange(4)}" for name in names[:-1]}
+    pages: dict[str, object] = {}
+    for name in names:
+        pages |= {
+            f"http://{name}/": links([f"/{n}" for n in range(3)]),
+            f"http://{name}/r": "User-agent: *\nDisallow: /2",
+        }
+        pages |= {f"http://{name}/{n}": "x" for n in range(3)}
+        to = chance.choice([*names, "elsewhere.test"])
+        pages[f"http://{name}/robots.txt"] = chance.choice(
+            [
+                redirect(f"http://{to}/robots.txt"),
+                redirect(f"http://{to}/r"),
+                Response(503, {}, None, None, b"", None, "7", 0.0, 0),
+                "",
+            ]
+        )
+    with TemporaryDirectory() as directory:
+        lab = laboratory(Path(directory), pages, host_key=host_key, delay=delay)
+        lab.addresses = addresses
+        assert lab.run(*(f"http://{name}/" for name in names)) is Stop.FINISHED
+        urls = [record["url"] for record in lab.records()]
+    assert len(urls) == len(set(urls)) >= len(names)
+    keys = {
+        "host": lambda name: name,
+        "domain": lambda name: name[2:],
+        "address": lambda name: addresses.get(name, name),
+    }
+    for key in {keys[host_key](name) for name in names}:
+        apart(lab, *(name for name in names if keys[host_key](name) == key), gap=delay)

@@ -44,7 +44,7 @@ from crawler.filters import FilterError, NoMemoryError, ScalableBloomFilter
 from crawler.progress.live import Progress
 from crawler.progress.say import say
 from crawler.progress.summary import summary
-from crawler.scope import Scope, foreign_hosts, rule_faults
+from crawler.scope import Scope, foreign_hosts, rule_faults, rules_for_seeds_alone
 from crawler.settings import SeenSettings, Settings, SettingsError, Source, settings_from
 from crawler.urls import Canonical, Canonicaliser
 
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     if seeds != "-" and not is_stream(path):
         _check_seeds(path, settings)
         if not holds_job(arguments.job):
-            _say_foreign_hosts(path, settings, source)
+            _say_idle_rules(path, settings, source)
         return crawl(arguments, settings, file_batches(path))
     stream = STDIN if seeds == "-" else path
     if holds_job(arguments.job):
@@ -97,8 +97,11 @@ def _settings(arguments: argparse.Namespace) -> tuple[Settings, Source]:
     return settings, source
 
 
-def _say_foreign_hosts(path: Path, settings: Settings, source: Source) -> None:
-    """Warn of rules about hosts that the seeds do not lead to; of so many seeds that it would take long, nothing."""
+def _say_idle_rules(path: Path, settings: Settings, source: Source) -> None:
+    """Warn of rules that hold for seeds at most, and of those about hosts that the seeds do not lead to: of these not
+    where there are so many seeds that it would take long."""
+    for fault in rules_for_seeds_alone(settings):
+        say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
     if not settings.scope.include and not settings.priority.rules:
         return
     scope, canonicaliser = Scope(settings.crawl.scope), Canonicaliser(settings.canonical.rules)

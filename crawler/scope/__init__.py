@@ -1,7 +1,7 @@
 """What belongs to a crawl: its scope, grown from the seeds, the patterns that narrow it, and what goes first."""
 
 from crawler.scope.boundary import Boundary, Linked, Outside
-from crawler.scope.faults import Fault, foreign_hosts, rule_faults
+from crawler.scope.faults import Fault, foreign_hosts, rule_faults, rules_for_seeds_alone
 from crawler.scope.modes import Scope
 from crawler.scope.patterns import Pattern, PatternError, first_match
 from crawler.scope.priority import LISTED_PRIORITY, PriorityRules
@@ -19,4 +19,5 @@ __all__ = [
     "first_match",
     "foreign_hosts",
     "rule_faults",
+    "rules_for_seeds_alone",
 ]

@@ -48,6 +48,7 @@ def _scope_faults(settings: ScopeSettings) -> Iterator[Fault]:
 
 
 def _priority_faults(settings: Settings) -> Iterator[Fault]:
+    excludes = [pattern for text in settings.scope.exclude if isinstance(pattern := _pattern(text), Pattern)]
     before: list[tuple[int, Rule]] = []
     for number, stated in enumerate(settings.priority.rules):
         place: tuple[str | int, ...] = ("priority", number)
@@ -59,6 +60,11 @@ def _priority_faults(settings: Settings) -> Iterator[Fault]:
         key, why = _empty(rule, settings)
         if why is not None:
             yield Fault((*place, key), f"priority rule {number + 1} can never match: {why}")
+            continue
+        if stated.seed is False or stated.min_depth or rule.by_sitemap:
+            why = _excluded(rule, excludes)
+        if why is not None:
+            yield Fault((*place, "pattern"), f"priority rule {number + 1} can never match: {why}")
             continue
         by = next((other for other, earlier in before if earlier.covers(rule)), None)
         if by is not None:
@@ -88,6 +94,22 @@ def _empty(rule: Rule, settings: Settings) -> tuple[str, str | None]:
         if stated.max_depth == 0 or settings.crawl.max_depth == 0:
             return "max_depth" if stated.max_depth == 0 else key, "what sitemaps list is at depth 1 or more"
     return "", None
+
+
+def _excluded(rule: Rule, excludes: Sequence[Pattern]) -> str | None:
+    """That no link which a rule with a pattern would match is admitted: it is excluded before."""
+    by = None if rule.pattern is None else _covering(excludes, rule.pattern)
+    return None if by is None else f"scope.exclude {by.text!r} takes all it would"
+
+
+def rules_for_seeds_alone(settings: Settings) -> Iterator[Fault]:
+    """Priority rules of which an exclude pattern takes everything but seeds, that are not about seeds."""
+    excludes = [pattern for text in settings.scope.exclude if isinstance(pattern := _pattern(text), Pattern)]
+    for number, stated in enumerate(settings.priority.rules):
+        why = None if stated.seed else _excluded(Rule(stated), excludes)
+        if why is not None:
+            text = f"priority rule {number + 1} matches nothing but seeds: {why}"
+            yield Fault(("priority", number, "pattern"), text)
 
 
 def foreign_hosts(settings: Settings, scope: Scope) -> Iterator[Fault]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.scope import PriorityRules, Scope, foreign_hosts, rule_faults
+from crawler.scope import PriorityRules, Scope, foreign_hosts, rule_faults, rules_for_seeds_alone
 from crawler.scope.priority import Rule
 from crawler.settings import PriorityRule, settings_from
 
@@ -78,6 +78,15 @@ def test_the_first_rule_of_which_everything_holds_decides() -> None:
             "depth 1 or more",
         ),
         ([{"class": 1}, {"class": 2, "pattern": "/a"}], {}, ("priority", 1), "rule 1 takes all"),
+        *(
+            (
+                [{"class": 1, "pattern": "/a/b*", **links_only}],
+                {"scope": {"exclude": ["*.pdf", "/a/*"]}},
+                ("priority", 0, "pattern"),
+                "scope.exclude '/a/*' takes all",
+            )
+            for links_only in ({"seed": False}, {"min_depth": 1}, {"max_sitemap_priority": 0.5})
+        ),
         (
             [{"class": 1, "pattern": "*.pdf"}, {"class": 0, "seed": True}, {"class": 2, "pattern": "/docs/*.pdf"}],
             {},
@@ -92,6 +101,17 @@ def test_rules_that_can_never_match_are_named_with_their_place(
     (fault,) = rule_faults(settings_from({"priority": stated, **others}))  # type: ignore[dict-item]
     assert fault.place == place
     assert words in fault.text
+
+
+def test_rules_that_an_exclude_pattern_leaves_nothing_but_seeds_are_told_of() -> None:
+    stated = [
+        {"class": 1, "pattern": "/a/b"},
+        {"class": 2, "pattern": "/a/c", "seed": True},
+        {"class": 3, "pattern": "/a*"},
+    ]
+    settings = settings_from({"scope": {"exclude": ["/a/*"]}, "priority": stated})  # type: ignore[dict-item]
+    assert not list(rule_faults(settings))
+    assert [fault.place for fault in rules_for_seeds_alone(settings)] == [("priority", 0, "pattern")]
 
 
 numbers = st.one_of(st.none(), st.integers(0, 3))

@@ -19,7 +19,7 @@ _STEP = 1_000  # URLs admitted in one step
 
 
 class Incoming:
-    """Takes URLs in for a job. ``wake`` is called when something was admitted."""
+    """Takes URLs in for a job. ``wake`` is called when something was admitted, and when it waits no more."""
 
     def __init__(self, job: Job, discovery: Discovery, inbox: Inbox, wake: Callable[[], None]) -> None:
         self._job = job
@@ -55,6 +55,7 @@ class Incoming:
                 continue
             answer = await self.take_in(parcel.urls, seed=parcel.seed)
             await asyncio.to_thread(self._inbox.close_parcel, parcel, answer)  # it syncs
+            self._wake()  # all that was in it may be done by now: then nothing keeps the crawl from its end
 
     def _set_aside(self, name: str, why: str) -> None:
         log.warning("inbox: %s: set aside as %s", why, self._inbox.set_aside(name))

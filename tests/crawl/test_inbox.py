@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.add import _gathered
-from crawler.crawl.inbox import INBOX, KEPT, Answer, Inbox
+from crawler.crawl.inbox import INBOX, KEPT, Answer, Inbox, Parcel
+from crawler.crawl.job import Job
+from crawler.crawl.loop import Crawl, Stop
 from crawler.disk import RealDisk
+from crawler.fetch import SimulatedWeb
+from crawler.settings import PolitenessSettings
 from tests.crawl.jobs import OPTIONS, PAGES, rows, stopped_job, verify
+from tests.crawl.virtual import SETTINGS
 from tests.site import Site, crawler, linked, running, tree, wait_until
 
 
@@ -91,6 +99,30 @@ def test_a_running_crawl_takes_urls_in_and_answers(tmp_path: Path) -> None:
         assert other in found
         assert site.url("/page/199", host=1) in found, "a seed widens the scope"
         assert verify(job).code == 0
+
+
+@pytest.mark.parametrize("path", ["late", ""])
+async def test_a_crawl_ends_though_a_file_was_closed_after_all_in_it_was_done(
+    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close, began = Inbox.close_parcel, time.time()
+
+    def slowly(box: Inbox, parcel: Parcel, answer: Answer) -> None:
+        time.sleep(0.5)
+        close(box, parcel, answer)
+
+    async def seeds() -> AsyncIterator[list[str]]:
+        yield ["http://h.test/"]
+
+    monkeypatch.setattr(Inbox, "close_parcel", slowly)
+    inbox(tmp_path).deposit([f"http://h.test/{path}"], seed=False, answer=False)
+    settings = replace(SETTINGS, politeness=PolitenessSettings(delay=0.0))
+    job = Job(tmp_path, settings, began)
+    try:
+        web = SimulatedWeb({"http://h.test/": "x", "http://h.test/late": "y"})
+        assert await asyncio.wait_for(Crawl(job, web, settings, time.time).run(seeds()), 20) is Stop.FINISHED
+    finally:
+        job.close()
 
 
 def test_urls_wait_for_the_next_run_and_damage_is_set_aside(tmp_path: Path) -> None:

@@ -28,13 +28,21 @@ class Elsewhere:
     """What robots.txt of some hosts redirect to."""
 
     def __init__(
-        self, job: Job, fetcher: Fetches, robots: RobotsCache, settings: Settings, clock: Callable[[], float]
+        self,
+        job: Job,
+        fetcher: Fetches,
+        robots: RobotsCache,
+        settings: Settings,
+        clock: Callable[[], float],
+        wake: Callable[[], None],
     ) -> None:
+        """``wake`` is called when a host that was lent has its turns again."""
         self._job = job
         self._fetcher = fetcher
         self._robots = robots
         self._settings = settings
         self._clock = clock
+        self._wake = wake
         self._most = Limits.of(settings).slow_slots
         self._leads: dict[str, str] = {}  # hosts whose robots.txt leads to another that is waited for
 
@@ -62,6 +70,7 @@ class Elsewhere:
             return await self._enter(lease) or await self._ask(lease, address)
         finally:
             del self._leads[host.name]
+            self._wake()
 
     def _waits_for(self, name: str, other: str) -> bool:
         """Whether the host ``name`` waits for ``other``, which would then wait for itself."""

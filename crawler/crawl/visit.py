@@ -69,7 +69,7 @@ class Visitor:
         self._clock = clock
         self._wake = wake
         self._robots = RobotsCache(job.store, settings.robots, settings.fetch.user_agent)
-        self._elsewhere = Elsewhere(job, fetcher, self._robots, settings, clock)
+        self._elsewhere = Elsewhere(job, fetcher, self._robots, settings, clock, wake)
         self.under_way: dict[str, float] = {}  # URLs in flight, and since when
         self.last_seed_error: str | None = None  # why the last seed that could not be fetched was not
 

@@ -121,6 +121,17 @@ def test_a_host_that_is_held_is_not_asked_before_its_time(tmp_path: Path) -> Non
     apart(lab, "b.test", gap=1.0)
 
 
+def test_a_host_that_was_lent_has_its_turn_before_the_other_is_done(tmp_path: Path) -> None:
+    pages: dict[str, object] = {A: "a", B: "b", f"{A}robots.txt": redirect(f"{B}r"), f"{A}r": "", f"{B}robots.txt": ""}
+    lab = laboratory(tmp_path, pages | {f"{B}r": redirect(f"{A}r")}, delay=30.0)
+    began = lab.now
+    assert lab.run(A, B) is Stop.FINISHED
+    asked = {each.href: each.begin - began for each in lab.asked}
+    assert asked[f"{B}r"] < 31 + 1
+    assert asked[B] < 62 + 1, "its gap after that, and no more"
+    apart(lab, "b.test", gap=30.0)
+
+
 def test_a_blocked_host_is_not_asked(tmp_path: Path) -> None:
     lab = laboratory(tmp_path, {A: "a", f"{A}robots.txt": redirect(f"{B}r"), f"{B}r": "", B: "b", f"{B}robots.txt": ""})
     lab.run(B)

@@ -19,7 +19,7 @@ PACKAGE = ROOT / "crawler"
 
 # Low to high: a module imports only from lower lines, or from its own package.
 LAYERS: list[set[str]] = [
-    {"urls", "settings", "clock", "memory", "collector"},
+    {"urls", "settings", "clock", "memory"},
     {"filters", "robots"},
     {"links", "scope", "frontier"},
     {"traps"},

@@ -26,9 +26,9 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
 from crawler.checkpoint import renewal
-from crawler.collector import spare_the_collector
 from crawler.crawl.job import Job
 from crawler.crawl.loop import Crawl
+from crawler.crawl.run import spare_the_collector
 from crawler.fetch import SimulatedWeb
 from crawler.settings import (
     CrawlSettings,

@@ -30,7 +30,6 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
-from crawler.collector import spare_the_collector
 from crawler.crawl.recovery import COUNTERS
 from crawler.frontier import Batch, Entry, Family, Frontier
 from crawler.records import (
@@ -102,7 +101,8 @@ def run(directory: Path, pending: int, hosts: int, taken: int) -> None:
         f"RSS {resident():,.0f} MB"
     )
     bench.frontier.release(first)
-    spare_the_collector()
+    gc.collect()
+    gc.freeze()  # as `crawler run` does
     with grouped_commit(store):
         soon = min(taken, SOON)
         bench.take_and_finish("soon after a restart", soon, base)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import resource
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from crawler.clock import SteadyClock
-from crawler.collector import spare_the_collector
 from crawler.crawl.api import CrawlApi
 from crawler.crawl.control import Perform, control_routes
 from crawler.crawl.course import take_up_course
@@ -137,6 +137,13 @@ async def _guarded(
         shown.take_away()
         with contextlib.suppress(asyncio.CancelledError):
             await obeying
+
+
+def spare_the_collector() -> None:
+    """Take what lives as long as the process (modules, settings, the hosts of a job that is carried on) out of the
+    garbage collector's sight. Each of its full passes walks all that it sees, while the event loop stands still."""
+    gc.collect()
+    gc.freeze()
 
 
 def _allow_files(concurrency: int) -> None:

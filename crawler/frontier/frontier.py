@@ -39,7 +39,7 @@ from crawler.urls import host_key
 
 _SCAN = 4_096  # host records read at a time when a job is resumed
 _MOVED_MAX = 16  # hosts that one call of take puts into the front queue of another class
-_PARKED_MAX = 256  # hosts that one call of take sends into a line
+_PASSED_MAX = 256  # hosts that one call of take sends into a line, or passes over for not being ready
 _ALWAYS = float("inf")
 _HOSTS = Family.HOSTS  # to look a member up in its enumeration takes longer than all that a step does with it
 _ANSWERED = Asked()
@@ -158,8 +158,7 @@ class Frontier:
         self._settle(host)
         ready = self._ready(host)
         if ready is not None:
-            # Its ticket was left on the heap when it was put away.
-            host.on_heap, host.ready, host.place = True, ready, self._front(host)
+            host.on_heap, host.ready, host.place = True, ready, self._front(host)  # its ticket was left there
         return host
 
     def _called(self, name: str) -> None:
@@ -175,8 +174,8 @@ class Frontier:
     # -- take --------------------------------------------------------------------------------------------------
 
     def take(self, now: float) -> Lease | None:
-        """A lease on the host whose turn it is, or None when none is ready at ``now``; None also when so many had to be
-        sent into a line that something else may want its turn, and ``next_ready`` is then not after ``now``."""
+        """A lease on the host whose turn it is, or None when none is ready at ``now``; None also when so many were not,
+        or were sent into a line, that something else may want its turn: ``next_ready`` is then not after ``now``."""
         self._now = now
         parked = 0
         while (host := self._next_host(now)) is not None:
@@ -197,15 +196,16 @@ class Frontier:
             self._hosts.place(host)
             if host.parked:
                 self._hosts.trim_resting()
-                parked += 1
-                if parked == _PARKED_MAX:
+                if (parked := parked + 1) == _PASSED_MAX:
                     break
         return None
 
     def _next_host(self, now: float) -> Host | None:
         """The host whose turn it is, off the heap, and in no other place yet."""
         moved = 0
-        while (due := self._schedule.pop(now)) is not None:
+        for _ in range(_PASSED_MAX):
+            if (due := self._schedule.pop(now)) is None:
+                return None
             host = self._host(due.name)
             host.on_heap = False
             ready = self._ready(host)
@@ -216,6 +216,7 @@ class Frontier:
                     return host
                 moved += 1
             self._place(host)
+        self._hosts.trim()
         return None
 
     def _lease_entry(self, host: Host, now: float, *, closed: Closure | None = None, slow: bool = False) -> Lease:
@@ -423,8 +424,7 @@ class Frontier:
     # -- looking at it -----------------------------------------------------------------------------------------
 
     def known(self, name: str) -> Host | None:
-        """The working state of a host that is in memory or stands in a line; of any other the stored record says
-        all."""
+        """The working state of a host in memory or in a line; of any other the stored record says all."""
         host = self._hosts.get(name)
         if host is None and self._gate.may_be_in_line(name):
             host = self._stored(name)

@@ -83,10 +83,12 @@ class Gate:
         rules allow from ``now`` on."""
         if host.retired and self.settings.retry_retired and host.next_time <= self._loaded:
             give_another_chance(host)
-        # A stored time may be of a clock that was set back since: no rule holds a host longer than from now on.
+        # A stored time may be of a clock that was set back since: no rule holds a host longer than from now on. Where
+        # the last request is in the future it surely is: from the run's begin on then, whenever the host is taken up,
+        # or one that leaves memory and comes back would be put off each time.
         pause, _ = self.gap(host)
         longest = pause if host.rule.is_gap else max(longest_hold(self.settings), self.limits.longest_retry, pause)
-        host.next_time = min(host.next_time, now + longest)
+        host.next_time = min(host.next_time, (self._loaded if host.last_request > now else now) + longest)
         if self._grouped and host.next_time > now and host.rule in _OF_THE_KEY:
             _hold(self._group(host), host.next_time, host.rule)
 

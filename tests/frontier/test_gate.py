@@ -242,7 +242,7 @@ def test_hosts_that_are_put_away_while_they_wait_keep_their_place(
 def test_memory_does_not_grow_with_the_hosts_that_stand_in_a_line(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for kept in ("WAITING_MAX", "RESTING_MAX", "IDLE_MAX"):
         monkeypatch.setattr(f"crawler.frontier.hosts.{kept}", 5)
-    monkeypatch.setattr("crawler.frontier.frontier._PARKED_MAX", 10)
+    monkeypatch.setattr("crawler.frontier.frontier._PASSED_MAX", 10)
     politeness = PolitenessSettings(delay=0.1, host_key=key, slow_share=0.1, slow_after=1.0, snooze_after=0)
     tempers = {Temper.PLAIN: 0.5, Temper.SLOW: 0.5}
     name = "h{0}.shared{1}.test"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.frontier.host import Host
+from crawler.frontier import Entry, Family, Frontier
+from crawler.frontier.host import Host, encode_host
 from crawler.frontier.hosts import WorkingSet
+from crawler.settings import PolitenessSettings
+from crawler.store import MemoryStore
 
 
 @pytest.fixture
@@ -74,3 +77,61 @@ def test_of_hosts_with_nothing_queued_the_least_recently_used_go(gone: list[str]
         put(hosts, host)
     assert gone == ["two"]
     assert {host.name for host in hosts} == {"one", "three"}
+
+
+def test_hosts_that_come_back_are_not_put_off_for_ever_after_the_clock_was_set_back(gone: list[str]) -> None:
+    """All were asked by a clock that was a minute ahead; most are read from the store when their time has come."""
+    store, count = MemoryStore(), 400
+    batch = store.batch()
+    frontier = Frontier(store, PolitenessSettings(delay=1.0), robots=False)
+    frontier.admit((Entry(f"http://h{at % count}.test/{at}", 0) for at in range(2 * count)), batch)
+    store.write(batch)
+    frontier.written()
+    assert len(asked(frontier, store, 1_000.0)) == count
+
+    frontier = Frontier(store, PolitenessSettings(delay=1.0), robots=False, next_number=2 * count, hosts=count)
+    frontier.load(940.0)
+    assert frontier.take(940.5) is None, "the gap holds from the run's begin on"
+    assert len(asked(frontier, store, 942.0)) == count
+
+
+def test_one_take_passes_over_so_many_hosts_and_leaves_the_others_their_turn(
+    gone: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawler.frontier.frontier._PASSED_MAX", 20)
+    store, count = MemoryStore(), 100
+    frontier = Frontier(store, PolitenessSettings(delay=1.0), robots=False)
+    batch = store.batch()
+    frontier.admit((Entry(f"http://h{at}.test/", 0) for at in range(count)), batch)
+    store.write(batch)
+    frontier.written()
+    for at in range(count):  # the tickets of those that are put away say that they are ready
+        host = frontier._host(f"h{at}.test:80")
+        host.next_time = 2_000.0
+        batch = store.batch()
+        batch.put(Family.HOSTS, host.name.encode(), encode_host(host))
+        store.write(batch)
+    kept = sum(1 for _ in frontier._hosts)
+    assert frontier.take(1_000.0) is None
+    ready = frontier.next_ready()
+    assert ready is not None
+    assert ready <= 1_000.0, "there may be others"
+    assert sum(1 for _ in frontier._hosts) <= kept
+    calls = 1
+    while (ready := frontier.next_ready()) is not None and ready <= 1_000.0:
+        assert frontier.take(1_000.0) is None
+        calls += 1
+    assert calls >= count // 20
+
+
+def asked(frontier: Frontier, store: MemoryStore, now: float) -> set[str]:
+    """One URL of each host that is ready is taken and finished."""
+    names = set()
+    while (lease := frontier.take(now)) is not None:
+        batch = store.batch()
+        frontier.finish(lease, now, batch)
+        store.write(batch)
+        frontier.written()
+        assert lease.host.name not in names
+        names.add(lease.host.name)
+    return names

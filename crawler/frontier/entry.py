@@ -69,9 +69,9 @@ def encode_entry(entry: Entry) -> bytes:
     head = _HEAD.pack(
         (_SEED if entry.seed else 0) | (_REVISIT if entry.revisit else 0) | (_SITEMAP if entry.sitemap else 0),
         entry.priority,
-        min(entry.redirects, _BYTE_MAX),
-        min(entry.tries, _BYTE_MAX),
-        min(entry.throttled, _BYTE_MAX),
+        entry.redirects if entry.redirects < _BYTE_MAX else _BYTE_MAX,  # min() takes as long as all the rest
+        entry.tries if entry.tries < _BYTE_MAX else _BYTE_MAX,
+        entry.throttled if entry.throttled < _BYTE_MAX else _BYTE_MAX,
         entry.depth,
         entry.score,
     )

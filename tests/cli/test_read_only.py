@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.crawl.jobs import stopped_job
-from tests.site import ROOT
-
-_DROP_CAPABILITY = 24  # prctl(2): PR_CAPBSET_DROP
-_DAC_OVERRIDE = 1  # capabilities(7): what lets root write where nobody may
-
-
-def as_anybody() -> None:
-    """Also root is held to the permissions of files, from the next program on."""
-    if os.geteuid() == 0:
-        ctypes.CDLL(None).prctl(_DROP_CAPABILITY, _DAC_OVERRIDE, 0, 0, 0)
+from tests.site import ROOT, as_anybody
 
 
 def names(directory: Path) -> set[str]:

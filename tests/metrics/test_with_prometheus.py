@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -255,15 +254,11 @@ SMALL = 300  # MB of the disk that a crawl fills
 
 def in_a_small_disk(directory: Path, *words: str | Path) -> list[str]:
     """A command line that runs these words where ``directory`` is a file system of ``SMALL`` MB, which nobody else
-    sees: what is mounted goes with the process. Skips where the system lets nobody mount."""
-    alone = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
+    sees: what is mounted goes with the process. Skips where the system, whatever is installed, lets nobody mount."""
+    alone = [need("unshare", "util-linux"), "--mount", *(["--map-root-user"] if os.geteuid() else [])]
     mount = f'mount -t tmpfs -o size={SMALL}m none "$0" && exec "$@"'
-    if (
-        shutil.which("unshare") is None
-        or subprocess.run(
-            [*alone, "sh", "-c", mount, str(directory), "true"], capture_output=True, check=False
-        ).returncode
-    ):
+    tried = [*alone, "sh", "-c", mount, str(directory), "true"]
+    if subprocess.run(tried, capture_output=True, check=False).returncode:
         pytest.skip("no file system can be mounted here, not even in a name space of its own")
     return [*alone, "sh", "-c", mount, str(directory), *map(str, words)]
 

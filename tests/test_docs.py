@@ -50,14 +50,12 @@ from crawler.store import MemoryStore
 from crawler.traps import Traps, check_content
 from crawler.traps.copies import content_digest
 from tests.crawl.jobs import stopped_job
+from tests.documents import DOCS, page
 from tests.site import crawler
 from tests.test_repository import LAYERS, ROOT
 
-DOCS = ROOT / "docs"
-
-
-def page(name: str) -> str:
-    return (DOCS / name).read_text("utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+SOURCE = PROJECT["urls"]["Source"]
 
 
 def example(name: str, of: str) -> bytes:
@@ -288,15 +286,20 @@ def test_every_layer_and_family_of_packages_stands_in_the_architecture() -> None
 
 
 def test_every_dependency_and_extra_has_its_reason() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     text = page("dependencies.md")
-    for extra, packages in {"": project["dependencies"], **project["optional-dependencies"]}.items():
+    for extra, packages in {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}.items():
         table = section(text, f"Extra `{extra}`") if extra else text.partition("\n## ")[0]
         assert {re.split(r"[\[<>=!~; ]", name)[0] for name in packages} == set(first_column(table)) - {"speedups"}
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.name)
 def test_links_between_pages_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
-        if "://" not in target:
+        if target.startswith(SOURCE):
+            view, branch, within = target.removeprefix(SOURCE).strip("/").split("/", 2)
+            assert (view, branch) in {("blob", "main"), ("tree", "main")}, f"{path.name} links to {target}"
+            assert (ROOT / within).is_dir() == (view == "tree"), f"{path.name} links to {target}"
+            assert (ROOT / within).exists(), f"{path.name} links to {target}"
+        elif "://" not in target:
+            assert path != ROOT / "README.md", f"README.md is shown elsewhere too: {target} must be absolute"
             assert (path.parent / target).exists(), f"{path.name} links to {target}"

@@ -1,7 +1,7 @@
 """The course of a job on disk: its numbers over time and what happened, kept across restarts.
 
 It is for people and nothing rests on it: it is written once a minute and when a run ends, a damaged one is named and
-begun anew, and no crawl stops because it cannot be written. docs/format-course.md has the format.
+begun anew, and no crawl stops because it cannot be written. docs/reference/format-course.md has the format.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A seen-set in a file, replaced whole or not at all, and held by one process at a time.
 
-FILE        a stored seen-set (docs/format-slice.md); the header of its first segment also tells, under ``keys``, how
-            keys were made of lines
+FILE        a stored seen-set (docs/reference/format-slice.md); the header of its first segment also tells, under
+            ``keys``, how keys were made of lines
 FILE.part   the next one while it is written
 FILE.lock   held (flock) by the process that is going to replace FILE; its pid stands inside
 """

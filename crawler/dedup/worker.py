@@ -1,6 +1,6 @@
 """What one process of a build does: ``python -m crawler.dedup.worker``, started by ``build``.
 
-Its one argument is a ``Share`` as JSON. On standard output it gives segments (docs/format-slice.md):
+Its one argument is a ``Share`` as JSON. On standard output it gives segments (docs/reference/format-slice.md):
 
     unite    when all its pieces are read: the stored seen-set made of them
     not      for each piece, in order: a segment whose payload are the digests of the piece's keys

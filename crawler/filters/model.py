@@ -141,8 +141,9 @@ class SkipCurve:
     """How many absent keys a filter takes for present while it fills from 0 to ``capacity`` keys.
 
     Each key that was found new stands for 1/(1-p) keys that were asked for the first time at that moment, p of them
-    in vain: p/(1-p) skipped ones are expected for every new one (docs/filters.md derives it). A skipped key finds all
-    its bits set, so the filter looks as if it had been added as well: with a keys asked, S(a) of them skipped,
+    in vain: p/(1-p) skipped ones are expected for every new one (docs/explanation/filters.md derives it). A skipped
+    key finds all its bits set, so the filter looks as if it had been added as well: with a keys asked, S(a) of them
+    skipped,
 
         S(a) = integral of p(a) da,      n(a) = a - S(a) keys are in,
 

@@ -20,8 +20,8 @@ P0 is chosen such that this bound is the fpp asked for: ``P0 = fpp * (1 - tighte
 The price is bits: a stricter slice needs more of them a key, and the newest slice is half empty in the mean. With a
 growth of 2, a tightening of 0.85 and slices of the ``paired`` layout, a chain with a first slice of 2**20 keys and fpp
 1e-3 takes 31.7 bits a key in the mean over 10 to 80 million keys, and 44 at the worst moment, right after growth
-(docs/filters.md has the table). Asking costs one look into each slice that does not hold the key, newest first, since
-that one holds half of all keys.
+(docs/explanation/filters.md has the table). Asking costs one look into each slice that does not hold the key, newest
+first, since that one holds half of all keys.
 
 Where the digests of all keys are kept, as in the journal of a crawl, a long chain can be rebuilt as one larger slice:
 ``compaction`` says how the bound is kept then. How batches, growth and snapshots work is told in ``chain``.

@@ -1,4 +1,4 @@
-"""The scripts behind docs/durability.md run, on small webs and for a short time."""
+"""The scripts behind docs/explanation/durability.md run, on small webs and for a short time."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from crawler.checkpoint import decode_envelope
 from crawler.crawl.api import CrawlApi
@@ -16,9 +15,10 @@ from crawler.metrics import Course, Events, History, Kind
 from crawler.metrics.events import EACH
 from crawler.metrics.history import HOUR, MOST, RECENT
 from crawler.settings import DashboardSettings
+from tests.documents import page
 from tests.metrics.samples import statistics
 
-TEXT = (Path(__file__).parents[2] / "docs" / "dashboard.md").read_text()
+TEXT = page("dashboard.md")
 
 
 async def test_every_address_is_documented_and_no_other() -> None:
@@ -51,8 +51,8 @@ def test_every_kind_of_event_and_every_control_is_documented() -> None:
 
 
 def test_the_example_of_a_course_is_one() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "format-course.md").read_text()
-    (example,) = re.findall(r"^```json course\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    text = page("format-course.md")
+    (example,) = re.findall(r"^```json course\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     content = decode_envelope(example.encode(), MAGIC, VERSION, "course.json")
     course = Course()
     course.restore(content, 1_700_000_100.0)
@@ -61,6 +61,6 @@ def test_the_example_of_a_course_is_one() -> None:
     course.observe(1_700_000_101.0, statistics())
     dumped = course.dump()
     for name in dumped["history"]["recent"]:
-        assert f"`{name}`" in page
+        assert f"`{name}`" in text
     for name in (*dumped["history"], *dumped["events"][0], *dumped):
-        assert f"`{name}`" in page
+        assert f"`{name}`" in text

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.exact import ROW_BYTES, digest_exactly, rows_of
-from tests.site import ROOT
+from tests.documents import page
 
 any_text = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF, exclude_categories=()), max_size=40)
 
@@ -20,7 +20,7 @@ def rows(*keys: str) -> list[bytes]:
 def test_a_row_is_the_hash_of_its_host_and_the_digest_of_its_key() -> None:
     (row,) = rows("https://www.example.org/a")
     assert row.hex(" ", 8) == "28fef46d3b10c00d e65542b2f3fc5510 4fc0a698ff129179"
-    assert row.hex() in "".join((ROOT / "docs" / "exact.md").read_text("utf-8").split())
+    assert row.hex() in "".join(page("exact.md").split())
     assert row[:8] == blake2b(b"www.example.org:443", digest_size=8).digest()
     assert row[8:] == blake2b(b"https://www.example.org/a", digest_size=16).digest()
 

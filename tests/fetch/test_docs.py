@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from crawler.fetch import FailureKind
+from tests.documents import page
 
-PAGE = (Path(__file__).parents[2] / "docs" / "fetching.md").read_text()
+PAGE = page("fetching.md")
 
 
 def test_every_kind_of_failure_has_its_row() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +13,10 @@ from crawler.filters.batch import Batch
 from crawler.filters.digests import digest_key, digest_words
 from crawler.filters.layouts import BLOOM_LAYOUTS, stored_slice
 from crawler.filters.storage import adopt_words
+from tests.documents import page
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-FORMAT = (DOCS / "format-slice.md").read_text()
-FILTERS = (DOCS / "filters.md").read_text()
+FORMAT = page("format-slice.md")
+FILTERS = page("filters.md")
 
 
 def example() -> bytes:

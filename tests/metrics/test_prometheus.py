@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,10 +20,11 @@ from crawler.filters import Advice, MeasuredFpp, SeenStatistics, SliceStatistics
 from crawler.filters.advisor import Cause
 from crawler.metrics.prometheus import CAUSES, METRICS, STATES, exposition
 from crawler.records import Counters
+from tests.documents import ROOT, page
 from tests.metrics.samples import statistics
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
-DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+DOCUMENT = page("metrics.md")
 
 
 def read(stats: dict[str, Any]) -> Samples:
@@ -111,7 +111,7 @@ def test_labels_are_bounded() -> None:
 
 @pytest.mark.parametrize("name", ["prometheus/alerts.yml", "prometheus/alerts.test.yml", "grafana/crawler.json"])
 def test_what_is_shipped_for_prometheus_speaks_of_metrics_that_exist(name: str) -> None:
-    text = (DOCUMENT.parents[1] / "config" / name).read_text()
+    text = (ROOT / "config" / name).read_text()
     known = {metric.name for metric in METRICS}
     known |= {family.name for family in ProcessCollector(registry=None).collect()} | {"process_cpu_seconds_total"}
     used = set(re.findall(r"\b(?:crawler|process)_\w+", text))
@@ -120,7 +120,7 @@ def test_what_is_shipped_for_prometheus_speaks_of_metrics_that_exist(name: str) 
 
 
 def test_every_metric_is_documented_as_it_is() -> None:
-    rows = re.findall(r"^\| `(\w+)(?:\{(\w+)\})?` \| (\w+) \| (.*) \|$", DOCUMENT.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)(?:\{(\w+)\})?` \| (\w+) \| (.*) \|$", DOCUMENT, re.MULTILINE)
     documented = {(name, label or None, kind) for name, label, kind, _ in rows}
     process = {
         (sample.name, None, family.type)

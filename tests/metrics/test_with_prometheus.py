@@ -27,6 +27,7 @@ from prometheus_client import ProcessCollector
 
 from crawler.metrics.prometheus import METRICS, exposition
 from tests.asked import asked, free_port
+from tests.documents import page
 from tests.metrics.samples import statistics
 from tests.needs import need
 from tests.site import ROOT, Site, linked, running, wait_until
@@ -60,7 +61,7 @@ def test_every_alert_is_tested_and_documented() -> None:
     names = re.findall(r"- alert: (\w+)", (CONFIG / "prometheus" / "alerts.yml").read_text())
     tests = (CONFIG / "prometheus" / "alerts.test.yml").read_text()
     quiet, wrong = tests.split("everything is wrong")
-    document = (ROOT / "docs" / "metrics.md").read_text()
+    document = page("metrics.md")
     assert re.findall(r"^\| `(Crawler\w+)` \| [^|]+ \| [^|]+ \|$", document, re.MULTILINE) == names
     for name in names:
         assert f"alertname: {name}" in quiet

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 
 from crawler.urls import RULES, Canonicaliser, Rejected
 from crawler.urls.rules import Rule, settle
+from tests.documents import page
 from tests.urls.made import absolute
 
 
@@ -57,8 +57,8 @@ def test_long_hostile_keys_take_linear_time() -> None:
 
 
 def test_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "canonicalisation.md").read_text()
+    text = page("canonicalisation.md")
     for rule in RULES.values():
-        assert f"`{rule.name}`" in page
-        assert f"`{rule.example[0]}`" in page
-        assert f"`{rule.example[1]}`" in page
+        assert f"`{rule.name}`" in text
+        assert f"`{rule.example[0]}`" in text
+        assert f"`{rule.example[1]}`" in text

@@ -24,7 +24,7 @@ from pathlib import Path
 from protego import Protego
 
 from crawler.bench.machine import describe_machine
-from crawler.frontier import Batch
+from crawler.kv import Batch
 from crawler.links import Sitemap, extract_links
 from crawler.scope import Boundary, Pattern, Scope
 from crawler.settings import LinkSettings, TrapSettings, settings_from

@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
+
+from tests.jobs import Stopped, stopped_job
 
 # How long an example takes says how busy the machine is, not whether the answer is right.
 settings.register_profile("crawler", deadline=None)
 settings.load_profile("crawler")
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
+    """A crawl stopped half-way, made once for all tests of a file."""
+    with stopped_job(tmp_path_factory.mktemp("stopped"), 15, 30) as made:
+        yield made
+
+
+@pytest.fixture
+def job(stopped: Stopped, tmp_path: Path) -> Path:
+    """A copy of that crawl's job directory, to damage."""
+    return stopped.copy(tmp_path / "job")

@@ -19,20 +19,20 @@ from crawler.cli import COMMANDS, _parser
 from crawler.cli.demo import MAGIC as DEMO_MAGIC
 from crawler.cli.demo import VERSION as DEMO_VERSION
 from crawler.cli.errors import Exit
-from crawler.crawl import identity
-from crawler.crawl.advice import Forecast
-from crawler.crawl.course import COURSE
-from crawler.crawl.inbox import INBOX, Answer, Inbox, Parcel
-from crawler.crawl.last_run import RUN
-from crawler.crawl.loop import State
-from crawler.crawl.orders import ORDERS
-from crawler.crawl.recovery import COUNTERS, OUTPUT_END
-from crawler.crawl.robots_cache import RobotsCache
 from crawler.disk import RealDisk
+from crawler.engine.capacity_forecast import Forecast
+from crawler.engine.run import State
 from crawler.exact import LedgerCounts, rows_of
+from crawler.fetch.robots_cache import RobotsCache
 from crawler.filters import Advice, digest_keys, read_segment
-from crawler.frontier import Entry, Family, Fault, Rule, decode_entry, decode_host, due_key, unpack_page
+from crawler.frontier import Entry, Fault, Rule, decode_entry, decode_host, due_key, unpack_page
 from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
+from crawler.job import directory as identity
+from crawler.job.history_file import COURSE
+from crawler.job.inbox import INBOX, Answer, Inbox, Parcel
+from crawler.job.recovery import COUNTERS, OUTPUT_END
+from crawler.job.run_settings import RUN
+from crawler.kv import Family
 from crawler.records import (
     Counters,
     Outcome,
@@ -45,12 +45,13 @@ from crawler.records import (
     encode_page,
     sequence_key,
 )
+from crawler.service.command_files import ORDERS
 from crawler.settings import SHAPING, RobotsSettings, TrapSettings
 from crawler.store import MemoryStore
 from crawler.traps import Traps, check_content
 from crawler.traps.copies import content_digest
-from tests.crawl.jobs import stopped_job
 from tests.documents import DOCS, page
+from tests.jobs import stopped_job
 from tests.site import crawler
 from tests.test_repository import LAYERS, ROOT
 

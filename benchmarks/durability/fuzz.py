@@ -36,10 +36,9 @@ from crawler.checkpoint import EnvelopeError, Generations, decode_envelope, enco
 from crawler.checkpoint.generations import manifest_name
 from crawler.cli.errors import UsageError
 from crawler.cli.options import read_toml
-from crawler.crawl.recount import record_of
-from crawler.crawl.robots_cache import RobotsCache, RobotsRecordError, encode_robots
 from crawler.disk import RealDisk
 from crawler.fetch import RobotsResult
+from crawler.fetch.robots_cache import RobotsCache, RobotsRecordError, encode_robots
 from crawler.filters import (
     FilterError,
     FormatError,
@@ -53,7 +52,7 @@ from crawler.frontier import Entry, EntryError, Host, HostRecordError, decode_en
 from crawler.frontier.entry import fresh_slot, pending_key, retry_slot, split_pending_key
 from crawler.frontier.host import encode_host, host_name
 from crawler.links import Sitemap
-from crawler.output import JsonlOutput, OutputError
+from crawler.output import JsonlOutput, OutputError, record_of
 from crawler.records import (
     Counters,
     Done,

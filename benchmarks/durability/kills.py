@@ -33,7 +33,7 @@ from run import PACKAGES
 from web import MADE_PAGES, Asked, Web, given_root, make_files, served
 
 from crawler.bench.machine import describe_machine
-from crawler.disk.crashpoints import CRAWL_POINTS, VARIABLE
+from crawler.disk.failpoints import CRAWL_POINTS, VARIABLE
 
 CONCURRENCY = 64
 DELAY = 0.02  # seconds, of the crawl that must keep its gaps

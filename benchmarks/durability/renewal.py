@@ -25,9 +25,9 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
 from crawler.checkpoint import Manifest, renewal
-from crawler.crawl.job import Job
 from crawler.filters import ScalableBloomFilter
-from crawler.frontier import Family
+from crawler.job.job import Job
+from crawler.kv import Family
 from crawler.records import encode_admitted, sequence_key
 from crawler.settings import SeenSettings, Settings
 

@@ -26,10 +26,10 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
 from crawler.checkpoint import renewal
-from crawler.crawl.job import Job
-from crawler.crawl.loop import Crawl
-from crawler.crawl.run import spare_the_collector
+from crawler.engine.run import Crawl
 from crawler.fetch import SimulatedWeb
+from crawler.job.job import Job
+from crawler.service.session import spare_the_collector
 from crawler.settings import (
     CrawlSettings,
     DurabilitySettings,

@@ -30,7 +30,7 @@ from pathlib import Path
 from crawler.bench.machine import describe_machine
 from crawler.exact import Answers, ExactSeenSet, digest_exactly
 from crawler.filters import ScalableBloomFilter
-from crawler.frontier import Family
+from crawler.kv import Family
 from crawler.store import RocksStore
 
 BATCH = 64

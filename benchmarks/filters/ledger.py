@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.filters.add_many import machine, url
-from crawler.crawl.job import Job
+from crawler.job.job import Job
 from crawler.settings import SeenSettings, Settings
 from crawler.urls import Canonical
 

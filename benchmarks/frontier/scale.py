@@ -30,8 +30,9 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
-from crawler.crawl.recovery import COUNTERS
-from crawler.frontier import Batch, Entry, Family, Frontier
+from crawler.frontier import Entry, Frontier
+from crawler.job.recovery import COUNTERS
+from crawler.kv import Batch, Family
 from crawler.records import (
     Counters,
     Done,

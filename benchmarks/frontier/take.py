@@ -27,9 +27,10 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from scale import resident
 
 from crawler.bench.machine import describe_machine
-from crawler.frontier import Entry, Family, Frontier, Host, Lease, Rule, encode_entry, hosts
+from crawler.frontier import Entry, Frontier, Host, Lease, Rule, encode_entry, hosts
 from crawler.frontier.entry import fresh_slot, pending_key
 from crawler.frontier.host import encode_host
+from crawler.kv import Family
 from crawler.settings import PolitenessSettings
 from crawler.store import RocksStore
 

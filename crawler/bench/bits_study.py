@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crawler.bench.chance import poisson_range, rate_range
-from crawler.bench.keys import urls
+from crawler.bench.sample_keys import urls
 from crawler.bench.table import text_table
 from crawler.filters import BloomFilter, write_segment
 from crawler.filters.classic import classic_fpp

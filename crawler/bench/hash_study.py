@@ -16,7 +16,7 @@ import numpy as np
 
 from crawler.bench.chance import expected_collisions, poisson_range
 from crawler.bench.hashes import HASHES, Hash
-from crawler.bench.keys import account_names, random_digits, random_strings, short_integers
+from crawler.bench.sample_keys import account_names, random_digits, random_strings, short_integers
 from crawler.bench.table import text_table
 
 RANDOM = 1_000_000

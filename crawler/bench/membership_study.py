@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crawler.bench.chance import rate_range
-from crawler.bench.keys import urls
 from crawler.bench.rivals import Membership, Rival, rivals
+from crawler.bench.sample_keys import urls
 from crawler.bench.table import text_table
 
 KEYS = 1_000_000

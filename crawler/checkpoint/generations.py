@@ -34,7 +34,7 @@ from crawler.checkpoint.envelope import (
     encode_envelope,
     read_envelope,
 )
-from crawler.disk import Appender, Disk, reach, replace_file
+from crawler.disk import Appender, Disk, failpoint, replace_file
 from crawler.filters import FormatError, SeenSnapshot, Segment, SegmentSum, read_segment, write_segment
 
 MAGIC = "crawler-generation"
@@ -226,7 +226,7 @@ class Generations:
         now: float,
     ) -> Draft:
         started = time.perf_counter()
-        reach("checkpoint.begun")
+        failpoint("checkpoint.begun")
         generation = self._next_number()
         segments: list[SegmentFile] = []
         written = 0
@@ -236,14 +236,14 @@ class Generations:
                 continue
             file = f"{segment.name}.g{generation:06d}"
             total = self._write_segment(self.directory / file, segment)
-            reach("checkpoint.segment")
+            failpoint("checkpoint.segment")
             if segment.sealed:
-                reach("checkpoint.sealed")
+                failpoint("checkpoint.sealed")
             segments.append(SegmentFile(segment.name, file, total.size, total.checksum, segment.sealed))
             written += total.size
         # A manifest must not become durable before the names of the files that it lists.
         self._disk.sync_directory(self.directory)
-        reach("checkpoint.segments")
+        failpoint("checkpoint.segments")
         manifest = Manifest(generation, sequence, seen_sequence, now, 0.0, written, state, tuple(segments))
         return Draft(started, manifest)
 
@@ -255,10 +255,10 @@ class Generations:
         generation = manifest.generation
         path = self.directory / manifest_name(generation)
         replace_file(self._disk, path, _encode_manifest(manifest), "checkpoint.manifest")
-        reach("checkpoint.done")
+        failpoint("checkpoint.done")
         self.newest = manifest
         self._prune()
-        reach("checkpoint.pruned")
+        failpoint("checkpoint.pruned")
         return manifest
 
     def _write_segment(self, path: Path, segment: Segment) -> SegmentSum:

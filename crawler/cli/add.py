@@ -11,15 +11,15 @@ from pathlib import Path
 
 from crawler.cli.errors import Exit, UsageError
 from crawler.clock import SteadyClock
-from crawler.crawl.damage import DAMAGE
-from crawler.crawl.discover import Discovery
-from crawler.crawl.identity import JobError, lock_holder
-from crawler.crawl.inbox import MOST_URLS, Answer, Inbox
-from crawler.crawl.incoming import Incoming
-from crawler.crawl.job import Job
-from crawler.crawl.last_run import read_run
-from crawler.crawl.seeds import STDIN, SeedsError, stream_batches
 from crawler.disk import RealDisk
+from crawler.engine.discover import Discovery
+from crawler.engine.injector import Injector
+from crawler.engine.seeds import STDIN, SeedsError, stream_batches
+from crawler.job.directory import JobError, lock_holder
+from crawler.job.inbox import MOST_URLS, Answer, Inbox
+from crawler.job.job import Job
+from crawler.job.run_settings import read_run
+from crawler.job.stored_errors import DAMAGE
 from crawler.progress.say import say
 from crawler.settings import Settings, SettingsError
 from crawler.urls import Canonicaliser, Rejected
@@ -123,7 +123,7 @@ class _Adding:
                 return  # a crawl has begun meanwhile, and will answer
             raise
         try:
-            await Incoming(job, Discovery(job, self._settings), self._inbox, lambda: None).drain(clock())
+            await Injector(job, Discovery(job, self._settings), self._inbox, lambda: None).drain(clock())
             await job.checkpoint(clock())
         finally:
             job.close()

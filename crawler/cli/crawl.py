@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from crawler.checkpoint import EnvelopeError
-from crawler.cli.damage import stopped_text
+from crawler.cli.damaged_job import stopped_text
 from crawler.cli.errors import Exit, UsageError
 from crawler.cli.options import add_crawl_options, settings_tables
-from crawler.crawl.damage import DAMAGE
-from crawler.crawl.identity import JobError, holds_job, shaped_by_job
-from crawler.crawl.loop import Stop
-from crawler.crawl.run import Result, run_crawl
-from crawler.crawl.seeds import (
+from crawler.dashboard import access_of
+from crawler.dedup.make import planned_parameters
+from crawler.dedup.memory_budget import Room
+from crawler.engine.run import Stop
+from crawler.engine.seeds import (
     STDIN,
     AwaitedSeeds,
     SeedsError,
@@ -35,16 +35,16 @@ from crawler.crawl.seeds import (
     read_lines,
     stream_batches,
 )
-from crawler.crawl.shown import View
-from crawler.dashboard import access_of
-from crawler.dedup.make import planned_parameters
-from crawler.dedup.memory import Room
 from crawler.exact import ExactSeenSet
 from crawler.filters import FilterError, NoMemoryError, ScalableBloomFilter
-from crawler.progress.live import Progress
+from crawler.job.directory import JobError, holds_job, shaped_by_job
+from crawler.job.stored_errors import DAMAGE
+from crawler.progress.live_line import Progress
 from crawler.progress.say import say
 from crawler.progress.summary import summary
 from crawler.scope import Scope, foreign_hosts, rule_faults, rules_for_seeds_alone
+from crawler.service.session import Result, run_crawl
+from crawler.service.status_reporter import View
 from crawler.settings import SeenSettings, Settings, SettingsError, Source, settings_from
 from crawler.urls import Canonical, Canonicaliser
 

@@ -8,12 +8,12 @@ import contextlib
 import signal
 from pathlib import Path
 
-from crawler.cli.damage import guarded
+from crawler.cli.damaged_job import guarded
 from crawler.cli.errors import Exit, UsageError
 from crawler.clock import SteadyClock
-from crawler.crawl.damage import DAMAGE
-from crawler.crawl.looking import JobApi, JobView
 from crawler.dashboard import Access, Dashboard, access_of, keep_token, spoken_of
+from crawler.job.stored_errors import DAMAGE
+from crawler.service.attach import JobApi, JobView
 from crawler.settings import DashboardSettings
 
 

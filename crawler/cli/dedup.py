@@ -13,7 +13,7 @@ from typing import Any
 from crawler.cli.errors import Exit, UsageError
 from crawler.cli.options import read_toml
 from crawler.dedup.interrupt import Interruption
-from crawler.dedup.keys import KeySpec
+from crawler.dedup.key_spec import KeySpec
 from crawler.dedup.lines import LineSource
 from crawler.dedup.make import Wanted, check_agreement, make_filter
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter

@@ -19,7 +19,7 @@ from crawler.cli.options import read_toml
 from crawler.dedup.build import BuildError, Recipe, build_from_file, build_from_source, merge_files
 from crawler.dedup.exchange import guava_from_seen, read_guava
 from crawler.dedup.interrupt import Interruption
-from crawler.dedup.keys import KeySpec
+from crawler.dedup.key_spec import KeySpec
 from crawler.dedup.lines import LineSource, LineTooLongError, count_lines
 from crawler.dedup.make import LAYOUTS
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError
-from crawler.cli.damage import stopped_text
+from crawler.cli.damaged_job import stopped_text
 from crawler.cli.errors import Exit, UsageError
 from crawler.clock import SteadyClock
-from crawler.crawl.damage import DAMAGE
-from crawler.crawl.identity import JobError, read_identity
-from crawler.crawl.job import Job
-from crawler.crawl.look import queue
 from crawler.filters import NoMemoryError
+from crawler.inspect.job_reader import queue
+from crawler.job.directory import JobError, read_identity
+from crawler.job.job import Job
+from crawler.job.stored_errors import DAMAGE
 from crawler.progress.say import say
 from crawler.settings import Settings, SettingsError, settings_from
 from crawler.urls import Canonical, Canonicaliser, Rejected, host_key

@@ -12,13 +12,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from crawler.cli.damage import guarded
+from crawler.cli.damaged_job import guarded
 from crawler.cli.errors import Exit
 from crawler.cli.options import whole_number
-from crawler.crawl.anchored import job_time
-from crawler.crawl.hosts import SORTS, Row, choose, host_rows
-from crawler.crawl.live import read_live
-from crawler.crawl.look import open_job
+from crawler.inspect.host_table import SORTS, Row, choose, host_rows
+from crawler.inspect.job_reader import open_job
+from crawler.job.clock_anchor import job_time
+from crawler.job.live_status import read_live
 from crawler.urls import host_key
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from crawler.cli.errors import Exit, UsageError
 from crawler.clock import SteadyClock
-from crawler.crawl.damage import DAMAGE
-from crawler.crawl.identity import JobError
-from crawler.crawl.repair import repair_job
+from crawler.integrity.repairer import repair_job
+from crawler.job.directory import JobError
+from crawler.job.stored_errors import DAMAGE
 from crawler.settings import SettingsError
 
 

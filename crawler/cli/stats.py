@@ -6,9 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
-from crawler.cli.damage import guarded
+from crawler.cli.damaged_job import guarded
 from crawler.cli.errors import Exit
-from crawler.crawl.look import job_stats
+from crawler.inspect.job_reader import job_stats
 from crawler.progress.summary import summary
 
 

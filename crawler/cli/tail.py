@@ -7,11 +7,11 @@ import sys
 import time
 from pathlib import Path
 
-from crawler.cli.damage import guarded
+from crawler.cli.damaged_job import guarded
 from crawler.cli.errors import Exit
 from crawler.cli.options import whole_number
-from crawler.crawl.identity import JobError
-from crawler.crawl.tail import Tail
+from crawler.inspect.record_stream import Tail
+from crawler.job.directory import JobError
 from crawler.records import Outcome
 
 _POLL = 0.25  # seconds between two looks at the job

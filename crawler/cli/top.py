@@ -15,12 +15,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 
-from crawler.cli.damage import guarded
+from crawler.cli.damaged_job import guarded
 from crawler.cli.errors import Exit
 from crawler.clock import SteadyClock
-from crawler.crawl.answers import TableAsked
-from crawler.crawl.looking import INTERVAL, JobView
-from crawler.progress.top import screen
+from crawler.progress.top_view import screen
+from crawler.service.attach import INTERVAL, JobView
+from crawler.service.responses import TableAsked
 
 _HOSTS_EVERY = 5  # looks at the job for one at its hosts, which opens the store
 _HOSTS = TableAsked("failed", descending=True, offset=0, limit=100, q="")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from crawler.cli.damage import guarded
+from crawler.cli.damaged_job import guarded
 from crawler.cli.errors import Exit
-from crawler.crawl.verify import verify_job
+from crawler.integrity.verifier import verify_job
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ from aiohttp.http import HttpProcessingError
 from prometheus_client import ProcessCollector
 
 from crawler.dashboard.access import Access
-from crawler.dashboard.events import Listeners, message
+from crawler.dashboard.event_stream import Listeners, message
 from crawler.dashboard.guard import HEADERS, guarded_application
 from crawler.dashboard.listen import is_loopback, parse_listen
 from crawler.metrics import Course

@@ -24,10 +24,10 @@ from types import TracebackType
 from typing import BinaryIO, cast
 
 import crawler
-from crawler.dedup.keys import KeySpec, LineKeys
+from crawler.dedup.key_spec import KeySpec, LineKeys
 from crawler.dedup.lines import LineSource, Pause, part_of_file
 from crawler.dedup.make import UNITED, make_filter, room_of
-from crawler.dedup.memory import Room
+from crawler.dedup.memory_budget import Room
 from crawler.dedup.store import FilterFileError, StoredFilter, read_filter, read_stored
 from crawler.dedup.stream import Tally
 from crawler.dedup.worker import Share, tally_of

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from crawler.dedup.memory import check_memory
+from crawler.dedup.memory_budget import check_memory
 from crawler.dedup.store import FilterFileError, open_at_once
 from crawler.filters import BloomFilter, FilterError, FormatError, SeenSet, load_seen
 from crawler.filters.classic import classic_fpp

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crawler.dedup.memory import Room
+from crawler.dedup.memory_budget import Room
 from crawler.dedup.store import FilterFileError
 from crawler.filters import JSON, KINDS, BloomFilter, FilterError, SeenSet, make_seen
 from crawler.filters.guava import guava_size

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol
 
-from crawler.dedup.keys import KeySpec
-from crawler.dedup.memory import check_memory
+from crawler.dedup.key_spec import KeySpec
+from crawler.dedup.memory_budget import check_memory
 from crawler.disk import Appender, Disk, RealDisk
 from crawler.filters import FilterError, FormatError, SeenSet, load_seen, read_segment, write_segment
 from crawler.filters.format import Output

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from crawler.dedup.keys import KeySpec, LineKeys
+from crawler.dedup.key_spec import KeySpec, LineKeys
 from crawler.dedup.lines import LineSource, LineTooLongError, Pause, write_all
 from crawler.dedup.lookout import Lookout
 from crawler.dedup.make import room_of

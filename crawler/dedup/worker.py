@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import BinaryIO
 
-from crawler.dedup.keys import KeySpec
+from crawler.dedup.key_spec import KeySpec
 from crawler.dedup.lines import LineTooLongError, part_of_file
 from crawler.dedup.make import make_filter
 from crawler.dedup.store import StoredFilter, write_stored

@@ -1,7 +1,7 @@
 """Files as the durable parts use them, and the ways in which they can fail."""
 
-from crawler.disk.crashpoints import POINTS, reach
-from crawler.disk.faulty import Fault, FaultyDisk, PowerCutError
+from crawler.disk.failpoints import POINTS, failpoint
+from crawler.disk.faulty_disk import Fault, FaultyDisk, PowerCutError
 from crawler.disk.files import Appender, Disk, DiskFile, RealDisk, replace_file, write_file
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "FaultyDisk",
     "PowerCutError",
     "RealDisk",
-    "reach",
+    "failpoint",
     "replace_file",
     "write_file",
 ]

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from crawler.disk.crashpoints import reach
+from crawler.disk.failpoints import failpoint
 
 
 class DiskFile(Protocol):
@@ -131,7 +131,7 @@ def replace_file(disk: Disk, path: Path, data: bytes, point: str | None = None) 
     part = path.with_name(path.name + ".part")
     write_file(disk, part, data)
     if point is not None:
-        reach(point)
+        failpoint(point)
     disk.replace(part, path)
     disk.sync_directory(path.parent)
 

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from crawler.exact.rows import DIGEST_BYTES, HOST_BYTES, rows_of
 from crawler.filters import FilterError
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
-from crawler.frontier.storage import Batch, Family, Reader
+from crawler.kv import Batch, Family, Reader
 
 LEDGER_COUNTS = b"ledger"  # the name under which the counts are stored
 WAITING = 2**16  # rows of doubted keys in memory; about 11 MB

@@ -36,7 +36,7 @@ from crawler.filters import (
 )
 from crawler.filters import load_seen as load_filter
 from crawler.filters import make_seen as make_filter
-from crawler.frontier.storage import Batch, Family, Store
+from crawler.kv import Batch, Family, Store
 from crawler.settings import SeenSettings
 
 ROW_COUNT = b"seen-count"  # the name under which the number of rows is stored

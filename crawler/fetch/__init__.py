@@ -8,7 +8,7 @@ gaps, tries and redirects belong to the frontier and to the crawl, which are tol
 from crawler.fetch.addresses import refusal
 from crawler.fetch.fetcher import Fetcher, is_html
 from crawler.fetch.outcome import Failure, FailureKind, Fetches, Response
-from crawler.fetch.robots import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
+from crawler.fetch.robots_fetch import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
 from crawler.fetch.simulated import SimulatedWeb
 
 __all__ = [

@@ -18,7 +18,7 @@ from crawler.fetch.connector import Connector, Exchange, current_exchange
 from crawler.fetch.failures import FAILURES, classify
 from crawler.fetch.outcome import Failure, FailureKind, Response
 from crawler.settings import FetchSettings
-from crawler.urls.host import split_origin
+from crawler.urls.host_key import split_origin
 
 HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
 

@@ -1,11 +1,11 @@
 """The URLs known and unfinished, host by host, and the order to take them in."""
 
-from crawler.frontier.closing import Closure, retired_words
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.frontier.faults import Asked, Fault, longest_retry, retry_wait, tries_of
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.gate import Limits
 from crawler.frontier.host import Host, HostRecordError, decode_host
+from crawler.frontier.host_closed import HostClosed, retired_words
 from crawler.frontier.importance import SEED_CASH
 from crawler.frontier.lease import Lease
 from crawler.frontier.order import Order, default_class
@@ -13,7 +13,7 @@ from crawler.frontier.page import Answer, Page, PageError, pack_page, unpack_pag
 from crawler.frontier.politeness import Rule
 from crawler.frontier.revisits import QUEUED_MAX, Revisits, due_key, split_due_key
 from crawler.frontier.row import HostRow, HostState, describe, state_of, stored_state
-from crawler.frontier.storage import Batch, Family, Reader, Store
+from crawler.kv import Batch, Family, Reader, Store
 
 __all__ = [
     "QUEUED_MAX",
@@ -21,13 +21,13 @@ __all__ = [
     "Answer",
     "Asked",
     "Batch",
-    "Closure",
     "Entry",
     "EntryError",
     "Family",
     "Fault",
     "Frontier",
     "Host",
+    "HostClosed",
     "HostRecordError",
     "HostRow",
     "HostState",

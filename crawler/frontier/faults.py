@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from crawler.frontier.spread import spread
+from crawler.frontier.jitter import spread
 from crawler.settings import RetrySettings
 
 

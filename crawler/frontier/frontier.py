@@ -18,22 +18,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from crawler.frontier.by_hand import ByHand
-from crawler.frontier.closing import Closure
+from crawler.frontier.ad_hoc_lease import AdHocLeases
 from crawler.frontier.entry import Entry, retry_slot, retry_time
 from crawler.frontier.faults import Asked, Fault
 from crawler.frontier.gate import Gate, Limits
 from crawler.frontier.host import Host, decode_host, encode_host, host_name
-from crawler.frontier.hosts import WorkingSet
+from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.importance import Importance
 from crawler.frontier.lease import Lease
-from crawler.frontier.loans import Loans
 from crawler.frontier.order import Order, slot_of
+from crawler.frontier.overrides import Overrides
 from crawler.frontier.politeness import Rule
 from crawler.frontier.queues import BackQueues
 from crawler.frontier.row import HostRow, describe
 from crawler.frontier.schedule import Schedule
-from crawler.frontier.storage import Batch, Family, Reader
+from crawler.frontier.working_set import WorkingSet
+from crawler.kv import Batch, Family, Reader
 from crawler.settings import PolitenessSettings
 from crawler.urls import host_key
 
@@ -70,8 +70,10 @@ class Frontier:
         self._importance = Importance(active=order is Order.SCORE)
         self._queues = BackQueues(store, self._retry_due, self._importance.best if order is Order.SCORE else None)
         self._hosts = WorkingSet(self._queues.forget)
-        self.by_hand = ByHand(self._gate, self._met, self._store_host)
-        self.loans = Loans(self._gate, self._met, self._host, self._store_host, self._leased, self._end, self.release)
+        self.by_hand = Overrides(self._gate, self._met, self._store_host)
+        self.loans = AdHocLeases(
+            self._gate, self._met, self._host, self._store_host, self._leased, self._end, self.release
+        )
         self._schedule = Schedule()
         self._now = 0.0  # the last time that was named
         self.next_number = next_number
@@ -219,7 +221,7 @@ class Frontier:
         self._hosts.trim()
         return None
 
-    def _lease_entry(self, host: Host, now: float, *, closed: Closure | None = None, slow: bool = False) -> Lease:
+    def _lease_entry(self, host: Host, now: float, *, closed: HostClosed | None = None, slow: bool = False) -> Lease:
         # Of a host that gave no answer something else is asked for: it may have been the page that it failed on.
         fresh_first = host.strikes > 0
         slot, entry = self._queues.pop(host, now if closed is None else _ALWAYS, fresh_first=fresh_first)

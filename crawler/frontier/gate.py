@@ -15,12 +15,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from crawler.frontier.closing import Closure, closure, pages_left
-from crawler.frontier.conduct import give_another_chance, note, throttled
+from crawler.frontier.backoff_policy import give_another_chance, note, throttled
+from crawler.frontier.fair_semaphore import FairSemaphore
 from crawler.frontier.faults import Asked, Fault, longest_retry
 from crawler.frontier.host import Host
+from crawler.frontier.host_closed import HostClosed, closure, pages_left
 from crawler.frontier.politeness import Rule, gap, longest_hold
-from crawler.frontier.turnstile import Turnstile
 from crawler.settings import BudgetSettings, PolitenessSettings, Settings
 from crawler.urls import registrable_domain
 
@@ -49,7 +49,7 @@ class Limits:
 class Group:
     """Hosts with one gap and one set of lease slots."""
 
-    turnstile: Turnstile
+    turnstile: FairSemaphore
     next_time: float = 0.0
     last_request: float = 0.0
     rule: Rule = Rule.NONE
@@ -66,7 +66,7 @@ class Gate:
         self._called = called
         budget = limits.budget
         self._bounded = (budget.host_pages, budget.host_bytes, budget.host_seconds) != (None, None, None)
-        self._slow = Turnstile(limits.slow_slots)
+        self._slow = FairSemaphore(limits.slow_slots)
         self._grouped = settings.host_key != "host"
         self._groups: dict[str, Group] = {}
         self._prune_at = GROUPS_MAX
@@ -109,7 +109,7 @@ class Gate:
         """Seconds between the end of a request to the host and the start of the next, and the rule behind them."""
         return gap(host.crawl_delay, host.latency, self.settings)
 
-    def closure(self, host: Host) -> Closure | None:
+    def closure(self, host: Host) -> HostClosed | None:
         """Why the host is asked no more; None where it is."""
         if not (self._bounded or host.blocked or host.retired):
             return None  # as most are, and it is asked four times in a step
@@ -242,7 +242,7 @@ class Gate:
         if group is None:
             if len(self._groups) >= self._prune_at:
                 self._prune()
-            group = self._groups[key] = Group(Turnstile(self.settings.per_host))
+            group = self._groups[key] = Group(FairSemaphore(self.settings.per_host))
         return group
 
     def _key(self, host: Host) -> str:

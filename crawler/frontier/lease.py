@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crawler.frontier.closing import Closure
 from crawler.frontier.entry import Entry
 from crawler.frontier.host import Host
+from crawler.frontier.host_closed import HostClosed
 
 
 @dataclass(slots=True, eq=False)
@@ -19,7 +19,7 @@ class Lease:
     slot: bytes
     entry: Entry | None
     taken_at: float
-    closed: Closure | None = None
+    closed: HostClosed | None = None
     slow: bool = False
     address: bool = False
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from crawler.frontier.spread import spread
+from crawler.frontier.jitter import spread
 from crawler.settings import PolitenessSettings
 
 

@@ -31,8 +31,8 @@ from crawler.frontier.entry import (
     stored_priority,
 )
 from crawler.frontier.host import Host
-from crawler.frontier.hosts import WAITING_MAX
-from crawler.frontier.storage import Batch, Family, Reader
+from crawler.frontier.working_set import WAITING_MAX
+from crawler.kv import Batch, Family, Reader
 
 _PENDING = Family.PENDING  # to look a member up in its enumeration takes longer than what is done with it
 

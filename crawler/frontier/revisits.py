@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from crawler.frontier.entry import Entry
 from crawler.frontier.page import Answer, Page, PageError, milliseconds, pack_page, unpack_page, visited
-from crawler.frontier.storage import Batch, Family, Reader
+from crawler.kv import Batch, Family, Reader
 from crawler.settings import RecrawlSettings
 from crawler.urls import host_key
 

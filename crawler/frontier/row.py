@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from crawler.frontier.closing import closure, retired_words
 from crawler.frontier.host import Host, decode_host, glance
+from crawler.frontier.host_closed import closure, retired_words
 from crawler.frontier.politeness import Rule, gap
 from crawler.settings import BudgetSettings, PolitenessSettings
 

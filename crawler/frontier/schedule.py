@@ -17,7 +17,7 @@ import struct
 from typing import NamedTuple
 
 from crawler.frontier.host import Host
-from crawler.frontier.tickets import Tickets
+from crawler.frontier.timer_queue import TimerQueue
 from crawler.settings import CLASSES
 
 # Turns of a class in 255, when hosts of all are ready all the time.
@@ -48,7 +48,7 @@ class Schedule:
     """The hosts that wait for their time."""
 
     def __init__(self) -> None:
-        self._heaps: dict[int, Tickets] = {}  # of the classes that had a host, in their order
+        self._heaps: dict[int, TimerQueue] = {}  # of the classes that had a host, in their order
         self._several: dict[str, _Several] = {}
         self._number = 0
         # Where each class stands: turns had, times its stride; and the highest of those served last.
@@ -68,7 +68,7 @@ class Schedule:
             self._several[host.name] = _Several(ticket, stale)
         host.on_heap, host.ready, host.place = True, ready, place
         if place not in self._heaps:
-            self._heaps = dict(sorted([*self._heaps.items(), (place, Tickets())]))
+            self._heaps = dict(sorted([*self._heaps.items(), (place, TimerQueue())]))
         self._heaps[place].push(ticket)
 
     def leave(self, host: Host) -> None:
@@ -107,10 +107,10 @@ class Schedule:
 
     @property
     def tickets(self) -> int:
-        """Tickets on the heaps, stale ones among them."""
+        """TimerQueue on the heaps, stale ones among them."""
         return sum(map(len, self._heaps.values()))
 
-    def _settle(self, heap: Tickets) -> bytes | None:
+    def _settle(self, heap: TimerQueue) -> bytes | None:
         """Take stale tickets off the top. The first that is valid; None when nothing is left."""
         while (ticket := heap.first()) is not None:
             if not self._several:

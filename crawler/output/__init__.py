@@ -1,5 +1,6 @@
 """Where the records of finished URLs go."""
 
 from crawler.output.jsonl import JsonlOutput, OutputError, lines_of
+from crawler.output.record_reader import Record, entry_of, record_of
 
-__all__ = ["JsonlOutput", "OutputError", "lines_of"]
+__all__ = ["JsonlOutput", "OutputError", "Record", "entry_of", "lines_of", "record_of"]

@@ -1,10 +1,10 @@
 """What belongs to a crawl: its scope, grown from the seeds, the patterns that narrow it, and what goes first."""
 
 from crawler.scope.boundary import Boundary, Linked, Outside
-from crawler.scope.faults import Fault, foreign_hosts, rule_faults, rules_for_seeds_alone
 from crawler.scope.modes import Scope
 from crawler.scope.patterns import Pattern, PatternError, first_match
 from crawler.scope.priority import LISTED_PRIORITY, PriorityRules
+from crawler.scope.rule_faults import Fault, foreign_hosts, rule_faults, rules_for_seeds_alone
 
 __all__ = [
     "LISTED_PRIORITY",

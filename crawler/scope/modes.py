@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from crawler.settings import SCOPES
 from crawler.urls.domain import registrable_domain
-from crawler.urls.host import split_origin, surt
+from crawler.urls.host_key import split_origin, surt
 from crawler.urls.steps import tidy_percent
 
 # Bounds what a page with links to endless host names can make us remember.

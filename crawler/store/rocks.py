@@ -37,7 +37,7 @@ from rocksdict import (
     WriteBatch,
 )
 
-from crawler.frontier.storage import Batch, Family
+from crawler.kv import Batch, Family
 from crawler.store.links import data_files, link_files
 from crawler.store.wal import MARK, log_fault, mark, recycled_record
 

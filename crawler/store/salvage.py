@@ -21,7 +21,7 @@ from pathlib import Path
 
 from rocksdict import Options, Rdict
 
-from crawler.frontier.storage import Family, Store
+from crawler.kv import Family, Store
 from crawler.store.rocks import Broken, RocksStore, StoreError, as_store_error, database_options
 from crawler.store.wal import MARK, logs_of, rewrite_log
 

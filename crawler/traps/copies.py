@@ -23,7 +23,7 @@ from itertools import islice
 import mmh3
 import numpy as np
 
-from crawler.frontier import Batch, Family, Reader
+from crawler.kv import Batch, Family, Reader
 from crawler.settings import TrapSettings
 from crawler.urls import host_key
 

@@ -26,7 +26,7 @@ from typing import TypeVar
 
 import mmh3
 
-from crawler.frontier import Batch, Family, Reader
+from crawler.kv import Batch, Family, Reader
 from crawler.scope import Linked
 from crawler.settings import TrapSettings
 from crawler.traps.shape import odd_shape, split_path, variants_of

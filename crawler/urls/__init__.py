@@ -14,7 +14,7 @@ Standard) and its *key* (what the seen-set hashes). From low to high:
 
 from crawler.urls.canonicaliser import Canonical, Canonicaliser
 from crawler.urls.domain import registrable_domain
-from crawler.urls.host import host_key, host_name, surt
+from crawler.urls.host_key import host_key, host_name, surt
 from crawler.urls.rules import RULES, Rule
 from crawler.urls.steps import identity
 from crawler.urls.whatwg import Rejected

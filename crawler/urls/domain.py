@@ -6,7 +6,7 @@ from functools import cache
 
 from publicsuffixlist import PublicSuffixList
 
-from crawler.urls.host import is_address
+from crawler.urls.host_key import is_address
 
 
 def registrable_domain(host: str) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from crawler.bench.hash_study import KeySet, hash_table, key_sets, study_hashes
 from crawler.bench.hashes import HASHES, Hash, siphash_1_3, xxh32
-from crawler.bench.keys import account_names, random_digits
+from crawler.bench.sample_keys import account_names, random_digits
 
 M = 0xFFFFFFFF
 NAMED = {each.name: each for each in HASHES}

@@ -11,11 +11,11 @@ import pytest
 
 from crawler.bench.bits_study import bits_table, study_bits
 from crawler.bench.chance import poisson_range
-from crawler.bench.keys import urls
 from crawler.bench.membership_plot import membership_plot
 from crawler.bench.membership_study import MembershipResult, membership_table, study_membership
 from crawler.bench.plot import Panel, bar_chart
 from crawler.bench.rivals import rivals
+from crawler.bench.sample_keys import urls
 from crawler.cli import main
 from crawler.filters import KINDS
 

@@ -22,8 +22,8 @@ import pytest
 from rich.console import Console
 
 from crawler.metrics import Course, Kind
-from crawler.progress.top import screen, size
-from tests.crawl.jobs import OPTIONS, Stopped, stopped_job
+from crawler.progress.top_view import screen, size
+from tests.jobs import OPTIONS, Stopped, stopped_job
 from tests.metrics.samples import statistics
 from tests.site import ROOT, Site, as_anybody, crawler, running, tree, wait_until
 

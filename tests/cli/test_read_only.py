@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.crawl.jobs import stopped_job
+from tests.jobs import stopped_job
 from tests.site import ROOT, as_anybody
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 
 from crawler.checkpoint import decode_envelope
-from crawler.crawl.api import CrawlApi
-from crawler.crawl.control import HOST_WORDS, WORDS, control_routes
-from crawler.crawl.course import MAGIC, VERSION
-from crawler.crawl.perform import performing
 from crawler.dashboard import Dashboard
-from crawler.dashboard.events import MOST_LISTENERS
+from crawler.dashboard.event_stream import MOST_LISTENERS
+from crawler.job.history_file import MAGIC, VERSION
 from crawler.metrics import Course, Events, History, Kind
 from crawler.metrics.events import EACH
 from crawler.metrics.history import HOUR, MOST, RECENT
+from crawler.service.commands import performing
+from crawler.service.control import HOST_WORDS, WORDS, control_routes
+from crawler.service.crawl_api import CrawlApi
 from crawler.settings import DashboardSettings
 from tests.documents import page
 from tests.metrics.samples import statistics

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from crawler.dashboard import Access, Dashboard, access, access_of, json_body, keep_token, spoken_of
 from crawler.dashboard import server as dashboard_server
-from crawler.dashboard.events import MOST_LISTENERS
+from crawler.dashboard.event_stream import MOST_LISTENERS
 from crawler.dashboard.guard import MOST_BODY
 from crawler.dashboard.token import TOKEN, token_from_file
 from crawler.settings import DashboardSettings

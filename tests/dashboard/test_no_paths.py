@@ -11,7 +11,7 @@ import pytest
 
 from crawler.dashboard.token import TOKEN
 from tests.asked import asked, free_port
-from tests.crawl.jobs import CHAIN, OPTIONS, flip, stopped_job
+from tests.jobs import CHAIN, OPTIONS, flip, stopped_job
 from tests.site import ROOT, running, wait_until
 
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from crawler.dedup import memory
 from crawler.dedup.build import BuildError, Recipe, build_from_file
-from crawler.dedup.keys import KeySpec, split_lines
+from crawler.dedup.key_spec import KeySpec, split_lines
 from crawler.dedup.lines import LineTooLongError, Splitter, count_lines, part_of_file
 from crawler.dedup.make import make_filter, room_of
-from crawler.dedup.memory import Room, available_memory
+from crawler.dedup.memory_budget import Room, available_memory
 from crawler.filters import FilterError, read_seen
 from crawler.filters.guava import GuavaBloomFilter, guava_size
 from crawler.settings import SEEN_KINDS, SeenSettings

@@ -18,12 +18,12 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawler.crawl.job import Job
-from crawler.crawl.loop import Crawl, Stop
-from crawler.crawl.step import Machine
 from crawler.disk import FaultyDisk, PowerCutError
+from crawler.engine.run import Crawl, Stop
 from crawler.fetch import SimulatedWeb
 from crawler.fetch.simulated import redirect
+from crawler.job.job import Job
+from crawler.job.transaction import Machine
 from crawler.settings import (
     CrawlSettings,
     DurabilitySettings,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from crawler.crawl.identity import JobError
-from crawler.crawl.job import Job
-from crawler.crawl.step import Machine
 from crawler.disk import FaultyDisk
 from crawler.frontier.faults import Asked
+from crawler.job.directory import JobError
+from crawler.job.job import Job
+from crawler.job.transaction import Machine
 from crawler.store import FaultyStore
 from crawler.urls import Canonical
 from tests.durability.power import SETTINGS

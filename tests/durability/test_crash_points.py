@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.disk.crashpoints import CRAWL_POINTS, VARIABLE
+from crawler.disk.failpoints import CRAWL_POINTS, VARIABLE
 from tests.site import Site, crawler, tree
 
 PAGES = 60

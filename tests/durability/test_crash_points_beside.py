@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from crawler.crawl.inbox import INBOX, Inbox
-from crawler.crawl.recovery import REPAIRING, stored_counters
 from crawler.disk import POINTS, RealDisk
-from crawler.disk.crashpoints import SIDE_POINTS, VARIABLE
-from crawler.frontier import Family
-from tests.crawl.jobs import PAGES, Stopped, change, flip, killed_job, repair, rows, store_of, verify
+from crawler.disk.failpoints import SIDE_POINTS, VARIABLE
+from crawler.job.inbox import INBOX, Inbox
+from crawler.job.recovery import REPAIRING, stored_counters
+from crawler.kv import Family
+from tests.jobs import PAGES, Stopped, change, flip, killed_job, repair, rows, store_of, verify
 from tests.site import crawler, tree
 
 SOURCE = Path(__file__).resolve().parents[2] / "crawler"

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from crawler.crawl.job import Job
-from crawler.crawl.loop import Crawl, State, Stop
-from crawler.crawl.step import Machine
-from crawler.crawl.verdict import Finished
 from crawler.disk import Fault, FaultyDisk
+from crawler.engine.run import Crawl, State, Stop
 from crawler.fetch import SimulatedWeb
+from crawler.job.job import Job
+from crawler.job.transaction import Machine
+from crawler.job.verdict import Finished
 from crawler.records import Outcome, PageRecord
 from crawler.settings import DurabilitySettings, Settings
 from crawler.store import FaultyStore

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from crawler.crawl.identity import JobError, read_identity
-from crawler.crawl.job import Job
+from crawler.job.directory import JobError, read_identity
+from crawler.job.job import Job
 from crawler.settings import settings_from
 from crawler.store import StoreError
-from tests.crawl.jobs import Stopped, killed_job, rows, store_of, verify
+from tests.jobs import Stopped, killed_job, rows, store_of, verify
 
 NOW = 1_700_000_000.0
 POSITIONS = (0, 1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -8, -20, -45)  # heads and footers

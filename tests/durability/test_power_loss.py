@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from crawler.crawl.job import Job
-from crawler.crawl.step import Machine
-from crawler.crawl.verdict import Finished
 from crawler.disk import Fault, FaultyDisk
+from crawler.job.job import Job
+from crawler.job.transaction import Machine
+from crawler.job.verdict import Finished
 from crawler.records import Outcome, PageRecord
 from crawler.store import FaultyStore
 from crawler.urls import Canonical

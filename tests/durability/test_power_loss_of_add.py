@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from crawler.crawl.discover import Discovery
-from crawler.crawl.inbox import INBOX, Inbox
-from crawler.crawl.incoming import Incoming
-from crawler.crawl.job import Job
-from crawler.crawl.step import Machine
 from crawler.disk import FaultyDisk, PowerCutError
-from crawler.frontier import Family, decode_entry
+from crawler.engine.discover import Discovery
+from crawler.engine.injector import Injector
+from crawler.frontier import decode_entry
+from crawler.job.inbox import INBOX, Inbox
+from crawler.job.job import Job
+from crawler.job.transaction import Machine
+from crawler.kv import Family
 from crawler.store import FaultyStore
 from tests.durability.power import SETTINGS, Inline
 
@@ -36,7 +37,7 @@ async def life(seed: int, directory: Path) -> tuple[int, set[str], Counter[str]]
             job = Job(directory, SETTINGS, NOW, Machine(disk, lambda _, found=store: found, Inline))
             try:
                 inbox = Inbox(directory, disk)
-                incoming = Incoming(job, Discovery(job, SETTINGS), inbox, lambda: None)
+                incoming = Injector(job, Discovery(job, SETTINGS), inbox, lambda: None)
                 while todo:
                     inbox.deposit(todo[0], seed=True, answer=chance.random() < 0.5)
                     promised.update(todo.pop(0))

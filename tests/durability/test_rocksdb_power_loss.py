@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.frontier import Family, Store
+from crawler.kv import Family, Store
 from crawler.store import RocksStore
 
 BATCHES = 60

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from crawler.exact import LEDGER_COUNTS, Ledger, LedgerCounts
 from crawler.exact.rows import HOST_BYTES
 from crawler.filters import BloomFilter, FilterError, digest_keys
-from crawler.frontier import Entry, Family
-from crawler.store.memory import MemoryStore
+from crawler.frontier import Entry
+from crawler.kv import Family
+from crawler.store.memory_store import MemoryStore
 
 
 def url(number: int) -> str:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawler.frontier import Family, Store
+from crawler.kv import Family, Store
 from crawler.store import MemoryStore, RocksStore
 
 # Rows that share their first eight bytes or nearly do, and the last possible ones.

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from crawler.exact import Answers, ExactSeenSet, digest_exactly, load_seen, make_seen
 from crawler.filters import AbsentKeyError, FilterError, SeenSnapshot
-from crawler.frontier import Family, Store
+from crawler.kv import Family, Store
 from crawler.records import sequence_key
 from crawler.settings import SeenSettings
 from crawler.store import FaultyStore, MemoryStore, RocksStore
@@ -237,7 +237,7 @@ CRAWLER = """
 import itertools, sys
 from pathlib import Path
 from crawler.exact import make_seen
-from crawler.frontier import Family
+from crawler.kv import (Family)
 from crawler.settings import SeenSettings
 from crawler.store import RocksStore
 from tests.exact.test_seen import step, url

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.frontier import Entry, Family, Frontier, Lease, Rule, Store
+from crawler.frontier import Entry, Frontier, Lease, Rule
+from crawler.kv import Family, Store
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore, RocksStore
 
@@ -265,7 +266,7 @@ def test_a_hold_outlives_the_process_but_not_what_the_rules_allow(store: Store, 
 def test_idle_hosts_leave_no_trace_in_memory_and_keep_their_gap(
     store: Store, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawler.frontier.hosts.IDLE_MAX", 1)
+    monkeypatch.setattr("crawler.frontier.working_set.IDLE_MAX", 1)
     frontier = make(delay=10.0)
     for host in range(4):
         admit(frontier, store, *urls(host, 1))

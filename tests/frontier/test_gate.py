@@ -227,9 +227,9 @@ def test_a_host_that_is_resumed_by_hand_is_asked_after_its_gap() -> None:
 def test_hosts_that_are_put_away_while_they_wait_keep_their_place(
     key: str, robots: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawler.frontier.hosts.WAITING_MAX", 4)
-    monkeypatch.setattr("crawler.frontier.hosts.RESTING_MAX", 1)
-    monkeypatch.setattr("crawler.frontier.hosts.IDLE_MAX", 1)
+    monkeypatch.setattr("crawler.frontier.working_set.WAITING_MAX", 4)
+    monkeypatch.setattr("crawler.frontier.working_set.RESTING_MAX", 1)
+    monkeypatch.setattr("crawler.frontier.working_set.IDLE_MAX", 1)
     politeness = PolitenessSettings(host_key=key, per_host=2)
     world = World(11, 30, 12, slots=8, politeness=politeness, robots=robots, name="h{0}.shared{1}.test")
     world.seed(6)
@@ -241,7 +241,7 @@ def test_hosts_that_are_put_away_while_they_wait_keep_their_place(
 @pytest.mark.parametrize("key", ["host", "domain", "address"])
 def test_memory_does_not_grow_with_the_hosts_that_stand_in_a_line(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for kept in ("WAITING_MAX", "RESTING_MAX", "IDLE_MAX"):
-        monkeypatch.setattr(f"crawler.frontier.hosts.{kept}", 5)
+        monkeypatch.setattr(f"crawler.frontier.working_set.{kept}", 5)
     monkeypatch.setattr("crawler.frontier.frontier._PASSED_MAX", 10)
     politeness = PolitenessSettings(delay=0.1, host_key=key, slow_share=0.1, slow_after=1.0, snooze_after=0)
     tempers = {Temper.PLAIN: 0.5, Temper.SLOW: 0.5}
@@ -261,7 +261,7 @@ def test_memory_does_not_grow_with_the_hosts_that_stand_in_a_line(key: str, monk
 
 
 def test_a_host_that_is_paused_while_it_stands_in_a_line_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawler.frontier.hosts.RESTING_MAX", 1)
+    monkeypatch.setattr("crawler.frontier.working_set.RESTING_MAX", 1)
     politeness = PolitenessSettings(delay=0.1, slow_share=0.1, slow_after=1.0)
     world = World(12, 40, 3, slots=10, politeness=politeness, robots=False, tempers={Temper.SLOW: 1.0})
     world.seed(3)

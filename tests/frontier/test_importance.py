@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.frontier import SEED_CASH, Entry, Family, Frontier, Order, decode_host
+from crawler.frontier import SEED_CASH, Entry, Frontier, Order, decode_host
 from crawler.frontier.host import Host
 from crawler.frontier.importance import CELLS, LEVELS, Importance
+from crawler.kv import Family
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore
 from tests.frontier.web_graph import START, WebGraph, crawled, early

@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from crawler.frontier import Entry, EntryError, Family, Frontier, Lease, Order, Store, decode_entry, decode_host
+from crawler.frontier import Entry, EntryError, Frontier, Lease, Order, decode_entry, decode_host
 from crawler.frontier.entry import CLASSES, is_retry, split_pending_key
 from crawler.frontier.host import host_name
+from crawler.kv import Family, Store
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore, RocksStore
 
@@ -27,9 +28,9 @@ ROUNDING = 1e-6  # seconds: less is the rounding of times of this size
 SMALL = {
     "crawler.frontier.queues.READ_AHEAD": 2,
     "crawler.frontier.queues.BUFFERED_MAX": 3,
-    "crawler.frontier.hosts.WAITING_MAX": 1,
-    "crawler.frontier.hosts.RESTING_MAX": 1,
-    "crawler.frontier.hosts.IDLE_MAX": 1,
+    "crawler.frontier.working_set.WAITING_MAX": 1,
+    "crawler.frontier.working_set.RESTING_MAX": 1,
+    "crawler.frontier.working_set.IDLE_MAX": 1,
 }
 
 

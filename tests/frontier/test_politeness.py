@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.frontier.faults import Fault, longest_retry, retry_wait, tries_of
+from crawler.frontier.jitter import spread
 from crawler.frontier.politeness import (
     Rule,
     gap,
@@ -15,7 +16,6 @@ from crawler.frontier.politeness import (
     longest_hold,
     snooze,
 )
-from crawler.frontier.spread import spread
 from crawler.settings import RETRY_CLASSES, PolitenessSettings, RetrySettings
 
 PLAIN = PolitenessSettings(jitter=0.0)

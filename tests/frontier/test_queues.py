@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.frontier import Batch, Entry, Frontier, Lease
+from crawler.frontier import Entry, Frontier, Lease
+from crawler.kv import Batch
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from crawler.frontier import (
     Answer,
     Entry,
-    Family,
     Page,
     PageError,
     Revisits,
@@ -24,6 +23,7 @@ from crawler.frontier import (
 )
 from crawler.frontier.page import visited
 from crawler.frontier.revisits import HOST_MAX
+from crawler.kv import Family
 from crawler.settings import RecrawlSettings
 from crawler.store import MemoryStore
 

@@ -15,10 +15,12 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from enum import Enum, auto
 
-from crawler.crawl.verdict import Again, Finished, Throttled, judge, status_fault
+from crawler.engine.judge import judge, status_fault
 from crawler.fetch import Failure, FailureKind, Response
-from crawler.frontier import Asked, Batch, Entry, Frontier, Lease, Limits, Store, longest_retry, retry_wait, tries_of
-from crawler.frontier.moved import move_times
+from crawler.frontier import Asked, Entry, Frontier, Lease, Limits, longest_retry, retry_wait, tries_of
+from crawler.frontier.clock_step import move_times
+from crawler.job.verdict import Again, Finished, Throttled
+from crawler.kv import Batch, Store
 from crawler.records import Outcome
 from crawler.settings import BudgetSettings, PolitenessSettings, RetrySettings
 from crawler.store import MemoryStore

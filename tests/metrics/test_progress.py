@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from crawler.progress.live import Progress
+from crawler.progress.live_line import Progress
 from crawler.progress.summary import summary
 from tests.metrics.samples import statistics
 

@@ -12,12 +12,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from crawler.checkpoint import Manifest
-from crawler.crawl.loop import State
-from crawler.crawl.stall import LoopStall
-from crawler.crawl.stats import assemble
+from crawler.engine.loop_lag import LoopLag
+from crawler.engine.run import State
 from crawler.exact import LedgerCounts
 from crawler.filters import Advice, MeasuredFpp, SeenStatistics, SliceStatistics
 from crawler.filters.advisor import Cause
+from crawler.inspect.statistics import assemble
 from crawler.metrics.prometheus import CAUSES, METRICS, STATES, exposition
 from crawler.records import Counters
 from tests.documents import ROOT, page
@@ -157,7 +157,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         seeds_rejected=0,
         paused=None,
         disk_free=0,
-        stall=LoopStall(),
+        stall=LoopLag().figures(),
         advice={field.name: None for field in fields(Advice)} | {"new_urls_per_second": None, "forecast": None},
         commits=0,
         kept=0,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.frontier import Family
+from crawler.kv import Family
 from crawler.store import RocksStore, StoreError
 from crawler.store.salvage import salvage
 from tests.site import ROOT
@@ -22,7 +22,7 @@ from tests.site import ROOT
 WRITER = """
 import itertools, sys
 from pathlib import Path
-from crawler.frontier import Family
+from crawler.kv import (Family)
 from crawler.store import RocksStore
 
 store = RocksStore(Path(sys.argv[1]))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawler.frontier import Family, Reader, Store
+from crawler.kv import Family, Reader, Store
 from crawler.store import MemoryStore, RocksStore
 
 Contents = dict[Family, dict[bytes, bytes]]

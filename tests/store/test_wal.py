@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier import Family
+from crawler.kv import Family
 from crawler.store import Broken, RocksStore, StoreError
 from crawler.store.salvage import salvage
 from crawler.store.wal import (

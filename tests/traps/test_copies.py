@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier import Batch, Family
+from crawler.kv import Batch, Family
 from crawler.settings import TrapSettings
 from crawler.store import MemoryStore
 from crawler.traps import Copies, CopyRecordError, check_content, remember

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.frontier import Batch, Family
+from crawler.kv import Batch, Family
 from crawler.settings import TrapSettings
 from crawler.store import MemoryStore
 from crawler.traps import TrapRecordError, Traps, check_row

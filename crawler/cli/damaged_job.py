@@ -1,0 +1,35 @@
+"""What commands that look at a job say when it cannot be read."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from crawler.cli.errors import Exit, UsageError
+from crawler.job.directory import JobError
+from crawler.job.stored_errors import DAMAGE
+from crawler.settings import SettingsError
+
+
+def stopped_text(directory: Path, error: Exception) -> str:
+    """What a command says that found the job damaged while it was changing it."""
+    return (
+        f"stopped: {directory} is damaged: {error}; nothing more was changed: `crawler verify {directory}` names all "
+        f"that is wrong, `crawler repair {directory}` makes the job usable"
+    )
+
+
+def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """No job in ``arguments.job``, or one that cannot be read: one line."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        try:
+            return command(arguments)
+        except JobError as error:
+            raise UsageError(str(error)) from error
+        except (*DAMAGE, SettingsError) as error:
+            print(f"{arguments.job}: {error}")
+            return Exit.FAILED
+
+    return run

@@ -1,0 +1,77 @@
+"""URLs that come in while a job lives: from its inbox, and by POST /api/urls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from crawler.checkpoint import EnvelopeError
+from crawler.engine.discover import Discovery
+from crawler.job.inbox import Answer, Inbox
+from crawler.job.job import Job
+from crawler.job.transaction import FULL
+
+log = logging.getLogger("crawler")
+
+INTERVAL = 1.0  # seconds between two looks into the inbox
+_STEP = 1_000  # URLs admitted in one step
+
+
+class Injector:
+    """Takes URLs in for a job. ``wake`` is called when something was admitted, and when it waits no more."""
+
+    def __init__(self, job: Job, discovery: Discovery, inbox: Inbox, wake: Callable[[], None]) -> None:
+        self._job = job
+        self._discovery = discovery
+        self._inbox = inbox
+        self._wake = wake
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something lies in the inbox."""
+        return bool(self._inbox.waiting())
+
+    async def watch(self, clock: Callable[[], float]) -> None:
+        """Look into the inbox each second. Raises OSError for any trouble but a full disk: what could not be answered
+        is then taken in once more."""
+        while True:
+            try:
+                await self.drain(clock())
+            except OSError as error:
+                if error.errno not in FULL:
+                    raise
+            await asyncio.sleep(INTERVAL)
+
+    async def drain(self, now: float) -> None:
+        """Take in all that lies in the inbox; ``now`` is in seconds since 1970. Raises OSError."""
+        for name in self._inbox.foreign(now):
+            self._set_aside(name, "not a file of the inbox")
+        for name in self._inbox.waiting():
+            try:
+                parcel = self._inbox.read(name)
+            except EnvelopeError as error:
+                self._set_aside(f"{name}.urls", str(error))
+                continue
+            answer = await self.take_in(parcel.urls, seed=parcel.seed)
+            await asyncio.to_thread(self._inbox.close_parcel, parcel, answer)  # it syncs
+            self._wake()  # all that was in it may be done by now: then nothing keeps the crawl from its end
+
+    def _set_aside(self, name: str, why: str) -> None:
+        log.warning("inbox: %s: set aside as %s", why, self._inbox.set_aside(name))
+        self._wake()
+
+    async def take_in(self, urls: Sequence[str], *, seed: bool) -> Answer:
+        """Admit those of the URLs that are in scope and were never seen, and make that durable; with ``seed`` they
+        widen the scope first, as seeds do. Raises OSError."""
+        answer = Answer()
+        for start in range(0, len(urls), _STEP):
+            await self._job.room()
+            added = self._discovery.added(urls[start : start + _STEP], seed=seed)
+            new = self._job.admit(added.inside, depth=0, seed=seed)
+            answer += Answer(new, len(added.inside) - new, added.outside, added.rejected)
+            self._wake()
+            await asyncio.sleep(0)
+        await self._job.room()
+        await self._job.sync()
+        return answer

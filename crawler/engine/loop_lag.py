@@ -1,0 +1,51 @@
+"""How long the event loop stands still: while it does, no request is sent, no answer read, no timer kept."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+
+INTERVAL = 0.02  # seconds between two looks at the clock
+STANDSTILL = 0.1  # seconds; shorter delays are a busy loop, not one that stands still
+# Upper ends of the classes of delay, in seconds: each a fifth above the one before, from 0.1 ms to 100 s.
+_ENDS = [0.0001 * 1.2**step for step in range(77)]
+
+
+class LoopLag:
+    """The delays of a timer that should fire every ``INTERVAL`` seconds, in classes: bounded memory, one addition a
+    look."""
+
+    def __init__(self) -> None:
+        self._classes = [0] * (len(_ENDS) + 1)
+        self._looks = 0
+        self.longest = 0.0
+        self.total = 0.0  # of the delays of STANDSTILL or longer
+
+    async def watch(self) -> None:
+        """Measure until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + INTERVAL
+            await asyncio.sleep(INTERVAL)
+            self.observe(max(0.0, loop.time() - due))
+
+    def observe(self, seconds: float) -> None:
+        """Count one delay."""
+        self._classes[bisect_left(_ENDS, seconds)] += 1
+        self._looks += 1
+        self.longest = max(self.longest, seconds)
+        if seconds >= STANDSTILL:
+            self.total += seconds
+
+    def figures(self) -> dict[str, float]:
+        """In seconds: the 99th percentile and the longest delay, and all standstills together."""
+        return {"p99": self.p99(), "longest": self.longest, "total": self.total}
+
+    def p99(self) -> float:
+        """The delay, in seconds, that 99% of the looks did not exceed (the upper end of its class)."""
+        left = self._looks * 0.01
+        for number in range(len(_ENDS), -1, -1):
+            left -= self._classes[number]
+            if left < 0:
+                return min(self.longest, _ENDS[number]) if number < len(_ENDS) else self.longest
+        return 0.0

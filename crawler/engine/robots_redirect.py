@@ -1,0 +1,174 @@
+"""A robots.txt that redirects to another host, as http://a.test/ does to https://www.a.test/: the request that follows
+is one to that host, and takes a lease on it as every other does, with its gap and its holds.
+
+Where the other host's own robots.txt is what it leads to and that is known, nothing is asked. The host that redirects
+keeps its lease meanwhile, so only few may wait, for no longer than a gap and a request; the others come back later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from crawler.engine.judge import failure_fault, parse_retry_after, status_fault
+from crawler.fetch import Failure, FailureKind, Fetches, Followed, NotNow, Response, RobotsResult, ask_robots
+from crawler.fetch.robots_cache import RobotsCache, encode_robots
+from crawler.frontier import Asked, Host, HostClosed, Lease, Limits
+from crawler.job.job import Job
+from crawler.kv import Batch, Family
+from crawler.robots import robots_url
+from crawler.settings import Settings
+from crawler.urls import host_key
+
+PATIENCE = 60.0  # seconds that a host may be held or have its leases out before who waits for it comes back later
+LATER = 5.0  # seconds until then, at least
+_LOOK = 0.1  # seconds between two looks whether a lease is free
+
+
+class RobotsRedirect:
+    """What robots.txt of some hosts redirect to."""
+
+    def __init__(
+        self,
+        job: Job,
+        fetcher: Fetches,
+        robots: RobotsCache,
+        settings: Settings,
+        clock: Callable[[], float],
+        wake: Callable[[], None],
+    ) -> None:
+        """``wake`` is called when a host that was lent has its turns again."""
+        self._job = job
+        self._fetcher = fetcher
+        self._robots = robots
+        self._settings = settings
+        self._clock = clock
+        self._wake = wake
+        self._most = Limits.of(settings).slow_slots
+        self._leads: dict[str, str] = {}  # hosts whose robots.txt leads to another that is waited for
+
+    async def follow(self, host: Host, address: str) -> Followed | NotNow:
+        """Ask for what the robots.txt of a host, which is leased, redirects to; and whether that was another host."""
+        name, frontier = host_key(address), self._job.frontier
+        if frontier.loans.share_a_key(host, name):
+            await asyncio.sleep(frontier.loans.gap(host))
+            answer = await ask_robots(self._fetcher, address, self._settings.robots)
+            return Followed(answer, elsewhere=name != host.name)
+        known = self._known(name, address)
+        if known is not None:
+            return known
+        if len(self._leads) >= self._most or self._waits_for(name, host.name):
+            return NotNow(LATER)
+        self._leads[host.name] = name
+        try:
+            lease = await self._borrow(name, address)
+            if not isinstance(lease, Lease):
+                return lease
+            known = self._known(name, address)  # another asked for it meanwhile
+            if known is not None or frontier.loans.share_a_key(host, name):  # its address is known by now
+                frontier.loans.forgo(lease)
+                return known or NotNow(LATER)
+            return await self._enter(lease) or await self._ask(lease, address)
+        finally:
+            del self._leads[host.name]
+            self._wake()
+
+    def _waits_for(self, name: str, other: str) -> bool:
+        """Whether the host ``name`` waits for ``other``, which would then wait for itself."""
+        while name in self._leads:
+            name = self._leads[name]
+            if name == other:
+                return True
+        return False
+
+    def _known(self, name: str, address: str) -> Followed | None:
+        """The other host's own robots.txt, if it may be used for a while yet."""
+        known = self._robots.get(name) if address == robots_url(address) else None
+        if known is None or known.status is None or known.status >= 500:
+            return None
+        age = max(0.0, self._clock() - known.asked_at)
+        if age > self._settings.robots.ttl / 2:
+            return None
+        body = self._robots.body(name)
+        return Followed(Response(known.status, {}, None, None, body, None, None, 0.0, 0), elsewhere=True, age=age)
+
+    async def _borrow(self, name: str, address: str) -> Lease | NotNow | Followed:
+        """A lease that has no place at the gate yet."""
+        frontier, until = self._job.frontier, self._clock() + PATIENCE
+        while True:
+            await self._job.room()
+            now = self._clock()
+            got = self._lease(name, now)
+            if isinstance(got, HostClosed):
+                message = f"it redirects to {name}, which is asked no more: {got.error}"
+                return Followed(Failure(FailureKind.UNREACHABLE, message, 0.0), elsewhere=True)
+            if got is None and now > until:
+                return NotNow(LATER)
+            if got is None:
+                await asyncio.sleep(_LOOK)
+            elif frontier.loans.wants_address(got):
+                await self._find_address(got, address)
+            else:
+                return got
+
+    def _lease(self, name: str, now: float) -> Lease | HostClosed | None:
+        got: list[Lease | HostClosed | None] = []
+
+        def borrow(batch: Batch) -> bool:
+            got.append(self._job.frontier.loans.borrow(name, now, batch))
+            return True
+
+        self._job.host_step(borrow)
+        return got[0]
+
+    async def _enter(self, lease: Lease) -> NotNow | None:
+        """Wait for a place at the gate. Where it takes too long the lease ends."""
+        frontier, host, until = self._job.frontier, lease.host, self._clock() + PATIENCE
+        try:
+            while (at := frontier.loans.enter(lease, now := self._clock())) > now:
+                if (at > until and not host.rule.is_gap) or (host.parked and now > until):
+                    frontier.loans.forgo(lease)
+                    return NotNow(max(LATER, at - now))
+                await asyncio.sleep(at - now)
+        except asyncio.CancelledError:
+            frontier.loans.forgo(lease)
+            raise
+        return None
+
+    async def _find_address(self, lease: Lease, address: str) -> None:
+        frontier = self._job.frontier
+        try:
+            found = await self._fetcher.resolve(address)
+            await self._job.room()
+        except asyncio.CancelledError:
+            frontier.loans.forgo(lease)
+            raise
+        now = self._clock()
+        self._job.host_step(lambda batch: frontier.address_known(lease, found, now, batch))
+
+    async def _ask(self, lease: Lease, address: str) -> Followed:
+        frontier, retry = self._job.frontier, self._settings.retry
+        try:
+            answer = await ask_robots(self._fetcher, address, self._settings.robots)
+            await self._job.room()
+        except asyncio.CancelledError:
+            frontier.loans.forgo(lease)
+            raise
+        now, after = self._clock(), None
+        if isinstance(answer, Failure):
+            asked = Asked(answer.seconds, 0, failure_fault(answer.kind))
+        else:
+            asked = Asked(answer.seconds, answer.received, status_fault(answer.status, retry))
+            after = parse_retry_after(answer.retry_after, now, answer.headers.get("Date"))
+
+        def give_back(batch: Batch) -> bool:
+            if isinstance(answer, Response) and address == robots_url(address) and 200 <= answer.status < 300:
+                # For others that lead there, too; the host itself asks for it when its turn comes.
+                own = RobotsResult(answer.status, answer.body or b"", None)
+                batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), encode_robots(own, now))
+                self._robots.forget(lease.host.name)
+            frontier.loans.give_back(lease, now, batch, asked, after)
+            return True
+
+        self._job.host_step(give_back)
+        return Followed(answer, elsewhere=True)

@@ -1,0 +1,63 @@
+"""Hosts that are asked no more: retired, blocked by hand, or over their budget.
+
+A closed host's URLs are still handed out, so that each ends as a record that names the reason; nothing is asked for
+them. The same holds for URLs that are admitted later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crawler.frontier.faults import Fault
+from crawler.frontier.host import Host
+from crawler.settings import BudgetSettings
+
+
+@dataclass(frozen=True, slots=True)
+class HostClosed:
+    """Why a host is asked no more. ``failed``: its URLs could not be had, else a rule of ours excludes them."""
+
+    rule: str
+    words: str
+    failed: bool = False
+
+    @property
+    def budget(self) -> bool:
+        """Whether enough was taken of the host; its robots.txt may be asked for all the same."""
+        return self.rule == "budget"
+
+    @property
+    def error(self) -> str:
+        """The ``error`` of the records."""
+        return f"{self.rule}: {self.words}"
+
+
+_BLOCKED = HostClosed("blocked", "its host was blocked by hand")
+
+
+def closure(host: Host, budget: BudgetSettings) -> HostClosed | None:
+    """None for a host that may be asked."""
+    if host.blocked:
+        return _BLOCKED
+    if host.retired:
+        return HostClosed("retired", retired_words(host), failed=True)
+    if budget.host_pages is not None and host.fetched >= budget.host_pages:
+        return HostClosed("budget", f"host_pages: {host.fetched} of {budget.host_pages} responses are taken")
+    if budget.host_bytes is not None and host.size_read >= budget.host_bytes:
+        return HostClosed("budget", f"host_bytes: {host.size_read} of {budget.host_bytes} bytes are taken")
+    if budget.host_seconds is not None and host.seconds >= budget.host_seconds:
+        return HostClosed("budget", f"host_seconds: {host.seconds:.1f} of {budget.host_seconds:g} s are taken")
+    return None
+
+
+def retired_words(host: Host) -> str:
+    """Why the host was retired."""
+    if host.fault is Fault.THROTTLED:
+        return f"its host answered 429 or 503 {host.backoff} times in a row"
+    last = "no answer" if host.fault is None else host.fault.word
+    return f"its host gave no answer {host.strikes} times in a row, {host.snoozes} snoozes among them; the last: {last}"
+
+
+def pages_left(host: Host, budget: BudgetSettings) -> int | None:
+    """How many more requests may be begun: those in flight may each become a page. None: any number."""
+    return None if budget.host_pages is None else max(0, budget.host_pages - host.fetched - host.leased)

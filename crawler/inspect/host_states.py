@@ -1,0 +1,68 @@
+"""How many hosts of a job are in which state: ready, waiting, snoozed, ...
+
+A state depends on the time, and most hosts stand on the disk alone: nothing could be counted as it changes. So all are
+looked at, a few at a time beside the crawl and over and over: a job of a few thousand hosts about every second, one
+of a million every minute, with a bounded part of the event loop's time either way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from crawler.frontier import Frontier, Host, HostState, state_of, stored_state
+from crawler.frontier.host import host_name
+from crawler.kv import Family, Reader
+from crawler.settings import BudgetSettings
+
+INTERVAL = 1.0  # seconds from the end of one look at all hosts to the next
+PAUSE = 20.0  # times as long as the slice before it: a twentieth of the loop's time at most goes into looking
+SLICE = 128  # hosts
+SETTLED_MOST = 20_000  # hosts that are looked at in one go when the crawl has ended
+
+
+def count_states(hosts: Iterable[Host], now: float, budget: BudgetSettings) -> dict[str, int]:
+    """How many of the hosts are in each state."""
+    found = Counter(state_of(host, now, budget) for host in hosts)
+    return {state.value: found[state] for state in HostState}
+
+
+class HostStates:
+    """The hosts of a running crawl by state; ``counts`` is None until all were looked at once."""
+
+    def __init__(self, store: Reader, frontier: Frontier, budget: BudgetSettings, clock: Callable[[], float]) -> None:
+        self.counts: dict[str, int] | None = None
+        self._store = store
+        self._frontier = frontier
+        self._budget = budget
+        self._clock = clock
+
+    async def watch(self) -> None:
+        """Look at all hosts again and again, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            start: bytes | None = b""
+            counts = count_states((), 0.0, self._budget)
+            while start is not None:
+                began = loop.time()
+                start = self._look(start, SLICE, counts)
+                await asyncio.sleep(PAUSE * (loop.time() - began))
+            self.counts = counts
+            await asyncio.sleep(INTERVAL)
+
+    def settle(self) -> None:
+        """Look at all hosts now, unless they are many: nothing changes any more."""
+        if self._frontier.hosts <= SETTLED_MOST:
+            self.counts = count_states((), 0.0, self._budget)
+            self._look(b"", SETTLED_MOST, self.counts)
+
+    def _look(self, start: bytes, most: int, counts: dict[str, int]) -> bytes | None:
+        """Count some hosts; where the next begin, None where there are no more."""
+        rows, now, budget = self._store.scan(Family.HOSTS, start, None, most), self._clock(), self._budget
+        for key, value in rows:
+            name = host_name(key)
+            host = self._frontier.known(name)
+            state = stored_state(name, value, now, budget) if host is None else state_of(host, now, budget)
+            counts[state.value] += 1
+        return rows[-1][0] + b"\0" if len(rows) == most else None

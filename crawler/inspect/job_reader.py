@@ -1,0 +1,157 @@
+"""Looking at a job, running or not, without touching it.
+
+The store is opened a second time as RocksDB's secondary; the seen-set is read from the newest whole generation and the
+journal, as a resumed crawl would. A running crawl also leaves ``live.json`` each second, which knows what is in flight.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from crawler.checkpoint import EnvelopeError, Generations
+from crawler.disk import RealDisk
+from crawler.exact import LEDGER_COUNTS, LedgerCounts, Seen, make_seen
+from crawler.filters import FilterError, advise
+from crawler.frontier import Entry, Host, decode_entry, decode_host
+from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
+from crawler.frontier.host import host_name
+from crawler.inspect.host_states import count_states
+from crawler.inspect.statistics import assemble
+from crawler.job.clock_anchor import job_time
+from crawler.job.directory import SEEN, STORE, read_identity
+from crawler.job.history_file import read_course
+from crawler.job.live_status import read_live
+from crawler.job.recovery import RestoredSeen, restore_seen, stored_counters
+from crawler.job.run_settings import read_run
+from crawler.kv import Family, Reader, Store
+from crawler.memory import available_memory
+from crawler.metrics import CourseError
+from crawler.records import Counters
+from crawler.settings import Settings
+from crawler.store import RocksStore
+
+_SCAN = 2_048
+LATELY = 60.0  # seconds of the last run that its rate is taken from
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJob:
+    """A job opened for looking. ``settings`` are those of the last run, ``settings_fault`` is why they are not."""
+
+    directory: Path
+    settings: Settings
+    settings_fault: str | None
+    store: Store
+    counters: Counters
+    generations: Generations
+    numbers: list[int]  # of the generations that were there before the store was opened
+
+    def ledger(self) -> LedgerCounts | None:
+        """What the ledger of doubted URLs counts; None for a job without one. Raises FilterError."""
+        if not self.settings.seen.ledger:
+            return None
+        return LedgerCounts.decode(self.store.get(Family.META, LEDGER_COUNTS))
+
+    def restore_seen(self) -> RestoredSeen:
+        """The seen-set, in this process's memory."""
+        return restore_seen(
+            self.generations, self.store, lambda: make_seen(self.settings.seen, self.store), self.numbers
+        )
+
+
+@contextlib.contextmanager
+def open_job(directory: Path) -> Iterator[OpenJob]:
+    """Raises JobError, OSError, JournalError."""
+    run = read_run(directory)
+    settings = run.settings
+    generations = Generations(directory / SEEN, settings.durability.generations, RealDisk())
+    # Before the store: a generation that a running crawl writes meanwhile stands for more than the store shows us.
+    numbers = generations.numbers()
+    with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
+        store = RocksStore(directory / STORE, secondary=Path(scratch))
+        try:
+            yield OpenJob(directory, settings, run.fault, store, stored_counters(store), generations, numbers)
+        finally:
+            store.close()
+
+
+def _advice(job: OpenJob, seen: Seen, now: float) -> dict[str, Any] | None:
+    """What is ahead of the seen-set, were the crawl carried on: at the rate of the last run's last minute, where that
+    was written down, and in the memory that is free now."""
+    rate = None
+    with contextlib.suppress(EnvelopeError, CourseError, OSError):  # nothing rests on it
+        rate = read_course(job.directory, now).history.mean("new_per_second", LATELY)
+    try:
+        advice = advise(
+            seen.statistics(),
+            seen.parameters(),
+            rate=rate,
+            memory=available_memory(),
+            compact_slices=job.settings.seen.compact_slices,
+        )
+    except FilterError:
+        return None  # nothing can be planned for this kind
+    return {**asdict(advice), "new_urls_per_second": rate, "forecast": None}
+
+
+def job_stats(directory: Path) -> dict[str, Any]:
+    """The dictionary of ``stats --json``. Raises what ``open_job`` raises."""
+    read_identity(directory)
+    live = read_live(directory)
+    if live is not None:
+        return dict(live.stats)
+    with open_job(directory) as job:
+        restored, ledger = job.restore_seen(), job.ledger()
+        pending, now = 0, job_time(job.store)
+
+        def counted() -> Iterator[Host]:
+            nonlocal pending
+            for host in hosts(job.store):
+                pending += host.size > 0
+                yield host
+
+        states = count_states(counted(), now, job.settings.budget)
+        left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
+        return assemble(
+            job.counters,
+            restored.seen,
+            job.generations.newest,
+            ledger,
+            now=now,
+            state="stopped" if left else "ended",
+            in_flight=0,
+            hosts_pending=pending,
+            hosts_by_state=states,
+            elapsed=None,
+            seeds_rejected=None,
+            paused=None,
+            disk_free=shutil.disk_usage(directory).free,
+            stall=None,
+            advice=_advice(job, restored.seen, now),
+            commits=None,
+            kept=len(job.numbers),
+        )
+
+
+def hosts(store: Reader) -> Iterator[Host]:
+    """All hosts of the job, by name."""
+    start = b""
+    while rows := store.scan(Family.HOSTS, start, None, _SCAN):
+        for key, value in rows:
+            yield decode_host(host_name(key), value)
+        start = rows[-1][0] + b"\0"
+
+
+def queue(store: Reader, host: str) -> Iterator[tuple[bytes, Entry]]:
+    """(slot, entry) of one host in the order in which they are taken, those in flight among them."""
+    start, end = pending_key(host, RETRY_START), pending_key(host, FRESH_END)
+    while rows := store.scan(Family.PENDING, start, end, _SCAN):
+        for key, value in rows:
+            yield split_pending_key(key)[1], decode_entry(value)
+        start = rows[-1][0] + b"\0"

@@ -1,0 +1,133 @@
+"""Records as they come, each once: ``crawler tail``.
+
+A crawl that is killed may leave records in ``pages.jsonl`` that its journal does not know. They are cut off when it is
+carried on, and those URLs are fetched again. Who follows the file must not see them: a record is shown when nothing
+takes it back any more. While a crawl runs it says each second how far that is (``live.json``, behind the last fsync of
+output and journal); while none runs the journal says it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from crawler.inspect.job_reader import open_job
+from crawler.job.directory import PAGES, JobError, lock_holder, read_identity
+from crawler.job.live_status import read_live
+from crawler.job.recovery import stored_end
+from crawler.kv import Family, Reader
+from crawler.output.reverse_reader import decoded, lines_backwards
+from crawler.records import decode_done
+
+_PIECE = 2**20  # bytes read at a time
+
+
+class Tail:
+    """The records of the job in ``directory`` whose outcome is among ``outcomes``, all where that is empty. Raises
+    JobError where there is none, and what ``open_job`` raises."""
+
+    def __init__(self, directory: Path, outcomes: Collection[str] = ()) -> None:
+        read_identity(directory)
+        self._directory = directory
+        self._path = directory / PAGES
+        self._wanted = [f'"outcome":"{outcome}"'.encode("ascii") for outcome in outcomes]
+        self._outcomes = frozenset(outcomes)
+        self._file: tuple[int, int] | None = None
+        self._at = 0
+        # Where the output ends while no crawl runs, and the file's size and time of change when that was asked.
+        self._idle_end: tuple[tuple[int, int], int] | None = None
+
+    def last(self, count: int) -> list[bytes] | None:
+        """The last ``count`` records, in order; ``more`` goes on behind them. None when it cannot be told just now how
+        far the records are there for good: a run that begins says so when it has synced for the first time."""
+        end = self._end()
+        if end is None:
+            return None
+        self._at, found = end, list[bytes]()
+        if count == 0:
+            return found
+        for each in lines_backwards(self._path, end):
+            if each is not None and self._is_wanted(*each):
+                found.append(each[1])
+                if len(found) == count:
+                    break
+        return found[::-1]
+
+    def more(self) -> Iterator[bytes]:
+        """Records that are there for good since the last call, in order."""
+        end = self._end()
+        if end is None or not self._path.exists():
+            return
+        with open(self._path, "rb") as stream:
+            self._check_same(os.fstat(stream.fileno()), end)
+            stream.seek(self._at)
+            while self._at < end:
+                line = stream.readline()
+                if self._at + len(line) > end or not line.endswith(b"\n"):
+                    raise JobError(f"{self._path}: offset {self._at}: no record ends at {end}: run `crawler verify`")
+                offset, self._at = self._at, self._at + len(line)
+                if self._is_wanted(offset, line):
+                    yield line
+
+    def _end(self) -> int | None:
+        """How far records are there for good; None when that cannot be told just now."""
+        live = read_live(self._directory)
+        if live is not None:
+            self._idle_end = None
+            return live.output_end
+        if lock_holder(self._directory) is not None:
+            self._idle_end = None
+            return None
+        # A run that began and ended since the last look was not seen: what it wrote is.
+        looks = self._looks()
+        if self._idle_end is None or self._idle_end[0] != looks:
+            with open_job(self._directory) as job:
+                self._idle_end = looks, journalled_end(job.store)
+        return self._idle_end[1]
+
+    def _looks(self) -> tuple[int, int]:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return 0, 0
+        return found.st_size, found.st_mtime_ns
+
+    def _check_same(self, now: os.stat_result, end: int) -> None:
+        file = (now.st_dev, now.st_ino)
+        if (self._file is not None and self._file != file) or self._at > end:
+            raise JobError(
+                f"{self._path} was replaced, or cut where it was shown already: a repair does that; begin anew"
+            )
+        self._file = file
+
+    def _is_wanted(self, offset: int, line: bytes) -> bool:
+        if not self._outcomes:
+            return True
+        # The words alone may stand in a URL too.
+        if not any(words in line for words in self._wanted):
+            return False
+        return decoded(offset, line, PAGES).get("outcome") in self._outcomes
+
+
+def journalled_end(store: Reader) -> int:
+    """Where the last record ends of which the journal knows. Raises JournalError."""
+    last = _last_row(store)
+    return (stored_end(store) or 0) if last is None else decode_done(last).positions[0].end
+
+
+def _last_row(store: Reader) -> bytes | None:
+    # The store reads forwards only: the last key is found by halving.
+    rows = store.scan(Family.DONE, b"", None, 1)
+    if not rows:
+        return None
+    low, high = int.from_bytes(rows[0][0], "big"), 2**64
+    value = rows[0][1]
+    while high - low > 1:
+        middle = (low + high) // 2
+        rows = store.scan(Family.DONE, middle.to_bytes(8, "big"), None, 1)
+        if rows:
+            low, value = int.from_bytes(rows[0][0], "big"), rows[0][1]
+        else:
+            high = middle
+    return value

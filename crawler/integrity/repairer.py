@@ -1,0 +1,345 @@
+"""``crawler repair``: a damaged job made whole again, from what the disk still holds.
+
+    store       read as far as it can be, into a new one, where RocksDB does not open or read it
+    job.json    made anew from the copy of its settings in the store, or from a generation
+    queue, journal, output, counters, hosts
+                put together anew: ``recount`` finds what is there, ``mend`` makes them agree
+    seen-set    from the newest whole generation and the journal behind it, or from the journal alone
+
+What is replaced is moved to ``DIR/damaged-N``. A repair that is broken off can be run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError, read_envelope
+from crawler.disk import Disk, RealDisk, failpoint
+from crawler.exact import make_seen
+from crawler.filters import FilterError, FormatError, NoMemoryError
+from crawler.integrity.quarantine import Quarantine
+from crawler.integrity.reconcile import Reconciliation
+from crawler.integrity.verifier import verify_job
+from crawler.job.directory import (
+    IDENTITY,
+    MAGIC,
+    PAGES,
+    REPAIRED,
+    SEEN,
+    STORE,
+    VERSION,
+    JobError,
+    JobLock,
+    read_identity,
+    write_identity,
+)
+from crawler.job.history_file import COURSE, course_fault
+from crawler.job.inbox import INBOX, Inbox
+from crawler.job.recovery import REPAIRING, kept_shaping, restore_seen, stored_counters
+from crawler.job.run_settings import RUN, read_run
+from crawler.job.stored_errors import DAMAGE
+from crawler.kv import Family
+from crawler.records import JournalError
+from crawler.settings import Settings, SettingsError, settings_from
+from crawler.store import Broken, RocksStore, StoreError
+from crawler.store.salvage import readable, salvage
+from crawler.store.wal import log_fault
+
+_SCRATCH = "store.scratch"  # the copy that is made to open
+_PART = "store.part"  # the new store while it is filled
+_ROWS_LOST = b"rows"  # what REPAIRING says when the store is a new one that lacks rows of the old
+
+Say = Callable[[str], None]
+
+
+def repair_job(directory: Path, now: float, say: Say, disk: Disk | None = None) -> list[str]:
+    """Repair the job; ``say`` is told each thing that was done, ``now`` is in seconds since 1970. Returns the faults
+    that are left, none when the job is whole. Nothing is changed when it was whole before. ``disk`` is the real one
+    unless a test puts another in its place.
+
+    Raises JobError: no job, in use, or written by another version of the program. OSError when the disk fails."""
+    if not any((directory / name).exists() for name in (IDENTITY, STORE, REPAIRED, SEEN)):
+        raise JobError(f"{directory} holds no crawl: name a job directory")
+    try:
+        lock = JobLock(directory)
+    except OSError as error:
+        raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
+    try:
+        _refuse_other_versions(directory)
+        if not faults_of(directory):
+            say("whole, nothing was changed")
+            return []
+        _Repair(directory, now, say, disk or RealDisk()).run()
+        return faults_of(directory)
+    finally:
+        lock.release()
+
+
+def faults_of(directory: Path) -> list[str]:
+    """What ``verify`` finds, and what keeps it from looking."""
+    try:
+        return list(verify_job(directory))
+    except NoMemoryError:
+        raise  # no damage
+    except (JobError, OSError, SettingsError, *DAMAGE) as error:
+        return [" ".join(str(error).split())]
+
+
+def _refuse_other_versions(directory: Path) -> None:
+    """A newer program's files are no damage. Raises JobError."""
+    generations = Generations(directory / SEEN, 2, RealDisk())
+    try:
+        if (directory / IDENTITY).is_file():
+            _unless_damaged(lambda: read_envelope(directory / IDENTITY, MAGIC, VERSION, IDENTITY))
+        for number in generations.numbers():
+            _unless_damaged(lambda number=number: generations.read_manifest(number))  # type: ignore[misc]
+    except UnknownVersionError as error:
+        raise JobError(f"{directory}: {error}") from error
+
+
+def _unless_damaged(read: Callable[[], object]) -> None:
+    try:
+        read()
+    except UnknownVersionError:
+        raise
+    except (EnvelopeError, OSError):
+        pass  # repaired later
+
+
+def _mark(store: RocksStore, value: bytes | None) -> None:
+    """Write that a repair is under way, or (None) that it has ended. Raises OSError."""
+    batch = store.batch()
+    if value is None:
+        batch.delete(Family.META, REPAIRING)
+    else:
+        batch.put(Family.META, REPAIRING, value)
+    store.write(batch)
+    store.sync()
+
+
+class _Repair:
+    def __init__(self, directory: Path, now: float, say: Say, disk: Disk) -> None:
+        self._directory = directory
+        self._now = now
+        self._say = say
+        self._disk = disk
+        self._aside = Quarantine(directory, disk)
+
+    def run(self) -> None:
+        self._put_back_store()
+        with self._store() as store:
+            before = store.get(Family.META, REPAIRING)
+            if before is None:
+                _mark(store, b"")
+            # A repair that was broken off may have taken from the journal what tells that the seen-set must be rebuilt.
+            read_anew, begun = before == _ROWS_LOST, before == b""
+            anew = self._is_empty(store)
+        failpoint("repair.marked")
+        if anew:
+            self._begin_anew()
+        with self._store() as store:
+            settings = self._settings(store)
+            behind = self._generations_ahead(store, settings)
+            mend = Reconciliation(self._directory, settings, store, self._disk, self._aside, self._say)
+            forgotten = mend.run(whole_store=not read_anew)
+            failpoint("repair.mended")
+            self._seen_set(store, settings, rebuild=behind or forgotten or read_anew or begun or anew)
+            failpoint("repair.done")
+            self._aside.flush()
+            _mark(store, None)
+        self._small_files()
+        if self._aside.path.is_dir():
+            self._say(f"what was replaced stands in {self._aside.path.name}/")
+
+    # -- the store ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _store(self) -> Iterator[RocksStore]:
+        store = RocksStore(self._directory / STORE)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    def _put_back_store(self) -> None:
+        """Have a store that can be read, perhaps a new one with the rows of the old."""
+        path, ready = self._directory / STORE, self._directory / REPAIRED
+        if ready.exists():  # a repair was broken off here
+            if path.exists():
+                self._aside.move(path)
+            self._place(ready, path)
+            return
+        if not path.exists():
+            return
+        self._keep_logs(path)
+        if self._opens(path):
+            return
+        part, scratch = self._directory / _PART, self._directory / _SCRATCH
+        try:
+            lines = salvage(path, scratch, part)
+        except StoreError as error:
+            if error.errno is not None:
+                raise
+            self._say(f"{STORE}/: nothing of it can be read: {error}")
+            self._aside.move(path)
+            return
+        for line in lines:
+            self._say(f"{STORE}/: {line}")
+        new = RocksStore(part)
+        try:
+            _mark(new, _ROWS_LOST)
+        finally:
+            new.close()
+        self._disk.sync_directory(part)
+        failpoint("repair.salvaged")
+        self._disk.move(part, ready)
+        self._disk.sync_directory(self._directory)
+        failpoint("repair.ready")
+        self._aside.move(path)
+        failpoint("repair.aside")
+        self._place(ready, path)
+
+    def _place(self, ready: Path, path: Path) -> None:
+        self._disk.move(ready, path)
+        self._disk.sync_directory(self._directory)
+        failpoint("repair.placed")
+
+    def _keep_logs(self, path: Path) -> None:
+        """Opened for writing, a store is read up to the damage in its log, and the log is removed."""
+        fault = log_fault(path)
+        if fault is not None and not fault.behind:
+            self._aside.copy(path / fault.log)
+            self._say(f"{STORE}/{fault}: read up to there, a copy is kept")
+
+    def _opens(self, path: Path) -> bool:
+        try:
+            store = RocksStore(path, broken=Broken.REFUSE)
+        except StoreError as error:
+            if error.errno is not None:
+                raise
+            return False
+        try:
+            return readable(store)
+        finally:
+            store.close()
+
+    def _is_empty(self, store: RocksStore) -> bool:
+        return not any(store.scan(family, b"", None, 1) for family in (Family.PENDING, Family.ADMITTED, Family.DONE))
+
+    def _begin_anew(self) -> None:
+        """Without a queue nobody knows what was pending: what was fetched must be fetched again to find it."""
+        pages = self._directory / PAGES
+        if pages.exists() and pages.stat().st_size:
+            self._aside.move(pages)
+            self._say(f"{STORE}/ holds nothing any more: the crawl begins anew, the records so far are set aside")
+
+    # -- settings ----------------------------------------------------------------------------------------------
+
+    def _settings(self, store: RocksStore) -> Settings:
+        try:
+            return settings_from(read_identity(self._directory), IDENTITY)
+        except (JobError, SettingsError):
+            pass  # made anew below
+        source = f"the copy in {STORE}/"
+        tables = kept_shaping(store)
+        if tables is None:
+            source, tables = "a generation", self._parameters()
+            # Only an exact seen-set and one with a ledger have digests in the store.
+            tables["seen"]["ledger"] = tables["seen"].get("kind") != "exact" and bool(
+                store.scan(Family.SEEN, b"", None, 1)
+            )
+        try:
+            settings = settings_from(tables, source)
+        except SettingsError as error:
+            raise JobError(f"{self._directory}: {IDENTITY} is damaged and cannot be made anew: {error}") from error
+        path = self._directory / IDENTITY
+        if path.exists():
+            self._aside.move(path)
+        write_identity(self._disk, self._directory, settings)
+        self._say(f"{IDENTITY} was made anew from {source}")
+        return settings
+
+    def _parameters(self) -> dict[str, dict[str, object]]:
+        """The seen-set's settings as a generation has them. Raises JobError when there is none."""
+        generations = Generations(self._directory / SEEN, 2, self._disk)
+        for number in generations.numbers():
+            try:
+                parameters = generations.read_manifest(number).state["parameters"]
+            except (EnvelopeError, OSError, KeyError):
+                continue
+            self._say("canonical.rules are not told by generations: taken as none")
+            return {"seen": dict(parameters)}
+        raise JobError(
+            f"{self._directory}: {IDENTITY} is damaged and neither {STORE}/ nor {SEEN}/ tells the job's settings: "
+            "begin a new job with --job"
+        )
+
+    def _small_files(self) -> None:
+        fault = read_run(self._directory).fault
+        if fault is not None:
+            self._aside.move(self._directory / RUN)
+            self._say(f"{fault}: set aside, the next run writes it anew")
+        fault = course_fault(self._directory)
+        if fault is not None:
+            self._aside.move(self._directory / COURSE)
+            self._say(f"{fault}: set aside, it begins anew")
+        inbox = Inbox(self._directory, self._disk)
+        for name in inbox.waiting():
+            try:
+                inbox.read(name)
+            except EnvelopeError as error:
+                self._say(f"{INBOX}/: {error}: set aside as {inbox.set_aside(f'{name}.urls')}")
+
+    # -- the seen-set ------------------------------------------------------------------------------------------
+
+    def _generations_ahead(self, store: RocksStore, settings: Settings) -> bool:
+        """Whether a generation stands for more than the journal holds; its bits may be of URLs that are not queued."""
+        try:
+            end = stored_counters(store).sequence
+        except JournalError:
+            return True
+        generations = Generations(self._directory / SEEN, settings.durability.generations, self._disk)
+        for number in generations.numbers():
+            try:
+                if generations.read_manifest(number).sequence > end:
+                    return True
+            except (EnvelopeError, OSError):
+                continue
+        return False
+
+    def _seen_set(self, store: RocksStore, settings: Settings, *, rebuild: bool) -> None:
+        directory = self._directory / SEEN
+        directory.mkdir(exist_ok=True)
+        generations = Generations(directory, settings.durability.generations, self._disk)
+        kept = set() if rebuild else self._whole_files(generations)
+        moved = [path for path in sorted(directory.iterdir()) if path.is_file() and path.name not in kept]
+        for path in moved:
+            self._aside.move(path)
+        failpoint("repair.cleared")
+        try:
+            restored = restore_seen(generations, store, lambda: make_seen(settings.seen, store))
+        except FilterError as error:
+            if not kept or isinstance(error, NoMemoryError):
+                raise
+            self._say(f"{SEEN}/: {error}")
+            self._seen_set(store, settings, rebuild=True)
+            return
+        if moved or not kept:
+            where = "the journal alone" if generations.newest is None else f"generation {generations.newest.generation}"
+            self._say(f"the seen-set was taken from {where}: {restored.replayed} URLs of the journal were added to it")
+        generations.write(restored.seen.snapshot(), stored_counters(store).sequence, self._now, store.sync)
+
+    def _whole_files(self, generations: Generations) -> set[str]:
+        """The names of the files of all whole generations."""
+        kept: set[str] = set()
+        for number in generations.numbers():
+            try:
+                manifest = generations.read(number).manifest
+            except (EnvelopeError, FormatError, OSError) as error:
+                self._say(f"{SEEN}/: generation {number}: {error}: set aside")
+                continue
+            kept.add(f"generation-{number:06d}")
+            kept.update(segment.file for segment in manifest.segments)
+        return kept

@@ -1,0 +1,1 @@
+"""The job: what lasts. The durable state of a crawl in its directory, and the transactions that change it."""

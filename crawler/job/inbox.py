@@ -1,0 +1,176 @@
+"""URLs on their way into a job: ``DIR/inbox``.
+
+Whoever has URLs for a job leaves them in a file there, and they are safe when ``deposit`` returns. The crawl looks
+each second, admits what a file holds, makes that durable, answers, and only then removes the file: when it dies in
+between, the URLs are admitted once more, which the seen-set answers. So nothing but a file system stands between the
+two, and it does not matter whether the crawl runs, or begins tomorrow.
+
+    NAME.urls     an envelope, {"urls": [text...], "seed": bool, "answer": bool}
+    NAME.answer   an envelope, {"admitted", "known", "off_scope": counts, "rejected": [[text, reason]...]}
+    aside/        files that are neither
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
+from crawler.disk import Disk, failpoint, replace_file
+
+INBOX = "inbox"
+MAGIC = "crawler-inbox"
+ANSWER_MAGIC = "crawler-answer"
+VERSION = 1
+MOST_URLS = 10_000  # in one file
+KEPT = 600.0  # seconds that an answer is kept for who no longer waits
+_ASIDE = "aside"
+_URLS = ".urls"
+_ANSWER = ".answer"
+_PART = ".part"
+_NAME = re.compile(r"[0-9]{20}-[0-9]+-[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What one file holds. ``seed``: the URLs widen the scope; ``answer``: somebody waits to be told."""
+
+    name: str
+    urls: tuple[str, ...]
+    seed: bool
+    answer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of URLs: how many were new, were seen before, are out of scope, and which are none, and why."""
+
+    admitted: int = 0
+    known: int = 0
+    off_scope: int = 0
+    rejected: tuple[tuple[str, str], ...] = ()
+
+    def __add__(self, other: Answer) -> Answer:
+        return Answer(
+            self.admitted + other.admitted,
+            self.known + other.known,
+            self.off_scope + other.off_scope,
+            self.rejected + other.rejected,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "admitted": self.admitted,
+            "known": self.known,
+            "off_scope": self.off_scope,
+            "rejected": [{"url": url, "reason": reason} for url, reason in self.rejected],
+        }
+
+
+class Inbox:
+    """The inbox of the job in ``directory``. All methods raise OSError."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self.path = directory / INBOX
+        self._directory = directory
+        self._disk = disk
+        self._deposits = 0
+
+    # -- whoever has URLs --------------------------------------------------------------------------------------
+
+    def deposit(self, urls: Sequence[str], *, seed: bool, answer: bool) -> str:
+        """Leave at most ``MOST_URLS`` URLs; durable on return. The name is what ``answer`` is asked with."""
+        self.path.mkdir(exist_ok=True)
+        self._disk.sync_directory(self._directory)
+        self._deposits += 1
+        # Sorted by name, files come in the order in which they were left.
+        name = f"{time.time_ns():020d}-{os.getpid()}-{self._deposits}"
+        content = {"urls": list(urls), "seed": seed, "answer": answer}
+        path = self.path / (name + _URLS)
+        replace_file(self._disk, path, encode_envelope(MAGIC, VERSION, content), "inbox.written")
+        return name
+
+    def answer(self, name: str) -> Answer | None:
+        """The answer, which is then removed; None while there is none."""
+        path = self.path / (name + _ANSWER)
+        try:
+            content = read_envelope(path, ANSWER_MAGIC, VERSION, path.name)
+            rejected = tuple((str(url), str(reason)) for url, reason in content["rejected"])
+            answer = Answer(content["admitted"], content["known"], content["off_scope"], rejected)
+        except (EnvelopeError, KeyError, TypeError, ValueError) as error:
+            raise OSError(f"{path}: {error}") from error
+        except FileNotFoundError:
+            return None
+        path.unlink(missing_ok=True)
+        return answer
+
+    # -- the crawl ---------------------------------------------------------------------------------------------
+
+    def waiting(self) -> list[str]:
+        """Names of files that hold URLs, oldest first."""
+        names = (path.name for path in self._entries())
+        return sorted(name.removesuffix(_URLS) for name in names if name.endswith(_URLS) and _is_ours(name))
+
+    def read(self, name: str) -> Parcel:
+        """Raises EnvelopeError when it is none."""
+        path = self.path / (name + _URLS)
+        content = read_envelope(path, MAGIC, VERSION, path.name)
+        urls = content.get("urls")
+        if not isinstance(urls, list) or len(urls) > MOST_URLS or not all(isinstance(url, str) for url in urls):
+            raise EnvelopeError(f"{path.name}: holds no list of at most {MOST_URLS} URLs")
+        return Parcel(name, tuple(urls), content.get("seed") is True, content.get("answer") is True)
+
+    def close_parcel(self, parcel: Parcel, answer: Answer) -> None:
+        """Its URLs are admitted for good: say so to who waits, and remove it."""
+        failpoint("inbox.admitted")
+        if parcel.answer:
+            content = {
+                "admitted": answer.admitted,
+                "known": answer.known,
+                "off_scope": answer.off_scope,
+                "rejected": [list(each) for each in answer.rejected],
+            }
+            replace_file(
+                self._disk, self.path / (parcel.name + _ANSWER), encode_envelope(ANSWER_MAGIC, VERSION, content)
+            )
+        failpoint("inbox.answered")
+        self._disk.unlink(self.path / (parcel.name + _URLS))
+
+    def set_aside(self, name: str) -> Path:
+        """Move a damaged or foreign file, named as in the directory, out of the way; returns where it is."""
+        aside = self.path / _ASIDE
+        aside.mkdir(exist_ok=True)
+        others = (aside / f"{name}.{number}" for number in itertools.count(1))
+        target = next(path for path in itertools.chain([aside / name], others) if not path.exists())
+        self._disk.move(self.path / name, target)
+        self._disk.sync_directory(aside)
+        return target
+
+    def foreign(self, now: float) -> list[str]:
+        """Names of files that nobody of us left. Answers and unfinished files that are older than ``KEPT`` at ``now``
+        (seconds since 1970) are removed on the way."""
+        strange = []
+        for path in self._entries():
+            if not _is_ours(path.name):
+                strange.append(path.name)
+            elif not path.name.endswith(_URLS) and now - path.stat().st_mtime > KEPT:
+                path.unlink(missing_ok=True)
+        return strange
+
+    def _entries(self) -> list[Path]:
+        try:
+            return [path for path in self.path.iterdir() if path.name != _ASIDE]
+        except FileNotFoundError:
+            return []
+
+
+def _is_ours(name: str) -> bool:
+    stem = name.removesuffix(_PART)
+    stem = stem.removesuffix(_URLS) if stem.endswith(_URLS) else stem.removesuffix(_ANSWER)
+    return stem != name and _NAME.fullmatch(stem) is not None

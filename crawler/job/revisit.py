@@ -1,0 +1,104 @@
+"""Visiting finished pages again: conditional requests, what their answers say, and the records of such visits.
+
+The schedule itself is ``frontier.revisits``. A revisit is no admission: the seen-set is not asked, and it is counted by
+itself. It ends like a first visit, in one step with its record and its outlinks, and with the time of the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import mmh3
+
+from crawler.fetch import Failure, Response
+from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Revisits, validator
+from crawler.job.revisit_backfill import RevisitBackfill
+from crawler.kv import Batch, Store
+from crawler.records import Counters, Outcome, PageRecord
+from crawler.settings import Settings
+
+INTERVAL = 1.0  # seconds between two looks for pages that are due
+_NOT_MODIFIED = 304
+_STEP = 256  # pages moved in one step
+
+
+def answer_of(result: Response | Failure) -> Answer | None:
+    """What a visit found; None where there was no answer.
+
+    The fingerprint is of status, Location and body; where nobody wanted the body, of what the headers say of it."""
+    if isinstance(result, Failure):
+        return None
+    headers = result.headers
+    etag, modified = headers.get("ETag"), headers.get("Last-Modified")
+    if result.status == _NOT_MODIFIED:
+        return Answer(None, validator(etag), validator(modified))
+    said = f"{result.status} {result.location or ''}\n"
+    if result.body is None:
+        said += f"{etag} {modified} {headers.get('Content-Length')}"
+    fingerprint = mmh3.hash_bytes(said.encode("utf-8", "surrogateescape") + (result.body or b""))
+    if not 200 <= result.status < 300:
+        return Answer(fingerprint)
+    return Answer(fingerprint, validator(etag), validator(modified))
+
+
+class Revisiting:
+    """The part of a job's steps that revisits take."""
+
+    def __init__(self, store: Store, settings: Settings, frontier: Frontier, counters: Counters) -> None:
+        self._revisits = Revisits(store, settings.recrawl, self._pace)
+        self.overtaking = RevisitBackfill(store, self._revisits, counters, settings)
+        self._frontier = frontier
+        self._counters = counters
+        self.enabled = settings.recrawl.enabled
+
+    def conditions(self, entry: Entry) -> Mapping[str, str]:
+        """The headers that make the request a conditional one; none for a first visit. Raises PageError."""
+        page = self._revisits.page(entry.href) if entry.revisit else None
+        return {} if page is None else page.conditions
+
+    def wants_answer(self, entry: Entry) -> bool:
+        """Whether it matters what a visit finds."""
+        return self.enabled or entry.revisit
+
+    def is_due(self, now: float) -> bool:
+        """Whether a page can be moved into its host's queue."""
+        if self._counters.revisits_pending >= QUEUED_MAX:
+            return False
+        due = self._revisits.next_due()
+        return due is not None and due <= now
+
+    def begin(self, now: float, batch: Batch) -> None:
+        """Move pages that are due into their hosts' queues. Raises PageError."""
+        counters = self._counters
+        begun = self._revisits.begin(now, min(_STEP, QUEUED_MAX - counters.revisits_pending), batch)
+        counters.revisits += len(begun)
+        counters.revisits_pending += len(begun)
+        counters.scheduled -= len(begun)
+        self._frontier.admit(begun, batch)
+
+    def finish(self, record: PageRecord, answer: Answer | None, batch: Batch) -> PageRecord:
+        """A URL is done: its next visit is set, if there is to be one. Returns the record as it is to be written."""
+        counters, entry = self._counters, record.entry
+        counters.revisits_pending -= entry.revisit
+        counters.not_modified += record.status == _NOT_MODIFIED
+        excluded = record.outcome is Outcome.EXCLUDED
+        kept = self._revisits.finish(entry, answer, record.fetched_at, batch, excluded=excluded)
+        if kept is None:
+            return record
+        page, changed, more = kept
+        counters.scheduled += more
+        counters.changed += changed is True
+        return replace(record, visit=page.visits, changed=changed)
+
+    def _pace(self, host: str) -> float:
+        row = self._frontier.describe(host, 0.0)
+        return 0.0 if row is None else row.gap_seconds
+
+
+async def revisit_beside(begin: Callable[[], bool]) -> None:
+    """Let ``begin`` move pages that are due, as long as it says that there may be more, and look again each second."""
+    while True:
+        pause = 0.0 if begin() else INTERVAL
+        await asyncio.sleep(pause)

@@ -1,0 +1,119 @@
+"""Pages that runs without ``--recrawl`` finished, and their next visits: read off ``pages.jsonl``.
+
+What is done is kept under ``recrawl`` in META: up to where the records have been looked at, or that all have been and
+every page that is finished has its next visit set. Some lines at a time, each time a step of the job: a crash repeats
+nothing, and a page that has its time already keeps it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+from crawler.frontier import Entry, Order, Revisits
+from crawler.kv import Batch, Family, Reader, Store
+from crawler.output import entry_of, lines_of, record_of
+from crawler.records import Counters, Outcome
+from crawler.scope import PriorityRules
+from crawler.settings import Settings
+
+OVERTAKEN = b"recrawl"
+LINES = 256  # looked at in one step
+PAUSE = 2.0  # times as long as the step before it: a third of the loop's time at most goes into looking
+_STATE = struct.Struct("<BQ")
+_VISITED = frozenset((Outcome.FETCHED.value, Outcome.REDIRECT.value, Outcome.FAILED.value))
+
+
+def stored_state(store: Reader) -> tuple[bool, int]:
+    """(whether every page that is finished has its next visit set, else up to where the records have been looked at);
+    what cannot be read is no more than a reason to look again."""
+    value = store.get(Family.META, OVERTAKEN)
+    if value is None or len(value) != _STATE.size:
+        return False, 0
+    following, offset = _STATE.unpack(value)
+    return bool(following), offset
+
+
+def _put(batch: Batch, following: bool, offset: int) -> None:
+    batch.put(Family.META, OVERTAKEN, _STATE.pack(following, offset))
+
+
+class RevisitBackfill:
+    """What is left to be looked at when a job is taken up."""
+
+    def __init__(self, store: Store, revisits: Revisits, counters: Counters, settings: Settings) -> None:
+        self._store = store
+        self._revisits = revisits
+        self._counters = counters
+        self._rules = PriorityRules(settings.priority.rules)
+        self._order = Order(settings.crawl.order)
+        self._path = Path()
+        self._at = self._end = 0
+
+    def take_up(self, path: Path, end: int, tell: Callable[[str], None]) -> None:
+        """The records of the runs so far are those in front of ``end``. ``tell`` hears of it where some of them are to
+        be looked at in this run. Raises OSError."""
+        following, offset = stored_state(self._store)
+        at = end if following else min(offset, end)
+        if self._revisits.enabled and at < end:
+            self._path, self._at, self._end = path, at, end
+            tell("pages that runs without --recrawl have finished: the times of their next visits are being set")
+        elif following != self._revisits.enabled:
+            batch = Batch()
+            _put(batch, self._revisits.enabled, at)
+            self._store.write(batch)
+
+    @property
+    def left(self) -> bool:
+        """Whether something is to be looked at."""
+        return self._at < self._end
+
+    def step(self, batch: Batch) -> bool:
+        """Set the next visits of some pages. Returns whether more are left. Raises OSError, PageError."""
+        met: set[str] = set()
+        at = self._at
+        for start, line in islice(lines_of(self._path, self._end, self._at), LINES):
+            at = start + len(line)
+            found = _page_of(line, self._order)
+            if found is None or found[0].href in met:
+                continue
+            entry, visited_at = found
+            ruled = self._rules.of(entry.href, entry.depth, seed=entry.seed, sitemap_priority=None)
+            entry = entry if ruled is None else entry._replace(priority=ruled)
+            met.add(entry.href)
+            self._counters.scheduled += self._revisits.overtake(entry, visited_at, batch)
+        # A file that somebody has cut meanwhile has no more to say.
+        self._at = at if at > self._at else self._end
+        _put(batch, not self.left, self._at)
+        return self.left
+
+
+def _page_of(line: bytes, order: Order) -> tuple[Entry, float] | None:
+    """The page of a record and when it was visited; None for what is not visited again, or no record of ours."""
+    record = record_of(line)
+    if record is None or record["outcome"] not in _VISITED:
+        return None
+    entry = entry_of(record, order)
+    try:
+        visited_at = datetime.fromisoformat(str(record.get("fetched_at"))).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    hrefs = entry.href + (entry.via or "")
+    whole = hrefs.isascii() and hrefs.isprintable() and " " not in hrefs
+    # The file is there for everybody to read, and somebody may have written in it.
+    return (entry, visited_at) if whole and entry.href.startswith(("http://", "https://")) else None
+
+
+async def overtake_beside(room: Callable[[], Awaitable[None]], step: Callable[[], bool]) -> None:
+    """Call ``step`` as long as it says that more is left."""
+    loop = asyncio.get_running_loop()
+    more = True
+    while more:
+        await room()
+        began = loop.time()
+        more = step()
+        await asyncio.sleep(PAUSE * (loop.time() - began))

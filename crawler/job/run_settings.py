@@ -1,0 +1,55 @@
+"""What the last run was asked for: ``DIR/run.json``.
+
+Commands that look at a job, or put URLs into it, judge as the crawl did: by its scope, its user agent, its limits. The
+file is written when a run begins. A job that lacks it, or where it is damaged, is judged by the defaults.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
+from crawler.disk import Disk, replace_file
+from crawler.job.directory import read_identity
+from crawler.settings import Settings, SettingsError, as_tables, settings_from
+
+RUN = "run.json"
+MAGIC = "crawler-run"
+VERSION = 1
+_SECRET = ("dashboard", "token")
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """``settings`` are those of the last run, ``fault`` is why they are the defaults instead; in either case with what
+    shaped the job."""
+
+    settings: Settings
+    fault: str | None = None
+
+
+def write_run(disk: Disk, directory: Path, settings: Settings) -> None:
+    """Raises OSError."""
+    tables = as_tables(settings)
+    table, key = _SECRET
+    tables[table][key] = None  # others may read the file
+    replace_file(disk, directory / RUN, encode_envelope(MAGIC, VERSION, {"settings": tables}))
+
+
+def read_run(directory: Path) -> LastRun:
+    """Raises JobError when the directory holds no job, SettingsError when what shaped it cannot be used."""
+    shaping = read_identity(directory)
+    path = directory / RUN
+    try:
+        tables = read_envelope(path, MAGIC, VERSION, RUN)["settings"]
+        for table, keys in shaping.items():
+            tables[table].update(keys)
+        return LastRun(settings_from(tables, RUN))
+    except FileNotFoundError:
+        fault = None
+    except (EnvelopeError, SettingsError) as error:
+        fault = str(error)
+    except (KeyError, TypeError, AttributeError):
+        fault = f"{RUN}: the settings are missing"
+    return LastRun(settings_from(shaping, str(directory)), fault)

@@ -1,0 +1,34 @@
+"""Records as they are read again: a line of ``pages.jsonl``, and the entry that its URL is queued by."""
+
+from __future__ import annotations
+
+import json
+
+from crawler.frontier import Entry, Order, default_class
+from crawler.records import Outcome
+
+_OUTCOMES = frozenset(outcome.value for outcome in Outcome)
+
+Record = dict[str, object]
+
+
+def record_of(line: bytes) -> Record | None:
+    """The record of a line, its line feed included; None when it is none."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or not isinstance(record.get("url"), str):
+        return None
+    return record if record.get("outcome") in _OUTCOMES else None
+
+
+def entry_of(record: Record, order: Order) -> Entry:
+    """The entry to queue the URL of a record by."""
+    depth, via = record.get("depth"), record.get("via")
+    hops = depth if isinstance(depth, int) and 0 <= depth < 2**32 else 0
+    seed = hops == 0
+    priority = default_class(order, hops, seed=seed)
+    return Entry(str(record["url"]), hops, via if isinstance(via, str) else None, seed=seed, priority=priority)

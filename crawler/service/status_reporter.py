@@ -1,0 +1,83 @@
+"""What a run shows of itself while it lasts: the terminal's view, ``live.json``, the course of the job, and what its
+service manager is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from crawler.engine.run import Crawl, State
+from crawler.job.directory import LIVE
+from crawler.job.history_file import write_course
+from crawler.job.live_status import Live, write_live
+from crawler.metrics import Course
+from crawler.progress.supervisor import Supervisor
+
+VIEW_INTERVAL = 0.25  # seconds between updates of the progress view
+LIVE_INTERVAL = 1.0  # seconds between updates of live.json
+COURSE_INTERVAL = 60.0  # seconds between two writings of the course
+LIVE_EVENTS = 50  # of the newest events in live.json
+
+
+class View(Protocol):
+    """What is shown on the terminal while the crawl runs."""
+
+    def update(self, stats: dict[str, Any]) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+
+class StatusReporter:
+    """Keeps up to date what is shown of a crawl, each part at its own pace. ``address`` is the dashboard's, which then
+    observes the course itself."""
+
+    def __init__(
+        self, directory: Path, course: Course, clock: Callable[[], float], view: View | None, address: str | None
+    ) -> None:
+        self._directory = directory
+        self._course = course
+        self._clock = clock
+        self._view = view
+        self._address = address
+        self._supervisor = Supervisor(os.environ)
+
+    async def keep(self, crawl: Crawl) -> None:
+        """Until cancelled. Raises OSError when a file cannot be written, but not for want of space."""
+        loop = asyncio.get_running_loop()
+        next_live = loop.time()
+        next_course = loop.time() + COURSE_INTERVAL
+        while True:
+            if self._view is not None or loop.time() >= next_live:
+                stats = crawl.stats()
+                if self._view is not None:
+                    self._view.update(stats)
+                if loop.time() >= next_live:
+                    next_live = loop.time() + LIVE_INTERVAL
+                    if self._address is None:
+                        self._course.observe(self._clock(), stats)
+                    events = self._course.events.after(self._course.events.last - LIVE_EVENTS)
+                    live = Live(stats, crawl.under_way, crawl.job.durable_end, self._address, events)
+                    write_live(self._directory, live)
+                    status = self._course.words(stats)["working"]["text"]
+                    self._supervisor.alive(status, stopping=crawl.state is State.STOPPING)
+            if loop.time() >= next_course:
+                next_course = loop.time() + COURSE_INTERVAL
+                await asyncio.to_thread(write_course, self._directory, self._course.dump())
+            await asyncio.sleep(VIEW_INTERVAL)
+
+    def end(self, stats: dict[str, Any]) -> None:
+        """Show how the run ended, and keep what was seen of it."""
+        if self._view is not None:
+            self._view.update(stats)
+        self._course.observe(self._clock(), stats)
+        write_course(self._directory, self._course.dump())
+
+    def take_away(self) -> None:
+        """Nothing is live any more."""
+        self._supervisor.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._directory / LIVE)

@@ -1,0 +1,181 @@
+"""A seen-set that is wrong more often than right: with a ledger no page is lost by it, whatever happens in between."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crawler.exact import LEDGER_COUNTS, LedgerCounts
+from crawler.frontier import decode_entry
+from crawler.job.recovery import SHAPING_KEPT
+from crawler.kv import Family
+from crawler.settings import SeenSettings, SettingsError, settings_from
+from tests.durability.power import SETTINGS, live
+from tests.jobs import change, repair, rows, store_of, verify
+from tests.site import Ran, Site, crawler, running, tree, wait_until
+
+PAGES = 150
+FAST = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "8", "--quiet", "--ignore-robots")
+# One hash, one bit, and sixty bits for 150 pages: most URLs that were never met are called seen in the end.
+HOPELESS = ("--seen", "bitmap", "--capacity", "20", "--fpp", "0.3")
+
+
+def crawl(directory: Path, site: Site, *options: str) -> Ran:
+    seeds = directory / "seeds.txt"
+    seeds.write_text(site.url("/") + "\n")
+    return crawler(seeds, "--job", directory / "job", *FAST, *HOPELESS, *options)
+
+
+def stats(directory: Path) -> dict[str, dict[str, dict[str, float]]]:
+    found: dict[str, dict[str, dict[str, float]]] = json.loads(crawler("stats", directory / "job", "--json").out)
+    return found
+
+
+def holds_all(directory: Path, site: Site) -> None:
+    """Every page stands in the output once, and the job is whole."""
+    assert Counter(row["url"] for row in rows(directory / "job")) == Counter(site.url(path) for path in tree(PAGES))
+    checked = verify(directory / "job")
+    assert checked.code == 0, checked.out
+
+
+def test_a_hopeless_filter_loses_pages_and_with_a_ledger_none(tmp_path: Path) -> None:
+    for name in ("without", "with"):
+        (tmp_path / name).mkdir()
+    with Site(tree(PAGES)) as site:
+        assert crawl(tmp_path / "without", site).code == 0
+        assert len(rows(tmp_path / "without" / "job")) < PAGES - 10
+        assert stats(tmp_path / "without")["seen"]["ledger"] is None
+        ran = crawl(tmp_path / "with", site, "--ledger")
+        assert ran.code == 0, ran.err
+        holds_all(tmp_path / "with", site)
+    seen = stats(tmp_path / "with")["seen"]
+    assert seen["ledger"]["waiting"] == 0
+    assert seen["ledger"]["false_positives"] > 10
+    assert seen["expected_urls_skipped"] == 0
+    assert seen["count"] == PAGES
+
+
+@pytest.mark.parametrize("kind", ["scalable", "bitmap"])
+def test_killed_and_carried_on_no_page_is_lost(tmp_path: Path, kind: str) -> None:
+    with Site(tree(PAGES), latency=0.01) as site:
+        (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
+        words = (tmp_path / "seeds.txt", "--job", tmp_path / "job", *FAST, *HOPELESS, "--seen", kind, "--ledger")
+        for share in (4, 2):
+            asked = len(site.asked)
+            with running(*words) as process:
+                wait_until(lambda: len(site.asked) > asked + PAGES / share / 2 or process.poll() is not None, "some")  # noqa: B023
+                process.send_signal(signal.SIGKILL)
+        ran = crawler(*words)
+        assert ran.code == 0, ran.err
+        holds_all(tmp_path, site)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_losing_power_at_any_moment_loses_no_page(seed: int) -> None:
+    hopeless = replace(SETTINGS, seen=SeenSettings(kind="bitmap", capacity=10, fpp=0.5, ledger=True))
+    life = live(seed, settings=hopeless)
+    assert life.missing == set()
+    assert life.twice == []
+
+
+@pytest.fixture(scope="module")
+def half_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Site]]:
+    """A job that was stopped by a limit, with doubted URLs left over."""
+    directory = tmp_path_factory.mktemp("half-way")
+    with Site(tree(PAGES)) as site:
+        assert crawl(directory, site, "--ledger", "--max-pages", "30").code == 3
+        yield directory, site
+
+
+def one_of(family: Family, value: bytes | None) -> Callable[[Path], None]:
+    """Give a row of the family in the middle that value, or none."""
+    return lambda job: change(job, family, lambda found: (found[len(found) // 2][0], value))
+
+
+def moved(job: Path) -> None:
+    """A doubted URL in a row of another's."""
+    with store_of(job) as store:
+        (row, value), *_ = store.scan(Family.LEDGER, b"")
+        batch = store.batch()
+        batch.delete(Family.LEDGER, row)
+        batch.put(Family.LEDGER, bytes(24), value)
+        store.write(batch)
+
+
+def counted(value: bytes) -> Callable[[Path], None]:
+    return lambda job: change(job, Family.META, lambda _: (LEDGER_COUNTS, value))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], None], str, int]] = {
+    "a doubted URL gone": (one_of(Family.LEDGER, None), r"\d+ URLs counted as doubted, the ledger holds \d+", 1),
+    "a doubted URL unreadable": (one_of(Family.LEDGER, b"?"), r"ledger \w{48}: not a URL with that digest", 1),
+    "a doubted URL in another's row": (moved, r"ledger 0{48}: not a URL with that digest", 0),
+    "a digest gone": (one_of(Family.SEEN, None), r"digests of admitted URLs are others for the ledger", 0),
+    "the counts wrong": (counted(LedgerCounts(3, 0, 0).encode()), r"3 URLs counted as doubted, the ledger holds", 0),
+    "the counts unreadable": (counted(b"?"), r"meta ledger: the counts of the ledger are of an unknown version", 0),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_named_and_repaired(half_way: tuple[Path, Site], tmp_path: Path, damage: str) -> None:
+    directory, site = half_way
+    shutil.copytree(directory / "job", tmp_path / "job")
+    with store_of(tmp_path / "job") as store:
+        assert len(store.scan(Family.LEDGER, b"")) > 10
+    hurt, named, most_lost = DAMAGES[damage]
+    hurt(tmp_path / "job")
+    found = verify(tmp_path / "job")
+    assert found.code == 1
+    assert re.search(named, found.out), found.out
+    mended = repair(tmp_path / "job")
+    assert mended.code == 0, mended.out + mended.err
+    assert crawl(tmp_path, site, "--ledger").code == 0
+    assert verify(tmp_path / "job").code == 0
+    urls = Counter(row["url"] for row in rows(tmp_path / "job"))
+    assert set(urls.values()) == {1}
+    # What only a lost page links to is lost with it: below one that is not the start there are 57 at most.
+    lost = {site.url(path) for path in tree(PAGES)} - urls.keys()
+    assert len(lost) <= most_lost * 60
+
+
+def test_repair_knows_of_the_ledger_where_job_json_and_its_copy_are_gone(
+    half_way: tuple[Path, Site], tmp_path: Path
+) -> None:
+    directory, site = half_way
+    shutil.copytree(directory / "job", tmp_path / "job")
+    (tmp_path / "job" / "job.json").write_text("?")
+    change(tmp_path / "job", Family.META, lambda _: (SHAPING_KEPT, None))
+    assert repair(tmp_path / "job").code == 0
+    assert crawl(tmp_path, site, "--ledger").code == 0
+    holds_all(tmp_path, site)
+
+
+def test_explain_says_what_the_ledger_knows(half_way: tuple[Path, Site]) -> None:
+    directory, site = half_way
+    with store_of(directory / "job") as store:
+        waits = decode_entry(store.scan(Family.LEDGER, b"", None, 1)[0][1]).href
+    for url, words in ((waits, "not confirmed yet"), (site.url("/"), "it was admitted")):
+        assert words in crawler("explain", directory / "job", url).out
+
+
+def test_a_job_keeps_its_ledger_or_the_want_of_one(half_way: tuple[Path, Site]) -> None:
+    directory, site = half_way
+    other = directory / "other.toml"
+    other.write_text("[seen]\nledger = false\n")
+    refused = crawl(directory, site, "--config", str(other))
+    assert refused.code == 2
+    assert "seen.ledger = True, now it is False" in refused.err
+
+
+@pytest.mark.parametrize("kind", ["counting", "cuckoo", "exact", "digest"])
+def test_kinds_that_need_no_ledger_refuse_it(kind: str) -> None:
+    with pytest.raises(SettingsError, match=f"seen.ledger is for the kinds scalable, bloom, bitmap, not {kind}"):
+        settings_from({"seen": {"kind": kind, "ledger": True}})

@@ -1,0 +1,112 @@
+"""Seeds from files and from streams."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from crawler.engine.seeds import AwaitedSeeds, SeedsError, file_batches, stream_batches
+from crawler.urls import Canonicaliser
+from tests.site import Site, crawler, running, tree, wait_until
+
+LONG = "http://long.test/" + "a" * 70_000
+OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4")
+
+
+@contextmanager
+def written(path: Path, text: str) -> Iterator[Path]:
+    """A named pipe at ``path`` into which the text goes once it is read."""
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_text, args=(text,), daemon=True)
+    writer.start()
+    yield path
+    writer.join(10)
+    assert not writer.is_alive(), "the pipe was not read to its end"
+
+
+def fetched(job: Path) -> list[str]:
+    return sorted(json.loads(line)["url"] for line in (job / "pages.jsonl").read_text().splitlines())
+
+
+def test_every_line_of_a_named_pipe_is_a_seed(tmp_path: Path) -> None:
+    with Site({f"/{n}": "page" for n in range(2_000)}) as site:
+        urls = [site.url(f"/{n}") for n in range(2_000)]
+        with written(tmp_path / "pipe", "\n".join(urls)) as pipe:
+            ran = crawler(pipe, "--job", tmp_path / "job", *OPTIONS, "--per-host", "16", "--ignore-robots", "--quiet")
+        assert ran.code == 0, ran.err
+    assert fetched(tmp_path / "job") == sorted(urls)
+
+
+def test_a_crawl_begins_with_the_first_url_of_a_stream_that_goes_on(tmp_path: Path) -> None:
+    with Site(tree(30)) as site:
+        end, begin = os.pipe()
+        with running("-", "--job", tmp_path / "job", *OPTIONS, "--quiet", stdin=end) as process:
+            os.close(end)
+            os.write(begin, b"# soon\nno url\n")
+            os.write(begin, site.url("/page/3").encode() + b"\n")
+            wait_until(lambda: site.count("/page/4") == 1, "the crawl is under way")
+            os.write(begin, site.url("/page/999").encode())
+            os.close(begin)
+            assert process.wait(30) == 0
+    assert fetched(tmp_path / "job") == sorted(site.url(path) for path in [*tree(30), "/page/999"])
+
+
+def test_an_empty_stream_carries_a_job_on(tmp_path: Path) -> None:
+    with Site(tree(30)) as site:
+        words = ("-", "--job", tmp_path / "job", *OPTIONS, "--quiet")
+        assert crawler(*words, "--max-pages", "5", stdin=site.url("/")).code == 3
+        assert crawler(*words).code == 0
+    assert fetched(tmp_path / "job") == sorted(site.url(path) for path in tree(30))
+
+
+def test_a_line_that_is_too_long_is_one_rejected_seed(tmp_path: Path) -> None:
+    with Site({"/": "page"}) as site:
+        (tmp_path / "seeds.txt").write_text(f"{LONG}\n{site.url('/')}\n{LONG}")
+        ran = crawler(tmp_path / "seeds.txt", "--job", tmp_path / "job", *OPTIONS)
+        assert ran.code == 0, ran.err
+        assert ran.err.count("seed skipped: ") == 2
+        assert ran.err.count("a line over 65,536 bytes") == 2
+        assert fetched(tmp_path / "job") == [site.url("/")]
+
+
+async def test_streams_and_files_give_the_same(tmp_path: Path) -> None:
+    just = "http://a.test/" + "b" * (65_536 - 15)
+    text = f"\ufeffhttp://a.test/\n# no\n\n {just}\r\n{LONG}\n{LONG}\nhttp://b.test/"
+    (tmp_path / "seeds.txt").write_text(text)
+    expected = [url for batch in [batch async for batch in file_batches(tmp_path / "seeds.txt")] for url in batch]
+    assert [url for url in expected if url.startswith("http")] == ["http://a.test/", "http://b.test/"]
+    with written(tmp_path / "pipe", text) as pipe:
+        assert [url async for batch in stream_batches(pipe) for url in batch] == expected
+
+
+async def test_what_was_read_while_waiting_is_given_too(tmp_path: Path) -> None:
+    lines = ["no url", "nor this", "http://a.test/", "http://b.test/"]
+    with written(tmp_path / "pipe", "\n".join(lines)) as pipe:
+        async with AwaitedSeeds(pipe, Canonicaliser(())) as seeds:
+            assert [url async for batch in seeds for url in batch] == lines
+
+
+async def test_a_stream_that_never_holds_a_url_is_given_up() -> None:
+    end, begin = os.pipe()
+
+    def write() -> None:
+        with open(begin, "wb", buffering=0) as stream, contextlib.suppress(BrokenPipeError):
+            while True:
+                stream.write(b"nothing\n" * 1_000)
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    with pytest.raises(SeedsError, match="holds no http or https URL"):
+        async with asyncio.timeout(30), AwaitedSeeds(end, Canonicaliser(())):
+            pass
+    os.close(end)
+    writer.join(10)
+    assert not writer.is_alive()

@@ -1,0 +1,184 @@
+"""What answers and failures make of a host: back-off, snooze, retirement, and the way back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.frontier.backoff_policy import note, throttled
+from crawler.frontier.faults import Asked, Fault
+from crawler.frontier.host import Host
+from crawler.frontier.host_closed import closure
+from crawler.frontier.politeness import Rule
+from crawler.frontier.row import HostState, describe
+from crawler.settings import BudgetSettings, PolitenessSettings
+
+NOW = 1_700_000_000.0
+SETTINGS = PolitenessSettings(
+    jitter=0.0, backoff_first=5.0, snooze_after=3, snooze_first=60.0, snooze_max=200.0, retire_after=2
+)
+NO_BUDGET = BudgetSettings()
+STRIKES = [fault for fault in Fault if fault.strikes]
+
+
+def fail(host: Host, fault: Fault = Fault.TIMEOUT, at: float = NOW) -> tuple[float, Rule] | None:
+    return note(host, Asked(1.0, 0, fault), at, at, SETTINGS)
+
+
+@pytest.mark.parametrize("fault", STRIKES)
+def test_a_host_that_keeps_failing_is_held_then_snoozed_then_retired(fault: Fault) -> None:
+    host = Host("h.test:80")
+    holds = [fail(host, fault, NOW + second) for second in range(6)]
+    assert holds == [
+        (5.0, Rule.FAILING),
+        (10.0, Rule.FAILING),
+        (60.0, Rule.SNOOZED),
+        (120.0, Rule.SNOOZED),
+        (0.0, Rule.RETIRED),
+        (0.0, Rule.RETIRED),
+    ]
+    assert host.retired
+    closed = closure(host, NO_BUDGET)
+    assert closed is not None
+    assert closed.failed
+    assert closed.error.startswith("retired: its host gave no answer 6 times in a row, 2 snoozes among them")
+    assert fault.word in closed.error
+
+
+@given(st.lists(st.sampled_from(STRIKES), max_size=8), st.sampled_from([None, Fault.SERVER_ERROR, Fault.OTHER]))
+def test_an_answer_makes_up_for_all_failures(faults: list[Fault], answer: Fault | None) -> None:
+    host = Host("h.test:80")
+    for at, fault in enumerate(faults):
+        fail(host, fault, NOW + at)
+    assert note(host, Asked(0.1, 10, answer), NOW + 99, NOW + 99, SETTINGS) is None
+    assert (host.strikes, host.snoozes, host.retired, host.fault) == (0, 0, False, None)
+    assert fail(host, at=NOW + 100) == (5.0, Rule.FAILING)
+
+
+def test_failures_of_requests_already_under_way_are_one_strike() -> None:
+    host = Host("h.test:80")
+    holds = [note(host, Asked(10.0, 0, Fault.TIMEOUT), NOW, NOW + 10 + n, SETTINGS) for n in range(4)]
+    assert holds == [(5.0, Rule.FAILING), None, None, None]
+    assert host.strikes == 1
+    assert host.errors == {Fault.TIMEOUT: 4}
+
+
+def test_zero_means_never() -> None:
+    host = Host("h.test:80")
+    never = PolitenessSettings(jitter=0.0, snooze_after=0, retire_throttled=0)
+    for at in range(300):
+        hold = note(host, Asked(1.0, 0, Fault.DNS), NOW + at, NOW + at, never)
+        assert hold is not None
+        assert hold[1] is Rule.FAILING
+        assert throttled(host, None, NOW + at, NOW + at, never)[1] is Rule.BACKOFF
+    assert not host.retired
+    snoozing = PolitenessSettings(jitter=0.0, snooze_after=1, retire_after=0)
+    for at in range(300, 600):
+        assert note(host, Asked(1.0, 0, Fault.DNS), NOW + at, NOW + at, snoozing) != (0.0, Rule.RETIRED)
+    assert not host.retired
+
+
+def test_a_host_that_answers_nothing_but_429_is_retired_in_the_end() -> None:
+    host = Host("h.test:80")
+    settings = PolitenessSettings(jitter=0.0, retire_throttled=4)
+    holds = []
+    for at in range(4):
+        note(host, Asked(0.1, 0, Fault.THROTTLED), NOW + at, NOW + at, settings)
+        holds.append(throttled(host, None, NOW + at, NOW + at, settings))
+    assert [hold[0] for hold in holds[:3]] == [5.0, 10.0, 20.0]
+    assert holds[3] == (0.0, Rule.RETIRED)
+    closed = closure(host, NO_BUDGET)
+    assert closed is not None
+    assert closed.error == "retired: its host answered 429 or 503 4 times in a row"
+
+
+def test_a_good_answer_between_them_ends_a_row_of_429() -> None:
+    host = Host("h.test:80")
+    for at in range(0, 40, 2):
+        note(host, Asked(0.1, 0, Fault.THROTTLED), NOW + at, NOW + at, SETTINGS)
+        assert throttled(host, None, NOW + at, NOW + at, SETTINGS) == (5.0, Rule.BACKOFF)
+        note(host, Asked(0.1), NOW + at + 1, NOW + at + 1, SETTINGS)
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=50))
+def test_the_smoothed_response_time_stays_among_the_response_times(seconds: list[float]) -> None:
+    host = Host("h.test:80")
+    for each in seconds:
+        note(host, Asked(each), NOW, NOW, SETTINGS)
+    assert host.latency is not None
+    assert min(seconds) - 1e-9 <= host.latency <= max(seconds) + 1e-9
+    assert host.seconds == pytest.approx(sum(seconds))
+
+
+def test_the_response_time_follows_a_server_that_becomes_slow() -> None:
+    host = Host("h.test:80")
+    for _ in range(20):
+        note(host, Asked(0.1), NOW, NOW, SETTINGS)
+    for _ in range(8):
+        note(host, Asked(10.0), NOW, NOW, SETTINGS)
+    assert host.latency is not None
+    assert host.latency > 9.0
+    refused = host.latency
+    note(host, Asked(0.0, 0, Fault.REFUSED), NOW, NOW, SETTINGS)
+    assert host.latency == refused, "a refusal says nothing of how fast the server is"
+
+
+@pytest.mark.parametrize(
+    ("budget", "words"),
+    [
+        (BudgetSettings(host_pages=3), "budget: host_pages: 3 of 3"),
+        (BudgetSettings(host_bytes=500), "budget: host_bytes: 600 of 500"),
+        (BudgetSettings(host_seconds=1.0), "budget: host_seconds: 1.5 of 1 s"),
+    ],
+)
+def test_a_budget_that_is_used_up_closes_the_host(budget: BudgetSettings, words: str) -> None:
+    host = Host("h.test:80", fetched=2)
+    assert closure(host, BudgetSettings(4, 1_000, 9.0)) is None
+    host.fetched, host.size_read, host.seconds = 3, 600, 1.5
+    closed = closure(host, budget)
+    assert closed is not None
+    assert closed.error.startswith(words)
+    assert not closed.failed
+
+
+def row_state(host: Host, now: float = NOW) -> tuple[str, str]:
+    row = describe(host, now, SETTINGS, NO_BUDGET)
+    return row.state.value, row.rule
+
+
+def test_the_row_of_a_host_says_what_it_does_and_why() -> None:
+    host = Host("h.test:80")
+    assert row_state(host) == ("idle", "none")
+    host.size = 2
+    assert row_state(host) == ("ready", "none")
+    host.next_time, host.rule, host.crawl_delay = NOW + 7, Rule.CRAWL_DELAY, 8.0
+    row = describe(host, NOW, SETTINGS, NO_BUDGET)
+    assert (row.state, row.next_time, row.wait_seconds, row.gap_seconds) == (HostState.WAITING, NOW + 7, 7.0, 8.0)
+    assert row.reason == "Crawl-delay in robots.txt"
+    assert row_state(host, NOW + 7) == ("ready", "crawl_delay")
+    host.leased = host.taken = 1
+    assert row_state(host) == ("leased", "crawl_delay")
+    host.leased = host.taken = 0
+    host.parked = True
+    assert row_state(host) == ("waiting", "turn")
+    host.parked = False
+    for at in range(3):
+        fail(host, Fault.DNS, NOW + at)
+    host.next_time, host.rule = NOW + 62, Rule.SNOOZED
+    row = describe(host, NOW + 2, SETTINGS, NO_BUDGET)
+    assert (row.state, row.reason) == (HostState.SNOOZED, "3 requests in a row without an answer, the last: dns")
+    assert row.errors == {"dns": 3}
+    host.paused = True
+    assert row_state(host) == ("paused", "paused")
+    host.retired = True
+    row = describe(host, NOW, SETTINGS, NO_BUDGET)
+    assert (row.state, row.rule, row.next_time, row.pending) == (HostState.RETIRED, "retired", None, 2)
+    host.blocked = True
+    assert row_state(host) == ("blocked", "blocked")
+
+
+def test_a_host_whose_urls_all_wait_for_a_retry_says_so() -> None:
+    host = Host("h.test:80", size=1, retry_size=1, retries_waiting=1, retry_at=NOW + 30, next_time=NOW + 1)
+    row = describe(host, NOW + 2, SETTINGS, NO_BUDGET)
+    assert (row.state, row.rule, row.next_time) == (HostState.WAITING, "retry", NOW + 30)

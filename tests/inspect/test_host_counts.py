@@ -1,0 +1,56 @@
+"""What a host has counted is what the output holds of it, whatever was lost in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from crawler.frontier import decode_host
+from crawler.frontier.host import encode_host
+from crawler.kv import Family
+from tests.jobs import Stopped, change, repair, rows, stopped_job, verify
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
+    with stopped_job(tmp_path_factory.mktemp("stopped"), 20) as made:
+        yield made
+
+
+def miscount(job: Path) -> None:
+    def one_more(found: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+        ((key, value),) = found
+        host = decode_host(key.decode(), value)
+        host.fetched += 1
+        host.failed += 2
+        return key, encode_host(host)
+
+    change(job, Family.HOSTS, one_more)
+
+
+def test_a_host_that_counts_other_than_the_output_holds_is_named_and_mended(stopped: Stopped, tmp_path: Path) -> None:
+    job = stopped.copy(tmp_path / "job")
+    assert verify(job).code == 0
+    count = len(rows(job))
+    miscount(job)
+    found = verify(job)
+    assert found.code == 1
+    assert f"counts {count + 1} fetched and 2 failed, pages.jsonl holds {count} and 0" in found.out
+    mended = repair(job)
+    assert mended.code == 0
+    assert "1 hosts counted other than queue and output hold: counted anew" in mended.out
+    assert verify(job).code == 0
+    stopped.carries_on_to_the_end(job)
+
+
+def test_records_that_are_lost_with_the_power_are_counted_once(stopped: Stopped, tmp_path: Path) -> None:
+    job = stopped.copy(tmp_path / "job")
+    # The generation stands for what came before it: only what is newer may be lost.
+    (job / "seen").rename(job / "seen.gone")
+    (job / "seen").mkdir()
+    pages = job / "pages.jsonl"
+    lines = pages.read_bytes().splitlines(keepends=True)
+    pages.write_bytes(b"".join(lines[:-3]) + lines[-3][:10])
+    stopped.carries_on_to_the_end(job)

@@ -1,0 +1,144 @@
+"""How many hosts are in which state: the same that the table of hosts says, at a bounded price."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.engine.run import Crawl
+from crawler.fetch import Failure, FailureKind, Response
+from crawler.frontier import Frontier, Host, HostRecordError, HostState, Rule, decode_host, state_of, stored_state
+from crawler.frontier.host import encode_host
+from crawler.inspect.host_states import PAUSE, HostStates, count_states
+from crawler.inspect.host_table import host_rows
+from crawler.job.job import Job
+from crawler.kv import Family
+from crawler.settings import BudgetSettings, PolitenessSettings
+from crawler.store import MemoryStore
+from tests.jobs import crawler
+from tests.laboratory import Laboratory, links
+
+NOW = 1_700_000_000.0
+HOSTS = {
+    HostState.BLOCKED: Host("a.test:80", size=1, blocked=True, retired=True),
+    HostState.RETIRED: Host("b.test:80", size=1, retired=True, paused=True),
+    HostState.PAUSED: Host("c.test:80", size=1, paused=True),
+    HostState.IDLE: Host("d.test:80"),
+    HostState.SNOOZED: Host("e.test:80", size=1, next_time=NOW + 60, rule=Rule.SNOOZED),
+    HostState.WAITING: Host("f.test:80", size=1, next_time=NOW + 1, rule=Rule.GAP),
+    HostState.READY: Host("g.test:80", size=1, next_time=NOW - 1, rule=Rule.SNOOZED),
+    HostState.LEASED: Host("h.test:80", size=1, leased=1, taken=1, next_time=NOW + 60),
+}
+
+
+def test_each_state_is_counted_by_its_word() -> None:
+    counts = count_states(
+        [*HOSTS.values(), Host("i.test:80"), Host("j.test:80", size=1, parked=True)], NOW, BudgetSettings()
+    )
+    assert counts == {state.value: 2 if state.value in ("idle", "waiting") else 1 for state in HostState}
+    assert count_states([Host("k.test:80", fetched=3)], NOW, BudgetSettings(host_pages=3))["blocked"] == 1
+
+
+@given(
+    flags=st.tuples(st.booleans(), st.booleans(), st.booleans()),
+    size=st.integers(0, 2),
+    wait=st.sampled_from([-1.0, 0.0, 60.0]),
+    rule=st.sampled_from(Rule),
+    pages=st.sampled_from([None, 3]),
+)
+def test_a_record_tells_the_state_as_the_host_does(
+    flags: tuple[bool, bool, bool], size: int, wait: float, rule: Rule, pages: int | None
+) -> None:
+    paused, blocked, retired = flags
+    host = Host("h.test:80", size=size, next_time=NOW + wait, rule=rule, fetched=3)
+    host.paused, host.blocked, host.retired = paused, blocked, retired
+    value, budget = encode_host(host), BudgetSettings(host_pages=pages)
+    assert stored_state(host.name, value, NOW, budget) is state_of(decode_host(host.name, value), NOW, budget)
+    for odd in (b"", value[:-1], b"\x02" + value[1:]):
+        with pytest.raises(HostRecordError):
+            stored_state(host.name, odd, NOW, budget)
+
+
+def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:
+    dead = Failure(FailureKind.REFUSED, "connection refused", 0.0)
+    busy = Response(429, {}, "text/html", "utf-8", b"", None, "300", 0.0, 0)
+    pages: dict[str, Any] = {f"http://h{n}.test/": links([f"/{m}" for m in range(9)]) for n in range(20)}
+    pages |= {f"http://dead{n}.test/{m}": dead for n in range(3) for m in range(9)}
+    pages |= {f"http://busy{n}.test/": busy for n in range(4)}
+    lab = Laboratory(tmp_path / "job", pages)
+    lab.settings = replace(lab.settings, politeness=PolitenessSettings(delay=5.0, retire_after=1, snooze_after=2))
+    looks: list[tuple[Counter[str], dict[str, int]]] = []
+
+    async def look(crawl: Crawl, job: Job) -> None:
+        assert crawl.stats()["hosts_by_state"] is None
+        await asyncio.sleep(1)
+        assert crawl.job.host_step(lambda batch: job.frontier.by_hand.pause("h3.test:80", batch))
+        assert crawl.job.host_step(lambda batch: job.frontier.by_hand.block("h4.test:80", batch))
+        while True:
+            await asyncio.sleep(1)
+            flying = Counter(href.split("/")[2] + ":80" for href in crawl.under_way)
+            now = lab.now + asyncio.get_running_loop().time()
+            rows = host_rows(job.store, crawl.settings, now, flying, job.frontier.known)
+            crawl._states.settle()
+            looks.append((Counter(row["state"] for row in rows if row), crawl.stats()["hosts_by_state"]))
+
+    lab.run(*pages, max_time=400, during=look)
+    assert len(looks) > 300
+    for table, counts in looks:
+        assert counts == {state.value: table[state.value] for state in HostState}
+    met = set().union(*(table for table, _ in looks))
+    assert met == {state.value for state in HostState} - {"ready"} or met == {state.value for state in HostState}
+
+
+def test_of_a_job_that_does_not_run_they_are_counted_on_the_spot(tmp_path: Path) -> None:
+    (tmp_path / "seeds").write_text("http://127.0.0.1:1/\nhttp://127.0.0.1:2/\n")
+    words = ("--allow-private", "--ignore-robots", "--delay", "0", "--max-time", "0.5", "--quiet")
+    crawler("crawl", tmp_path / "seeds", "--job", tmp_path / "job", *words)
+    stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
+    table = json.loads(crawler("hosts", tmp_path / "job", "--json").out)["hosts"]
+    assert stats["hosts"] == 2
+    counts = stats["hosts_by_state"]
+    assert sum(counts.values()) == 2
+    # A moment lies between the two commands.
+    waiting = Counter("waiting" if row["state"] == "ready" else row["state"] for row in table)
+    assert counts["waiting"] + counts["ready"] == waiting["waiting"]
+
+
+async def test_looking_at_many_hosts_takes_a_bounded_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    batch = store.batch()
+    for n in range(3_000):
+        host = Host(f"h{n}.test:80", size=n % 2, next_time=NOW + 1)
+        batch.put(Family.HOSTS, host.name.encode(), encode_host(host))
+    store.write(batch)
+    states = HostStates(store, Frontier(store, PolitenessSettings()), BudgetSettings(), lambda: NOW)
+    longest = 0.0
+    looking = states._look
+
+    def timed(*words: Any) -> bytes | None:
+        nonlocal longest
+        began = time.perf_counter()
+        found = looking(*words)
+        longest = max(longest, time.perf_counter() - began)
+        return found
+
+    monkeypatch.setattr(states, "_look", timed)
+    began = time.process_time()
+    watching = asyncio.create_task(states.watch())
+    for _ in range(3_000):
+        await asyncio.sleep(0.01 if states.counts is None else 0)
+    assert states.counts is not None
+    watching.cancel()
+    assert (states.counts["idle"], states.counts["waiting"]) == (1_500, 1_500)
+    assert longest < 0.1
+    assert PAUSE >= 10
+    assert time.process_time() - began < 5

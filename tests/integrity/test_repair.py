@@ -1,0 +1,538 @@
+"""A job damaged in every place: ``repair`` makes it whole from what is left, and the crawl ends with each page once."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crawler.disk import Fault, FaultyDisk, PowerCutError
+from crawler.frontier import decode_entry
+from crawler.integrity.repairer import repair_job
+from crawler.job.recovery import COUNTERS, SHAPING_KEPT
+from crawler.kv import Family
+from crawler.records import Counters
+from tests.jobs import (
+    PAGES,
+    Stopped,
+    change,
+    flip,
+    hide_behind_the_cursor,
+    killed_job,
+    manifests,
+    repair,
+    rows,
+    store_of,
+    verify,
+)
+from tests.site import Site, crawler, running, tree, wait_until
+
+NOW = 1_700_000_000.0
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    files = [path for path in directory.rglob("*") if path.is_file() and path.name not in ("lock", "LOG", "LOCK")]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in files if "LOG.old" not in path.name}
+
+
+def says(job: Path, *patterns: str) -> str:
+    """Repair it; each pattern is found in a line of what it says, and the job is whole."""
+    assert verify(job).code != 0, "nothing is damaged: the test proves nothing"
+    ran = repair(job)
+    assert ran.code == 0, ran.out + ran.err
+    for pattern in patterns:
+        assert re.search(pattern, ran.out), ran.out
+    assert verify(job).code == 0, verify(job).out
+    return ran.out
+
+
+def kept(job: Path, name: str) -> list[bytes]:
+    return [path.read_bytes() for path in job.glob(f"damaged-*/{name}")]
+
+
+def test_a_whole_job_is_not_touched(job: Path) -> None:
+    before = contents(job)
+    ran = repair(job)
+    assert (ran.code, ran.out) == (0, f"{job}: whole, nothing was changed\n")
+    assert contents(job) == before
+
+
+def test_too_little_memory_is_no_damage(job: Path, stopped: Stopped, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contents(job)
+
+    def too_little(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as scarce:
+        scarce.setattr("crawler.filters.storage.np.zeros", too_little)
+        for ran in (repair(job), verify(job)):
+            assert ran.code == 1
+            assert "there is no memory for" in ran.out + ran.err
+            assert "damaged" not in ran.out + ran.err
+    after = contents(job)
+    assert {name: after[name] for name in before if not name.startswith("store/")} == {
+        name: data for name, data in before.items() if not name.startswith("store/")
+    }
+    stopped.carries_on_to_the_end(job)
+
+
+def test_a_job_in_use_and_a_directory_without_one_are_refused(stopped: Stopped, tmp_path: Path) -> None:
+    assert "holds no crawl" in repair(tmp_path).err
+    with running(stopped.seeds, "--job", tmp_path / "job", "--allow-private", "--delay", "9", "--quiet") as process:
+        wait_until((tmp_path / "job" / "store").is_dir, "the job is begun")
+        ran = repair(tmp_path / "job")
+        assert (ran.code, ran.out) == (2, "")
+        assert f"in use by process {process.pid}" in ran.err
+
+
+def test_another_version_is_no_damage(job: Path) -> None:
+    identity = job / "job.json"
+    identity.write_bytes(identity.read_bytes().replace(b"crawler-job 1 ", b"crawler-job 99 ", 1))
+    before = contents(job)
+    ran = repair(job)
+    assert (ran.code, ran.out) == (2, "")
+    assert "version 99" in ran.err
+    assert contents(job) == before
+
+
+# -- job.json --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_the_settings_of_the_job_stand_in_the_store_too(job: Path, stopped: Stopped, gone: bool) -> None:
+    whole = (job / "job.json").read_bytes()
+    if gone:
+        (job / "job.json").unlink()
+    else:
+        flip(job / "job.json", -5)
+    says(job, "job.json was made anew from the copy in store/")
+    assert (job / "job.json").read_bytes() == whole
+    stopped.carries_on_to_the_end(job)
+
+
+def test_the_settings_of_the_seen_set_stand_in_its_generations(job: Path, stopped: Stopped) -> None:
+    whole = (job / "job.json").read_bytes()
+    flip(job / "job.json", 30)
+    change(job, Family.META, lambda _: (SHAPING_KEPT, b"{"))
+    says(job, "job.json was made anew from a generation", r"canonical\.rules .* taken as none")
+    assert (job / "job.json").read_bytes() == whole
+    stopped.carries_on_to_the_end(job)
+
+
+# -- the seen-set ----------------------------------------------------------------------------------------------
+
+
+def newest_files(job: Path) -> list[Path]:
+    return sorted((job / "seen").glob(f"*{manifests(job)[0].generation:06d}"))
+
+
+def test_a_damaged_generation_is_set_aside(job: Path, stopped: Stopped) -> None:
+    number, older = manifests(job)[0].generation, manifests(job)[1].generation
+    evidence = newest_files(job)[0]
+    flip(evidence, 100)
+    damaged = evidence.read_bytes()
+    says(job, rf"generation {number}: .*set aside", rf"taken from generation {older}")
+    assert kept(job, evidence.name) == [damaged]
+    before = len(stopped.site.pages_asked())
+    missing = PAGES - len(rows(job))
+    stopped.carries_on_to_the_end(job)
+    assert len(stopped.site.pages_asked()) - before == missing, "nothing was asked for twice"
+
+
+def test_with_every_generation_damaged_the_journal_gives_the_seen_set(job: Path, stopped: Stopped) -> None:
+    for path in (job / "seen").iterdir():
+        flip(path, path.stat().st_size // 2)
+    says(job, "taken from the journal alone")
+    stopped.carries_on_to_the_end(job)
+
+
+# -- the output ------------------------------------------------------------------------------------------------
+
+
+def edited(job: Path, edit: Callable[[bytes], bytes]) -> bytes:
+    path = job / "pages.jsonl"
+    path.write_bytes(edit(path.read_bytes()))
+    return path.read_bytes()
+
+
+OUTPUTS: dict[str, Callable[[bytes], bytes]] = {
+    "cut short": lambda data: data[:-300],
+    "a byte changed": lambda data: data[:-100] + b"\x00" + data[-99:],
+    "a hole": lambda data: data[:-900] + bytes(500) + data[-400:],
+    "two lines joined": lambda data: data[:-1].rpartition(b"\n")[0] + data[:-1].rpartition(b"\n")[2] + b"\n",
+    "a foreign line": lambda data: b'{"url":"http://never.test/","outcome":"fetched"}\n' + data,
+}
+
+
+@pytest.mark.parametrize("what", OUTPUTS)
+def test_a_damaged_output_costs_the_damaged_records_only(job: Path, stopped: Stopped, what: str) -> None:
+    whole = len(rows(job))
+    damaged = edited(job, OUTPUTS[what])
+    good = [line for line in damaged.splitlines(keepends=True) if line.startswith(b'{"url"') and line.endswith(b"}\n")]
+    says(job, r"pages\.jsonl: \d+ lines were|finished URLs had no whole record")
+    assert len(rows(job)) >= whole - 4
+    assert set((job / "pages.jsonl").read_bytes().splitlines(keepends=True)) <= set(good)
+    stopped.carries_on_to_the_end(job)
+
+
+def test_an_output_that_is_gone_is_begun_anew(job: Path, stopped: Stopped) -> None:
+    (job / "pages.jsonl").unlink()
+    says(job, "finished URLs had no whole record any more|nothing tells their addresses")
+    assert not (job / "pages.jsonl").exists()
+    stopped.carries_on_to_the_end(job)
+
+
+def test_records_whose_addresses_are_gone_are_found_again(job: Path, stopped: Stopped) -> None:
+    """The first half of the output is older than what the journal tells of finished URLs."""
+    damaged = edited(job, lambda data: data[len(data) // 3 :].partition(b"\n")[2])
+    out = says(job, r"\d+ admitted URLs are neither pending nor finished .*: forgotten")
+    assert "are kept" not in out, "the lines that are left are good"
+    assert (job / "pages.jsonl").read_bytes() == damaged
+    stopped.carries_on_to_the_end(job)
+
+
+# -- rows of the store -----------------------------------------------------------------------------------------
+
+
+def drop_all(family: Family) -> Callable[[Path], None]:
+    def damage(job: Path) -> None:
+        with store_of(job) as store:
+            batch = store.batch()
+            batch.delete_range(family, b"", b"\xff" * 40)
+            store.write(batch)
+
+    return damage
+
+
+def garbage(family: Family, place: int = -1) -> Callable[[Path], None]:
+    return lambda job: change(job, family, lambda found: (found[place][0], b"garbage"))
+
+
+def gone(family: Family, place: int = -1) -> Callable[[Path], None]:
+    return lambda job: change(job, family, lambda found: (found[place][0], None))
+
+
+def counters(**fields: int) -> Callable[[Path], None]:
+    def more(found: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+        stored = Counters.decode(dict(found)[COUNTERS])
+        return COUNTERS, replace(stored, **{name: getattr(stored, name) + by for name, by in fields.items()}).encode()
+
+    return lambda job: change(job, Family.META, more)
+
+
+def foreign(family: Family) -> Callable[[Path], None]:
+    return lambda job: change(job, family, lambda _: (b"\xff\xfe\0\x01", b"garbage"))
+
+
+def wrong_host(job: Path) -> None:
+    with store_of(job) as store:
+        key, value = store.scan(Family.PENDING, b"")[-1]
+        batch = store.batch()
+        batch.delete(Family.PENDING, key)
+        batch.put(Family.PENDING, b"elsewhere.test:80\0" + key.partition(b"\0")[2], value)
+        store.write(batch)
+
+
+# What is damaged, what is said of it, and whether nothing at all is lost.
+STORES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a host record gone": (gone(Family.HOSTS), "1 hosts with pending URLs had no record"),
+    "a host record of garbage": (garbage(Family.HOSTS), "1 hosts with pending URLs had no record"),
+    "all host records gone": (drop_all(Family.HOSTS), "hosts with pending URLs had no record"),
+    "a cursor behind the queue": (hide_behind_the_cursor, "hosts counted other"),
+    "a key that is no host": (foreign(Family.HOSTS), "what was replaced stands in damaged-1/"),
+    "robots.txt of garbage": (garbage(Family.ROBOTS), "robots.txt were none: removed"),
+    "robots.txt gone": (drop_all(Family.ROBOTS), "hosts counted other"),
+    "counters gone": (lambda job: change(job, Family.META, lambda _: (COUNTERS, None)), "the counters were gone"),
+    "counters of garbage": (lambda job: change(job, Family.META, lambda _: (COUNTERS, b"\7xx")), "counters were gone"),
+    "admitted too high": (counters(admitted=1), "the counters were set"),
+    "fetched too low": (counters(fetched=-3), "the counters were set"),
+    "sequence too low": (counters(sequence=-5), "the counters were set"),
+    "hosts too high": (counters(hosts=1), "the counters were set"),
+    "slot numbers too low": (counters(next_number=-20), "the counters were set"),
+    "an event of finished URLs gone": (gone(Family.DONE), ""),
+    "an event of finished URLs of garbage": (garbage(Family.DONE, 3), "1 events of finished URLs"),
+    "all events of finished URLs gone": (drop_all(Family.DONE), ""),
+    "an event of admitted URLs gone": (gone(Family.ADMITTED), r"\d+ URLs .* were not in the journal: named again"),
+    "an event of admitted URLs of garbage": (garbage(Family.ADMITTED, 2), "1 events of admitted URLs"),
+    "all events of admitted URLs gone": (drop_all(Family.ADMITTED), r"\d+ URLs .* named again"),
+    "a pending URL under another host": (wrong_host, "1 pending URLs stood where they could not be found"),
+    "a key of the queue that is none": (foreign(Family.PENDING), "1 rows of the queue held no URL"),
+    "the output's end of garbage": (
+        lambda job: change(job, Family.META, lambda _: (b"output-end", b"xx")),
+        "what was replaced stands in",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", STORES)
+def test_what_one_side_has_lost_the_other_tells(job: Path, stopped: Stopped, what: str) -> None:
+    damage, said = STORES[what]
+    damage(job)
+    says(job, said)
+    before = len(stopped.site.pages_asked())
+    missing = PAGES - len(rows(job))
+    stopped.carries_on_to_the_end(job)
+    assert len(stopped.site.pages_asked()) - before == missing, "nothing was asked for twice"
+
+
+@pytest.mark.parametrize("damage", [gone(Family.PENDING), garbage(Family.PENDING)])
+def test_a_pending_url_whose_address_is_gone_is_said_and_forgotten(
+    job: Path, stopped: Stopped, damage: Callable[[Path], None]
+) -> None:
+    with store_of(job) as store:
+        value = store.scan(Family.PENDING, b"")[-1][1]
+    url, via = decode_entry(value).href, decode_entry(value).via
+    damage(job)
+    says(job, "1 admitted URLs are neither pending nor finished and nothing tells their addresses: forgotten")
+    assert stopped.resume(job).code == 0
+    found = Counter(row["url"] for row in rows(job))
+    # Every page links to its children and its parent: what is gone may have had children that only it names.
+    assert max(found.values()) == 1
+    assert set(found) <= {stopped.site.url(path) for path in tree(PAGES)}
+    assert verify(job).code == 0
+    assert url not in found, f"only {via} names it, and that one is finished"
+    (job / "seeds.txt").write_text(f"{url}\n")
+    assert crawler(job / "seeds.txt", "--job", job, "--allow-private", "--delay", "0", "--quiet").code == 0
+    assert Counter(row["url"] for row in rows(job)) == Counter(stopped.site.url(path) for path in tree(PAGES))
+
+
+# -- RocksDB's own files ---------------------------------------------------------------------------------------
+
+
+def in_tables(job: Path) -> None:
+    for _ in range(2):
+        with store_of(job):
+            """Opening replays the log into tables."""
+
+
+def zeros(path: Path, start: int, end: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[start:end] = bytes(len(data[start:end]))
+    path.write_bytes(data)
+
+
+def manifest(job: Path) -> Path:
+    return max((job / "store").glob("MANIFEST-*"))
+
+
+ROCKS: dict[str, Callable[[Path], None]] = {
+    "CURRENT gone": lambda job: (job / "store" / "CURRENT").unlink(),
+    "CURRENT of garbage": lambda job: (job / "store" / "CURRENT").write_bytes(b"\0" * 16),
+    "MANIFEST gone": lambda job: manifest(job).unlink(),
+    "MANIFEST cut": lambda job: os.truncate(manifest(job), manifest(job).stat().st_size // 2),
+    "MANIFEST flipped": lambda job: flip(manifest(job), manifest(job).stat().st_size // 2),
+}
+
+
+@pytest.mark.parametrize("what", ROCKS)
+def test_a_store_that_does_not_open_is_read_all_the_same(job: Path, stopped: Stopped, what: str) -> None:
+    in_tables(job)
+    ROCKS[what](job)
+    damaged = contents(job / "store")
+    says(job, "let it be read", "what was replaced stands in damaged-1/")
+    assert contents(job / "damaged-1" / "store").items() >= damaged.items(), "the evidence is as it was"
+    before = len(stopped.site.pages_asked())
+    missing = PAGES - len(rows(job))
+    stopped.carries_on_to_the_end(job)
+    assert len(stopped.site.pages_asked()) - before == missing, "nothing was lost"
+
+
+def test_tables_that_cannot_be_read_cost_what_stood_in_them(job: Path, stopped: Stopped) -> None:
+    in_tables(job)
+    tables = sorted((job / "store").glob("*.sst"), key=lambda path: path.stat().st_size)
+    zeros(tables[-1], 0, tables[-1].stat().st_size // 2)
+    says(job, "let it be read")
+    assert stopped.resume(job).code == 0
+    assert verify(job).code == 0
+    assert max(Counter(row["url"] for row in rows(job)).values()) == 1
+
+
+@pytest.mark.parametrize("part", ["nothing left", "directory gone"])
+def test_a_store_that_is_lost_begins_the_crawl_anew(job: Path, stopped: Stopped, part: str) -> None:
+    pages = (job / "pages.jsonl").read_bytes()
+    if part == "directory gone":
+        shutil.rmtree(job / "store")
+    else:
+        for path in (job / "store").iterdir():
+            path.write_bytes(b"")
+    says(job, "the crawl begins anew, the records so far are set aside")
+    assert kept(job, "pages.jsonl") == [pages]
+    stopped.carries_on_to_the_end(job)
+
+
+# -- broken off ------------------------------------------------------------------------------------------------
+
+
+def hurt_everywhere(job: Path) -> None:
+    edited(job, OUTPUTS["a hole"])
+    drop_all(Family.HOSTS)(job)
+    counters(sequence=-5, admitted=2)(job)
+    garbage(Family.ADMITTED, 2)(job)
+    flip(job / "job.json", -5)
+    for path in newest_files(job):
+        flip(path, 60)
+    ROCKS["MANIFEST cut"](job)
+
+
+def test_a_repair_that_is_broken_off_can_be_run_again(stopped: Stopped, tmp_path: Path) -> None:
+    damaged = stopped.copy(tmp_path / "damaged")
+    hurt_everywhere(damaged)
+    broken = 0
+    for calls in (*range(0, 48, 5), 1_000):
+        job = tmp_path / f"job-{calls}"
+        shutil.copytree(damaged, job)
+        try:
+            left = repair_job(job, NOW, lambda _: None, FaultyDisk(random.Random(calls), cut_after=calls))
+        except PowerCutError:
+            broken += 1
+            left = repair_job(job, NOW, lambda _: None)
+        assert left == []
+        if calls % 25 == 0:
+            stopped.carries_on_to_the_end(job)
+        shutil.rmtree(job)
+    assert broken == 10
+
+
+def test_repairs_that_lose_their_power(stopped: Stopped, tmp_path: Path) -> None:
+    """What no sync had made durable is gone, in part or whole, and the damaged files are still there in the end."""
+    damaged = stopped.copy(tmp_path / "damaged")
+    hurt_everywhere(damaged)
+    output = (damaged / "pages.jsonl").read_bytes()
+    cuts = 0
+    for seed in range(8):
+        job, chance = tmp_path / f"job-{seed}", random.Random(seed)
+        shutil.copytree(damaged, job)
+        for _ in range(3):
+            disk = FaultyDisk(chance, cut_after=chance.randrange(60))
+            try:
+                left = repair_job(job, NOW, lambda _: None, disk)
+                break
+            except PowerCutError:
+                cuts += 1
+                disk.lose_power()
+        else:
+            left = repair_job(job, NOW, lambda _: None)
+        assert left == [], f"seed {seed}"
+        assert output in kept(job, "pages.jsonl"), f"seed {seed}: the damaged output is gone"
+        if seed < 2:
+            stopped.carries_on_to_the_end(job)
+        shutil.rmtree(job)
+    assert cuts > 4
+
+
+@pytest.mark.parametrize("broken_off", [False, True])
+def test_a_log_that_is_cut_at_its_damage_is_kept_as_it_was(tmp_path: Path, broken_off: bool) -> None:
+    with killed_job(tmp_path, checkpoint_interval=0.01) as killed:
+        log = log_of(killed.job)
+        flip(log, -1)
+        damaged = log.read_bytes()
+        if broken_off:
+            with pytest.raises(PowerCutError):
+                repair_job(killed.job, NOW, lambda _: None, FaultyDisk(random.Random(1), cut_after=4))
+        else:
+            says(killed.job, rf"store/{log.name}: offset \d+: checksum does not match; .* a copy is kept")
+        assert kept(killed.job, log.name) == [damaged]
+
+
+def log_of(job: Path) -> Path:
+    (log,) = (path for path in (job / "store").glob("*.log") if path.stat().st_size)
+    return log
+
+
+def test_urls_that_only_standard_input_named_outlive_damage_before_them(tmp_path: Path) -> None:
+    """A bit of the first batch is flipped, hundreds were written behind it, all of them durable."""
+    with Site(tree(PAGES)) as site:
+        names = [site.url(f"/alone/{number}") for number in range(200)]
+        site.pages |= {f"/alone/{number}": "end" for number in range(200)}
+        seeds, job = tmp_path / "seeds.txt", tmp_path / "job"
+        seeds.write_text(site.url("/") + "\n")
+        words = (seeds, "--job", job, "--allow-private", "--delay", "0", "--quiet")
+        with running(seeds, "--job", job, "--allow-private", "--delay", "9", "--quiet") as process:
+            wait_until(lambda: (job / "pages.jsonl").exists() and rows(job) != [], "one page is fetched")
+            for start in range(0, 200, 50):
+                ran = crawler("add", job, "-", stdin="\n".join(names[start : start + 50]))
+                assert ran.out.startswith("50 admitted"), ran.err
+            process.kill()
+            process.wait()
+        log = log_of(job)
+        flip(log, 300)
+        damaged = log.read_bytes()
+        refused = crawler(*words)
+        assert (refused.code, refused.err.count("\n")) == (1, 1), refused.err
+        assert f"{log.name}: offset " in refused.err
+        assert "`crawler repair`" in refused.err
+        assert log.read_bytes() == damaged
+        assert re.search(rf"store/{log.name}: offset \d+: checksum does not match; \d+ whole batches", verify(job).out)
+        says(job, rf"{log.name} was damaged at offset \d+: the whole batches before and behind were read")
+        assert (job / "damaged-1" / "store" / log.name).read_bytes() == damaged
+        ran = crawler(*words)
+        assert ran.code == 0, ran.err
+        found = Counter(row["url"] for row in rows(job))
+        assert set(names) <= set(found)
+        assert set(found) == {*names, *(site.url(path) for path in tree(PAGES))}
+        assert max(found.values()) == 1
+        assert verify(job).code == 0
+
+
+def test_the_output_is_never_gone_while_it_is_replaced(job: Path, stopped: Stopped) -> None:
+    edited(job, OUTPUTS["a hole"])
+    looks = []
+
+    class Looking(FaultyDisk):
+        def meet(self, operation: str) -> Fault | None:
+            looks.append((job / "pages.jsonl").exists())
+            return super().meet(operation)
+
+    assert repair_job(job, NOW, lambda _: None, Looking(random.Random(1))) == []
+    assert kept(job, "pages.jsonl")
+    assert looks
+    assert all(looks), "a repair that is broken off there would find no record"
+    stopped.carries_on_to_the_end(job)
+
+
+# -- other kinds of seen-set -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["exact", "cuckoo"])
+def test_a_job_in_which_urls_were_forgotten(tmp_path: Path, stopped: Stopped, kind: str) -> None:
+    job = tmp_path / "job"
+    words = (stopped.seeds, "--job", job, "--allow-private", "--delay", "0", "--quiet", "--seen", kind)
+    assert crawler(*words, "--max-pages", "20").code == 3
+    twice = rows(job)[3]["url"]
+    assert crawler("forget", job, twice, rows(job)[0]["url"]).code == 0
+    assert crawler(*words, "--max-pages", "30").code == 3
+    drop_all(Family.HOSTS)(job)
+    drop_all(Family.SEEN)(job)
+    counters(admitted=2)(job)
+    for path in (job / "seen").iterdir():
+        flip(path, 60)
+    says(job, "the counters were set")
+    assert crawler(*words).code == 0
+    found = Counter(row["url"] for row in rows(job))
+    assert set(found) == {stopped.site.url(path) for path in tree(PAGES)}
+    assert found[twice] == 2, "forgotten, found again"
+    assert verify(job).code == 0
+
+
+@pytest.mark.parametrize("damage", ["a row", "the count", "no count"])
+def test_the_rows_of_an_exact_seen_set(tmp_path: Path, stopped: Stopped, damage: str) -> None:
+    job = tmp_path / "job"
+    words = (stopped.seeds, "--job", job, "--allow-private", "--delay", "0", "--quiet", "--seen", "exact")
+    assert crawler(*words, "--max-pages", "20").code == 3
+    if damage == "a row":
+        gone(Family.SEEN)(job)
+        assert "others in the exact seen-set than in the journal" in verify(job).out
+    else:
+        change(job, Family.META, lambda _: (b"seen-count", b"\7" if damage == "no count" else bytes(8)))
+        assert "seen-count" in verify(job).out or "number of rows" in verify(job).out
+    says(job)
+    assert crawler(*words).code == 0
+    assert Counter(row["url"] for row in rows(job)) == Counter(stopped.site.url(path) for path in tree(PAGES))
+    assert verify(job).code == 0

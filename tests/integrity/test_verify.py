@@ -1,0 +1,365 @@
+"""A job damaged in every place: ``verify`` names it, and the same command heals the job or refuses in one line."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crawler.filters import digest_keys
+from crawler.frontier import decode_entry
+from crawler.job.recovery import COUNTERS
+from crawler.kv import Family
+from crawler.records import DIGEST_SIZE, Counters
+from tests.jobs import (
+    Stopped,
+    change,
+    flip,
+    hide_behind_the_cursor,
+    manifests,
+    rows,
+    store_of,
+    verify,
+)
+from tests.site import Ran, Site, crawler, linked, running, tree, wait_until
+
+
+def newest_only(job: Path) -> Path:
+    """A segment that only the newest generation names."""
+    newest, older = manifests(job)
+    named = {segment.file for segment in older.segments}
+    return job / "seen" / next(s.file for s in newest.segments if s.file not in named and s.name.startswith("slice"))
+
+
+def in_both(job: Path) -> Path:
+    """A sealed segment that both generations name."""
+    newest, older = manifests(job)
+    named = {segment.file for segment in older.segments}
+    return job / "seen" / next(s.file for s in newest.segments if s.sealed and s.file in named)
+
+
+def newest_manifest(job: Path) -> Path:
+    return job / "seen" / f"generation-{manifests(job)[0].generation:06d}"
+
+
+def cut(path: Path, bytes_: int) -> None:
+    os.truncate(path, path.stat().st_size - bytes_)
+
+
+Damage = Callable[[Path], None]
+
+HEALED: dict[str, tuple[Damage, str]] = {
+    "header of a segment": (lambda job: flip(newest_only(job), 26), r"seen/: .*slice-\d+\.g\d+: .* offset \d+"),
+    "payload of a segment": (lambda job: flip(newest_only(job), -20), r"seen/: .*slice-\d+\.g\d+: .* offset \d+"),
+    "checksum of a segment": (lambda job: flip(newest_only(job), -1), r"seen/: .*slice-\d+\.g\d+: .* offset \d+"),
+    "segment cut": (lambda job: cut(newest_only(job), 1), r"seen/: .*slice-\d+\.g\d+: \d+ bytes where"),
+    "segment gone": (lambda job: newest_only(job).unlink(), r"seen/: generation \d+: .*slice-\d+\.g\d+"),
+    "sealed segment of both generations": (lambda job: flip(in_both(job), 60), r"seen/: .*slice-\d+\.g\d+: .* offset"),
+    "body of a manifest": (lambda job: flip(newest_manifest(job), -9), r"seen/: .*generation-\d+: .*offset \d+"),
+    "checksum of a manifest": (lambda job: flip(newest_manifest(job), 40), r"seen/: .*generation-\d+: .*offset \d+"),
+    "magic of a manifest": (lambda job: flip(newest_manifest(job), 3), r"seen/: .*generation-\d+: .*offset 0"),
+    "manifest cut": (lambda job: cut(newest_manifest(job), 3), r"seen/: .*generation-\d+: .*offset \d+"),
+}
+
+
+def one_line(ran: Ran, *, code: int) -> str:
+    assert ran.code == code, ran.err
+    assert "Traceback" not in ran.err
+    lines = ran.err.strip().splitlines()
+    assert len(lines) == 1, ran.err
+    assert lines[0].startswith("crawler: ")
+    return lines[0]
+
+
+def names(job: Path, pattern: str) -> None:
+    """``verify`` ends with 1, and one of its lines says it."""
+    ran = verify(job)
+    assert ran.code == 1, ran.out + ran.err
+    # A store that cannot be read at all is no finding of verify's: it is the program's one line of error.
+    lines = ran.out.splitlines() or [one_line(ran, code=1)]
+    assert any(re.search(pattern, line) for line in lines), ran.out + ran.err
+    assert all(line.startswith((f"{job}: ", "crawler: error: ")) for line in lines)
+
+
+def contents(job: Path) -> dict[str, bytes]:
+    """What a refusal must leave as it is: everything but RocksDB's own files, the lock's pid and the traceback."""
+    files = [path for path in job.rglob("*") if path.is_file() and path.parent.name != "store"]
+    return {str(path.relative_to(job)): path.read_bytes() for path in files if path.name not in ("lock", "crash.txt")}
+
+
+def test_a_job_that_is_whole(job: Path, stopped: Stopped) -> None:
+    ran = crawler("verify", job)
+    assert (ran.code, ran.out) == (0, f"{job}: whole\n")
+    stopped.carries_on_to_the_end(job)
+
+
+@pytest.mark.parametrize("what", HEALED)
+def test_damage_to_the_seen_set_is_named_and_healed(job: Path, stopped: Stopped, what: str) -> None:
+    damage, named = HEALED[what]
+    damage(job)
+    names(job, named)
+    asked = len(stopped.site.pages_asked())
+    done = len(rows(job))
+    stopped.carries_on_to_the_end(job)
+    assert len(stopped.site.pages_asked()) - asked == len(tree(60)) - done, "nothing was asked for twice"
+
+
+def test_a_healed_job_says_so_and_keeps_the_evidence(job: Path, stopped: Stopped) -> None:
+    number = manifests(job)[0].generation
+    flip(newest_manifest(job), -9)
+    ran = crawler(stopped.seeds, "--job", job, "--allow-private", "--delay", "0", "--capacity", "16")
+    assert ran.code == 0, ran.err
+    assert f"generation {number} is damaged: generation-{number:06d}: checksum does not match" in ran.err
+    assert "nothing is lost" in ran.err
+    assert (job / "seen" / f"damaged-generation-{number:06d}").exists()
+
+
+def test_a_generation_of_another_version_is_refused(job: Path, stopped: Stopped) -> None:
+    path = newest_manifest(job)
+    path.write_bytes(path.read_bytes().replace(b"crawler-generation 2 ", b"crawler-generation 7 ", 1))
+    names(job, r"generation-\d+: crawler-generation version 7, this program reads version 2")
+    before = contents(job)
+    assert "version 7" in one_line(stopped.resume(job), code=2)
+    assert contents(job) == before
+
+
+# -- the output ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bytes_", [1, 400])
+def test_an_output_cut_short_after_it_was_made_durable_is_refused(job: Path, stopped: Stopped, bytes_: int) -> None:
+    pages = job / "pages.jsonl"
+    size = pages.stat().st_size
+    cut(pages, bytes_)
+    names(job, rf"pages\.jsonl: ends at \d+, the journal's last record ends at {size}")
+    before = contents(job)
+    assert f"pages.jsonl has {size - bytes_} bytes where {size} were" in one_line(stopped.resume(job), code=2)
+    assert contents(job) == before
+
+
+def test_an_output_that_is_gone_is_refused(job: Path, stopped: Stopped) -> None:
+    (job / "pages.jsonl").unlink()
+    names(job, r"pages\.jsonl")
+    assert "pages.jsonl has 0 bytes" in one_line(stopped.resume(job), code=2)
+
+
+def test_a_record_that_was_changed_is_named_by_its_offset(job: Path) -> None:
+    pages = job / "pages.jsonl"
+    data = pages.read_bytes()
+    last = data.rindex(b"\n", 0, -1) + 1
+    flip(pages, last + data[last:].index(b"text/html"))
+    names(job, rf"pages\.jsonl: offset {last}: not the record of http")
+
+
+def test_a_line_that_is_no_json_is_named_by_its_offset(job: Path) -> None:
+    pages = job / "pages.jsonl"
+    second = pages.read_bytes().index(b"\n") + 1
+    flip(pages, second)
+    names(job, rf"pages\.jsonl: offset {second}: not JSON")
+
+
+def test_what_stands_behind_the_last_journalled_record_was_never_finished(job: Path, stopped: Stopped) -> None:
+    with open(job / "pages.jsonl", "ab") as pages:
+        pages.write(b'{"url":"http://appended.test/"}\n')
+    # SIGKILL leaves a job like this one: it is whole.
+    assert verify(job).code == 0
+    stopped.carries_on_to_the_end(job)
+
+
+# -- the store -------------------------------------------------------------------------------------------------
+
+
+def test_a_cursor_behind_the_queue(job: Path, stopped: Stopped) -> None:
+    hide_behind_the_cursor(job)
+    names(job, r"store/: host 127\.0\.0\.1:\d+: entries stand before 01.*, where reading begins")
+    assert "entries counted, none in the store" in one_line(stopped.resume(job), code=1)
+
+
+def test_a_pending_url_that_is_gone(job: Path, stopped: Stopped) -> None:
+    change(job, Family.PENDING, lambda found: (found[-1][0], None))
+    names(job, r"store/: host 127\.0\.0\.1:\d+ counts \d+ pending .* its queue holds \d+")
+    line = one_line(stopped.resume(job), code=1)
+    assert "is damaged: host" in line
+
+
+def test_a_host_record_that_is_gone(job: Path, stopped: Stopped) -> None:
+    change(job, Family.HOSTS, lambda found: (found[0][0], None))
+    names(job, r"store/: \d+ URLs pending for 127\.0\.0\.1:\d+, which has no host record")
+    before = contents(job)
+    assert "store/ is damaged" in one_line(stopped.resume(job), code=2)
+    assert contents(job) == before
+
+
+@pytest.mark.parametrize("field", ["admitted", "fetched", "excluded"])
+def test_counters_that_were_changed(job: Path, stopped: Stopped, field: str) -> None:
+    def more(found: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+        counters = Counters.decode(dict(found)[COUNTERS])
+        return COUNTERS, replace(counters, **{field: getattr(counters, field) + 1}).encode()
+
+    change(job, Family.META, more)
+    names(job, r"store/: .*(admitted|done)")
+    assert "store/ is damaged" in one_line(stopped.resume(job), code=2)
+
+
+@pytest.mark.parametrize(
+    ("value", "code"), [(None, 2), (Counters().encode(), 2), (b"\x07" + bytes(192), 1), (b"\x01abc", 1)]
+)
+def test_counters_that_are_gone_or_none(job: Path, stopped: Stopped, value: bytes | None, code: int) -> None:
+    change(job, Family.META, lambda _: (COUNTERS, value))
+    checked = verify(job)
+    assert checked.code in (1, 2)
+    before = contents(job)
+    one_line(stopped.resume(job), code=code)
+    assert contents(job) == before
+
+
+@pytest.mark.parametrize(
+    ("family", "named"),
+    [
+        (Family.PENDING, r"store/: pending b'127.*: not a frontier entry"),
+        (Family.HOSTS, r"host 127\.0\.0\.1:\d+: a record of version"),
+        (Family.ROBOTS, r"store/: robots\.txt of b'127.*: not a robots record"),
+        (Family.ADMITTED, r"store/: journal \d+: 7 bytes are no digests"),
+        (Family.DONE, r"store/: journal \d+: a done event of version"),
+    ],
+)
+def test_a_value_that_nobody_wrote(job: Path, stopped: Stopped, family: Family, named: str) -> None:
+    change(job, family, lambda found: (found[-1][0], b"garbage"))
+    names(job, named)
+    ran = stopped.resume(job)
+    assert "Traceback" not in ran.err
+    if ran.code:
+        one_line(ran, code=1)
+    else:
+        assert len(rows(job)) == len(tree(60)), "what does not matter for the crawl does not stop it"
+
+
+def test_a_key_that_nobody_wrote(job: Path) -> None:
+    for family in (Family.PENDING, Family.HOSTS):
+        with store_of(job) as store:
+            batch = store.batch()
+            batch.put(family, b"\xff\xfe\0\x01", b"garbage")
+            store.write(batch)
+        names(job, r"store/: pending b'\\xff|no name of a host: b'\\xff")
+
+
+def test_a_table_file_that_is_damaged(job: Path, stopped: Stopped) -> None:
+    with store_of(job):
+        """Opening replays the log into tables."""
+    with store_of(job):
+        """A second time, so that nothing is left in the log."""
+    tables = sorted((job / "store").glob("*.sst"), key=lambda path: path.stat().st_size)
+    for table in tables[-2:]:
+        data = bytearray(table.read_bytes())
+        data[: len(data) // 2] = bytes(len(data) // 2)
+        table.write_bytes(data)
+    names(job, r"the store.*Corruption")
+    assert "Corruption" in one_line(stopped.resume(job), code=1)
+
+
+def test_every_fault_is_named_not_only_the_first(job: Path) -> None:
+    with store_of(job):
+        """Opening replays the log into tables."""
+    with store_of(job):
+        """A second time, so that nothing is left in the log."""
+    tables = sorted((job / "store").glob("*.sst"), key=lambda path: path.stat().st_size)[-2:]
+    for table in tables:
+        flip(table, 20)
+    flip(newest_only(job), -20)
+    pages = job / "pages.jsonl"
+    second = pages.read_bytes().index(b"\n") + 1
+    flip(pages, second)
+    out = verify(job).out
+    for table in tables:
+        assert re.search(rf"store/: .*Corruption: .*{table.name} offset 0 ", out), out
+    assert re.search(r"seen/: generation \d+: slice-", out), out
+    assert f"pages.jsonl: offset {second}: not JSON" in out, out
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_url_that_the_seen_set_does_not_know(job: Path, finished: bool) -> None:
+    """The journal names another URL in its place, so all counts agree."""
+    with store_of(job) as store:
+        pending = {decode_entry(value).href for _, value in store.scan(Family.PENDING, b"")}
+        wanted = {row["url"] for row in rows(job)} if finished else pending
+        digests = {digest_keys([url]) for url in wanted}
+        key, value = next(
+            (key, value) for key, value in store.scan(Family.ADMITTED, b"") if value[-DIGEST_SIZE:] in digests
+        )
+        batch = store.batch()
+        batch.put(Family.ADMITTED, key, value[:-DIGEST_SIZE] + bytes(DIGEST_SIZE))
+        store.write(batch)
+    for path in (job / "seen").iterdir():
+        path.unlink()  # it is made from the journal
+    names(job, r"pages\.jsonl: offset \d+: finished, and not in the seen-set" if finished else r"seen/: 1 pending URLs")
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_an_output_that_grew_by_a_hole_is_read_in_little_room(job: Path, damaged: bool) -> None:
+    pages = job / "pages.jsonl"
+    if damaged:  # the store cannot say where it ends
+        change(job, Family.DONE, lambda found: (found[-1][0], found[-1][1].replace(b"\x01", b"\x07", 1)))
+        flip(pages, -1)
+    os.truncate(pages, 2**28)
+    tracemalloc.start()
+    ran = verify(job)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert ran.code == damaged
+    assert peak < 2**26
+
+
+@pytest.mark.parametrize("missing", ["store", "store/CURRENT"])
+def test_a_store_that_is_gone_does_not_cost_the_output(job: Path, stopped: Stopped, missing: str) -> None:
+    path = job / missing
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    names(job, "cannot open the store")
+    before = contents(job)
+    ran = stopped.resume(job)
+    assert ran.code in (1, 2)
+    assert len(ran.err.strip().splitlines()) == 1
+    assert "Traceback" not in ran.err
+    assert contents(job) == before
+
+
+def test_explaining_a_url_whose_records_are_damaged(job: Path) -> None:
+    href = rows(job)[-1]["url"]
+    pages = job / "pages.jsonl"
+    data = pages.read_bytes()
+    start = data.rindex(b"\n", 0, -1) + 1
+    flip(pages, data.index(b'"status"', start))
+    change(job, Family.ROBOTS, lambda found: (found[0][0], b"garbage"))
+    ran = crawler("explain", job, href)
+    assert "Traceback" not in ran.err
+    assert ran.code == 1
+    assert "robots: the record in store/ is damaged: not a robots record" in ran.out
+    assert f"pages.jsonl: offset {start}: not JSON" in ran.out + ran.err
+
+
+# -- a running job ---------------------------------------------------------------------------------------------
+
+
+def test_a_running_job_is_whole_at_every_moment(tmp_path: Path) -> None:
+    pages = {path: linked([]) + page for path, page in tree(600).items()}
+    (tmp_path / "quick.toml").write_text("[durability]\nsync_interval = 0.02\ncheckpoint_interval = 0.02\n")
+    with Site(pages, latency=0.01) as site:
+        (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
+        job = tmp_path / "job"
+        options = ("--allow-private", "--delay", "0", "--per-host", "2", "--capacity", "32", "--quiet")
+        with running(tmp_path / "seeds.txt", "--job", job, "--config", tmp_path / "quick.toml", *options) as process:
+            wait_until(lambda: (job / "seen").is_dir() and len(manifests(job)) == 2, "two generations are written")
+            looks = 0
+            while process.poll() is None and looks < 4:
+                ran = crawler("verify", job)
+                assert (ran.code, ran.out, ran.err) == (0, f"{job}: whole\n", "")
+                looks += 1
+            assert looks

@@ -1,0 +1,151 @@
+"""Clocks that are set between two runs: what was asked for by servers holds all the same."""
+
+from __future__ import annotations
+
+import struct
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crawler.clock import Anchor, SteadyClock
+from crawler.engine.judge import parse_retry_after
+from crawler.engine.run import Stop
+from crawler.fetch import Response, SimulatedWeb, fetch_robots
+from crawler.frontier import decode_host
+from crawler.frontier.host import Host, encode_host
+from crawler.job.clock_anchor import CLOCK, encode_anchor, follow_clock, job_time, stored_anchor
+from crawler.kv import Family
+from crawler.settings import RetrySettings, RobotsSettings
+from crawler.store import MemoryStore
+from tests.laboratory import START, Laboratory
+
+BOOT = "0b0e5f0c-6f5e-4b4a-9d6e-000000000001"
+OTHER = "0b0e5f0c-6f5e-4b4a-9d6e-000000000002"
+
+
+def status(code: int, retry_after: str | None = None) -> Response:
+    return Response(code, {}, "text/html", "utf-8", b"", None, retry_after, 0.0, 0)
+
+
+THROTTLED = status(503, "600")
+
+
+def laboratory(tmp_path: Path, answer: Response) -> Laboratory:
+    pages = {"http://a.test/": answer, "http://a.test/other": "there"}
+    return Laboratory(tmp_path / "job", pages, anchor=Anchor(BOOT, START - 5_000))
+
+
+def moved(lab: Laboratory, by: float) -> Laboratory:
+    """Somebody sets the clock of the machine."""
+    assert lab.anchor is not None
+    lab.now += by
+    lab.anchor = replace(lab.anchor, offset=lab.anchor.offset + by)
+    return lab
+
+
+@pytest.mark.parametrize("by", [3_600.0, -3_600.0, 86_400.0, -86_400.0])
+def test_retry_after_holds_over_a_clock_that_is_set_between_two_runs(by: float, tmp_path: Path) -> None:
+    lab = laboratory(tmp_path, THROTTLED)
+    lab.run("http://a.test/", "http://a.test/other", max_time=100)
+    assert len(lab.asked) == 1
+    moved(lab, by)
+    lab.run("http://a.test/", max_time=510)
+    again = lab.asked[1:]
+    assert [asked.begin - by - lab.asked[0].end for asked in again] == [pytest.approx(600, abs=2)]
+
+
+@pytest.mark.parametrize("by", [3_600.0, -3_600.0])
+def test_so_does_the_wait_of_a_url_for_its_next_try(by: float, tmp_path: Path) -> None:
+    lab = laboratory(tmp_path, status(500))
+    lab.settings = replace(lab.settings, retry=RetrySettings(tries=2, first_wait=300, jitter=0))
+    lab.run("http://a.test/", max_time=20)
+    moved(lab, by)
+    assert lab.run("http://a.test/") is Stop.FINISHED
+    first, second = lab.asked
+    assert second.begin - by - first.end == pytest.approx(300, abs=1)
+    assert [record["status"] for record in lab.records()] == [500]
+
+
+def test_after_a_boot_nobody_can_tell_and_the_longest_that_is_allowed_is_the_bound(tmp_path: Path) -> None:
+    lab = laboratory(tmp_path, THROTTLED)
+    lab.run("http://a.test/", max_time=100)
+    lab.now += 3_600
+    lab.anchor = Anchor(OTHER, START)
+    lab.run("http://a.test/", max_time=100)
+    assert lab.asked[1].begin == pytest.approx(lab.now - 100 + 1, abs=1), "an hour has passed, for all that is known"
+    assert stored_anchor(lab.store) == lab.anchor
+
+
+def test_a_pause_moves_nothing(tmp_path: Path) -> None:
+    lab = laboratory(tmp_path, THROTTLED)
+    lab.run("http://a.test/", max_time=100)
+    before = lab.store.scan(Family.HOSTS, b"")
+    lab.now += 200
+    told: list[str] = []
+    follow_clock(lab.store, lab.anchor, lab.now, told.append)
+    assert told == []
+    assert lab.store.scan(Family.HOSTS, b"") == before
+
+
+def test_what_is_over_is_not_moved_into_the_future() -> None:
+    store = MemoryStore()
+    for by, way, held in ((-3_600.0, "back", "2 hosts"), (3_600.0, "forward", "1 hosts")):
+        job_held_until = [START - 10, START + 10]
+        batch = store.batch()
+        for number, until in enumerate(job_held_until):
+            host = Host(f"h{number}.test:80", next_time=until, last_request=until - 1)
+            batch.put(Family.HOSTS, host.name.encode(), encode_host(host))
+        batch.put(Family.META, CLOCK, encode_anchor(Anchor(BOOT, 0.0)))
+        store.write(batch)
+        told: list[str] = []
+        follow_clock(store, Anchor(BOOT, by), START + by, told.append)
+        assert told == [f"the clock was set {way} by 3600 s since the last run: what holds {held} was moved with it"]
+        times = [decode_host("h", value).next_time - START - by for _, value in store.scan(Family.HOSTS, b"")]
+        assert times[0] <= 0
+        assert times[1] == 10
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"\0" * 8, struct.pack("<d", float("nan")) + BOOT.encode(), struct.pack("<d", 1.0) + b"\xff" * 36]
+)
+def test_what_cannot_be_read_says_nothing(value: bytes) -> None:
+    store = MemoryStore()
+    batch = store.batch()
+    batch.put(Family.META, CLOCK, value)
+    store.write(batch)
+    anchor = Anchor(BOOT, START)
+    follow_clock(store, anchor, START, pytest.fail)
+    assert stored_anchor(store) == anchor
+
+
+def test_a_date_to_wait_for_is_read_by_the_clock_of_who_sent_it() -> None:
+    until, sent = "Tue, 14 Nov 2023 22:15:00 GMT", "Tue, 14 Nov 2023 22:14:00 GMT"
+    for own in (START, START + 3_600, START - 3_600):
+        assert parse_retry_after(until, own, sent) == 60.0
+        for odd in ("soon", "\udcff", "Tue, 14 Nov 99999 22:14:00 GMT", "Mon, 01 Jan 0001 00:00:00 +2359"):
+            assert parse_retry_after(odd, own, sent) in (None, 0.0)
+    assert parse_retry_after(until, START + 40, None) == 60.0
+    assert parse_retry_after(until, START + 40, "yesterday") == 60.0
+    assert parse_retry_after(until, START, "Tue, 14 Nov 2023 22:16:00 GMT") == 0.0
+
+
+def test_who_looks_at_a_job_sees_its_times_by_the_clock_that_wrote_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    anchor = SteadyClock().anchor
+    assert anchor is not None
+    wall = time.time
+    monkeypatch.setattr(time, "time", lambda: wall() + 3_600)
+    assert job_time(store) == pytest.approx(wall() + 3_600, abs=5), "a job that left nothing"
+    for boot, off in ((anchor.boot, 0.0), (OTHER, 3_600.0)):
+        batch = store.batch()
+        batch.put(Family.META, CLOCK, encode_anchor(Anchor(boot, anchor.offset)))
+        store.write(batch)
+        assert job_time(store) == pytest.approx(wall() + off, abs=5)
+
+
+async def test_robots_txt_that_comes_later_says_when_it_was_asked() -> None:
+    answer = Response(503, {"Date": "Tue, 14 Nov 2023 22:14:00 GMT"}, None, None, b"", None, "x", 0.0, 0)
+    found = await fetch_robots(SimulatedWeb({"http://a.test/robots.txt": answer}), "http://a.test/", RobotsSettings())
+    assert (found.date, found.retry_after) == ("Tue, 14 Nov 2023 22:14:00 GMT", "x")

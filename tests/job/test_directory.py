@@ -1,0 +1,77 @@
+"""Whose job it is, and what it was begun with."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from crawler.checkpoint import encode_envelope
+from crawler.disk import RealDisk
+from crawler.job.directory import (
+    IDENTITY,
+    LOCK,
+    MAGIC,
+    VERSION,
+    JobError,
+    JobLock,
+    lock_holder,
+    read_identity,
+    shaped_by_job,
+    shaping_of,
+    write_identity,
+)
+from crawler.settings import SHAPING, SeenSettings, Settings
+
+
+def test_the_lock_is_had_by_one_at_a_time(tmp_path: Path) -> None:
+    assert lock_holder(tmp_path) is None
+    lock = JobLock(tmp_path)
+    assert lock_holder(tmp_path) == os.getpid()
+    waited: list[float] = []
+    with pytest.raises(JobError, match=f"in use by process {os.getpid()}"):
+        JobLock(tmp_path, waited.append)
+    assert 0.5 <= sum(waited) <= 2
+    lock.release()
+    assert lock_holder(tmp_path) is None
+    JobLock(tmp_path).release()
+
+
+def test_a_look_at_the_lock_does_not_keep_a_crawl_from_beginning(tmp_path: Path) -> None:
+    JobLock(tmp_path).release()
+    looking = os.open(tmp_path / LOCK, os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    lock = JobLock(tmp_path, pause=lambda _: fcntl.flock(looking, fcntl.LOCK_UN))
+    assert lock_holder(tmp_path) == os.getpid()
+    lock.release()
+    os.close(looking)
+
+
+def test_what_is_not_given_is_the_jobs(tmp_path: Path) -> None:
+    write_identity(RealDisk(), tmp_path, Settings(seen=SeenSettings(fpp=0.01)))
+    shaping = shaping_of(Settings(seen=SeenSettings(fpp=0.01)))
+    shaping["crawl"]["scope"] = "any"
+    assert shaped_by_job(tmp_path, {"crawl": {"scope": "any"}}) == shaping
+    with pytest.raises(JobError, match=r"seen\.fpp = 0\.01, now it is 0\.02"):
+        shaped_by_job(tmp_path, {"seen": {"fpp": 0.02}})
+
+
+@pytest.mark.parametrize(("table", "key"), SHAPING)
+def test_a_job_that_lacks_what_shapes_it_is_named(tmp_path: Path, table: str, key: str) -> None:
+    shaping = shaping_of(Settings())
+    del shaping[table][key]
+    (tmp_path / IDENTITY).write_bytes(encode_envelope(MAGIC, VERSION, {"shaping": shaping}))
+    with pytest.raises(JobError, match=rf"job\.json: {table}\.{key}.* is missing"):
+        shaped_by_job(tmp_path, {})
+
+
+@pytest.mark.parametrize("content", [{}, {"shaping": 3}, {"shaping": {"seen": 3}}, {"shaping": ["seen"]}])
+def test_an_identity_of_another_shape_is_named(tmp_path: Path, content: dict[str, object]) -> None:
+    (tmp_path / IDENTITY).write_bytes(encode_envelope(MAGIC, VERSION, content))
+    looks: list[Callable[[], object]] = [lambda: read_identity(tmp_path), lambda: shaped_by_job(tmp_path, {})]
+    for look in looks:
+        with pytest.raises(JobError, match=r"job\.json: the shaping settings are missing"):
+            look()

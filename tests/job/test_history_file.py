@@ -1,0 +1,104 @@
+"""What was seen of a job: kept from run to run, and no more than that when it is damaged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from crawler.checkpoint import encode_envelope
+from crawler.job.history_file import COURSE, MAGIC, VERSION, read_course, write_course
+from crawler.metrics import Course, Kind
+from crawler.service.session import run_crawl
+from crawler.settings import settings_from
+from tests.jobs import Stopped, flip, repair, stopped_job, verify
+from tests.metrics.samples import statistics
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
+    with stopped_job(tmp_path_factory.mktemp("job"), 10, 20) as stopped:
+        yield stopped
+
+
+def test_runs_follow_each_other(made: Stopped) -> None:
+    course = read_course(made.job, 4e9)
+    assert [event["text"] for event in course.events.after(0) if event["kind"] == "run"] == [
+        "begun",
+        "the crawl is stopped, 10 pages fetched",
+        "carried on",
+        "the crawl is stopped, 20 pages fetched",
+    ]
+    numbers = [event["number"] for event in course.events.after(0)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    times = course.history.series()["all"]["t"]
+    assert times == sorted(set(times))
+    assert len(times) >= 4
+
+
+def test_what_was_seen_before_a_bug_is_kept(tmp_path: Path) -> None:
+    async def seeds() -> AsyncIterator[list[str]]:
+        yield ["http://127.0.0.1:9/"]
+        await asyncio.sleep(1.5)
+        raise ZeroDivisionError("a bug")
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(run_crawl(tmp_path / "job", settings_from({}), seeds(), None))
+    found = read_course(tmp_path / "job", 4e9)
+    assert [event["text"] for event in found.events.after(0) if event["kind"] in ("run", "error")] == [
+        "begun",
+        "the crawl is stopped by an error: ZeroDivisionError",
+        "the crawl is stopped, 0 pages fetched",
+    ]
+    assert len(found.history.series()["recent"]["t"]) >= 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"nonsense",
+        encode_envelope(MAGIC, VERSION + 1, {}),
+        encode_envelope(MAGIC, VERSION, {}),
+        encode_envelope(MAGIC, VERSION, {"history": {}, "events": []}),
+    ],
+    ids=["empty", "nonsense", "version", "nothing", "no-history"],
+)
+def test_a_damaged_one_is_named_begun_anew_and_set_aside_by_a_repair(
+    made: Stopped, tmp_path: Path, content: bytes
+) -> None:
+    job = made.copy(tmp_path / "job")
+    (job / COURSE).write_bytes(content)
+    checked = verify(job)
+    assert checked.code == 1
+    assert checked.out.count("\n") == 1
+    assert COURSE in checked.out
+    repaired = repair(job)
+    assert repaired.code == 0, repaired.out
+    assert (job / "damaged-1" / COURSE).read_bytes() == content
+    assert verify(job).code == 0
+    (job / COURSE).write_bytes(content)
+    ran = made.resume(job)
+    assert ran.code == 0, ran.err
+    assert "what was seen of earlier runs is not shown" in ran.err
+    assert read_course(job, 4e9).events.after(0)[0]["text"] == "carried on"
+
+
+def test_a_flipped_bit_is_found(made: Stopped, tmp_path: Path) -> None:
+    job = made.copy(tmp_path / "job")
+    flip(job / COURSE, -20)
+    assert "checksum does not match" in verify(job).out
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    course = Course()
+    course.observe(1_000.0, statistics())
+    course.observe(1_001.0, statistics())
+    course.events.add(1_001.5, Kind.ERROR, "\N{SNOWMAN} <b>", "h.test:80")
+    write_course(tmp_path, course.dump())
+    assert read_course(tmp_path, 2_000.0).dump() == course.dump()
+    assert [path.name for path in tmp_path.iterdir()] == [COURSE]
+    json.loads((tmp_path / COURSE).read_text("ascii").partition("\n")[2])

@@ -1,0 +1,169 @@
+"""Jobs of a small real site, stopped half-way, to be damaged and carried on."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crawler.checkpoint import Generations, Manifest
+from crawler.cli import main
+from crawler.disk import RealDisk
+from crawler.frontier import decode_host
+from crawler.frontier.entry import fresh_slot
+from crawler.frontier.host import encode_host, host_name
+from crawler.kv import Family
+from crawler.store import RocksStore
+from tests.site import Ran, Site, crawler, running, tree, wait_until
+
+PAGES = 60
+# A first slice of 16 URLs: the seen-set of a small site is then a chain with sealed slices, and stays one. All
+# of its pages must be found: a false positive would skip one, as it should.
+CHAIN = "[seen]\ncompact_slices = 0\n"
+SHAPE = ("--capacity", "16", "--fpp", "1e-9")
+OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "8", "--quiet", *SHAPE)
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A site, and a job of it that was stopped by a limit; to be copied, not touched."""
+
+    site: Site
+    seeds: Path
+    job: Path
+
+    def copy(self, to: Path) -> Path:
+        shutil.copytree(self.job, to)
+        return to
+
+    def resume(self, job: Path, *options: str) -> Ran:
+        config = self.seeds.with_name("chain.toml")
+        config.write_text(CHAIN)
+        return crawler(self.seeds, "--job", job, "--config", config, *OPTIONS, *options)
+
+    def asked_since(self, moment: float) -> int:
+        """Pages asked for since then (monotonic seconds); what a killed crawl had in flight may end later."""
+        return sum(asked.start >= moment and asked.path != "/robots.txt" for asked in self.site.asked)
+
+    def carries_on_to_the_end(self, job: Path) -> Ran:
+        """Resume, and hold that every page of the site stands in the output once, and that the job is whole."""
+        ran = self.resume(job)
+        assert ran.code == 0, ran.err
+        assert "Traceback" not in ran.err
+        assert Counter(row["url"] for row in rows(job)) == Counter(self.site.url(path) for path in tree(PAGES))
+        checked = verify(job)
+        assert checked.code == 0, checked.out
+        return ran
+
+
+@contextmanager
+def stopped_job(directory: Path, *limits: int) -> Iterator[Stopped]:
+    """A job run once for each limit of pages: as many generations, up to the two that are kept."""
+    with Site(tree(PAGES)) as site:
+        made = Stopped(site, directory / "seeds.txt", directory / "job")
+        made.seeds.write_text(site.url("/") + "\n")
+        for limit in limits:
+            ran = made.resume(made.job, "--max-pages", str(limit))
+            assert ran.code == 3, ran.err
+        yield made
+
+
+def verify(job: Path) -> Ran:
+    """``crawler verify``, in this process: an exception that it lets through fails the test."""
+    return _here("verify", job)
+
+
+def repair(job: Path) -> Ran:
+    """``crawler repair``, in the same way."""
+    return _here("repair", job)
+
+
+def _here(command: str, job: Path) -> Ran:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([command, str(job)])
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+def rows(job: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (job / "pages.jsonl").read_bytes().splitlines()]
+
+
+def manifests(job: Path) -> list[Manifest]:
+    """Newest first."""
+    generations = Generations(job / "seen", 2, RealDisk())
+    return [generations.read_manifest(number) for number in generations.numbers()]
+
+
+@contextmanager
+def store_of(job: Path) -> Iterator[RocksStore]:
+    store = RocksStore(job / "store")
+    yield store
+    store.close()
+
+
+def change(job: Path, family: Family, pick: Callable[[list[tuple[bytes, bytes]]], tuple[bytes, bytes | None]]) -> None:
+    """Replace the value of a key of the family, or delete it (None)."""
+    with store_of(job) as store:
+        key, value = pick(store.scan(family, b""))
+        batch = store.batch()
+        if value is None:
+            batch.delete(family, key)
+        else:
+            batch.put(family, key, value)
+        store.write(batch)
+        store.sync()
+
+
+def flip(path: Path, at: int) -> None:
+    """Change one bit of the byte at an offset, counted from the end where it is negative."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x04
+    path.write_bytes(data)
+
+
+@contextmanager
+def killed_job(directory: Path, checkpoint_interval: float, sync_interval: float = 0.01) -> Iterator[Stopped]:
+    """A job that was killed half-way with SIGKILL, after two generations if these are frequent."""
+    with Site(tree(PAGES), latency=0.02) as site:
+        made = Stopped(site, directory / "seeds.txt", directory / "job")
+        made.seeds.write_text(site.url("/") + "\n")
+        config = directory / "often.toml"
+        config.write_text(
+            f"[durability]\nsync_interval = {sync_interval}\ncheckpoint_interval = {checkpoint_interval}\n{CHAIN}"
+        )
+        with running(made.seeds, "--job", made.job, "--config", config, *OPTIONS) as process:
+            least = 2 if checkpoint_interval < 1 else 0
+            # Counted, not read: the crawl removes old ones meanwhile.
+            written = Generations(made.job / "seen", 2, RealDisk()).numbers
+            wait_until(lambda: _half_way(made.job) and len(written()) >= least, "half of it")
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        assert PAGES / 3 < len(rows(made.job)) < PAGES
+        site.latency = 0
+        yield made
+
+
+def _half_way(job: Path) -> bool:
+    path = job / "pages.jsonl"
+    return path.exists() and path.read_bytes().count(b"\n") > PAGES / 3
+
+
+def hide_behind_the_cursor(job: Path) -> None:
+    """Set the place from which a host's queue is read behind everything that stands in it."""
+
+    def pick(found: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+        key, value = found[-1]
+        host = decode_host(host_name(key), value)
+        host.cursor = fresh_slot(2**40, 7)
+        return key, encode_host(host)
+
+    change(job, Family.HOSTS, pick)

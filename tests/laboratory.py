@@ -1,0 +1,139 @@
+"""Whole crawls in virtual time: an event loop whose clock jumps to the next timer, over a web without sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import selectors
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from crawler.clock import Anchor
+from crawler.engine.run import Crawl, Stop
+from crawler.fetch import SimulatedWeb
+from crawler.fetch.simulated import Answer
+from crawler.job.job import Job
+from crawler.job.transaction import Machine
+from crawler.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
+from crawler.store import MemoryStore
+from tests.durability.power import Inline
+
+START = 1_700_000_000.0
+NEVER = 1e9
+T = TypeVar("T")
+
+
+class _NoWaiting(selectors.DefaultSelector):
+    """Says at once that nothing has come, and how long it would have waited for that."""
+
+    slept = 0.0
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        if timeout is None:
+            raise RuntimeError("nothing will ever happen: the crawl hangs")
+        self.slept += max(0.0, timeout)
+        return super().select(0)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Its time passes only while everybody sleeps, and then at once."""
+
+    def __init__(self) -> None:
+        self._waits = _NoWaiting()
+        super().__init__(self._waits)
+
+    def time(self) -> float:
+        return self._waits.slept
+
+
+SETTINGS = Settings(
+    crawl=CrawlSettings(concurrency=8, scope="any"),
+    robots=RobotsSettings(ignore=True),
+    durability=DurabilitySettings(sync_interval=NEVER, checkpoint_interval=NEVER),
+)
+
+
+@dataclass
+class Asked:
+    """A request as the servers saw it, in seconds since 1970."""
+
+    href: str
+    begin: float
+    end: float = 0.0
+
+
+@dataclass
+class Laboratory:
+    """A job that can be run again and again, its web, and when it was asked for what."""
+
+    directory: Path
+    pages: dict[str, Answer]
+    settings: Settings = SETTINGS
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.2  # of a response
+    now: float = START
+    asked: list[Asked] = field(default_factory=list)
+    anchor: Anchor | None = None
+    store: MemoryStore = field(default_factory=MemoryStore)
+
+    def with_politeness(self, **changes: Any) -> Laboratory:
+        self.settings = replace(self.settings, politeness=PolitenessSettings(**changes))
+        return self
+
+    def run(self, *seeds: str, max_time: float | None = None, during: Any = None) -> Stop:
+        """Run the job to its end or for ``max_time`` seconds. ``during`` is awaited beside it with crawl and job."""
+        loop = VirtualLoop()
+        began = self.now
+        try:
+            return loop.run_until_complete(self._run(lambda: began + loop.time(), seeds, max_time, during))
+        finally:
+            self.now = began + loop.time()
+            loop.close()
+
+    async def _run(
+        self, clock: Callable[[], float], seeds: tuple[str, ...], max_time: float | None, during: Any
+    ) -> Stop:
+        settings = replace(self.settings, crawl=replace(self.settings.crawl, max_time=max_time))
+
+        async def before(href: str) -> None:
+            asked = Asked(href, clock())
+            self.asked.append(asked)
+            await asyncio.sleep(self.seconds)
+            asked.end = clock()
+
+        web = SimulatedWeb(self.pages, before, self.addresses)
+        machine = Machine(open_store=lambda _: self.store, executor=Inline)
+        job = Job(self.directory, settings, clock(), machine, anchor=self.anchor)
+        try:
+            crawl = Crawl(job, web, settings, clock)
+            running = asyncio.ensure_future(crawl.run(_each(seeds)))
+            others: list[Coroutine[Any, Any, None]] = [] if during is None else [during(crawl, job)]
+            beside = [asyncio.ensure_future(other) for other in others]
+            reason = await running
+            for each in beside:
+                each.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            return reason
+        finally:
+            job.close()
+
+    def records(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.directory / "pages.jsonl").read_bytes().splitlines()]
+
+    def of(self, name: str) -> list[dict[str, Any]]:
+        """The records of a host."""
+        return [record for record in self.records() if record["url"].startswith(f"http://{name}/")]
+
+    def requests_to(self, *names: str) -> list[Asked]:
+        return [asked for asked in self.asked if asked.href.split("/")[2] in names]
+
+
+async def _each(seeds: tuple[str, ...]) -> AsyncIterator[list[str]]:
+    yield list(seeds)
+
+
+def links(hrefs: list[str]) -> str:
+    """A page that links to all of them."""
+    return "".join(f'<a href="{href}">x</a>' for href in hrefs)

@@ -1,0 +1,296 @@
+"""Looking at a crawl from beside it: records as they come, hosts, and all that is known of one URL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from crawler.inspect.host_table import choose
+from crawler.inspect.record_stream import Tail
+from crawler.job.directory import JobError
+from crawler.output.reverse_reader import last_record, lines_backwards
+from crawler.service.crawl_api import MOST_TABLES, CrawlApi
+from crawler.settings import Settings
+from tests.jobs import OPTIONS, PAGES, killed_job, rows, stopped_job
+from tests.site import Site, crawler, running, tree, wait_until
+
+
+def test_lines_are_read_backwards_across_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "pages.jsonl"
+    assert list(lines_backwards(path)) == []
+    lines = [b"%d" % 10**size + b"\n" for size in range(0, 60, 7)] + [b"\n", b"x\n"]
+    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
+    for piece in (1, 2, 3, 7, 64, 4096):
+        monkeypatch.setattr("crawler.output.reverse_reader._PIECE", piece)
+        for torn in (b"", b"y", b"torn, and longer than any piece but the last"):
+            path.write_bytes(b"".join(lines) + torn)
+            found = [each for each in lines_backwards(path) if each is not None]
+            assert found == list(zip(starts, lines, strict=True))[::-1]
+        cut = [each for each in lines_backwards(path, starts[5]) if each is not None]
+        assert cut == list(zip(starts, lines, strict=True))[:5][::-1]
+
+
+def test_the_last_record_of_a_url_is_found_and_no_torn_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "pages.jsonl"
+    assert list(last_record(path, "http://h.test/")) == []
+    urls = ["http://h.test/a", "http://h.test/b", "http://h.test/a", "http://h.test/c"]
+    text = b"".join(b'{"url":"%s","n":%d}\n' % (url.encode(), number) for number, url in enumerate(urls))
+    for piece in (1, 5, 30, 4096):
+        monkeypatch.setattr("crawler.output.reverse_reader._PIECE", piece)
+        for torn in (b"", b'{"url":"http://h.test/a","n":4}'):
+            path.write_bytes(text + torn)
+            for url, number in (("http://h.test/a", 2), ("http://h.test/b", 1), ("http://h.test/c", 3)):
+                assert [each for each in last_record(path, url) if each] == [{"url": url, "n": number}]
+            assert [each for each in last_record(path, "http://h.test/") if each] == []
+
+
+def test_a_table_is_sorted_with_what_has_no_value_last() -> None:
+    values = [3, None, 1, 2, None, 2]
+    table = [{"host": f"h{number}.test:80", "n": value} for number, value in enumerate(values)]
+
+    def chosen(**how: Any) -> tuple[int, list[Any]]:
+        ((total, found),) = [each for each in choose(iter([*table, None]), sort="n", **how) if each is not None]
+        return total, [(row["n"], row["host"][1]) for row in found]
+
+    assert chosen(limit=9) == (6, [(3, "0"), (2, "3"), (2, "5"), (1, "2"), (None, "1"), (None, "4")])
+    assert chosen(limit=9, descending=False)[1] == [(1, "2"), (2, "3"), (2, "5"), (3, "0"), (None, "1"), (None, "4")]
+    assert chosen(limit=2, offset=1) == (6, [(2, "3"), (2, "5")])
+    assert chosen(limit=0) == (6, [])
+    assert chosen(limit=9, q="H3.t") == (1, [(2, "3")])
+
+
+def test_a_host_with_errors_stands_before_those_without_when_none_of_its_urls_has_failed_yet() -> None:
+    counts = [(0, {}), (0, {"throttled": 9}), (2, {"dns": 1}), (0, {"timeout": 4, "cut_off": 6}), (2, {})]
+    table = [
+        {"host": f"h{number}", "failed": failed, "errors": errors} for number, (failed, errors) in enumerate(counts)
+    ]
+
+    def order(sort: str, descending: bool) -> str:
+        found = [each for each in choose(iter(table), sort=sort, descending=descending, limit=9) if each is not None]
+        return "".join(row["host"][1] for row in found[0][1])
+
+    assert (order("failed", True), order("failed", False)) == ("24310", "01342")
+    assert (order("errors", True), order("errors", False)) == ("31204", "04213")
+
+
+async def test_one_reading_of_the_hosts_serves_all_who_ask_the_same_at_once() -> None:
+    scans = 0
+
+    def scan(*asked: Any) -> list[Any]:
+        nonlocal scans
+        scans += 1
+        time.sleep(0.05)
+        return []
+
+    job = SimpleNamespace(store=SimpleNamespace(scan=scan), frontier=SimpleNamespace(known=lambda name: None))
+    crawl: Any = SimpleNamespace(job=job, settings=Settings(), under_way={})
+    api = CrawlApi(lambda: crawl, lambda: 0.0)
+    (hosts,) = [route.handler for route in api.routes() if route.path == "/api/hosts"]
+
+    async def ask(q: int) -> Any:
+        answer = await hosts(make_mocked_request("GET", f"/api/hosts?q={q}"))
+        return json.loads(answer.text)
+
+    assert await asyncio.gather(*(ask(1) for _ in range(20))) == [{"total": 0, "hosts": []}] * 20
+    assert scans == 1
+    for q in range(2 * MOST_TABLES):
+        await ask(q)
+    assert len(api._tables) == MOST_TABLES
+    assert not api._reading
+    await api.close()
+
+
+def test_tail_of_a_job_that_lies_still(tmp_path: Path) -> None:
+    with stopped_job(tmp_path, 12) as made:
+        lines = (made.job / "pages.jsonl").read_bytes().splitlines(keepends=True)
+        with open(made.job / "pages.jsonl", "ab") as stream:
+            stream.write(lines[0] + b'{"url":"torn')  # written, never journalled: cut off when the job is resumed
+        tail = Tail(made.job)
+        assert tail.last(3) == lines[-3:]
+        assert list(tail.more()) == []
+        assert list(Tail(made.job).more()) == lines
+        assert Tail(made.job, ["failed"]).last(5) == []
+        assert Tail(made.job, ["failed", "fetched"]).last(5) == lines[-5:]
+        (made.job / "pages.jsonl").rename(made.job / "old")
+        (made.job / "pages.jsonl").write_bytes(b"".join(lines))
+        with pytest.raises(JobError, match="replaced"):
+            list(tail.more())
+
+
+def test_tail_shows_what_a_run_wrote_that_began_and_ended_between_two_looks(tmp_path: Path) -> None:
+    with stopped_job(tmp_path, 12) as made:
+        tail = Tail(made.job)
+        before = list(tail.more())
+        made.carries_on_to_the_end(made.job)
+        assert b"".join([*before, *tail.more()]) == (made.job / "pages.jsonl").read_bytes()
+
+
+def test_tail_follows_over_kills_and_shows_each_record_once(tmp_path: Path) -> None:
+    with killed_job(tmp_path, 60) as made, running("tail", made.job, "--all", "--follow") as following:
+        made.site.latency = 0.01
+        words = (made.seeds, "--job", made.job, "--config", tmp_path / "often.toml", *OPTIONS)
+        for _ in range(2):
+            before = len(made.site.asked)
+            with running(*words) as process:
+                wait_until(lambda before=before: len(made.site.asked) > before + 8, "some pages")  # type: ignore[misc]
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+        made.carries_on_to_the_end(made.job)
+        shown = [following.stdout.readline() for _ in range(PAGES)]
+        assert shown == (made.job / "pages.jsonl").read_bytes().splitlines(keepends=True)
+        following.send_signal(signal.SIGINT)
+        rest, said = following.communicate()
+        assert (rest, said) == (b"", b"")
+        assert following.returncode == 130
+
+
+def get(address: str) -> Any:
+    return json.loads(urllib.request.urlopen(address, timeout=30).read())
+
+
+def status_of(request: str | urllib.request.Request) -> tuple[int, str]:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=30)
+    with refused.value as answer:
+        return answer.code, json.loads(answer.read())["error"]
+
+
+def test_hosts_explain_and_urls_of_a_running_crawl(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        await asyncio.to_thread(over.wait)
+        return web.Response(text="at last", content_type="text/html")
+
+    pages = {**tree(300), "/extra": "end", "/page/9": slow}
+    with Site(pages, 3) as site, contextlib.ExitStack() as after:
+        after.callback(over.set)
+        (tmp_path / "seeds.txt").write_text("".join(site.url("/", host) + "\n" for host in range(3)))
+        job = tmp_path / "job"
+        words = (tmp_path / "seeds.txt", "--job", job, "--allow-private", "--delay", "0.2", "--dashboard", "0")
+        with running(*words, "--user-agent", "other/1", stdin=subprocess.DEVNULL) as process:
+            address = process.stderr.readline().split()[-1].decode()
+            wait_until(lambda: len(site.asked) > 9, "the crawl is under way")
+            table = get(f"{address}api/hosts?sort=host&order=asc&limit=2")
+            assert table["total"] == 3
+            assert [row["host"] for row in table["hosts"]] == sorted(site.hosts)[:2]
+            assert get(f"{address}api/hosts?q={site.hosts[2]}&sort=pending")["hosts"][0]["host"] == site.hosts[2]
+            row = get(f"{address}api/hosts/{urllib.parse.quote(site.hosts[0], safe='')}")
+            assert row["robots"]["status"] == 404
+            assert len(row["queue"]) in (row["pending"], row["pending"] + 1)
+            assert {urllib.parse.urlsplit(record["url"]).netloc for record in row["recent"]} == {site.hosts[0]}
+            explained = get(f"{address}api/explain?url={urllib.parse.quote(site.url('/page/3'), safe='')}")
+            assert explained["href"] == explained["key"] == site.url("/page/3")
+            said = {line["what"]: line["text"] for line in explained["lines"]}
+            assert said["seen"].startswith("yes")
+            assert {"pending", "in flight", "done"} & set(said)
+            assert said["robots"] == "allowed (as 'other/1')"
+
+            slow_one = site.url("/page/9")
+            wait_until(lambda: slow_one in (job / "live.json").read_text(), "it is in flight")
+            assert "in flight: handed out at" in crawler("explain", job, slow_one).out
+            token = (job / "dashboard-token").read_text().strip()
+
+            def post(body: str, **headers: str) -> urllib.request.Request:
+                kind = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+                return urllib.request.Request(f"{address}api/urls", body.encode(), {**kind, **headers})
+
+            body = json.dumps({"urls": [site.url("/extra"), site.url("/"), "http://other.test/", "nonsense"]})
+            answer = json.loads(urllib.request.urlopen(post(body), timeout=30).read())
+            assert (answer["admitted"], answer["known"], answer["off_scope"]) == (1, 1, 1)
+            assert [each["url"] for each in answer["rejected"]] == ["nonsense"]
+            assert status_of(post(body, Authorization="Bearer wrong"))[0] == 401
+            assert status_of(post('{"urls": "http://h.test/"}'))[0] == 400
+            assert status_of(post(json.dumps({"urls": ["x"] * 10_001})))[0] == 400
+            assert status_of(f"{address}api/hosts?sort=colour")[0] == 400
+            assert status_of(f"{address}api/hosts?limit=-1")[0] == 400
+            assert status_of(f"{address}api/hosts/none.test:80")[0] == 404
+            assert status_of(f"{address}api/explain")[0] == 400
+            listed = json.loads(crawler("hosts", job, "--json").out)
+            assert {row["host"] for row in listed["hosts"]} == set(site.hosts)
+        assert (
+            crawler("hosts", job, "--sort", "fetched", "--limit", "1").out.splitlines()[-1].startswith("1 of 3 hosts")
+        )
+
+
+def test_explain_says_why_a_url_is_not_asked_for_now(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        await asyncio.to_thread(over.wait)
+        return web.Response(text="at last", content_type="text/html")
+
+    async def busy(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=429, headers={"Retry-After": "300"})
+
+    with Site({"/slow": slow, "/behind": "x", "/busy": busy}, 2) as site, contextlib.ExitStack() as after:
+        after.callback(over.set)
+        slow_one, behind, held = site.url("/slow"), site.url("/behind"), site.url("/busy", 1)
+        (tmp_path / "seeds.txt").write_text(f"{slow_one}\n{behind}\n{held}\n")
+        job = tmp_path / "job"
+        words = (tmp_path / "seeds.txt", "--job", job, "--allow-private", "--delay", "0.01", "--ignore-robots")
+        with running(*words, stdin=subprocess.DEVNULL):
+            said: dict[str, str] = {}
+
+            def explained() -> bool:
+                for href in (behind, held):
+                    lines = crawler("explain", job, href).out.splitlines()
+                    said[href] = "; ".join(line for line in lines if line.startswith(("next: ", "pending: ")))
+                return site.count("/busy") > 0 and "asked for something else" in said[behind]
+
+            wait_until(explained, "one is in flight, the other waits for it")
+            assert "the server's Retry-After" in said[held]
+            assert "answered 429 or 503 1 times" in said[held]
+
+
+def test_explain_judges_as_the_last_run_did_and_names_a_damaged_run_json(tmp_path: Path) -> None:
+    with Site({"/": "x"}, robots="User-agent: strange\nDisallow: /\n") as site:
+        (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
+        job = tmp_path / "job"
+        words = (tmp_path / "seeds.txt", "--job", job, "--allow-private", "--delay", "0", "--quiet")
+        crawler(*words, "--user-agent", "strange/2.0")
+        assert [row["outcome"] for row in rows(job)] == ["excluded"]
+        ran = crawler("explain", job, site.url("/"))
+        assert "robots: disallowed by robots.txt (as 'strange/2.0')" in ran.out
+        assert "done: excluded" in ran.out
+        path = job / "run.json"
+        path.write_bytes(path.read_bytes()[:-3])
+        ran = crawler("explain", job, site.url("/"))
+        assert ran.out.startswith("settings: run.json: checksum does not match")
+        assert "run.json" in crawler("verify", job).out
+        assert crawler("repair", job).code == 0
+        assert crawler("verify", job).code == 0
+
+
+def test_the_settings_of_the_last_run_hold_no_token(tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text("[dashboard]\ntoken = 'secret-that-is-long-enough'\n")
+    (tmp_path / "seeds.txt").write_text("http://127.0.0.1:9/\n")
+    crawler(tmp_path / "seeds.txt", "--job", tmp_path / "job", "--config", config, "--max-time", "0.1", "--quiet")
+    assert b"secret" not in (tmp_path / "job" / "run.json").read_bytes()
+    assert b'"concurrency": 64' in (tmp_path / "job" / "run.json").read_bytes()
+
+
+def test_every_page_of_a_killed_job_is_shown_or_fetched_again(tmp_path: Path) -> None:
+    with killed_job(tmp_path, 60) as made:
+        shown = [json.loads(line)["url"] for line in Tail(made.job).more()]
+        made.carries_on_to_the_end(made.job)
+        tail = [json.loads(line)["url"] for line in Tail(made.job).more()]
+        assert tail[: len(shown)] == shown
+        assert max(Counter(tail).values()) == 1

@@ -29,7 +29,7 @@ from crawler.engine.visit import Visitor
 from crawler.fetch import Fetches
 from crawler.frontier import Lease
 from crawler.inspect.host_states import HostStates
-from crawler.inspect.statistics import assemble
+from crawler.inspect.statistics import HostFigures, JobFigures, RunFigures, assemble
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.revisit import revisit_beside
@@ -182,23 +182,26 @@ class Crawl:
         """What every view of the crawl shows."""
         job, now = self.job, self._clock()
         return assemble(
-            job.counters,
-            job.seen,
-            job.manifest,
-            None if job.ledger is None else job.ledger.counts,
-            now=now,
+            JobFigures(
+                job.counters,
+                job.seen,
+                job.manifest,
+                None if job.ledger is None else job.ledger.counts,
+                generations=len(job.generations.numbers()),
+                disk_free=self.disk_free,
+            ),
+            HostFigures(job.frontier.hosts_pending, self._states.counts),
+            RunFigures(
+                elapsed=now - self.started_at,
+                in_flight=job.counters.pending - job.frontier.queued,
+                seeds_rejected=self.seeds_rejected,
+                paused=self.paused,
+                lag=self._stall.figures(),
+                commits=job.commits,
+            ),
             state=State.PAUSED if self.paused is not None and self.state is State.RUNNING else self.state,
-            in_flight=job.counters.pending - job.frontier.queued,
-            hosts_pending=job.frontier.hosts_pending,
-            hosts_by_state=self._states.counts,
-            elapsed=now - self.started_at,
-            seeds_rejected=self.seeds_rejected,
-            paused=self.paused,
-            disk_free=self.disk_free,
-            stall=self._stall.figures(),
+            now=now,
             advice=self._adviser.advice,
-            commits=job.commits,
-            kept=len(job.generations.numbers()),
         )
 
     def _progress(self) -> Progress:

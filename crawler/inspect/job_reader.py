@@ -22,7 +22,7 @@ from crawler.frontier import Entry, Host, decode_entry, decode_host
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
 from crawler.frontier.host import host_name
 from crawler.inspect.host_states import count_states
-from crawler.inspect.statistics import assemble
+from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import SEEN, STORE, read_identity
 from crawler.job.history_file import read_course
@@ -119,23 +119,19 @@ def job_stats(directory: Path) -> dict[str, Any]:
         states = count_states(counted(), now, job.settings.budget)
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
         return assemble(
-            job.counters,
-            restored.seen,
-            job.generations.newest,
-            ledger,
-            now=now,
+            JobFigures(
+                job.counters,
+                restored.seen,
+                job.generations.newest,
+                ledger,
+                generations=len(job.numbers),
+                disk_free=shutil.disk_usage(directory).free,
+            ),
+            HostFigures(pending, states),
+            None,
             state="stopped" if left else "ended",
-            in_flight=0,
-            hosts_pending=pending,
-            hosts_by_state=states,
-            elapsed=None,
-            seeds_rejected=None,
-            paused=None,
-            disk_free=shutil.disk_usage(directory).free,
-            stall=None,
+            now=now,
             advice=_advice(job, restored.seen, now),
-            commits=None,
-            kept=len(job.numbers),
         )
 
 

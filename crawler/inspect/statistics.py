@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from crawler.checkpoint import Manifest
@@ -10,32 +10,73 @@ from crawler.exact import LedgerCounts, Seen
 from crawler.records import Counters
 
 
+@dataclass(frozen=True, slots=True)
+class JobFigures:
+    """What a job has stored. ``manifest`` is the newest generation's, None before the first; ``ledger`` is None for a
+    job without one; ``generations`` are on the disk; ``disk_free`` is in bytes."""
+
+    counters: Counters
+    seen: Seen
+    manifest: Manifest | None
+    ledger: LedgerCounts | None
+    generations: int
+    disk_free: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostFigures:
+    """How many hosts have URLs pending, and how many are in each state; None while that is not known."""
+
+    pending: int | None
+    by_state: dict[str, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """What only a running crawl knows: seconds since it began, URLs handed out, rejected lines of the seeds file, why
+    nothing is handed out, the event loop's lag, and transactions written."""
+
+    elapsed: float
+    in_flight: int
+    seeds_rejected: int
+    paused: str | None
+    lag: dict[str, float]
+    commits: int
+
+
 def assemble(
-    counters: Counters,
-    seen: Seen,
-    manifest: Manifest | None,
-    ledger: LedgerCounts | None,
+    job: JobFigures,
+    hosts: HostFigures,
+    run: RunFigures | None,
     *,
-    now: float,
     state: str,
-    in_flight: int,
-    hosts_pending: int | None,
-    hosts_by_state: dict[str, int] | None,
-    elapsed: float | None,
-    seeds_rejected: int | None,
-    paused: str | None,
-    disk_free: int,
-    stall: dict[str, float] | None,
+    now: float,
     advice: dict[str, Any] | None,
-    commits: int | None,
-    kept: int,
 ) -> dict[str, Any]:
-    """``now`` in seconds since 1970, ``disk_free`` in bytes. ``elapsed`` (seconds), ``seeds_rejected`` (lines of the
-    seeds that are no URL), ``paused`` (why no step can be written), ``stall``, ``advice`` and ``commits`` (steps
-    written) belong to a run: None when none is running. ``kept`` generations stand on the disk."""
+    """The dictionary at ``now`` (seconds since 1970); without a ``run`` its figures are None."""
     return {
         "state": state,
-        "elapsed_seconds": elapsed,
+        "elapsed_seconds": None if run is None else run.elapsed,
+        **_urls(job.counters, 0 if run is None else run.in_flight),
+        "hosts": job.counters.hosts,
+        "hosts_pending": hosts.pending,
+        "hosts_by_state": hosts.by_state,
+        **_links(job.counters),
+        **_visits(job.counters),
+        "seeds_rejected": None if run is None else run.seeds_rejected,
+        "status": _statuses(job.counters),
+        "seen": _seen(job.seen, job.ledger),
+        "advice": advice,
+        "commits": None if run is None else run.commits,
+        "paused": None if run is None else run.paused,
+        "disk_free_bytes": job.disk_free,
+        "loop_stall_seconds": None if run is None else run.lag,
+        "checkpoint": None if job.manifest is None else _checkpoint(job.manifest, job.generations, now),
+    }
+
+
+def _urls(counters: Counters, in_flight: int) -> dict[str, int]:
+    return {
         "urls_admitted": counters.admitted,
         "urls_pending": counters.pending - in_flight,
         "urls_in_flight": in_flight,
@@ -44,9 +85,11 @@ def assemble(
         "pages_fetched": counters.fetched,
         "pages_failed": counters.failed,
         "pages_redirected": counters.redirected,
-        "hosts": counters.hosts,
-        "hosts_pending": hosts_pending,
-        "hosts_by_state": hosts_by_state,
+    }
+
+
+def _links(counters: Counters) -> dict[str, int]:
+    return {
         "links_found": counters.links,
         "links_off_scope": counters.off_scope,
         "links_not_included": counters.not_included,
@@ -57,6 +100,11 @@ def assemble(
         "links_trapped": counters.trapped,
         "sitemaps_read": counters.sitemaps,
         "links_of_copies": counters.links_of_copies,
+    }
+
+
+def _visits(counters: Counters) -> dict[str, int]:
+    return {
         "pages_copies": counters.copies,
         "pages_cut": counters.pages_cut,
         "pages_scheduled": counters.scheduled,
@@ -69,28 +117,25 @@ def assemble(
         "throttled": counters.throttled,
         "robots_fetched": counters.robots_fetched,
         "seeds": counters.seeds,
-        "seeds_rejected": seeds_rejected,
-        "status": {
-            "2xx": counters.status_2xx,
-            "3xx": counters.status_3xx,
-            "4xx": counters.status_4xx,
-            "5xx": counters.status_5xx,
-        },
-        "seen": _seen(seen, ledger),
-        "advice": advice,
-        "commits": commits,
-        "paused": paused,
-        "disk_free_bytes": disk_free,
-        "loop_stall_seconds": stall,
-        "checkpoint": None
-        if manifest is None
-        else {
-            "generation": manifest.generation,
-            "age_seconds": max(0.0, now - manifest.written_at),
-            "seconds": manifest.seconds,
-            "bytes": manifest.bytes,
-            "kept": kept,
-        },
+    }
+
+
+def _statuses(counters: Counters) -> dict[str, int]:
+    return {
+        "2xx": counters.status_2xx,
+        "3xx": counters.status_3xx,
+        "4xx": counters.status_4xx,
+        "5xx": counters.status_5xx,
+    }
+
+
+def _checkpoint(manifest: Manifest, kept: int, now: float) -> dict[str, Any]:
+    return {
+        "generation": manifest.generation,
+        "age_seconds": max(0.0, now - manifest.written_at),
+        "seconds": manifest.seconds,
+        "bytes": manifest.bytes,
+        "kept": kept,
     }
 
 

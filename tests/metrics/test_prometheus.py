@@ -17,7 +17,7 @@ from crawler.engine.run import State
 from crawler.exact import LedgerCounts
 from crawler.filters import Advice, MeasuredFpp, SeenStatistics, SliceStatistics
 from crawler.filters.advisor import Cause
-from crawler.inspect.statistics import assemble
+from crawler.inspect.statistics import HostFigures, JobFigures, RunFigures, assemble
 from crawler.metrics.prometheus import CAUSES, METRICS, STATES, exposition
 from crawler.records import Counters
 from tests.documents import ROOT, page
@@ -144,23 +144,12 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     manifest = Manifest(1, 0, 0, 0.0, 0.0, 0, {}, ())
     seen: Any = Seen()
     stats = assemble(
-        Counters(),
-        seen,
-        manifest,
-        LedgerCounts(),
-        now=1.0,
+        JobFigures(Counters(), seen, manifest, LedgerCounts(), generations=0, disk_free=0),
+        HostFigures(0, {"ready": 0}),
+        RunFigures(1.0, in_flight=0, seeds_rejected=0, paused=None, lag=LoopLag().figures(), commits=0),
         state="ended",
-        in_flight=0,
-        hosts_pending=0,
-        hosts_by_state={"ready": 0},
-        elapsed=1.0,
-        seeds_rejected=0,
-        paused=None,
-        disk_free=0,
-        stall=LoopLag().figures(),
+        now=1.0,
         advice={field.name: None for field in fields(Advice)} | {"new_urls_per_second": None, "forecast": None},
-        commits=0,
-        kept=0,
     )
     nested = {(part, key) for part in ("seen", "advice", "checkpoint") for key in stats[part]}
     nested |= {("seen", "fpp_measured", key) for key in MeasuredFpp.__annotations__}

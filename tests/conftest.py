@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,16 @@ from tests.jobs import Stopped, stopped_job
 # How long an example takes says how busy the machine is, not whether the answer is right.
 settings.register_profile("crawler", deadline=None)
 settings.load_profile("crawler")
+
+
+def pytest_configure() -> None:
+    """Let child processes start with the default action for SIGINT.
+
+    A process that inherits an ignored SIGINT keeps ignoring it: under ``nohup`` or behind ``&`` in a script, no test of
+    Ctrl-C could pass. A handler is not inherited, and this one does what ignoring did for the tests' own process.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: None)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,85 @@
+"""What holds for the tests themselves while they run: a limit of time, and Ctrl-C for the programs they start."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.site import ROOT
+
+HANGING = """
+import asyncio
+import subprocess
+import threading
+import pytest
+
+@pytest.fixture
+def never():
+    threading.Event().wait()  # hangs
+
+def test_fixture(never):
+    pass
+
+def test_body():
+    threading.Event().wait()  # hangs
+
+async def test_task():
+    await asyncio.Event().wait()  # its stack is the loop's
+
+def test_child():
+    subprocess.run(["sleep", "1000"])  # hangs
+
+@pytest.mark.timeout(60)
+def test_after_all_these():
+    pass
+"""
+
+
+def pytest_in_a_worker(*words: str | Path) -> tuple[int, str]:
+    """Run pytest with one worker and these words: its exit code, and what it printed."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "1"]
+    ran = subprocess.run([*command, *map(str, words)], capture_output=True, text=True, check=False, cwd=ROOT)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def test_what_hangs_fails_with_its_stack_and_the_next_test_runs(tmp_path: Path) -> None:
+    hanging = tmp_path / "test_hanging.py"
+    hanging.write_text(HANGING)
+    ours = ("-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, "-o", "timeout=0.3", "--tb=short")
+    code, told = pytest_in_a_worker(*ours, hanging)
+    assert code == 1, told
+    assert "3 failed, 1 passed, 1 error" in told, told
+    assert told.count("Failed: Timeout (>0.3s)") == 4, told
+    for number, line in enumerate(HANGING.splitlines(), 1):
+        if line.endswith("# hangs"):
+            assert f"test_hanging.py:{number}: in " in told, f"{line!r} is not in the stack:\n{told}"
+
+
+def test_every_test_has_a_limit(request: pytest.FixtureRequest) -> None:
+    limit, last = float(request.config.getini("timeout")), float(request.config.getini("faulthandler_timeout"))
+    assert 0 < limit < last
+    assert request.config.getini("faulthandler_exit_on_timeout")
+    for item in request.session.items:
+        for mark in item.iter_markers("timeout"):
+            assert 0 < mark.args[0] < last, item.nodeid
+
+
+def test_programs_start_with_ctrl_c_at_its_default() -> None:
+    asked = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    ran = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert ran.stdout == "True\n"
+
+
+def test_so_they_do_where_pytest_was_started_with_it_ignored() -> None:
+    """As under ``nohup``, or behind ``&`` in a script."""
+    name = f"{Path(__file__)}::{test_programs_start_with_ctrl_c_at_its_default.__name__}"
+    kept = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        code, told = pytest_in_a_worker(name)
+    finally:
+        signal.signal(signal.SIGINT, kept)
+    assert code == 0, told

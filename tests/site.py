@@ -42,6 +42,7 @@ class Site:
     ports: int = 1
     latency: float = 0.0
     robots: str | Handler | None = None
+    address: tuple[str, int] = ("127.0.0.1", 0)  # port 0: one that is free
     asked: list[Asked] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
 
@@ -66,11 +67,11 @@ class Site:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         for _ in range(self.ports):
-            listener = web.TCPSite(runner, "127.0.0.1", 0)
+            listener = web.TCPSite(runner, *self.address)
             await listener.start()
             assert listener._server is not None
             port = listener._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
-            self.hosts.append(f"127.0.0.1:{port}")
+            self.hosts.append(f"{self.address[0]}:{port}")
         self._ready.set()
         await self._stop.wait()
         await runner.cleanup()

@@ -1,0 +1,94 @@
+"""Make the jobs and filter files that later versions must open: ``python -m tests.corpus.make DIRECTORY``.
+
+They are made by the ``crawler`` that Python finds, which may be an older one than that of this checkout: put its
+checkout first on PYTHONPATH and this one behind it. Each job is stopped half-way: by a limit, so that a generation
+stands for all of it, or by SIGKILL, so that the journal must be replayed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from tests.corpus.web import ROOT, site
+from tests.site import wait_until
+
+OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "8", "--quiet")
+# One small filter each; a chain of several slices, sealed ones among them, where the kind is one that grows.
+JOBS = {
+    "scalable-stopped": ("--max-pages", "30", "--seen", "scalable", "--capacity", "16", "--fpp", "1e-9"),
+    "scalable-killed": ("--seen", "scalable", "--capacity", "16", "--fpp", "1e-9"),
+    "exact-killed": ("--seen", "exact", "--capacity", "64"),
+    "ledger-killed": ("--seen", "bloom", "--capacity", "1000", "--fpp", "1e-9", "--ledger"),
+    "counting-stopped": ("--max-pages", "30", "--seen", "counting", "--capacity", "1000", "--fpp", "1e-9"),
+    "cuckoo-stopped": ("--max-pages", "30", "--seen", "cuckoo", "--capacity", "1000", "--fpp", "1e-6"),
+    "digest-killed": ("--seen", "digest", "--capacity", "1000"),
+    "recrawl-stopped": ("--max-pages", "30", "--recrawl"),
+}
+FILTERS = {
+    "scalable": ("--capacity", "256", "--fpp", "1e-6"),
+    "bloom": ("--capacity", "2048", "--fpp", "1e-6"),
+    "counting": ("--capacity", "2048", "--fpp", "1e-6"),
+    "cuckoo": ("--capacity", "2048", "--fpp", "1e-6"),
+    "digest": ("--capacity", "2048"),
+    "bitmap": ("--capacity", "2048", "--fpp", "0.01"),
+}
+LINES = [f"line {number}" for number in range(0, 3_000, 3)]
+_KILLED_AFTER = 25  # records
+# Notes for people and what belongs to a process that is gone.
+_LEFT_OUT = ("LOG", "LOG.old.", "live.json", "events.log")
+
+
+def main() -> None:
+    target = Path(sys.argv[1])
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch, site():
+        seeds = Path(scratch, "seeds.txt")
+        seeds.write_text(f"{ROOT}/\n")
+        for name, words in JOBS.items():
+            job = Path(scratch, name)
+            _crawl(seeds, job, words)
+            _pack(job, target / f"{name}.tar.xz")
+            shutil.rmtree(job)
+        for kind, words in FILTERS.items():
+            _filter(target / f"{kind}.filter", kind, words)
+
+
+def _crawl(seeds: Path, job: Path, words: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "crawler", str(seeds), "--job", str(job), *OPTIONS, *words]
+    if "--max-pages" in words:
+        ran = subprocess.run(command, check=False)
+        assert ran.returncode == 3, ran
+        return
+    pages = job / "pages.jsonl"
+    with subprocess.Popen([*command, "--rate", "40"]) as process:
+        wait_until(lambda: pages.exists() and pages.read_bytes().count(b"\n") >= _KILLED_AFTER, "records")
+        process.send_signal(signal.SIGKILL)
+
+
+def _pack(job: Path, archive: Path) -> None:
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        if Path(member.name).name.startswith(_LEFT_OUT):
+            return None
+        member.uid = member.gid = member.mtime = 0
+        member.uname = member.gname = ""
+        return member
+
+    with tarfile.open(archive, "w:xz") as tar:
+        tar.add(job, "job", filter=plain)
+
+
+def _filter(path: Path, kind: str, words: tuple[str, ...]) -> None:
+    path.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "crawler", "dedup", "--raw", "--filter", str(path)]
+    command += ["--seen", kind, *words]
+    subprocess.run(command, input="\n".join(LINES) + "\n", text=True, check=True, stdout=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main()

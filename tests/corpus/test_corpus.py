@@ -1,0 +1,86 @@
+"""Jobs and filter files that earlier versions made: this version opens each, loses nothing and does nothing twice."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.corpus.make import LINES, OPTIONS
+from tests.corpus.web import ROOT, site, urls
+from tests.jobs import rows, verify
+from tests.site import Site, crawler
+
+CORPUS = Path(__file__).parent
+JOBS = sorted(CORPUS.glob("*/*.tar.xz"))
+FILTERS = sorted(CORPUS.glob("*/*.filter"))
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(CORPUS))
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[Site]:
+    with site() as served:
+        yield served
+
+
+@pytest.fixture
+def seeds(tmp_path: Path) -> Path:
+    path = tmp_path / "seeds.txt"
+    path.write_text(f"{ROOT}/\n")
+    return path
+
+
+def unpacked(archive: Path, to: Path) -> Path:
+    with tarfile.open(archive) as tar:
+        tar.extractall(to, filter="data")
+    return to / "job"
+
+
+def test_there_is_a_corpus() -> None:
+    assert len(JOBS) >= 8
+    assert len(FILTERS) >= 6
+
+
+@pytest.mark.parametrize("archive", JOBS, ids=name)
+def test_a_job_of_an_earlier_version_is_carried_on_to_its_end(
+    archive: Path, web: Site, seeds: Path, tmp_path: Path
+) -> None:
+    job = unpacked(archive, tmp_path)
+    before = rows(job)
+    stats = json.loads(crawler("stats", job, "--json").out)
+    assert stats["urls_pending"] > 0
+    checked = verify(job)
+    assert checked.code == 0, checked.out
+
+    asked = len(web.asked)
+    ran = crawler(seeds, "--job", job, *OPTIONS)
+
+    assert ran.code == 0, ran.err
+    found = rows(job)
+    assert found[: len(before)] == before, "records of the earlier version were changed"
+    assert Counter(row["url"] for row in found) == Counter(urls())
+    done = {row["url"] for row in before}
+    again = [url for url in (f"http://{each.host}{each.path}" for each in web.asked[asked:]) if url in done]
+    assert not again, "finished pages were asked for again"
+    assert verify(job).code == 0
+
+
+@pytest.mark.parametrize("archive", FILTERS, ids=name)
+def test_a_filter_file_of_an_earlier_version_knows_its_lines(archive: Path, tmp_path: Path) -> None:
+    file = tmp_path / archive.name
+    file.write_bytes(archive.read_bytes())
+    new = [f"never seen {number}" for number in range(300)]
+
+    ran = crawler("dedup", "--raw", "--filter", file, stdin="\n".join([*LINES, *new]) + "\n")
+
+    assert ran.code == 0, ran.err
+    printed = ran.out.splitlines()
+    assert set(printed) <= set(new), "lines of the earlier version were forgotten"
+    assert len(printed) > 270

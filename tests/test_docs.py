@@ -25,7 +25,7 @@ from crawler.engine.run import State
 from crawler.exact import LedgerCounts, rows_of
 from crawler.fetch.robots_cache import RobotsCache
 from crawler.filters import Advice, digest_keys, read_segment
-from crawler.frontier import Entry, Fault, Rule, decode_entry, decode_host, due_key, unpack_page
+from crawler.frontier import Entry, FailureClass, HoldReason, decode_entry, decode_host, due_key, unpack_page
 from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
 from crawler.job import directory as identity
 from crawler.job.history_file import COURSE
@@ -111,13 +111,13 @@ def test_the_examples_of_a_page_that_is_visited_again() -> None:
 def test_the_example_of_a_host() -> None:
     host = decode_host("h.test", example("format-store.md", "host"))
     assert (host.size, host.retry_size, host.crawl_delay, host.next_time) == (3, 1, 2.0, 1_700_000_001.5)
-    assert (host.rule, host.fetched, host.failed) == (Rule.CRAWL_DELAY, 5, 1)
-    assert (host.cursor, host.cash) == (fresh_slot(7, 2, 2), 0.0)
+    assert (host.hold_reason, host.fetched, host.failed) == (HoldReason.CRAWL_DELAY, 5, 1)
+    assert (host.cursor, host.opic_score) == (fresh_slot(7, 2, 2), 0.0)
     assert (host.size_read, host.seconds, host.latency) == (40_000, 2.5, 0.25)
-    assert host.errors == {Fault.TIMEOUT: 2, Fault.SERVER_ERROR: 1}
+    assert host.errors == {FailureClass.TIMEOUT: 2, FailureClass.SERVER_ERROR: 1}
     hosts = section(page("format-store.md"), "hosts")
-    assert all(f"{rule.value} {rule.name.lower()}" in hosts for rule in Rule)
-    assert all(f"{fault.value} {fault.word}" in hosts for fault in Fault)
+    assert all(f"{rule.value} {rule.name.lower()}" in hosts for rule in HoldReason)
+    assert all(f"{failure.value} {failure.word}" in hosts for failure in FailureClass)
 
 
 def test_the_example_of_a_trap() -> None:
@@ -218,7 +218,7 @@ def test_every_family_key_and_counter_of_the_store_is_documented() -> None:
     assert {COUNTERS.decode(), OUTPUT_END.decode()} <= set(tables)
     in_order = ", ".join(f"`{name}`" for name in Counters.__dataclass_fields__)
     assert in_order in text, "the counters, in their order"
-    assert ", ".join(f"{rule.value} {rule.name.lower()}" for rule in Rule) in text
+    assert ", ".join(f"{rule.value} {rule.name.lower()}" for rule in HoldReason) in text
     assert ", ".join(f"{number} {outcome}" for number, outcome in enumerate(Outcome)) in text
 
 

@@ -27,7 +27,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from scale import resident
 
 from crawler.bench.machine import describe_machine
-from crawler.frontier import Entry, Frontier, Host, Lease, Rule, encode_entry, hosts
+from crawler.frontier import Entry, Frontier, HoldReason, Host, Lease, encode_entry, hosts
 from crawler.frontier.entry import fresh_slot, pending_key
 from crawler.frontier.host import encode_host
 from crawler.kv import Family
@@ -81,7 +81,7 @@ def fill(store: RocksStore, count: int, ready: int, urls: int) -> None:
         name = f"host{at}.example.org:80"
         host = Host(name, size=urls if at < ready else 1, complete=False)
         if at >= ready:
-            host.next_time, host.rule = START + 3_600, Rule.RETRY_AFTER
+            host.next_time, host.hold_reason = START + 3_600, HoldReason.RETRY_AFTER
         for n in range(host.size):
             entry = Entry(f"http://host{at}.example.org/path/to/a-page-{n}.html", 2, f"http://host{at}.example.org/")
             batch.put(Family.PENDING, pending_key(name, fresh_slot(number)), encode_entry(entry))

@@ -6,23 +6,23 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from crawler.fetch import Failure, FailureKind, Response
-from crawler.frontier import Asked, Entry, Fault, retry_wait, tries_of
+from crawler.frontier import Entry, FailureClass, RequestOutcome, retry_wait, tries_of
 from crawler.job.verdict import Again, Finished, Throttled, Verdict
 from crawler.records import Outcome, PageRecord
 from crawler.settings import RetrySettings
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 THROTTLED = frozenset({429, 503})
-_FAULTS = {
-    FailureKind.DNS: Fault.DNS,
-    FailureKind.REFUSED: Fault.REFUSED,
-    FailureKind.UNREACHABLE: Fault.UNREACHABLE,
-    FailureKind.TLS: Fault.TLS,
-    FailureKind.CONNECT_TIMEOUT: Fault.TIMEOUT,
-    FailureKind.HEADERS_TIMEOUT: Fault.TIMEOUT,
-    FailureKind.BODY_TIMEOUT: Fault.TIMEOUT,
-    FailureKind.CUT_OFF: Fault.CUT_OFF,
-    FailureKind.PROTOCOL: Fault.PROTOCOL,
+_CLASSES = {
+    FailureKind.DNS: FailureClass.DNS,
+    FailureKind.REFUSED: FailureClass.REFUSED,
+    FailureKind.UNREACHABLE: FailureClass.UNREACHABLE,
+    FailureKind.TLS: FailureClass.TLS,
+    FailureKind.CONNECT_TIMEOUT: FailureClass.TIMEOUT,
+    FailureKind.HEADERS_TIMEOUT: FailureClass.TIMEOUT,
+    FailureKind.BODY_TIMEOUT: FailureClass.TIMEOUT,
+    FailureKind.CUT_OFF: FailureClass.CUT_OFF,
+    FailureKind.PROTOCOL: FailureClass.PROTOCOL,
 }
 
 
@@ -38,50 +38,50 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
         content_type=result.content_type,
         size=None if result.body is None else len(result.body),
     )
-    asked = Asked(result.seconds, result.received, status_fault(result.status, settings))
-    if asked.fault is Fault.THROTTLED:
+    request = RequestOutcome(result.seconds, result.received, status_failure(result.status, settings))
+    if request.failure is FailureClass.THROTTLED:
         again = entry._replace(throttled=entry.throttled + 1)
         spent = again.throttled >= settings.throttled_tries
         return Throttled(
             again,
             parse_retry_after(result.retry_after, now, result.headers.get("Date")),
             record if spent else None,
-            asked,
+            request,
         )
-    if asked.fault is not None and entry.tries + 1 < tries_of(asked.fault, settings):
-        return _again(entry, f"status {result.status}", asked, settings)
+    if request.failure is not None and entry.tries + 1 < tries_of(request.failure, settings):
+        return _again(entry, f"status {result.status}", request, settings)
     if result.status in REDIRECTS:
-        return Finished(record, asked, location=result.location)
+        return Finished(record, request, location=result.location)
     if 200 <= result.status < 300:
-        return Finished(record, asked, body=result.body, charset=result.charset)
-    return Finished(record, asked)
+        return Finished(record, request, body=result.body, charset=result.charset)
+    return Finished(record, request)
 
 
-def status_fault(status: int, settings: RetrySettings) -> Fault | None:
+def status_failure(status: int, settings: RetrySettings) -> FailureClass | None:
     """The class of failure that a status belongs to; None for an answer to be content with."""
     if status in THROTTLED:
-        return Fault.THROTTLED
-    return Fault.SERVER_ERROR if status >= 500 and status not in settings.lasting_statuses else None
+        return FailureClass.THROTTLED
+    return FailureClass.SERVER_ERROR if status >= 500 and status not in settings.lasting_statuses else None
 
 
-def failure_fault(kind: FailureKind) -> Fault:
+def failure_class(kind: FailureKind) -> FailureClass:
     """The class that a kind of failure belongs to."""
-    return _FAULTS.get(kind, Fault.OTHER)
+    return _CLASSES.get(kind, FailureClass.OTHER)
 
 
 def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySettings) -> Verdict:
-    fault = failure_fault(failure.kind)
-    asked = Asked(failure.seconds, 0, fault)
-    if entry.tries + 1 < tries_of(fault, settings):
-        return _again(entry, failure.message, asked, settings)
+    failed_as = failure_class(failure.kind)
+    request = RequestOutcome(failure.seconds, 0, failed_as)
+    if entry.tries + 1 < tries_of(failed_as, settings):
+        return _again(entry, failure.message, request, settings)
     outcome = Outcome.EXCLUDED if failure.kind.excluded else Outcome.FAILED
-    return Finished(PageRecord(entry, outcome, now, error=f"{failure.kind.value}: {failure.message}"), asked)
+    return Finished(PageRecord(entry, outcome, now, error=f"{failure.kind.value}: {failure.message}"), request)
 
 
-def _again(entry: Entry, reason: str, asked: Asked, settings: RetrySettings) -> Again:
-    assert asked.fault is not None
+def _again(entry: Entry, reason: str, request: RequestOutcome, settings: RetrySettings) -> Again:
+    assert request.failure is not None
     again = entry._replace(tries=entry.tries + 1)
-    return Again(again, retry_wait(asked.fault, again.tries, settings, entry.href), reason, asked)
+    return Again(again, retry_wait(request.failure, again.tries, settings, entry.href), reason, request)
 
 
 def parse_retry_after(text: str | None, now: float, sent: str | None = None) -> float | None:

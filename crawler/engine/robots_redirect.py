@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from crawler.engine.judge import failure_fault, parse_retry_after, status_fault
+from crawler.engine.judge import failure_class, parse_retry_after, status_failure
 from crawler.fetch import Failure, FailureKind, Fetches, Followed, NotNow, Response, RobotsResult, ask_robots
 from crawler.fetch.robots_cache import RobotsCache, encode_robots
-from crawler.frontier import Asked, Host, HostClosed, Lease, Limits
+from crawler.frontier import Host, HostClosed, Lease, Limits, RequestOutcome
 from crawler.job.job import Job
 from crawler.kv import Batch, Family
 from crawler.robots import robots_url
@@ -50,8 +50,8 @@ class RobotsRedirect:
     async def follow(self, host: Host, address: str) -> Followed | NotNow:
         """Ask for what the robots.txt of a host, which is leased, redirects to; and whether that was another host."""
         name, frontier = host_key(address), self._job.frontier
-        if frontier.loans.share_a_key(host, name):
-            await asyncio.sleep(frontier.loans.gap(host))
+        if frontier.ad_hoc.share_a_key(host, name):
+            await asyncio.sleep(frontier.ad_hoc.gap(host))
             answer = await ask_robots(self._fetcher, address, self._settings.robots)
             return Followed(answer, elsewhere=name != host.name)
         known = self._known(name, address)
@@ -65,8 +65,8 @@ class RobotsRedirect:
             if not isinstance(lease, Lease):
                 return lease
             known = self._known(name, address)  # another asked for it meanwhile
-            if known is not None or frontier.loans.share_a_key(host, name):  # its address is known by now
-                frontier.loans.forgo(lease)
+            if known is not None or frontier.ad_hoc.share_a_key(host, name):  # its address is known by now
+                frontier.ad_hoc.forgo(lease)
                 return known or NotNow(LATER)
             return await self._enter(lease) or await self._ask(lease, address)
         finally:
@@ -106,7 +106,7 @@ class RobotsRedirect:
                 return NotNow(LATER)
             if got is None:
                 await asyncio.sleep(_LOOK)
-            elif frontier.loans.wants_address(got):
+            elif frontier.ad_hoc.wants_address(got):
                 await self._find_address(got, address)
             else:
                 return got
@@ -115,7 +115,7 @@ class RobotsRedirect:
         got: list[Lease | HostClosed | None] = []
 
         def borrow(batch: Batch) -> bool:
-            got.append(self._job.frontier.loans.borrow(name, now, batch))
+            got.append(self._job.frontier.ad_hoc.borrow(name, now, batch))
             return True
 
         self._job.host_step(borrow)
@@ -125,13 +125,13 @@ class RobotsRedirect:
         """Wait for a place at the gate. Where it takes too long the lease ends."""
         frontier, host, until = self._job.frontier, lease.host, self._clock() + PATIENCE
         try:
-            while (at := frontier.loans.enter(lease, now := self._clock())) > now:
-                if (at > until and not host.rule.is_gap) or (host.parked and now > until):
-                    frontier.loans.forgo(lease)
+            while (at := frontier.ad_hoc.enter(lease, now := self._clock())) > now:
+                if (at > until and not host.hold_reason.is_gap) or (host.in_line and now > until):
+                    frontier.ad_hoc.forgo(lease)
                     return NotNow(max(LATER, at - now))
                 await asyncio.sleep(at - now)
         except asyncio.CancelledError:
-            frontier.loans.forgo(lease)
+            frontier.ad_hoc.forgo(lease)
             raise
         return None
 
@@ -141,7 +141,7 @@ class RobotsRedirect:
             found = await self._fetcher.resolve(address)
             await self._job.room()
         except asyncio.CancelledError:
-            frontier.loans.forgo(lease)
+            frontier.ad_hoc.forgo(lease)
             raise
         now = self._clock()
         self._job.host_step(lambda batch: frontier.address_known(lease, found, now, batch))
@@ -152,13 +152,13 @@ class RobotsRedirect:
             answer = await ask_robots(self._fetcher, address, self._settings.robots)
             await self._job.room()
         except asyncio.CancelledError:
-            frontier.loans.forgo(lease)
+            frontier.ad_hoc.forgo(lease)
             raise
         now, after = self._clock(), None
         if isinstance(answer, Failure):
-            asked = Asked(answer.seconds, 0, failure_fault(answer.kind))
+            request = RequestOutcome(answer.seconds, 0, failure_class(answer.kind))
         else:
-            asked = Asked(answer.seconds, answer.received, status_fault(answer.status, retry))
+            request = RequestOutcome(answer.seconds, answer.received, status_failure(answer.status, retry))
             after = parse_retry_after(answer.retry_after, now, answer.headers.get("Date"))
 
         def give_back(batch: Batch) -> bool:
@@ -167,7 +167,7 @@ class RobotsRedirect:
                 own = RobotsResult(answer.status, answer.body or b"", None)
                 batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), encode_robots(own, now))
                 self._robots.forget(lease.host.name)
-            frontier.loans.give_back(lease, now, batch, asked, after)
+            frontier.ad_hoc.give_back(lease, now, batch, request, after)
             return True
 
         self._job.host_step(give_back)

@@ -13,12 +13,12 @@ from dataclasses import replace
 from functools import partial
 
 from crawler.engine.discover import Discovery, listed_depth
-from crawler.engine.judge import failure_fault, judge, parse_retry_after, status_fault
+from crawler.engine.judge import failure_class, judge, parse_retry_after, status_failure
 from crawler.engine.robots_redirect import RobotsRedirect
 from crawler.fetch import Fetches, NotNow, RobotsResult, fetch_robots, is_html
 from crawler.fetch.robots_cache import RobotsCache, encode_robots
-from crawler.frontier import Asked, Entry, Fault, Lease, retry_wait, tries_of
-from crawler.frontier.jitter import spread
+from crawler.frontier import Entry, FailureClass, Lease, RequestOutcome, retry_wait, tries_of
+from crawler.frontier.jitter import jitter
 from crawler.job.job import Job
 from crawler.job.revisit import answer_of
 from crawler.job.verdict import Again, Finished, Throttled
@@ -218,18 +218,18 @@ class Visitor:
         await self._job.room()
         now = self._clock()
         if isinstance(result, NotNow):
-            self._come_back(lease, result.wait * (1 + self._settings.politeness.jitter * spread(host.name, 1)), now)
+            self._come_back(lease, result.wait * (1 + self._settings.politeness.jitter * jitter(host.name, 1)), now)
             return
-        asked = self._asked_robots(result)
-        fault = Fault.SERVER_ERROR if result.kind is None else failure_fault(result.kind)
+        request = self._robots_outcome(result)
+        failure = FailureClass.SERVER_ERROR if result.kind is None else failure_class(result.kind)
         may_pass = result.passing or result.kind is not None  # a failure has as many tries as its class
-        if may_pass and host.robots_tries + 1 < tries_of(fault, self._settings.retry):
-            wait = retry_wait(fault, host.robots_tries + 1, self._settings.retry, host.name)
+        if may_pass and host.robots_tries + 1 < tries_of(failure, self._settings.retry):
+            wait = retry_wait(failure, host.robots_tries + 1, self._settings.retry, host.name)
             after = parse_retry_after(result.retry_after, now, result.date) or 0.0
             wait = max(wait, min(after, self._settings.politeness.max_retry_after))
             if host.robots_tries == 0:
                 log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, result.error or result.status)
-            self._job.robots_later(lease, wait, now, asked)
+            self._job.robots_later(lease, wait, now, request)
             return
         stored = encode_robots(result, now - result.age)
         robots = self._robots.decode(stored)
@@ -237,21 +237,21 @@ class Visitor:
         until = now - result.age + self._robots.ttl(robots)
         via, named = robots_url(href), robots.rules.sitemaps if self._settings.links.sitemaps else ()
         inside = self._discovery.named_sitemaps(via, named)
-        self._job.robots_known(lease, stored, until, robots.rules.crawl_delay, now, asked, inside, via)
+        self._job.robots_known(lease, stored, until, robots.rules.crawl_delay, now, request, inside, via)
 
     def _come_back(self, lease: Lease, wait: float, now: float) -> None:
         def hold(batch: Batch) -> bool:
-            self._job.frontier.loans.come_back(lease, wait, now, batch, Asked())
+            self._job.frontier.ad_hoc.come_back(lease, wait, now, batch, RequestOutcome())
             return True
 
         self._job.host_step(hold)
 
-    def _asked_robots(self, result: RobotsResult) -> Asked:
+    def _robots_outcome(self, result: RobotsResult) -> RequestOutcome:
         if result.elsewhere:
-            return Asked(result.seconds, result.received)
+            return RequestOutcome(result.seconds, result.received)
         if result.kind is not None:
-            return Asked(result.seconds, result.received, failure_fault(result.kind))
-        return Asked(result.seconds, result.received, status_fault(result.status or 0, self._settings.retry))
+            return RequestOutcome(result.seconds, result.received, failure_class(result.kind))
+        return RequestOutcome(result.seconds, result.received, status_failure(result.status or 0, self._settings.retry))
 
     async def _find_address(self, lease: Lease) -> None:
         """Which address the host answers at, where politeness groups by it; no request is made."""

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from crawler.frontier.faults import Asked
 from crawler.frontier.gate import Gate
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.lease import Lease
-from crawler.frontier.politeness import Rule
+from crawler.frontier.politeness import HoldReason
+from crawler.frontier.request_outcome import RequestOutcome
 from crawler.kv import Batch
 
 _LOOK = 0.25  # seconds after which a host that stands in a line is looked at again
@@ -33,7 +33,7 @@ class AdHocLeases:
         host: Callable[[str], Host],
         store_host: Callable[[Host, Batch], None],
         leased: Callable[[Lease], Lease],
-        end: Callable[[Lease, float, Asked | None, float | None], None],
+        end: Callable[[Lease, float, RequestOutcome | None, float | None], None],
         release: Callable[[Lease], None],
     ) -> None:
         self._gate = gate
@@ -59,9 +59,9 @@ class AdHocLeases:
         closed = self._gate.closure(host)
         if closed is not None and not closed.budget:
             return closed
-        if host.parked or host.paused or host.errand or host.leased >= self._gate.settings.per_host:
+        if host.in_line or host.paused or host.side_request or host.leased >= self._gate.settings.per_host:
             return None
-        host.errand = True
+        host.side_request = True
         self._store_host(host, batch)  # which takes it off the heap
         return self._leased(Lease(host, b"", None, now, address=True))
 
@@ -80,9 +80,11 @@ class AdHocLeases:
             lease.address, lease.slow, lease.taken_at = False, slow, now
         return now + _LOOK if at is None else at
 
-    def give_back(self, lease: Lease, now: float, batch: Batch, asked: Asked, retry_after: float | None) -> None:
+    def give_back(
+        self, lease: Lease, now: float, batch: Batch, request: RequestOutcome, retry_after: float | None
+    ) -> None:
         """The request is over."""
-        self._end(lease, now, asked, retry_after)
+        self._end(lease, now, request, retry_after)
         self._store_host(lease.host, batch)
 
     def forgo(self, lease: Lease) -> None:
@@ -91,8 +93,8 @@ class AdHocLeases:
             self._gate.withdraw(lease.host)
         self._release(lease)
 
-    def come_back(self, lease: Lease, wait: float, now: float, batch: Batch, asked: Asked) -> None:
+    def come_back(self, lease: Lease, wait: float, now: float, batch: Batch, request: RequestOutcome) -> None:
         """What robots.txt redirects to cannot be asked now: the host that redirects waits, and has not failed."""
-        self._end(lease, now, asked, None)
-        self._gate.hold(lease.host, now + wait, Rule.ROBOTS_RETRY)
+        self._end(lease, now, request, None)
+        self._gate.hold(lease.host, now + wait, HoldReason.ROBOTS_RETRY)
         self._store_host(lease.host, batch)

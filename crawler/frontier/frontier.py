@@ -20,7 +20,6 @@ from collections.abc import Iterable
 
 from crawler.frontier.ad_hoc_lease import AdHocLeases
 from crawler.frontier.entry import Entry, retry_slot, retry_time
-from crawler.frontier.faults import Asked, Fault
 from crawler.frontier.gate import Gate, Limits
 from crawler.frontier.host import Host, decode_host, encode_host, host_name
 from crawler.frontier.host_closed import HostClosed
@@ -28,8 +27,9 @@ from crawler.frontier.importance import Importance
 from crawler.frontier.lease import Lease
 from crawler.frontier.order import Order, slot_of
 from crawler.frontier.overrides import Overrides
-from crawler.frontier.politeness import Rule
+from crawler.frontier.politeness import HoldReason
 from crawler.frontier.queues import BackQueues
+from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.row import HostRow, describe
 from crawler.frontier.schedule import Schedule
 from crawler.frontier.working_set import WorkingSet
@@ -42,8 +42,8 @@ _MOVED_MAX = 16  # hosts that one call of take puts into the front queue of anot
 _PASSED_MAX = 256  # hosts that one call of take sends into a line, or passes over for not being ready
 _ALWAYS = float("inf")
 _HOSTS = Family.HOSTS  # to look a member up in its enumeration takes longer than all that a step does with it
-_ANSWERED = Asked()
-_THROTTLED = Asked(fault=Fault.THROTTLED)
+_ANSWERED = RequestOutcome()
+_THROTTLED = RequestOutcome(failure=FailureClass.THROTTLED)
 
 
 class Frontier:
@@ -70,8 +70,8 @@ class Frontier:
         self._importance = Importance(active=order is Order.SCORE)
         self._queues = BackQueues(store, self._retry_due, self._importance.best if order is Order.SCORE else None)
         self._hosts = WorkingSet(self._queues.forget)
-        self.by_hand = Overrides(self._gate, self._met, self._store_host)
-        self.loans = AdHocLeases(
+        self.overrides = Overrides(self._gate, self._met, self._store_host)
+        self.ad_hoc = AdHocLeases(
             self._gate, self._met, self._host, self._store_host, self._leased, self._end, self.release
         )
         self._schedule = Schedule()
@@ -95,7 +95,7 @@ class Frontier:
                     self._settle(host)
                     self.queued += host.size
                     self._queues.hosts += 1
-                    self._importance.bring(host, 0.0, host.cash)
+                    self._importance.bring(host, 0.0, host.opic_score)
                     self._place(host)
                 else:
                     self._gate.take_up(host, now)
@@ -170,7 +170,7 @@ class Frontier:
             host = self._stored(name)
             assert host is not None
             self._settle(host)
-        host.parked = False
+        host.in_line = False
         self._place(host)
 
     # -- take --------------------------------------------------------------------------------------------------
@@ -179,26 +179,26 @@ class Frontier:
         """A lease on the host whose turn it is, or None when none is ready at ``now``; None also when so many were not,
         or were sent into a line, that something else may want its turn: ``next_ready`` is then not after ``now``."""
         self._now = now
-        parked = 0
+        in_line = 0
         while (host := self._next_host(now)) is not None:
             closed = self._gate.closure(host)
             if closed is not None:
                 self._gate.withdraw(host)
                 return self._lease_entry(host, now, closed=closed)
             if self._gate.wants_address(host):
-                return self._lease_errand(host, now, address=True)
+                return self._lease_side_request(host, now, address=True)
             slow = self._gate.is_slow(host)
             at = self._gate.enter(host, now, slow=slow)
             if at == now:
                 if self._robots and host.robots_until <= now:
-                    return self._lease_errand(host, now, slow=slow)
+                    return self._lease_side_request(host, now, slow=slow)
                 return self._lease_entry(host, now, slow=slow)
             if at is not None:
                 self._schedule.put(host, at, self._front(host))
             self._hosts.place(host)
-            if host.parked:
+            if host.in_line:
                 self._hosts.trim_resting()
-                if (parked := parked + 1) == _PASSED_MAX:
+                if (in_line := in_line + 1) == _PASSED_MAX:
                     break
         return None
 
@@ -223,13 +223,13 @@ class Frontier:
 
     def _lease_entry(self, host: Host, now: float, *, closed: HostClosed | None = None, slow: bool = False) -> Lease:
         # Of a host that gave no answer something else is asked for: it may have been the page that it failed on.
-        fresh_first = host.strikes > 0
+        fresh_first = host.failures_in_a_row > 0
         slot, entry = self._queues.pop(host, now if closed is None else _ALWAYS, fresh_first=fresh_first)
         self.queued -= 1
         return self._leased(Lease(host, slot, entry, now, closed=closed, slow=slow))
 
-    def _lease_errand(self, host: Host, now: float, *, address: bool = False, slow: bool = False) -> Lease:
-        host.errand = True
+    def _lease_side_request(self, host: Host, now: float, *, address: bool = False, slow: bool = False) -> Lease:
+        host.side_request = True
         return self._leased(Lease(host, b"", None, now, slow=slow, address=address))
 
     def _leased(self, lease: Lease) -> Lease:
@@ -285,13 +285,13 @@ class Frontier:
         requested: bool = True,
         failed: bool = False,
         excluded: bool = False,
-        asked: Asked = _ANSWERED,
+        request: RequestOutcome = _ANSWERED,
     ) -> None:
         """The URL is done. ``requested`` is False when its host was not asked (robots.txt or a limit refused it):
         the gap then does not start anew. ``failed`` counts it among the host's failures, ``excluded`` not at all,
-        ``asked`` is what the last request came to."""
+        ``request`` is what the last request came to."""
         host = lease.host
-        self._end(lease, now, asked if requested else None)
+        self._end(lease, now, request if requested else None)
         self._done(lease, batch)
         if failed:
             host.failed += 1
@@ -311,10 +311,10 @@ class Frontier:
             self._store_host(host, batch)
 
     def retry(
-        self, lease: Lease, again: Entry, wait: float, now: float, batch: Batch, asked: Asked = _ANSWERED
+        self, lease: Lease, again: Entry, wait: float, now: float, batch: Batch, request: RequestOutcome = _ANSWERED
     ) -> None:
         """The URL goes through its host's queue again, no earlier than ``wait`` seconds from now."""
-        self._end(lease, now, asked)
+        self._end(lease, now, request)
         self._again(lease, again, now + wait, batch)
         self._store_host(lease.host, batch)
 
@@ -325,12 +325,12 @@ class Frontier:
         retry_after: float | None,
         now: float,
         batch: Batch,
-        asked: Asked = _THROTTLED,
+        request: RequestOutcome = _THROTTLED,
     ) -> None:
         """The host answered 429 or 503: it is held, all of it. ``again`` is the URL's next try, or None when it
         has had all of them and is done."""
         host = lease.host
-        self._end(lease, now, asked, retry_after)
+        self._end(lease, now, request, retry_after)
         if again is None:
             self._done(lease, batch)
             host.fetched += 1
@@ -344,7 +344,7 @@ class Frontier:
         self.leased -= 1
         host.leased -= 1
         if lease.entry is None:
-            host.errand = False
+            host.side_request = False
         else:
             self._queues.give_back(host, lease.slot, lease.entry)
             self.queued += 1
@@ -359,21 +359,23 @@ class Frontier:
         crawl_delay: float | None,
         now: float,
         batch: Batch,
-        asked: Asked = _ANSWERED,
+        request: RequestOutcome = _ANSWERED,
     ) -> None:
         """The host's robots.txt was answered, or given up: what it says holds ``until`` then."""
         host = lease.host
-        self._end(lease, now, asked)
+        self._end(lease, now, request)
         host.robots_until, host.robots_tries, host.crawl_delay = until, 0, crawl_delay
         self._gate.hold_gap(host, now)
         self._store_host(host, batch)
 
-    def robots_later(self, lease: Lease, wait: float, now: float, batch: Batch, asked: Asked = _ANSWERED) -> None:
+    def robots_later(
+        self, lease: Lease, wait: float, now: float, batch: Batch, request: RequestOutcome = _ANSWERED
+    ) -> None:
         """robots.txt could not be had: the host is held and asked for it again after ``wait`` seconds."""
         host = lease.host
-        self._end(lease, now, asked)
+        self._end(lease, now, request)
         host.robots_tries += 1
-        self._gate.hold(host, now + wait, Rule.ROBOTS_RETRY)
+        self._gate.hold(host, now + wait, HoldReason.ROBOTS_RETRY)
         self._store_host(host, batch)
 
     def address_known(self, lease: Lease, address: str | None, now: float, batch: Batch) -> bool:
@@ -388,17 +390,17 @@ class Frontier:
         self._store_host(host, batch)
         return address is not None
 
-    def _end(self, lease: Lease, now: float, asked: Asked | None, retry_after: float | None = None) -> None:
+    def _end(self, lease: Lease, now: float, request: RequestOutcome | None, retry_after: float | None = None) -> None:
         host, self._now = lease.host, now
         self.leased -= 1
         host.leased -= 1
-        host.errand = host.errand and lease.entry is not None
+        host.side_request = host.side_request and lease.entry is not None
         if not lease.entered:
             return
-        if asked is not None:
-            self._gate.answered(host, asked, lease.taken_at, now, retry_after)
+        if request is not None:
+            self._gate.answered(host, request, lease.taken_at, now, retry_after)
         self._gate.leave(host, slow=lease.slow)
-        if asked is None:
+        if request is None:
             self._gate.not_asked(host)
 
     def _done(self, lease: Lease, batch: Batch) -> None:
@@ -430,7 +432,7 @@ class Frontier:
         host = self._hosts.get(name)
         if host is None and self._gate.may_be_in_line(name):
             host = self._stored(name)
-            return host if host is not None and host.parked else None
+            return host if host is not None and host.in_line else None
         return host
 
     def _stored(self, name: str) -> Host | None:
@@ -438,7 +440,7 @@ class Frontier:
         if stored is None:
             return None
         host = decode_host(name, stored)
-        host.parked = self._gate.in_line(host)
+        host.in_line = self._gate.in_line(host)
         return host
 
     @property

@@ -17,16 +17,18 @@ from dataclasses import dataclass, field
 
 from crawler.frontier.backoff_policy import give_another_chance, note, throttled
 from crawler.frontier.fair_semaphore import FairSemaphore
-from crawler.frontier.faults import Asked, Fault, longest_retry
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed, closure, pages_left
-from crawler.frontier.politeness import Rule, gap, longest_hold
+from crawler.frontier.politeness import HoldReason, gap, longest_hold
+from crawler.frontier.request_outcome import FailureClass, RequestOutcome, longest_retry
 from crawler.settings import BudgetSettings, PolitenessSettings, Settings
 from crawler.urls import registrable_domain
 
 GROUPS_MAX = 10_000  # looked through for those that can be forgotten when there are more
 # What holds a host for these reasons holds all of its key; failing and snoozed it is by itself.
-_OF_THE_KEY = frozenset((Rule.GAP, Rule.CRAWL_DELAY, Rule.ADAPTIVE, Rule.RETRY_AFTER, Rule.BACKOFF))
+_OF_THE_KEY = frozenset(
+    (HoldReason.GAP, HoldReason.CRAWL_DELAY, HoldReason.ADAPTIVE, HoldReason.RETRY_AFTER, HoldReason.BACKOFF)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,10 @@ class Limits:
 class Group:
     """Hosts with one gap and one set of lease slots."""
 
-    turnstile: FairSemaphore
+    slots: FairSemaphore
     next_time: float = 0.0
     last_request: float = 0.0
-    rule: Rule = Rule.NONE
+    hold_reason: HoldReason = HoldReason.NONE
 
 
 class Gate:
@@ -87,10 +89,12 @@ class Gate:
         # the last request is in the future it surely is: from the run's begin on then, whenever the host is taken up,
         # or one that leaves memory and comes back would be put off each time.
         pause, _ = self.gap(host)
-        longest = pause if host.rule.is_gap else max(longest_hold(self.settings), self.limits.longest_retry, pause)
+        longest = (
+            pause if host.hold_reason.is_gap else max(longest_hold(self.settings), self.limits.longest_retry, pause)
+        )
         host.next_time = min(host.next_time, (self._loaded if host.last_request > now else now) + longest)
-        if self._grouped and host.next_time > now and host.rule in _OF_THE_KEY:
-            _hold(self._group(host), host.next_time, host.rule)
+        if self._grouped and host.next_time > now and host.hold_reason in _OF_THE_KEY:
+            _hold(self._group(host), host.next_time, host.hold_reason)
 
     def settle(self, host: Host, now: float) -> None:
         """A host with something queued comes from the store. A request that was under way when the process before
@@ -105,7 +109,7 @@ class Gate:
 
     # -- asking ------------------------------------------------------------------------------------------------
 
-    def gap(self, host: Host) -> tuple[float, Rule]:
+    def gap(self, host: Host) -> tuple[float, HoldReason]:
         """Seconds between the end of a request to the host and the start of the next, and the rule behind them."""
         return gap(host.crawl_delay, host.latency, self.settings)
 
@@ -118,7 +122,7 @@ class Gate:
     def rests(self, host: Host, *, closed: bool) -> bool:
         """Whether the host is not to be handed out for now, whatever the time: it stands in a line, has all its
         leases out, was paused, or may use up its budget by what is in flight. ``closed``: it is asked no more."""
-        if host.parked or host.errand or host.leased >= self.settings.per_host:
+        if host.in_line or host.side_request or host.leased >= self.settings.per_host:
             return True
         return not closed and (host.paused or (host.leased > 0 and pages_left(host, self.limits.budget) == 0))
 
@@ -132,7 +136,7 @@ class Gate:
 
     def is_slow(self, host: Host) -> bool:
         """Whether the host is one of those that may hold only a share of all slots."""
-        return host.strikes > 0 or (host.latency is not None and host.latency > self.settings.slow_after)
+        return host.failures_in_a_row > 0 or (host.latency is not None and host.latency > self.settings.slow_after)
 
     def enter(self, host: Host, now: float, *, slow: bool) -> float | None:
         """Ask for a place for a request at ``now``, the host's own time having come. ``now``: it may be made, and the
@@ -141,19 +145,19 @@ class Gate:
         # A host that stands in one line keeps no place in the other: two that wait for each other would wait for ever.
         if slow and not self._slow.admits(host.name):
             if self._grouped:
-                self._call(self._group(host).turnstile.withdraw(host.name))
+                self._call(self._group(host).slots.withdraw(host.name))
             self._slow.wait(host.name)
-            host.parked = True
+            host.in_line = True
             return None
         if self._grouped:
             group = self._group(host)
-            if not group.turnstile.enter(host.name):
+            if not group.slots.enter(host.name):
                 self._call(self._slow.withdraw(host.name))
-                host.parked = True
+                host.in_line = True
                 return None
             if group.next_time > now:
-                group.turnstile.step_back(host.name)
-                _hold(host, group.next_time, group.rule)  # so that its row says what it waits for
+                group.slots.step_back(host.name)
+                _hold(host, group.next_time, group.hold_reason)  # so that its row says what it waits for
                 return group.next_time
         if slow:
             self._slow.enter(host.name)
@@ -164,10 +168,10 @@ class Gate:
 
     def withdraw(self, host: Host) -> None:
         """The host asks for no place any more."""
-        host.parked = False
+        host.in_line = False
         self._call(self._slow.withdraw(host.name))
         if self._grouped:
-            self._call(self._group(host).turnstile.withdraw(host.name))
+            self._call(self._group(host).slots.withdraw(host.name))
 
     def may_be_in_line(self, name: str) -> bool:
         """False where the name alone tells that the host stands in no line."""
@@ -178,7 +182,7 @@ class Gate:
         if host.name in self._slow:
             return True
         group = self._groups.get(self._key(host)) if self._grouped else None
-        return group is not None and host.name in group.turnstile
+        return group is not None and host.name in group.slots
 
     # -- answers -----------------------------------------------------------------------------------------------
 
@@ -187,13 +191,15 @@ class Gate:
         if slow:
             self._call(self._slow.leave())
         if self._grouped:
-            self._call(self._group(host).turnstile.leave())
+            self._call(self._group(host).slots.leave())
 
-    def answered(self, host: Host, asked: Asked, taken_at: float, now: float, retry_after: float | None = None) -> None:
+    def answered(
+        self, host: Host, request: RequestOutcome, taken_at: float, now: float, retry_after: float | None = None
+    ) -> None:
         """A request that began at ``taken_at`` is over at ``now``: note what it came to, and hold the host for its gap
         and for what else follows."""
-        held = note(host, asked, taken_at, now, self.settings)
-        if asked.fault is Fault.THROTTLED:
+        held = note(host, request, taken_at, now, self.settings)
+        if request.failure is FailureClass.THROTTLED:
             held = throttled(host, retry_after, taken_at, now, self.settings)
         host.last_request = now
         if self._grouped:
@@ -205,7 +211,7 @@ class Gate:
             if self._grouped and rule in _OF_THE_KEY:
                 _hold(self._group(host), now + wait, rule)
         if host.retired:
-            host.next_time, host.rule = now, Rule.RETIRED
+            host.next_time, host.hold_reason = now, HoldReason.RETIRED
 
     def hold_gap(self, host: Host, now: float) -> None:
         """Hold the host for its gap from ``now`` on."""
@@ -214,17 +220,17 @@ class Gate:
         if self._grouped:
             _hold(self._group(host), now + pause, rule)
 
-    def hold(self, host: Host, until: float, rule: Rule) -> None:
+    def hold(self, host: Host, until: float, reason: HoldReason) -> None:
         """Hold one host until a time, if no other rule does so for longer."""
-        _hold(host, until, rule)
+        _hold(host, until, reason)
 
     def not_asked(self, host: Host) -> None:
         """A place was left without a request: the gap that it reserved was not used; what the last real request asks
         for still stands."""
         pause, _ = self.gap(host)
         for each in self._times(host):
-            in_use = each.turnstile.inside if isinstance(each, Group) else each.leased
-            if each.rule.is_gap and not in_use:
+            in_use = each.slots.inside if isinstance(each, Group) else each.leased
+            if each.hold_reason.is_gap and not in_use:
                 each.next_time = min(each.next_time, each.last_request + pause)
 
     # -- groups ------------------------------------------------------------------------------------------------
@@ -252,12 +258,12 @@ class Gate:
 
     def _prune(self) -> None:
         """Forget groups that nobody stands in and whose time has come."""
-        done = [key for key, group in self._groups.items() if group.turnstile.unused and group.next_time <= self.now]
+        done = [key for key, group in self._groups.items() if group.slots.unused and group.next_time <= self.now]
         for key in done:
             del self._groups[key]
         self._prune_at = max(GROUPS_MAX, 2 * len(self._groups))
 
 
-def _hold(held: Host | Group, until: float, rule: Rule) -> None:
+def _hold(held: Host | Group, until: float, reason: HoldReason) -> None:
     if held.next_time < until:
-        held.next_time, held.rule = until, rule
+        held.next_time, held.hold_reason = until, reason

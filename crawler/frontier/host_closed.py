@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crawler.frontier.faults import Fault
 from crawler.frontier.host import Host
+from crawler.frontier.request_outcome import FailureClass
 from crawler.settings import BudgetSettings
 
 
@@ -52,10 +52,11 @@ def closure(host: Host, budget: BudgetSettings) -> HostClosed | None:
 
 def retired_words(host: Host) -> str:
     """Why the host was retired."""
-    if host.fault is Fault.THROTTLED:
+    if host.last_failure is FailureClass.THROTTLED:
         return f"its host answered 429 or 503 {host.backoff} times in a row"
-    last = "no answer" if host.fault is None else host.fault.word
-    return f"its host gave no answer {host.strikes} times in a row, {host.snoozes} snoozes among them; the last: {last}"
+    last = "no answer" if host.last_failure is None else host.last_failure.word
+    times, snoozes = host.failures_in_a_row, host.snoozes
+    return f"its host gave no answer {times} times in a row, {snoozes} snoozes among them; the last: {last}"
 
 
 def pages_left(host: Host, budget: BudgetSettings) -> int | None:

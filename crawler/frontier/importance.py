@@ -1,23 +1,24 @@
 """How important a URL is, as far as a crawl can tell while it runs: the measure behind ``--order score``.
 
 OPIC, online page importance computation (Abiteboul, Preda and Cobena 2003, "Adaptive On-Line Page Importance
-Computation", WWW): each page has some *cash*; when it is fetched its cash is shared out equally among the pages that it
-links to. What a page gathers over time tends to its PageRank, with no matrix; the page with most cash is fetched next.
+Computation", WWW): each page has a *score* (the paper calls it cash); when the page is fetched, its score is shared
+equally among the pages that it links to. What a page gathers over time tends to its PageRank, with no matrix; the page
+with the highest score is fetched next.
 
-    a seed begins with a cash of 1
-    a page with cash C and L links in scope brings C / L to each page that it links to, pending or not
+    a seed begins with a score of 1
+    a page with score C and L links in scope brings C / L to each page that it links to, pending or not
     what a page without links has is gone, as is what goes to links out of scope
 
 A pending URL's entry cannot be found by its key: that takes an exact index of all URLs, and this crawler does without.
-So the cash that a URL is found with is stored in its entry (``Entry.score``), and what later links bring is kept in a
+So the score that a URL is found with is stored in its entry (``Entry.score``), and what later links bring is kept in a
 table of fixed size, a count-min sketch (Cormode and Muthukrishnan 2005) by the hash of the URL: never too little, and
 too much only where two URLs meet in both rows. All of it is halved now and then, so that it is of the last million
 links. The table is not stored; a restart forgets it. What the pending URLs of a host have together is stored with the
 host.
 
-It is used twice. Of the first entries of a host, those of its window, the one with most cash is next; and a host whose
-pages have more together than the mean stands in a front queue before that of its next entry, one class for each factor
-of four, three at most; one with less, behind it. So important hosts have more turns, and none starves.
+The score is used twice. Of the first entries of a host, those of its window, the one with the highest score is next. A
+host whose pages have more together than the mean joins a front queue before that of its next entry, one class for each
+factor of four, three at most; one with less, behind it. So important hosts have more turns, and none starves.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from crawler.frontier.host import Host
 from crawler.settings import CLASSES
 from crawler.urls import host_key
 
-SEED_CASH = 1.0
+SEED_SCORE = 1.0
 LEVELS = 3  # classes that a host can stand before or behind that of its next entry
 CELLS = 2**20  # in each of two rows: 8 MB
 
@@ -41,10 +42,10 @@ _CLASS_AT = 1  # in a row of a window
 
 
 class Importance:
-    """The cash of all that is pending."""
+    """The score of all that is pending."""
 
     def __init__(self, *, active: bool) -> None:
-        """Not ``active``, nothing has any cash."""
+        """Not ``active``, nothing has a score."""
         self._active = active
         self.total = 0.0  # of all hosts
         self._cells = np.zeros((2, CELLS if active else 1), np.float32)
@@ -52,7 +53,7 @@ class Importance:
 
     def bring(self, host: Host, amount: float, before: float = 0.0) -> None:
         """Links to the host's pages were found; ``before``: what they had, where it was not taken into account yet."""
-        host.cash += amount
+        host.opic_score += amount
         self.total += amount + before
 
     def credit(self, hrefs: Iterable[str], each: float) -> dict[str, float]:
@@ -70,31 +71,31 @@ class Importance:
             self._links = 0
         return found
 
-    def cash(self, entry: Entry) -> float:
+    def opic_score(self, entry: Entry) -> float:
         """What the entry has: what it was found with, and what links have brought since."""
         one, other = _places(entry.href)
         return entry.score + float(min(self._cells[0, one], self._cells[1, other]))
 
     def share(self, host: Host, entry: Entry) -> float:
         """What a page of the host hands on."""
-        return min(host.cash, self.cash(entry)) if self._active else 0.0
+        return min(host.opic_score, self.opic_score(entry)) if self._active else 0.0
 
     def spend(self, host: Host, entry: Entry) -> None:
         """A page of the host is done."""
         if self._active:
             spent = self.share(host, entry)
-            host.cash -= spent
+            host.opic_score -= spent
             self.total = max(0.0, self.total - spent)
 
     def best(self, rows: Sequence[bytes]) -> int:
-        """Which of a window's rows is to be taken: the one with most cash among those of the first one's class."""
+        """Which of a window's rows is to be taken: the one with the highest score of the first one's class."""
         place, most = 0, -1.0
         for at, row in enumerate(rows):
             if row[_CLASS_AT] != rows[0][_CLASS_AT]:
                 break
-            cash = self.cash(decode_entry(row[FRESH_SLOT_SIZE:]))
-            if cash > most:
-                place, most = at, cash
+            opic_score = self.opic_score(decode_entry(row[FRESH_SLOT_SIZE:]))
+            if opic_score > most:
+                place, most = at, opic_score
         return place
 
     def front(self, host: Host, hosts: int) -> int:
@@ -102,8 +103,8 @@ class Importance:
         if self.total <= 0.0:
             return host.front
         # The ratio to the mean is at least 2 ** (power - 1) and less than 2 ** power.
-        _, power = frexp(host.cash * hosts / self.total)
-        step = max(-LEVELS, min(LEVELS, power // 2)) if host.cash > 0.0 else -LEVELS
+        _, power = frexp(host.opic_score * hosts / self.total)
+        step = max(-LEVELS, min(LEVELS, power // 2)) if host.opic_score > 0.0 else -LEVELS
         return max(0, min(CLASSES - 1, host.front - step))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from crawler.frontier.backoff_policy import give_another_chance
 from crawler.frontier.gate import Gate
 from crawler.frontier.host import Host
-from crawler.frontier.politeness import Rule
+from crawler.frontier.politeness import HoldReason
 from crawler.kv import Batch
 
 
@@ -42,9 +42,9 @@ class Overrides:
         host = self._find(name)
         if host is not None:
             host.paused = host.blocked = False
-            if host.rule in (Rule.FAILING, Rule.SNOOZED, Rule.RETIRED):
+            if host.hold_reason in (HoldReason.FAILING, HoldReason.SNOOZED, HoldReason.RETIRED):
                 give_another_chance(host)
-                pause, host.rule = self._gate.gap(host)
+                pause, host.hold_reason = self._gate.gap(host)
                 host.next_time = host.last_request + pause
             self._changed(host, batch)
         return host is not None

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from crawler.frontier.host import Host, decode_host, glance
 from crawler.frontier.host_closed import closure, retired_words
-from crawler.frontier.politeness import Rule, gap
+from crawler.frontier.politeness import HoldReason, gap
 from crawler.settings import BudgetSettings, PolitenessSettings
 
 _NO_BUDGET = BudgetSettings()
@@ -66,7 +66,7 @@ def describe(host: Host, now: float, politeness: PolitenessSettings, budget: Bud
         reason=reason,
         gap_seconds=gap(host.crawl_delay, host.latency, politeness)[0],
         latency_seconds=host.latency,
-        errors={fault.word: count for fault, count in sorted((host.errors or {}).items())},
+        errors={failure.word: count for failure, count in sorted((host.errors or {}).items())},
     )
 
 
@@ -84,13 +84,13 @@ def state_of(host: Host, now: float, budget: BudgetSettings) -> HostState:
         return HostState.PAUSED
     if host.leased:
         return HostState.LEASED
-    if host.parked:
+    if host.in_line:
         return HostState.WAITING
     if not host.size:
         return HostState.IDLE
     if _next_time(host) <= now:
         return HostState.READY
-    return HostState.SNOOZED if host.rule is Rule.SNOOZED and host.next_time > now else HostState.WAITING
+    return HostState.SNOOZED if host.hold_reason is HoldReason.SNOOZED and host.next_time > now else HostState.WAITING
 
 
 def stored_state(name: str, value: bytes, now: float, budget: BudgetSettings) -> HostState:
@@ -102,12 +102,12 @@ def stored_state(name: str, value: bytes, now: float, budget: BudgetSettings) ->
         return HostState.IDLE
     if next_time <= now:
         return HostState.READY
-    return HostState.SNOOZED if rule == Rule.SNOOZED else HostState.WAITING
+    return HostState.SNOOZED if rule == HoldReason.SNOOZED else HostState.WAITING
 
 
 def _why(host: Host, state: HostState, now: float, budget: BudgetSettings) -> tuple[str, str]:
     """The rule behind a state, and a sentence."""
-    rule = host.rule.name.lower()
+    rule = host.hold_reason.name.lower()
     match state:
         case HostState.RETIRED | HostState.BLOCKED:
             closed = closure(host, budget)
@@ -122,10 +122,10 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings) -> tu
         case HostState.READY:
             return rule, "may be asked now"
         case HostState.SNOOZED:
-            last = "no answer" if host.fault is None else host.fault.word
-            return rule, f"{host.strikes} requests in a row without an answer, the last: {last}"
-    if host.parked:
+            last = "no answer" if host.last_failure is None else host.last_failure.word
+            return rule, f"{host.failures_in_a_row} requests in a row without an answer, the last: {last}"
+    if host.in_line:
         return "turn", "waits for its turn: the slots of its key, or of slow hosts, are taken"
     if host.next_time <= now:
         return "retry", "what is queued failed and waits for its next try"
-    return rule, host.rule.words
+    return rule, host.hold_reason.words

@@ -1,7 +1,7 @@
 """When each host may be handed out, and whose turn it is: the front queues.
 
 A host that waits for its time is one *ticket*, the bytes of its ready time, of a running number and of its name, on the
-heap of its class (``tickets``): about 90 bytes a host, and no more of it need be in memory. Where its time or class
+heap of its class (``timer_queue``): about 90 bytes a host, and no more of it need be in memory. Where its time or class
 changes while it waits a second ticket is pushed and the first is stale; which of several is the valid one is kept,
 until the stale ones have come up, for those few hosts that have more than one.
 
@@ -107,7 +107,7 @@ class Schedule:
 
     @property
     def tickets(self) -> int:
-        """TimerQueue on the heaps, stale ones among them."""
+        """Tickets on the heaps, stale ones among them."""
         return sum(map(len, self._heaps.values()))
 
     def _settle(self, heap: TimerQueue) -> bytes | None:

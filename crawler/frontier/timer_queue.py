@@ -1,4 +1,4 @@
-"""TimerQueue in their order, cheap where most of them come in it.
+"""A priority queue of times, cheap where most of them arrive in order.
 
 After most requests a host is due one gap from now, behind all others: such tickets stand in a *run*, as they came, and
 the first is taken off without a look at the rest. A heap of a hundred thousand costs a microsecond there, because its

@@ -221,13 +221,13 @@ def _when(slot: bytes, host: Host, row: Row, now: float, per_host: int) -> str:
         return (
             "next: its host is asked for something else; when that is over, and the gap after it (politeness.per_host)"
         )
-    if host.parked:
+    if host.in_line:
         return f"next: its host {row['reason']}"
     again = retry_time(slot) if is_retry(slot) else 0.0
     if again > max(now, host.next_time + _AS_HELD):
         return f"next: not before {moment(again)}, it failed and is asked again"
     if host.next_time > now:
-        return f"next: its host not before {moment(host.next_time)}: {host.rule.words}"
+        return f"next: its host not before {moment(host.next_time)}: {host.hold_reason.words}"
     return "next: its host may be asked now; those before it in the queue come first"
 
 

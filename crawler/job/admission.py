@@ -15,7 +15,7 @@ import numpy as np
 from crawler.exact import ExactSeenSet, Ledger, Seen, digest_exactly
 from crawler.filters import CountingFilter, CuckooFilter, DigestTable, digest_keys
 from crawler.filters.digests import digest_words
-from crawler.frontier import SEED_CASH, Entry, Frontier, Order, default_class
+from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, default_class
 from crawler.job.directory import JobError
 from crawler.job.transaction import Step
 from crawler.kv import Batch, Family, Reader
@@ -120,7 +120,7 @@ class Admission:
         order = self._frontier.order
         otherwise = default_class(order, depth, seed=seed)
         stated, declared = (listed.priorities, listed.sitemaps) if listed is not None else ({}, False)
-        score = SEED_CASH if seed and via is None and order is Order.SCORE else share / len(found)
+        score = SEED_SCORE if seed and via is None and order is Order.SCORE else share / len(found)
 
         def entry(position: int) -> Entry:
             href = found[position].href

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from crawler.frontier import Asked, Host, Rule, retired_words
+from crawler.frontier import HoldReason, Host, RequestOutcome, retired_words
 from crawler.metrics import Events, Kind, duration
 from crawler.records import Outcome, PageRecord
 
-_HOLDS = frozenset((Rule.RETRY_AFTER, Rule.BACKOFF, Rule.FAILING, Rule.SNOOZED, Rule.ROBOTS_RETRY))
+_HOLDS = frozenset(
+    (HoldReason.RETRY_AFTER, HoldReason.BACKOFF, HoldReason.FAILING, HoldReason.SNOOZED, HoldReason.ROBOTS_RETRY)
+)
 
 
-def tell_host(events: Events, host: Host, asked: Asked, now: float) -> None:
+def tell_host(events: Events, host: Host, request: RequestOutcome, now: float) -> None:
     """What a request came to that the host did not answer, or only to be asked less; else nothing is told."""
-    if asked.fault is None:
+    if request.failure is None:
         return
     if host.retired:
         events.add(now, Kind.RETIRED, f"given up: {retired_words(host)}", host.name)
-    elif host.rule in _HOLDS and host.next_time > now:
-        words = f"held for {duration(host.next_time - now)}: {host.rule.words} ({asked.fault.word})"
+    elif host.hold_reason in _HOLDS and host.next_time > now:
+        words = f"held for {duration(host.next_time - now)}: {host.hold_reason.words} ({request.failure.word})"
         events.add(now, Kind.BACKOFF, words, host.name)
 
 

@@ -20,7 +20,7 @@ from crawler.checkpoint import Generations, Manifest, must_store
 from crawler.clock import Anchor
 from crawler.disk import failpoint
 from crawler.exact import Ledger, make_seen
-from crawler.frontier import Answer, Asked, Frontier, Lease, Limits, Order
+from crawler.frontier import Answer, Frontier, Lease, Limits, Order, RequestOutcome
 from crawler.job.admission import DECLARED, Admission, Listing, Rules
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import PAGES, SEEN, STORE, JobError, JobLock, holds_job, identify, make_directory
@@ -234,17 +234,17 @@ class Job:
                 requested=requested,
                 failed=record.outcome is Outcome.FAILED,
                 excluded=record.outcome is Outcome.EXCLUDED,
-                asked=verdict.asked,
+                request=verdict.request,
             )
-        tell_host(self.events, lease.host, verdict.asked, now)
+        tell_host(self.events, lease.host, verdict.request, now)
         return new
 
     def retry(self, lease: Lease, verdict: Again, now: float) -> None:
         """A transient failure: the URL goes through its host's queue again."""
         with self._step() as step:
             self.counters.retries += 1
-            self.frontier.retry(lease, verdict.entry, verdict.wait, now, step.batch, verdict.asked)
-        tell_host(self.events, lease.host, verdict.asked, now)
+            self.frontier.retry(lease, verdict.entry, verdict.wait, now, step.batch, verdict.request)
+        tell_host(self.events, lease.host, verdict.request, now)
 
     def throttle(self, lease: Lease, verdict: Throttled, now: float) -> None:
         """429 or 503: the host is held."""
@@ -253,8 +253,8 @@ class Job:
             if verdict.last is not None:
                 self._finish_record(verdict.last, step, verdict.answer)
             again = verdict.entry if verdict.last is None else None
-            self.frontier.throttle(lease, again, verdict.retry_after, now, step.batch, verdict.asked)
-        tell_host(self.events, lease.host, verdict.asked, now)
+            self.frontier.throttle(lease, again, verdict.retry_after, now, step.batch, verdict.request)
+        tell_host(self.events, lease.host, verdict.request, now)
 
     def robots_known(
         self,
@@ -263,7 +263,7 @@ class Job:
         until: float,
         crawl_delay: float | None,
         now: float,
-        asked: Asked,
+        request: RequestOutcome,
         sitemaps: Sequence[Canonical] = (),
         via: str | None = None,
     ) -> None:
@@ -272,14 +272,14 @@ class Job:
             self.counters.robots_fetched += 1
             self._admission.sitemaps(sitemaps, via, step, now)
             step.batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), stored)
-            self.frontier.robots_known(lease, until, crawl_delay, now, step.batch, asked)
-        tell_host(self.events, lease.host, asked, now)
+            self.frontier.robots_known(lease, until, crawl_delay, now, step.batch, request)
+        tell_host(self.events, lease.host, request, now)
 
-    def robots_later(self, lease: Lease, wait: float, now: float, asked: Asked) -> None:
+    def robots_later(self, lease: Lease, wait: float, now: float, request: RequestOutcome) -> None:
         """robots.txt could not be had; it is asked for again."""
         with self._step() as step:
-            self.frontier.robots_later(lease, wait, now, step.batch, asked)
-        tell_host(self.events, lease.host, asked, now)
+            self.frontier.robots_later(lease, wait, now, step.batch, request)
+        tell_host(self.events, lease.host, request, now)
 
     def host_step(self, change: Callable[[Batch], bool]) -> bool:
         """A change of hosts alone. Returns what ``change`` does."""

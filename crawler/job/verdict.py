@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crawler.frontier import Answer, Asked, Entry
+from crawler.frontier import Answer, Entry, RequestOutcome
 from crawler.records import PageRecord
 
-NOT_ASKED = Asked()
+NOT_REQUESTED = RequestOutcome()
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Finished:
     ``asked`` what the last request came to, ``answer`` what a later visit is compared with."""
 
     record: PageRecord
-    asked: Asked = NOT_ASKED
+    request: RequestOutcome = NOT_REQUESTED
     body: bytes | None = None
     charset: str | None = None
     location: str | None = None
@@ -30,7 +30,7 @@ class Again:
     entry: Entry
     wait: float
     reason: str
-    asked: Asked
+    request: RequestOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Throttled:
     entry: Entry
     retry_after: float | None
     last: PageRecord | None
-    asked: Asked
+    request: RequestOutcome
     answer: Answer | None = None
 
 

@@ -42,9 +42,9 @@ def _do_to_host(crawl: Crawl, word: str, host: str) -> str | None:
         return f"nothing can be written now: {crawl.job.blocked}"
     frontier = crawl.job.frontier
     acts = {
-        "pause-host": frontier.by_hand.pause,
-        "resume-host": frontier.by_hand.resume,
-        "block-host": frontier.by_hand.block,
+        "pause-host": frontier.overrides.pause,
+        "resume-host": frontier.overrides.resume,
+        "block-host": frontier.overrides.block,
     }
     met = crawl.job.host_step(lambda batch: acts[word](host, batch))
     crawl.wake()

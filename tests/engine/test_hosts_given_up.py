@@ -13,7 +13,7 @@ import pytest
 
 from crawler.engine.run import Crawl, Stop
 from crawler.fetch import Failure, FailureKind, Response
-from crawler.frontier import Fault, decode_host
+from crawler.frontier import FailureClass, decode_host
 from crawler.job.job import Job
 from crawler.kv import Family
 from crawler.settings import BudgetSettings
@@ -108,9 +108,9 @@ def test_a_blocked_host_is_asked_no_more_in_any_run(laboratory: Laboratory) -> N
 
     async def block(crawl: Crawl, job: Job) -> None:
         await asyncio.sleep(5)
-        assert job.host_step(lambda batch: job.frontier.by_hand.block("dead.test:80", batch))
+        assert job.host_step(lambda batch: job.frontier.overrides.block("dead.test:80", batch))
         crawl.wake()
-        assert not job.host_step(lambda batch: job.frontier.by_hand.block("unheard-of.test:80", batch))
+        assert not job.host_step(lambda batch: job.frontier.overrides.block("unheard-of.test:80", batch))
         crawl.wake()
 
     assert laboratory.run(SEED, during=block) is Stop.FINISHED
@@ -129,7 +129,7 @@ def test_a_paused_host_waits_for_its_resumption_across_a_restart(laboratory: Lab
 
     async def pause(crawl: Crawl, job: Job) -> None:
         await asyncio.sleep(5)
-        assert job.host_step(lambda batch: job.frontier.by_hand.pause("dead.test:80", batch))
+        assert job.host_step(lambda batch: job.frontier.overrides.pause("dead.test:80", batch))
         crawl.wake()
 
     assert laboratory.run(SEED, during=pause, max_time=600) is Stop.MAX_TIME
@@ -143,7 +143,7 @@ def test_a_paused_host_waits_for_its_resumption_across_a_restart(laboratory: Lab
         assert row is not None
         assert (row.state.value, row.pending) == ("paused", 30 - asked)
         assert len(laboratory.requests_to("dead.test")) == asked
-        assert job.host_step(lambda batch: job.frontier.by_hand.resume("dead.test:80", batch))
+        assert job.host_step(lambda batch: job.frontier.overrides.resume("dead.test:80", batch))
         crawl.wake()
 
     assert laboratory.run(SEED, during=resume) is Stop.FINISHED
@@ -217,4 +217,4 @@ def test_failures_are_counted_by_class(laboratory: Laboratory) -> None:
     stored = laboratory.store.get(Family.HOSTS, b"odd.test:80")
     assert stored is not None
     errors = decode_host("odd.test:80", stored).errors
-    assert errors == {Fault.DNS: 4, Fault.TLS: 1, Fault.OTHER: 1, Fault.CUT_OFF: 4}
+    assert errors == {FailureClass.DNS: 4, FailureClass.TLS: 1, FailureClass.OTHER: 1, FailureClass.CUT_OFF: 4}

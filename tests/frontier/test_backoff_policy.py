@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.frontier.backoff_policy import note, throttled
-from crawler.frontier.faults import Asked, Fault
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import closure
-from crawler.frontier.politeness import Rule
+from crawler.frontier.politeness import HoldReason
+from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.row import HostState, describe
 from crawler.settings import BudgetSettings, PolitenessSettings
 
@@ -19,63 +19,69 @@ SETTINGS = PolitenessSettings(
     jitter=0.0, backoff_first=5.0, snooze_after=3, snooze_first=60.0, snooze_max=200.0, retire_after=2
 )
 NO_BUDGET = BudgetSettings()
-STRIKES = [fault for fault in Fault if fault.strikes]
+UNANSWERED = [failure for failure in FailureClass if failure.unanswered]
 
 
-def fail(host: Host, fault: Fault = Fault.TIMEOUT, at: float = NOW) -> tuple[float, Rule] | None:
-    return note(host, Asked(1.0, 0, fault), at, at, SETTINGS)
+def fail(host: Host, failure: FailureClass = FailureClass.TIMEOUT, at: float = NOW) -> tuple[float, HoldReason] | None:
+    return note(host, RequestOutcome(1.0, 0, failure), at, at, SETTINGS)
 
 
-@pytest.mark.parametrize("fault", STRIKES)
-def test_a_host_that_keeps_failing_is_held_then_snoozed_then_retired(fault: Fault) -> None:
+@pytest.mark.parametrize("failure", UNANSWERED)
+def test_a_host_that_keeps_failing_is_held_then_snoozed_then_retired(failure: FailureClass) -> None:
     host = Host("h.test:80")
-    holds = [fail(host, fault, NOW + second) for second in range(6)]
+    holds = [fail(host, failure, NOW + second) for second in range(6)]
     assert holds == [
-        (5.0, Rule.FAILING),
-        (10.0, Rule.FAILING),
-        (60.0, Rule.SNOOZED),
-        (120.0, Rule.SNOOZED),
-        (0.0, Rule.RETIRED),
-        (0.0, Rule.RETIRED),
+        (5.0, HoldReason.FAILING),
+        (10.0, HoldReason.FAILING),
+        (60.0, HoldReason.SNOOZED),
+        (120.0, HoldReason.SNOOZED),
+        (0.0, HoldReason.RETIRED),
+        (0.0, HoldReason.RETIRED),
     ]
     assert host.retired
     closed = closure(host, NO_BUDGET)
     assert closed is not None
     assert closed.failed
     assert closed.error.startswith("retired: its host gave no answer 6 times in a row, 2 snoozes among them")
-    assert fault.word in closed.error
+    assert failure.word in closed.error
 
 
-@given(st.lists(st.sampled_from(STRIKES), max_size=8), st.sampled_from([None, Fault.SERVER_ERROR, Fault.OTHER]))
-def test_an_answer_makes_up_for_all_failures(faults: list[Fault], answer: Fault | None) -> None:
+@given(
+    st.lists(st.sampled_from(UNANSWERED), max_size=8),
+    st.sampled_from([None, FailureClass.SERVER_ERROR, FailureClass.OTHER]),
+)
+def test_an_answer_makes_up_for_all_failures(failures: list[FailureClass], answer: FailureClass | None) -> None:
     host = Host("h.test:80")
-    for at, fault in enumerate(faults):
-        fail(host, fault, NOW + at)
-    assert note(host, Asked(0.1, 10, answer), NOW + 99, NOW + 99, SETTINGS) is None
-    assert (host.strikes, host.snoozes, host.retired, host.fault) == (0, 0, False, None)
-    assert fail(host, at=NOW + 100) == (5.0, Rule.FAILING)
+    for at, failure in enumerate(failures):
+        fail(host, failure, NOW + at)
+    assert note(host, RequestOutcome(0.1, 10, answer), NOW + 99, NOW + 99, SETTINGS) is None
+    assert (host.failures_in_a_row, host.snoozes, host.retired, host.last_failure) == (0, 0, False, None)
+    assert fail(host, at=NOW + 100) == (5.0, HoldReason.FAILING)
 
 
-def test_failures_of_requests_already_under_way_are_one_strike() -> None:
+def test_failures_of_requests_already_under_way_count_once() -> None:
     host = Host("h.test:80")
-    holds = [note(host, Asked(10.0, 0, Fault.TIMEOUT), NOW, NOW + 10 + n, SETTINGS) for n in range(4)]
-    assert holds == [(5.0, Rule.FAILING), None, None, None]
-    assert host.strikes == 1
-    assert host.errors == {Fault.TIMEOUT: 4}
+    holds = [note(host, RequestOutcome(10.0, 0, FailureClass.TIMEOUT), NOW, NOW + 10 + n, SETTINGS) for n in range(4)]
+    assert holds == [(5.0, HoldReason.FAILING), None, None, None]
+    assert host.failures_in_a_row == 1
+    assert host.errors == {FailureClass.TIMEOUT: 4}
 
 
 def test_zero_means_never() -> None:
     host = Host("h.test:80")
     never = PolitenessSettings(jitter=0.0, snooze_after=0, retire_throttled=0)
     for at in range(300):
-        hold = note(host, Asked(1.0, 0, Fault.DNS), NOW + at, NOW + at, never)
+        hold = note(host, RequestOutcome(1.0, 0, FailureClass.DNS), NOW + at, NOW + at, never)
         assert hold is not None
-        assert hold[1] is Rule.FAILING
-        assert throttled(host, None, NOW + at, NOW + at, never)[1] is Rule.BACKOFF
+        assert hold[1] is HoldReason.FAILING
+        assert throttled(host, None, NOW + at, NOW + at, never)[1] is HoldReason.BACKOFF
     assert not host.retired
     snoozing = PolitenessSettings(jitter=0.0, snooze_after=1, retire_after=0)
     for at in range(300, 600):
-        assert note(host, Asked(1.0, 0, Fault.DNS), NOW + at, NOW + at, snoozing) != (0.0, Rule.RETIRED)
+        assert note(host, RequestOutcome(1.0, 0, FailureClass.DNS), NOW + at, NOW + at, snoozing) != (
+            0.0,
+            HoldReason.RETIRED,
+        )
     assert not host.retired
 
 
@@ -84,10 +90,10 @@ def test_a_host_that_answers_nothing_but_429_is_retired_in_the_end() -> None:
     settings = PolitenessSettings(jitter=0.0, retire_throttled=4)
     holds = []
     for at in range(4):
-        note(host, Asked(0.1, 0, Fault.THROTTLED), NOW + at, NOW + at, settings)
+        note(host, RequestOutcome(0.1, 0, FailureClass.THROTTLED), NOW + at, NOW + at, settings)
         holds.append(throttled(host, None, NOW + at, NOW + at, settings))
     assert [hold[0] for hold in holds[:3]] == [5.0, 10.0, 20.0]
-    assert holds[3] == (0.0, Rule.RETIRED)
+    assert holds[3] == (0.0, HoldReason.RETIRED)
     closed = closure(host, NO_BUDGET)
     assert closed is not None
     assert closed.error == "retired: its host answered 429 or 503 4 times in a row"
@@ -96,16 +102,16 @@ def test_a_host_that_answers_nothing_but_429_is_retired_in_the_end() -> None:
 def test_a_good_answer_between_them_ends_a_row_of_429() -> None:
     host = Host("h.test:80")
     for at in range(0, 40, 2):
-        note(host, Asked(0.1, 0, Fault.THROTTLED), NOW + at, NOW + at, SETTINGS)
-        assert throttled(host, None, NOW + at, NOW + at, SETTINGS) == (5.0, Rule.BACKOFF)
-        note(host, Asked(0.1), NOW + at + 1, NOW + at + 1, SETTINGS)
+        note(host, RequestOutcome(0.1, 0, FailureClass.THROTTLED), NOW + at, NOW + at, SETTINGS)
+        assert throttled(host, None, NOW + at, NOW + at, SETTINGS) == (5.0, HoldReason.BACKOFF)
+        note(host, RequestOutcome(0.1), NOW + at + 1, NOW + at + 1, SETTINGS)
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=50))
 def test_the_smoothed_response_time_stays_among_the_response_times(seconds: list[float]) -> None:
     host = Host("h.test:80")
     for each in seconds:
-        note(host, Asked(each), NOW, NOW, SETTINGS)
+        note(host, RequestOutcome(each), NOW, NOW, SETTINGS)
     assert host.latency is not None
     assert min(seconds) - 1e-9 <= host.latency <= max(seconds) + 1e-9
     assert host.seconds == pytest.approx(sum(seconds))
@@ -114,13 +120,13 @@ def test_the_smoothed_response_time_stays_among_the_response_times(seconds: list
 def test_the_response_time_follows_a_server_that_becomes_slow() -> None:
     host = Host("h.test:80")
     for _ in range(20):
-        note(host, Asked(0.1), NOW, NOW, SETTINGS)
+        note(host, RequestOutcome(0.1), NOW, NOW, SETTINGS)
     for _ in range(8):
-        note(host, Asked(10.0), NOW, NOW, SETTINGS)
+        note(host, RequestOutcome(10.0), NOW, NOW, SETTINGS)
     assert host.latency is not None
     assert host.latency > 9.0
     refused = host.latency
-    note(host, Asked(0.0, 0, Fault.REFUSED), NOW, NOW, SETTINGS)
+    note(host, RequestOutcome(0.0, 0, FailureClass.REFUSED), NOW, NOW, SETTINGS)
     assert host.latency == refused, "a refusal says nothing of how fast the server is"
 
 
@@ -152,7 +158,7 @@ def test_the_row_of_a_host_says_what_it_does_and_why() -> None:
     assert row_state(host) == ("idle", "none")
     host.size = 2
     assert row_state(host) == ("ready", "none")
-    host.next_time, host.rule, host.crawl_delay = NOW + 7, Rule.CRAWL_DELAY, 8.0
+    host.next_time, host.hold_reason, host.crawl_delay = NOW + 7, HoldReason.CRAWL_DELAY, 8.0
     row = describe(host, NOW, SETTINGS, NO_BUDGET)
     assert (row.state, row.next_time, row.wait_seconds, row.gap_seconds) == (HostState.WAITING, NOW + 7, 7.0, 8.0)
     assert row.reason == "Crawl-delay in robots.txt"
@@ -160,12 +166,12 @@ def test_the_row_of_a_host_says_what_it_does_and_why() -> None:
     host.leased = host.taken = 1
     assert row_state(host) == ("leased", "crawl_delay")
     host.leased = host.taken = 0
-    host.parked = True
+    host.in_line = True
     assert row_state(host) == ("waiting", "turn")
-    host.parked = False
+    host.in_line = False
     for at in range(3):
-        fail(host, Fault.DNS, NOW + at)
-    host.next_time, host.rule = NOW + 62, Rule.SNOOZED
+        fail(host, FailureClass.DNS, NOW + at)
+    host.next_time, host.hold_reason = NOW + 62, HoldReason.SNOOZED
     row = describe(host, NOW + 2, SETTINGS, NO_BUDGET)
     assert (row.state, row.reason) == (HostState.SNOOZED, "3 requests in a row without an answer, the last: dns")
     assert row.errors == {"dns": 3}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.frontier import Entry, Frontier, Lease, Rule
+from crawler.frontier import Entry, Frontier, HoldReason, Lease
 from crawler.kv import Family, Store
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore, RocksStore
@@ -140,7 +140,7 @@ def test_429_holds_the_whole_host(store: Store, make: Make) -> None:
     batch = store.batch()
     frontier.throttle(lease, lease.entry, 7.0, now, batch)
     assert frontier.next_ready() == pytest.approx(now + 7.0), "what the server asks for wins over the back-off"
-    assert lease.host.rule is Rule.RETRY_AFTER
+    assert lease.host.hold_reason is HoldReason.RETRY_AFTER
 
 
 def test_answers_429_to_requests_already_under_way_are_one_event(store: Store, make: Make) -> None:

@@ -54,7 +54,7 @@ def test_without_robots_txt_dead_hosts_are_retired_and_their_urls_reported(per_h
             assert row is not None
             assert (row.state.value, row.failed, row.fetched, row.pending) == ("retired", 60, 0, 0)
             assert row.reason.startswith("its host gave no answer")
-            # 5 strikes, 3 snoozes and the last try, not 60 times 4 of them.
+            # 5 failures, 3 snoozes and the last try, not 60 times 4 of them.
             assert row.errors["timeout" if "timeout" in row.errors else "refused"] <= 9 * per_host
 
 
@@ -212,14 +212,14 @@ def test_a_host_that_is_resumed_by_hand_is_asked_after_its_gap() -> None:
         else:
             raise AssertionError(f"an hour, and never {state}")
         batch = world.store.batch()
-        assert world.frontier.by_hand.resume(name, batch)
+        assert world.frontier.overrides.resume(name, batch)
         world.store.write(batch)
         row = world.frontier.describe(name, world.now)
         assert row is not None
         assert (row.state.value, row.rule) in (("ready", "gap"), ("waiting", "gap"), ("idle", "gap"))
         assert row.wait_seconds <= 1.0
-    assert not world.frontier.by_hand.resume("unheard-of.test:80", world.store.batch())
-    assert not world.frontier.by_hand.resume("süß.test:80", world.store.batch())
+    assert not world.frontier.overrides.resume("unheard-of.test:80", world.store.batch())
+    assert not world.frontier.overrides.resume("süß.test:80", world.store.batch())
 
 
 @pytest.mark.parametrize("key", ["host", "domain", "address"])
@@ -274,12 +274,12 @@ def test_a_host_that_is_paused_while_it_stands_in_a_line_out_of_memory(monkeypat
     waiting = [name for name, row in rows().items() if row.rule == "turn"]
     away = [name for name in waiting if world.frontier._hosts.get(name) is None]
     assert len(away) >= len(waiting) - 1 > 10
-    assert all(world.frontier.known(name).parked for name in away)  # type: ignore[union-attr]
-    for change in (world.frontier.by_hand.pause, world.frontier.by_hand.resume):
+    assert all(world.frontier.known(name).in_line for name in away)  # type: ignore[union-attr]
+    for change in (world.frontier.overrides.pause, world.frontier.overrides.resume):
         batch = world.store.batch()
         assert change(away[3], batch)
         world.store.write(batch)
         world.frontier.written()
         state = rows()[away[3]].state
-        assert state is (HostState.PAUSED if change == world.frontier.by_hand.pause else HostState.READY)
+        assert state is (HostState.PAUSED if change == world.frontier.overrides.pause else HostState.READY)
     held_to_the_rules(world, world.run())

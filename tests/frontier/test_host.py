@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.faults import Fault
 from crawler.frontier.host import Host, HostRecordError, decode_host, encode_host, host_name
-from crawler.frontier.politeness import Rule
+from crawler.frontier.politeness import HoldReason
+from crawler.frontier.request_outcome import FailureClass
 
 counts = st.integers(0, 2**64 - 1)
 times = st.floats(allow_nan=False, allow_infinity=False)
@@ -22,7 +22,7 @@ records = st.builds(
     other=counts,
     next_time=times,
     last_request=times,
-    rule=st.sampled_from(Rule),
+    hold_reason=st.sampled_from(HoldReason),
     crawl_delay=st.none() | st.floats(0, 1e300),
     backoff=st.integers(0, 255),
     robots_until=times,
@@ -32,15 +32,15 @@ records = st.builds(
     size_read=counts,
     seconds=st.floats(0, 1e300),
     latency=st.none() | st.floats(0, 1e6),
-    strikes=st.integers(0, 255),
+    failures_in_a_row=st.integers(0, 255),
     snoozes=st.integers(0, 255),
-    fault=st.none() | st.sampled_from(Fault),
-    errors=st.none() | st.dictionaries(st.sampled_from(Fault), st.integers(1, 2**32 - 1), min_size=1),
+    last_failure=st.none() | st.sampled_from(FailureClass),
+    errors=st.none() | st.dictionaries(st.sampled_from(FailureClass), st.integers(1, 2**32 - 1), min_size=1),
     address=st.none() | st.sampled_from(["192.0.2.7", "2001:db8::7"]),
     paused=st.booleans(),
     blocked=st.booleans(),
     retired=st.booleans(),
-    cash=st.floats(0, 1e300),
+    opic_score=st.floats(0, 1e300),
     cursor=st.integers(0, 2**128).map(lambda number: b"\x01" + number.to_bytes(17, "big")),
     complete=st.booleans(),
 )
@@ -50,7 +50,7 @@ STORED = (
     "retry_size",
     "next_time",
     "last_request",
-    "rule",
+    "hold_reason",
     "crawl_delay",
     "backoff",
     "robots_until",
@@ -60,15 +60,15 @@ STORED = (
     "size_read",
     "seconds",
     "latency",
-    "strikes",
+    "failures_in_a_row",
     "snoozes",
-    "fault",
+    "last_failure",
     "errors",
     "address",
     "paused",
     "blocked",
     "retired",
-    "cash",
+    "opic_score",
 )
 
 
@@ -115,12 +115,12 @@ def test_a_damaged_record_is_a_record_or_a_record_error(host: Host, data: st.Dat
         (lambda stored: b"\x01" + stored[1:], "version 01, not 3"),
         (lambda stored: stored[:-1], "not a host record"),
         (lambda stored: stored + b"\0", "not a host record"),
-        (lambda stored: stored[:1] + b"\x63" + stored[2:], "99 is not a valid Rule"),
+        (lambda stored: stored[:1] + b"\x63" + stored[2:], "99 is not a valid HoldReason"),
         (lambda stored: stored[:4] + b"\x08" + stored[5:], "flags 0x8"),
-        (lambda stored: stored[:7] + b"\x63" + stored[8:], "99 is not a valid Fault"),
+        (lambda stored: stored[:7] + b"\x63" + stored[8:], "99 is not a valid FailureClass"),
         (lambda stored: stored[:24] + struct.pack("<d", math.nan) + stored[32:], "no number"),
         (lambda stored: stored[:96] + b"\x03" + stored[97:], "cursor 03"),
-        (lambda stored: stored[:114] + struct.pack("<d", -1.0) + stored[122:], "cash -1.0"),
+        (lambda stored: stored[:114] + struct.pack("<d", -1.0) + stored[122:], "OPIC score -1.0"),
         (lambda stored: stored[:16] + struct.pack("<Q", 9) + stored[24:], "9 of 3 entries"),
     ],
 )

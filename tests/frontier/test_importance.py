@@ -1,10 +1,10 @@
-"""Order by score: important pages are fetched earlier than by breadth, and the cash adds up."""
+"""Order by score: important pages are fetched earlier than by breadth, and the score adds up."""
 
 from __future__ import annotations
 
 import pytest
 
-from crawler.frontier import SEED_CASH, Entry, Frontier, Order, decode_host
+from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, decode_host
 from crawler.frontier.host import Host
 from crawler.frontier.importance import CELLS, LEVELS, Importance
 from crawler.kv import Family
@@ -44,7 +44,7 @@ def test_a_link_to_a_known_url_brings_it_forward() -> None:
     store.write(batch)
     stored = store.get(Family.HOSTS, b"h.test:80")
     assert stored is not None
-    assert decode_host("h.test:80", stored).cash == pytest.approx(0.4), "what the page had goes with it"
+    assert decode_host("h.test:80", stored).opic_score == pytest.approx(0.4), "what the page had goes with it"
 
 
 def test_without_order_by_score_nothing_is_handed_on() -> None:
@@ -52,18 +52,18 @@ def test_without_order_by_score_nothing_is_handed_on() -> None:
     frontier = Frontier(store, PolitenessSettings(delay=0.0), robots=False)
     batch = store.batch()
     frontier.admit([Entry("http://h.test/", 0, seed=True)], batch)
-    frontier.credit(["http://h.test/"], SEED_CASH, batch)
+    frontier.credit(["http://h.test/"], SEED_SCORE, batch)
     store.write(batch)
     lease = frontier.take(START)
     assert lease is not None
     assert frontier.share(lease) == 0.0
-    assert lease.host.cash == 0.0
+    assert lease.host.opic_score == 0.0
 
 
-@pytest.mark.parametrize(("cash", "expected"), [(0.0, 3 + LEVELS), (0.4, 4), (1.0, 3), (1.9, 3), (2.0, 2), (500.0, 0)])
-def test_a_host_stands_a_class_forward_for_each_factor_of_four(cash: float, expected: int) -> None:
+@pytest.mark.parametrize(("score", "expected"), [(0.0, 3 + LEVELS), (0.4, 4), (1.0, 3), (1.9, 3), (2.0, 2), (500.0, 0)])
+def test_a_host_stands_a_class_forward_for_each_factor_of_four(score: float, expected: int) -> None:
     importance = Importance(active=True)
-    host = Host("h.test", size=1, retry_size=1, retries_waiting=1, retry_class=3, cash=cash)
+    host = Host("h.test", size=1, retry_size=1, retries_waiting=1, retry_class=3, opic_score=score)
     importance.total = 1_000.0
     assert importance.front(host, 1_000) == expected
 
@@ -72,6 +72,6 @@ def test_old_links_count_for_less_and_less() -> None:
     importance = Importance(active=True)
     entry = Entry("http://h.test/", 1)
     importance.credit([entry.href], 8.0)
-    assert importance.cash(entry) == 8.0
+    assert importance.opic_score(entry) == 8.0
     importance.credit(["http://h.test/other"] * CELLS, 0.0)
-    assert importance.cash(entry) == 4.0
+    assert importance.opic_score(entry) == 4.0

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.faults import Fault, longest_retry, retry_wait, tries_of
-from crawler.frontier.jitter import spread
+from crawler.frontier.jitter import jitter
 from crawler.frontier.politeness import (
-    Rule,
+    HoldReason,
     gap,
-    hold_after_strike,
+    hold_after_failure,
     hold_after_throttle,
     longest_hold,
     snooze,
 )
+from crawler.frontier.request_outcome import FailureClass, longest_retry, retry_wait, tries_of
 from crawler.settings import RETRY_CLASSES, PolitenessSettings, RetrySettings
 
 PLAIN = PolitenessSettings(jitter=0.0)
@@ -25,38 +25,38 @@ names = st.text(max_size=40)
 @pytest.mark.parametrize(
     ("settings", "crawl_delay", "latency", "expected"),
     [
-        ({"delay": 1.0}, None, None, (1.0, Rule.GAP)),
-        ({"delay": 1.0}, 0.5, None, (1.0, Rule.GAP)),
-        ({"delay": 1.0}, 7.0, None, (7.0, Rule.CRAWL_DELAY)),
-        ({"delay": 1.0, "max_crawl_delay": 5.0}, 86_400.0, None, (5.0, Rule.CRAWL_DELAY)),
-        ({"delay": 9.0, "max_crawl_delay": 5.0}, 86_400.0, None, (9.0, Rule.GAP)),
-        ({"delay": 1.0}, None, 50.0, (1.0, Rule.GAP)),
-        ({"delay": 1.0, "adaptive": 3.0}, None, None, (1.0, Rule.GAP)),
-        ({"delay": 1.0, "adaptive": 3.0}, None, 0.1, (1.0, Rule.GAP)),
-        ({"delay": 1.0, "adaptive": 3.0}, None, 2.0, (6.0, Rule.ADAPTIVE)),
-        ({"delay": 1.0, "adaptive": 3.0, "adaptive_max": 4.0}, None, 2.0, (4.0, Rule.ADAPTIVE)),
-        ({"delay": 0.0, "adaptive": 3.0, "adaptive_min": 0.5}, None, 0.01, (0.5, Rule.ADAPTIVE)),
-        ({"delay": 1.0, "adaptive": 3.0}, 8.0, 2.0, (8.0, Rule.CRAWL_DELAY)),
-        ({"delay": 1.0, "adaptive": 3.0}, 5.0, 2.0, (6.0, Rule.ADAPTIVE)),
+        ({"delay": 1.0}, None, None, (1.0, HoldReason.GAP)),
+        ({"delay": 1.0}, 0.5, None, (1.0, HoldReason.GAP)),
+        ({"delay": 1.0}, 7.0, None, (7.0, HoldReason.CRAWL_DELAY)),
+        ({"delay": 1.0, "max_crawl_delay": 5.0}, 86_400.0, None, (5.0, HoldReason.CRAWL_DELAY)),
+        ({"delay": 9.0, "max_crawl_delay": 5.0}, 86_400.0, None, (9.0, HoldReason.GAP)),
+        ({"delay": 1.0}, None, 50.0, (1.0, HoldReason.GAP)),
+        ({"delay": 1.0, "adaptive": 3.0}, None, None, (1.0, HoldReason.GAP)),
+        ({"delay": 1.0, "adaptive": 3.0}, None, 0.1, (1.0, HoldReason.GAP)),
+        ({"delay": 1.0, "adaptive": 3.0}, None, 2.0, (6.0, HoldReason.ADAPTIVE)),
+        ({"delay": 1.0, "adaptive": 3.0, "adaptive_max": 4.0}, None, 2.0, (4.0, HoldReason.ADAPTIVE)),
+        ({"delay": 0.0, "adaptive": 3.0, "adaptive_min": 0.5}, None, 0.01, (0.5, HoldReason.ADAPTIVE)),
+        ({"delay": 1.0, "adaptive": 3.0}, 8.0, 2.0, (8.0, HoldReason.CRAWL_DELAY)),
+        ({"delay": 1.0, "adaptive": 3.0}, 5.0, 2.0, (6.0, HoldReason.ADAPTIVE)),
     ],
 )
 def test_the_longest_gap_wins_and_is_named(
-    settings: dict[str, float], crawl_delay: float | None, latency: float | None, expected: tuple[float, Rule]
+    settings: dict[str, float], crawl_delay: float | None, latency: float | None, expected: tuple[float, HoldReason]
 ) -> None:
     assert gap(crawl_delay, latency, PolitenessSettings(**settings)) == expected
 
 
 def test_retry_after_wins_over_the_back_off_and_is_cut() -> None:
     settings = PolitenessSettings(max_retry_after=100.0)
-    assert hold_after_throttle(7.0, 9, settings, "h") == (7.0, Rule.RETRY_AFTER)
-    assert hold_after_throttle(1e12, 0, settings, "h") == (100.0, Rule.RETRY_AFTER)
-    assert hold_after_throttle(-5.0, 0, settings, "h") == (0.0, Rule.RETRY_AFTER)
+    assert hold_after_throttle(7.0, 9, settings, "h") == (7.0, HoldReason.RETRY_AFTER)
+    assert hold_after_throttle(1e12, 0, settings, "h") == (100.0, HoldReason.RETRY_AFTER)
+    assert hold_after_throttle(-5.0, 0, settings, "h") == (0.0, HoldReason.RETRY_AFTER)
 
 
 def test_back_off_and_snooze_double_up_to_their_bound() -> None:
     settings = PolitenessSettings(jitter=0.0, backoff_first=5.0, backoff_max=30.0, snooze_first=60.0, snooze_max=200.0)
     assert [hold_after_throttle(None, n, settings, "h")[0] for n in range(5)] == [5, 10, 20, 30, 30]
-    assert [hold_after_strike(n, settings, "h")[0] for n in range(1, 6)] == [5, 10, 20, 30, 30]
+    assert [hold_after_failure(n, settings, "h")[0] for n in range(1, 6)] == [5, 10, 20, 30, 30]
     assert [snooze(n, settings, "h")[0] for n in range(1, 5)] == [60, 120, 200, 200]
 
 
@@ -65,7 +65,7 @@ def test_jitter_only_lengthens_and_no_hold_is_longer_than_the_longest(name: str,
     settings = PolitenessSettings(jitter=jitter)
     for hold in (
         lambda with_: hold_after_throttle(None, level, with_, name),
-        lambda with_: hold_after_strike(level + 1, with_, name),
+        lambda with_: hold_after_failure(level + 1, with_, name),
         lambda with_: snooze(level + 1, with_, name),
     ):
         wait, plain = hold(settings)[0], hold(PLAIN)[0]
@@ -75,8 +75,8 @@ def test_jitter_only_lengthens_and_no_hold_is_longer_than_the_longest(name: str,
 
 @given(names, st.integers(0, 1_000))
 def test_jitter_is_a_number_that_can_be_repeated(name: str, number: int) -> None:
-    assert 0 <= spread(name, number) < 1
-    assert spread(name, number) == spread(name, number)
+    assert 0 <= jitter(name, number) < 1
+    assert jitter(name, number) == jitter(name, number)
 
 
 def test_jitter_parts_hosts_that_failed_together() -> None:
@@ -88,25 +88,27 @@ def test_jitter_parts_hosts_that_failed_together() -> None:
 
 @pytest.mark.parametrize("name", RETRY_CLASSES)
 def test_each_class_has_tries_and_a_wait_of_its_own(name: str) -> None:
-    fault = Fault[name.upper()]
+    failure = FailureClass[name.upper()]
     general = RetrySettings(tries=4, first_wait=5.0, growth=4.0, jitter=0.0, tls_tries=None)
-    assert tries_of(fault, general) == 4
-    assert retry_wait(fault, 2, general, "u") == 20.0
+    assert tries_of(failure, general) == 4
+    assert retry_wait(failure, 2, general, "u") == 20.0
     own = RetrySettings(tries=4, first_wait=5.0, growth=2.0, jitter=0.0, **{f"{name}_tries": 7, f"{name}_wait": 3.0})  # type: ignore[arg-type]
-    assert tries_of(fault, own) == 7
-    assert [retry_wait(fault, n, own, "u") for n in (1, 2, 3)] == [3.0, 6.0, 12.0]
-    for other in (Fault[each.upper()] for each in RETRY_CLASSES if each not in (name, "tls")):
+    assert tries_of(failure, own) == 7
+    assert [retry_wait(failure, n, own, "u") for n in (1, 2, 3)] == [3.0, 6.0, 12.0]
+    for other in (FailureClass[each.upper()] for each in RETRY_CLASSES if each not in (name, "tls")):
         assert (tries_of(other, own), retry_wait(other, 1, own, "u")) == (4, 5.0)
 
 
 def test_what_another_try_cannot_mend_has_one() -> None:
     settings = RetrySettings(tries=9)
-    assert [tries_of(fault, settings) for fault in (Fault.TLS, Fault.PROTOCOL, Fault.OTHER)] == [1, 1, 1]
+    assert [
+        tries_of(failure, settings) for failure in (FailureClass.TLS, FailureClass.PROTOCOL, FailureClass.OTHER)
+    ] == [1, 1, 1]
 
 
-@given(st.sampled_from(Fault), st.integers(1, 255), st.text(), st.floats(0, 1), st.floats(1, 1_000))
+@given(st.sampled_from(FailureClass), st.integers(1, 255), st.text(), st.floats(0, 1), st.floats(1, 1_000))
 def test_no_retry_waits_longer_than_the_longest(
-    fault: Fault, tries: int, name: str, jitter: float, growth: float
+    failure: FailureClass, tries: int, name: str, jitter: float, growth: float
 ) -> None:
     settings = RetrySettings(jitter=jitter, growth=growth)
-    assert 0 < retry_wait(fault, tries, settings, name) <= longest_retry(settings)
+    assert 0 < retry_wait(failure, tries, settings, name) <= longest_retry(settings)

@@ -51,7 +51,7 @@ def test_hosts_that_are_held_for_long_do_not_keep_others_out(gone: list[str]) ->
 
 def test_who_is_leased_is_never_put_away(gone: list[str]) -> None:
     hosts = WorkingSet(lambda host: gone.append(host.name))
-    leased = [Host(f"leased{number}", size=1, leased=1, parked=number > 9) for number in range(20)]
+    leased = [Host(f"leased{number}", size=1, leased=1, in_line=number > 9) for number in range(20)]
     for host in leased:
         put(hosts, host)
     assert gone == []
@@ -61,13 +61,13 @@ def test_who_is_leased_is_never_put_away(gone: list[str]) -> None:
 def test_of_those_that_stand_in_a_line_the_first_stay(gone: list[str]) -> None:
     hosts = WorkingSet(lambda host: gone.append(host.name))
     for number in range(6):
-        put(hosts, Host(f"h{number}", size=1, parked=True))
+        put(hosts, Host(f"h{number}", size=1, in_line=True))
     assert gone == ["h3", "h4", "h5"]
     first = hosts.get("h0")
     assert first is not None
-    first.parked, first.leased = False, 1
+    first.in_line, first.leased = False, 1
     put(hosts, first)
-    put(hosts, Host("h3", size=1, parked=True))
+    put(hosts, Host("h3", size=1, in_line=True))
     assert gone == ["h3", "h4", "h5"], "there is room for the next"
 
 

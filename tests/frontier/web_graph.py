@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from crawler.frontier import SEED_CASH, Entry, Frontier, Order, default_class
+from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, default_class
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore
 
@@ -72,7 +72,7 @@ def crawled(web: WebGraph, order: Order, *, delay: float, slots: int = 8) -> lis
     frontier = Frontier(store, PolitenessSettings(delay=delay), order=order, robots=False)
     seen = set(web.seeds)
     batch = store.batch()
-    score = SEED_CASH if order is Order.SCORE else 0.0
+    score = SEED_SCORE if order is Order.SCORE else 0.0
     frontier.admit([Entry(href, 0, seed=True, score=score) for href in web.seeds], batch)
     store.write(batch)
     now, fetched, flying = START, [], []

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from enum import Enum, auto
 
-from crawler.engine.judge import judge, status_fault
+from crawler.engine.judge import judge, status_failure
 from crawler.fetch import Failure, FailureKind, Response
-from crawler.frontier import Asked, Entry, Frontier, Lease, Limits, longest_retry, retry_wait, tries_of
+from crawler.frontier import Entry, Frontier, Lease, Limits, RequestOutcome, longest_retry, retry_wait, tries_of
 from crawler.frontier.clock_step import move_times
 from crawler.job.verdict import Again, Finished, Throttled
 from crawler.kv import Batch, Store
@@ -351,15 +351,15 @@ class World:
     def _answer_robots(self, lease: Lease, server: Server, result: Response | Failure, batch) -> None:  # type: ignore[no-untyped-def]
         host, retry = lease.host, self.retry
         verdict = judge(Entry("http://h/robots.txt", 0), result, self.now, retry)
-        asked: Asked = verdict.asked
-        good = asked.fault is None
+        request: RequestOutcome = verdict.request
+        good = request.failure is None
         if (
             not good
-            and asked.fault is not None
-            and host.robots_tries + 1 < min(retry.tries, tries_of(asked.fault, retry))
+            and request.failure is not None
+            and host.robots_tries + 1 < min(retry.tries, tries_of(request.failure, retry))
         ):
-            wait = retry_wait(asked.fault, host.robots_tries + 1, retry, host.name)
-            self.frontier.robots_later(lease, wait, self.now, batch, asked)
+            wait = retry_wait(request.failure, host.robots_tries + 1, retry, host.name)
+            self.frontier.robots_later(lease, wait, self.now, batch, request)
             return
         if not good:
             self._given_up.add(host.name)
@@ -367,28 +367,30 @@ class World:
         server.delay_known = good
         key = self._keys[self.key(host.name)]
         key.free_at = max(key.free_at, self.now + self.gap(server))
-        self.frontier.robots_known(lease, self.now + 86_400, delay, self.now, batch, asked)
+        self.frontier.robots_known(lease, self.now + 86_400, delay, self.now, batch, request)
 
     def _answer_page(self, lease: Lease, entry: Entry, server: Server, result: Response | Failure, batch) -> None:  # type: ignore[no-untyped-def]
         protocol, key = self.protocol, self._keys[self.key(lease.host.name)]
         match judge(entry, result, self.now, self.retry):
             case Again() as again:
                 protocol.retried += 1
-                self.frontier.retry(lease, again.entry, again.wait, self.now, batch, again.asked)
+                self.frontier.retry(lease, again.entry, again.wait, self.now, batch, again.request)
             case Throttled() as throttled:
                 protocol.throttled += 1
                 after, settings = throttled.retry_after, self.politeness
                 wait = settings.backoff_first if after is None else min(after, settings.max_retry_after)
                 key.free_at = max(key.free_at, self.now + wait)
                 again_entry = throttled.entry if throttled.last is None else None
-                self.frontier.throttle(lease, again_entry, after, self.now, batch, throttled.asked)
+                self.frontier.throttle(lease, again_entry, after, self.now, batch, throttled.request)
                 if throttled.last is not None:
                     self._done(entry.href, Outcome.FETCHED)
             case Finished() as finished:
                 failed = finished.record.outcome is Outcome.FAILED
-                self.frontier.finish(lease, self.now, batch, failed=failed, asked=finished.asked)
+                self.frontier.finish(lease, self.now, batch, failed=failed, request=finished.request)
                 self._done(entry.href, finished.record.outcome)
-                assert isinstance(result, Failure) or status_fault(result.status, self.retry) == finished.asked.fault
+                assert (
+                    isinstance(result, Failure) or status_failure(result.status, self.retry) == finished.request.failure
+                )
         if not isinstance(result, Failure):
             self._admit(server, 1, batch)
 

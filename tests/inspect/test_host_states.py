@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from crawler.engine.run import Crawl
 from crawler.fetch import Failure, FailureKind, Response
-from crawler.frontier import Frontier, Host, HostRecordError, HostState, Rule, decode_host, state_of, stored_state
+from crawler.frontier import Frontier, Host, HostRecordError, HostState, HoldReason, decode_host, state_of, stored_state
 from crawler.frontier.host import encode_host
 from crawler.inspect.host_states import PAUSE, HostStates, count_states
 from crawler.inspect.host_table import host_rows
@@ -33,16 +33,16 @@ HOSTS = {
     HostState.RETIRED: Host("b.test:80", size=1, retired=True, paused=True),
     HostState.PAUSED: Host("c.test:80", size=1, paused=True),
     HostState.IDLE: Host("d.test:80"),
-    HostState.SNOOZED: Host("e.test:80", size=1, next_time=NOW + 60, rule=Rule.SNOOZED),
-    HostState.WAITING: Host("f.test:80", size=1, next_time=NOW + 1, rule=Rule.GAP),
-    HostState.READY: Host("g.test:80", size=1, next_time=NOW - 1, rule=Rule.SNOOZED),
+    HostState.SNOOZED: Host("e.test:80", size=1, next_time=NOW + 60, hold_reason=HoldReason.SNOOZED),
+    HostState.WAITING: Host("f.test:80", size=1, next_time=NOW + 1, hold_reason=HoldReason.GAP),
+    HostState.READY: Host("g.test:80", size=1, next_time=NOW - 1, hold_reason=HoldReason.SNOOZED),
     HostState.LEASED: Host("h.test:80", size=1, leased=1, taken=1, next_time=NOW + 60),
 }
 
 
 def test_each_state_is_counted_by_its_word() -> None:
     counts = count_states(
-        [*HOSTS.values(), Host("i.test:80"), Host("j.test:80", size=1, parked=True)], NOW, BudgetSettings()
+        [*HOSTS.values(), Host("i.test:80"), Host("j.test:80", size=1, in_line=True)], NOW, BudgetSettings()
     )
     assert counts == {state.value: 2 if state.value in ("idle", "waiting") else 1 for state in HostState}
     assert count_states([Host("k.test:80", fetched=3)], NOW, BudgetSettings(host_pages=3))["blocked"] == 1
@@ -52,14 +52,14 @@ def test_each_state_is_counted_by_its_word() -> None:
     flags=st.tuples(st.booleans(), st.booleans(), st.booleans()),
     size=st.integers(0, 2),
     wait=st.sampled_from([-1.0, 0.0, 60.0]),
-    rule=st.sampled_from(Rule),
+    hold_reason=st.sampled_from(HoldReason),
     pages=st.sampled_from([None, 3]),
 )
 def test_a_record_tells_the_state_as_the_host_does(
-    flags: tuple[bool, bool, bool], size: int, wait: float, rule: Rule, pages: int | None
+    flags: tuple[bool, bool, bool], size: int, wait: float, reason: HoldReason, pages: int | None
 ) -> None:
     paused, blocked, retired = flags
-    host = Host("h.test:80", size=size, next_time=NOW + wait, rule=rule, fetched=3)
+    host = Host("h.test:80", size=size, next_time=NOW + wait, hold_reason=rule, fetched=3)
     host.paused, host.blocked, host.retired = paused, blocked, retired
     value, budget = encode_host(host), BudgetSettings(host_pages=pages)
     assert stored_state(host.name, value, NOW, budget) is state_of(decode_host(host.name, value), NOW, budget)
@@ -81,8 +81,8 @@ def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:
     async def look(crawl: Crawl, job: Job) -> None:
         assert crawl.stats()["hosts_by_state"] is None
         await asyncio.sleep(1)
-        assert crawl.job.host_step(lambda batch: job.frontier.by_hand.pause("h3.test:80", batch))
-        assert crawl.job.host_step(lambda batch: job.frontier.by_hand.block("h4.test:80", batch))
+        assert crawl.job.host_step(lambda batch: job.frontier.overrides.pause("h3.test:80", batch))
+        assert crawl.job.host_step(lambda batch: job.frontier.overrides.block("h4.test:80", batch))
         while True:
             await asyncio.sleep(1)
             flying = Counter(href.split("/")[2] + ":80" for href in crawl.under_way)

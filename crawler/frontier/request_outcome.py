@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from crawler.frontier.jitter import spread
+from crawler.frontier.jitter import jitter
 from crawler.settings import RetrySettings
 
 
-class Fault(IntEnum):
+class FailureClass(IntEnum):
     """A class of failure. Stored; numbers are never given a second meaning."""
 
     DNS = 0  # the name has no address, or no name server answered
@@ -29,9 +29,9 @@ class Fault(IntEnum):
         return self.name.lower()
 
     @property
-    def strikes(self) -> bool:
+    def unanswered(self) -> bool:
         """Whether the host gave no answer at all: it counts towards being snoozed."""
-        return self in _STRIKES
+        return self in _UNANSWERED
 
     @property
     def timed(self) -> bool:
@@ -39,38 +39,48 @@ class Fault(IntEnum):
         return self not in _UNTIMED
 
 
-_UNTIMED = frozenset((Fault.DNS, Fault.REFUSED, Fault.UNREACHABLE, Fault.TLS, Fault.OTHER))
-_STRIKES = frozenset(
-    (Fault.DNS, Fault.REFUSED, Fault.UNREACHABLE, Fault.TLS, Fault.TIMEOUT, Fault.CUT_OFF, Fault.PROTOCOL)
+_UNTIMED = frozenset(
+    (FailureClass.DNS, FailureClass.REFUSED, FailureClass.UNREACHABLE, FailureClass.TLS, FailureClass.OTHER)
+)
+_UNANSWERED = frozenset(
+    (
+        FailureClass.DNS,
+        FailureClass.REFUSED,
+        FailureClass.UNREACHABLE,
+        FailureClass.TLS,
+        FailureClass.TIMEOUT,
+        FailureClass.CUT_OFF,
+        FailureClass.PROTOCOL,
+    )
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestOutcome:
     """What a request cost and came to, as far as its host is concerned. ``seconds`` of the whole exchange, ``size`` in
-    bytes of body that were read, ``fault`` None when it was answered."""
+    bytes of body that were read, ``failure`` None when it was answered."""
 
     seconds: float = 0.0
     size: int = 0
-    fault: Fault | None = None
+    failure: FailureClass | None = None
 
 
-def tries_of(fault: Fault, settings: RetrySettings) -> int:
+def tries_of(failure: FailureClass, settings: RetrySettings) -> int:
     """How often a URL is asked in all, the first time included, while its failures are of this class."""
-    if fault in (Fault.PROTOCOL, Fault.OTHER):
+    if failure in (FailureClass.PROTOCOL, FailureClass.OTHER):
         return 1
-    own: int | None = getattr(settings, f"{fault.word}_tries", None)
+    own: int | None = getattr(settings, f"{failure.word}_tries", None)
     return settings.tries if own is None else own
 
 
-def retry_wait(fault: Fault, tries: int, settings: RetrySettings, name: str) -> float:
+def retry_wait(failure: FailureClass, tries: int, settings: RetrySettings, name: str) -> float:
     """Seconds before a URL is asked again after its ``tries``-th failure (1 for the first), the last of this class:
     the class's first wait, ``growth`` times as long after each further failure, at most ``max_wait``; then up to
     ``jitter`` of that on top, spread over the URLs (``name``)."""
-    own: float | None = getattr(settings, f"{fault.word}_wait", None)
+    own: float | None = getattr(settings, f"{failure.word}_wait", None)
     first = settings.first_wait if own is None else own
     wait = min(first * settings.growth ** min(tries - 1, 64), settings.max_wait)
-    return wait * (1 + settings.jitter * spread(name, tries))
+    return wait * (1 + settings.jitter * jitter(name, tries))
 
 
 def longest_retry(settings: RetrySettings) -> float:

@@ -8,9 +8,9 @@ import random
 from pathlib import Path
 
 import pytest
+from crawler.frontier.faults import Asked
 
 from crawler.disk import FaultyDisk
-from crawler.frontier.faults import Asked
 from crawler.job.directory import JobError
 from crawler.job.job import Job
 from crawler.job.transaction import Machine

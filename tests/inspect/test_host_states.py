@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from crawler.engine.run import Crawl
 from crawler.fetch import Failure, FailureKind, Response
-from crawler.frontier import Frontier, Host, HostRecordError, HostState, HoldReason, decode_host, state_of, stored_state
+from crawler.frontier import Frontier, HoldReason, Host, HostRecordError, HostState, decode_host, state_of, stored_state
 from crawler.frontier.host import encode_host
 from crawler.inspect.host_states import PAUSE, HostStates, count_states
 from crawler.inspect.host_table import host_rows
@@ -52,14 +52,14 @@ def test_each_state_is_counted_by_its_word() -> None:
     flags=st.tuples(st.booleans(), st.booleans(), st.booleans()),
     size=st.integers(0, 2),
     wait=st.sampled_from([-1.0, 0.0, 60.0]),
-    hold_reason=st.sampled_from(HoldReason),
+    reason=st.sampled_from(HoldReason),
     pages=st.sampled_from([None, 3]),
 )
 def test_a_record_tells_the_state_as_the_host_does(
     flags: tuple[bool, bool, bool], size: int, wait: float, reason: HoldReason, pages: int | None
 ) -> None:
     paused, blocked, retired = flags
-    host = Host("h.test:80", size=size, next_time=NOW + wait, hold_reason=rule, fetched=3)
+    host = Host("h.test:80", size=size, next_time=NOW + wait, hold_reason=reason, fetched=3)
     host.paused, host.blocked, host.retired = paused, blocked, retired
     value, budget = encode_host(host), BudgetSettings(host_pages=pages)
     assert stored_state(host.name, value, NOW, budget) is state_of(decode_host(host.name, value), NOW, budget)

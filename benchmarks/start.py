@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from crawler.bench.machine import describe_machine
-from crawler.bench.table import text_table
+from crawler.progress.text_table import text_table
 
 ROOT = Path(__file__).resolve().parents[1]
 LINE = b"http://example.com/\n"

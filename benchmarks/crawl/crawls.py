@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from child import run
+from crawler.bench.child import run
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

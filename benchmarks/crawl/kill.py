@@ -21,12 +21,13 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from child import run
 from crawls import ROOT, Crawler, ours, peer_versions, scrapy, undisturbed
 from run import PACKAGES
-from web import MADE_PAGES, Web, given_root, make_files, served
+from web import Web, given_root, served
 
+from crawler.bench.child import run
 from crawler.bench.machine import describe_machine
+from crawler.bench.made_pages import MADE_PAGES, make_files
 
 _MOST_RUNS = 5
 _SETTLE = 0.2  # seconds: nginx writes its line a moment after the answer

@@ -20,11 +20,12 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from child import Cost, run
 from crawls import ROOT, Crawler, floor, ours, peer_versions, scrapy
-from web import MADE_PAGES, make_files, served
+from web import served
 
+from crawler.bench.child import Cost, run
 from crawler.bench.machine import describe_machine
+from crawler.bench.made_pages import MADE_PAGES, make_files
 
 PACKAGES = ("aiohttp", "ada-url", "selectolax", "mmh3", "numpy", "bitarray", "rocksdict", "protego")
 

@@ -1,10 +1,9 @@
-"""A web to crawl: nginx over directories of files, one loopback address a directory, and a made set of such files."""
+"""A web to crawl: nginx over directories of files, one loopback address a directory."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import random
 import shutil
 import socket
 import subprocess
@@ -12,9 +11,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-MADE_HOSTS = 5
-MADE_PAGES = 2_000  # of all hosts together
 
 _CONFIGURATION = """
 {user}
@@ -125,52 +121,3 @@ def given_root(word: str) -> tuple[Path, str]:
     """A directory to serve and the path of its first page, as ``DIR[=PATH]`` names them."""
     directory, _, path = word.partition("=")
     return Path(directory).expanduser().resolve(), path or "/"
-
-
-def make_files(home: Path, hosts: int = MADE_HOSTS, pages: int = MADE_PAGES) -> list[tuple[Path, str]]:
-    """Write ``hosts`` manuals of ``pages`` HTML pages in all; the same files each time.
-
-    A page is like one of a generated manual: some 37 kB, half of it markup, with a table of contents that every
-    page of its chapter has, links into the text of other pages, and two to sites that are not there.
-    """
-    return [(_make_manual(home / f"manual-{number}", number, pages // hosts), "/") for number in range(hosts)]
-
-
-def _make_manual(root: Path, number: int, pages: int) -> Path:
-    pick = random.Random(number)
-    words = ["".join(pick.choices("aaeeiioubcdfghklmnprst", k=pick.randrange(3, 10))) for _ in range(800)]
-    names = ["index.html", *(f"chapter-{page // 25}/page-{page:04d}.html" for page in range(1, pages))]
-    for page, name in enumerate(names):
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_make_page(pick, words, names, page))
-    return root
-
-
-def _make_page(pick: random.Random, words: list[str], names: list[str], page: int) -> str:
-    up = "../" * names[page].count("/")
-
-    def link(target: int, fragment: str = "") -> str:
-        # The first page has one URL, as on a site made with care.
-        path = up + names[target % len(names)].removesuffix("index.html")
-        return f'<a class="reference internal" href="{path}{fragment}">{text(3)}</a>'
-
-    def text(count: int) -> str:
-        return " ".join(pick.choices(words, k=count))
-
-    chapter = page // 25 * 25
-    contents = "\n".join(f"<li>{link(target)}</li>" for target in range(chapter, chapter + 25))
-    sections = "\n".join(
-        f'<section id="s{number}"><h2>{text(4)}<a class="headerlink" href="#s{number}">#</a></h2>\n'
-        + "\n".join(
-            f"<p>{text(40)} {link(pick.randrange(len(names)), f'#s{pick.randrange(20)}')} {text(30)}</p>"
-            for _ in range(3)
-        )
-        + "</section>"
-        for number in range(20)
-    )
-    return (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{text(4)}</title></head><body>\n'
-        f'<nav>{link(page + 1)} {link(page + 25)} <a href="https://elsewhere.example/{page}">{text(2)}</a>\n'
-        f'<a href="https://example.org/">{text(1)}</a><ul>{contents}</ul></nav>\n{sections}\n</body></html>\n'
-    )

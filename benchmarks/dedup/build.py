@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 from crawler.bench.machine import describe_machine
-from crawler.bench.table import text_table
+from crawler.progress.text_table import text_table
 
 FILTER = [sys.executable, "-m", "crawler", "filter"]
 JOBS = (1, 2)

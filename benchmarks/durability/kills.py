@@ -27,12 +27,13 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1] / "crawl"))
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from child import run
 from crawls import ROOT, ours, undisturbed
 from run import PACKAGES
-from web import MADE_PAGES, Asked, Web, given_root, make_files, served
+from web import Asked, Web, given_root, served
 
+from crawler.bench.child import run
 from crawler.bench.machine import describe_machine
+from crawler.bench.made_pages import MADE_PAGES, make_files
 from crawler.disk.failpoints import CRAWL_POINTS, VARIABLE
 
 CONCURRENCY = 64

@@ -34,7 +34,7 @@ COMMANDS = {
     "dedup": "the new ones among the URLs, or lines, of standard input",
     "filter": "make, merge and look at seen-sets in files",
     "plan": "what each kind of seen-set would take for so many URLs",
-    "bench": "studies of hashes and seen-sets on this machine",
+    "bench": "benchmarks of this program on this machine",
     "demo": "an offline crawl of real pages that the program serves itself, with the dashboard",
 }
 

@@ -1,41 +1,49 @@
-"""``crawler bench``: studies of hashes and seen-sets on this machine."""
+"""``crawler bench``: what a crawl costs on this machine, and the scripts of ``benchmarks/``."""
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
-from crawler.bench import bits_study, hash_study, membership_study
+from crawler.bench.child import module_environment
 from crawler.bench.machine import describe_machine
-from crawler.bench.membership_plot import membership_plot
+from crawler.bench.made_crawl import MadeCrawlError, measure_crawl
+from crawler.bench.made_pages import CHAPTER, MADE_HOSTS, MADE_PAGES
+from crawler.bench.scripts import STUDIES, Script, scripts
 from crawler.cli.errors import Exit, UsageError
+from crawler.progress.text_table import text_table
 
-PACKAGES = ("numpy", "mmh3", "bitarray", "rocksdict")
-_LEAST = 100
-_MOST = 100_000_000
+_PACKAGES = ("aiohttp", "ada-url", "selectolax", "mmh3", "numpy", "bitarray", "rocksdict")
+_LEAST = MADE_HOSTS * CHAPTER
+_MOST = 100_000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Studies of hashes and seen-sets, each a table on standard output."
+    parser.description = (
+        "Benchmarks, each a table on standard output. `crawl` is part of the package; the others are the scripts in "
+        "benchmarks/ of a checkout of the source. `crawler bench NAME --help` says what a script takes."
+    )
     parser.set_defaults(run=lambda _: _list(parser))
-    studies = parser.add_subparsers(metavar="NAME")
-    hashes = studies.add_parser("hashes", help="time and collisions of 18 hashes of 32 bits (15 s)")
-    _add_keys(hashes, hash_study.RANDOM, "random strings")
-    hashes.set_defaults(run=_hashes)
-    bits = studies.add_parser("bits-per-key", help="file size and false positives at 10, 15 and 20 bits a key (2 s)")
-    _add_keys(bits, bits_study.KEYS, "keys in the filter")
-    bits.add_argument(
-        "--absent", type=_count, default=bits_study.ABSENT, metavar="N", help="keys asked that are not in"
+    names = parser.add_subparsers(metavar="NAME")
+    crawl = names.add_parser("crawl", help="CPU time, pages a second and memory of a crawl of a made web (10 s)")
+    crawl.add_argument(
+        "--pages", type=_pages, default=MADE_PAGES, metavar="N", help=f"pages of the made web ({MADE_PAGES:,})"
     )
-    bits.set_defaults(run=_bits)
-    membership = studies.add_parser(
-        "membership", help="databases, sets, digests, bitmaps and every kind of seen-set on the same URLs (2 min)"
-    )
-    _add_keys(membership, membership_study.KEYS, "URLs in, and as many asked that are not")
-    membership.add_argument("--out", type=Path, metavar="FILE.svg", help="plot there, the table beside it as .txt")
-    membership.set_defaults(run=_membership)
+    crawl.set_defaults(run=_crawl)
+    found = list(scripts())
+    for script in found:
+        # Its own words, --help among them, are the script's to understand.
+        words = names.add_parser(script.name, help=_escaped(script.about), add_help=False, prefix_chars="\0")
+        words.add_argument("words", nargs=argparse.REMAINDER)
+        words.set_defaults(run=partial(_run_script, script))
+    for name in STUDIES if not found else ():
+        missing = names.add_parser(name, help="needs a checkout of the source", add_help=False, prefix_chars="\0")
+        missing.add_argument("words", nargs=argparse.REMAINDER)
+        missing.set_defaults(run=partial(_say_missing, name))
 
 
 def _list(bench: argparse.ArgumentParser) -> int:
@@ -43,55 +51,48 @@ def _list(bench: argparse.ArgumentParser) -> int:
     return Exit.OK
 
 
-def _add_keys(parser: argparse.ArgumentParser, usual: int, what: str) -> None:
-    parser.add_argument("--keys", type=_count, default=usual, metavar="N", help=f"{what} ({usual:,})")
+def _escaped(text: str) -> str:
+    """As argparse wants it: it fills in percent signs."""
+    return text.replace("%", "%%")
 
 
-def _count(word: str) -> int:
-    try:
-        count = int(word)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{word!r} is no whole number") from None
-    if not _LEAST <= count <= _MOST:
-        raise argparse.ArgumentTypeError(f"must lie between {_LEAST} and {_MOST:,}, not {count}")
-    return count
+def _pages(word: str) -> int:
+    if not word.isdecimal():
+        raise argparse.ArgumentTypeError(f"{word!r} is not a whole number")
+    if not _LEAST <= int(word) <= _MOST:
+        raise argparse.ArgumentTypeError(f"must be between {_LEAST} and {_MOST:,}, not {word}")
+    return int(word)
 
 
-def _show(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(line, flush=True)
-
-
-def _hashes(arguments: argparse.Namespace) -> int:
-    _show([*describe_machine(PACKAGES), ""])
-    sets = hash_study.key_sets(arguments.keys)
-    _show(hash_study.hash_table(hash_study.study_hashes(sets), sets))
+def _crawl(arguments: argparse.Namespace) -> int:
+    for line in describe_machine(_PACKAGES):
+        print(line)
+    print(f"web       {arguments.pages:,} made pages on {MADE_HOSTS} hosts of this machine\n", flush=True)
+    with tempfile.TemporaryDirectory() as home:
+        try:
+            made = measure_crawl(Path(home), arguments.pages)
+        except MadeCrawlError as error:
+            print(f"crawler: error: {error}", file=sys.stderr)
+            return Exit.FAILED
+    row = (
+        f"{made.pages:,}",
+        f"{made.repeated:,}",
+        f"{made.cost.wall:.1f}",
+        f"{made.pages_a_second:,.0f}",
+        f"{made.milliseconds:.2f}",
+        f"{made.cost.rss:,.0f}",
+    )
+    print("\n".join(text_table(("pages", "repeated", "seconds", "pages/s", "CPU ms/page", "MiB at most"), [row])))
     return Exit.OK
 
 
-def _bits(arguments: argparse.Namespace) -> int:
-    _show([*describe_machine(PACKAGES), f"keys      {arguments.keys:,} in, {arguments.absent:,} absent", ""])
-    with tempfile.TemporaryDirectory() as directory:
-        _show(bits_study.bits_table(bits_study.study_bits(Path(directory), arguments.keys, arguments.absent)))
-    return Exit.OK
+def _run_script(script: Script, arguments: argparse.Namespace) -> int:
+    command = [sys.executable, str(script.path), *arguments.words]
+    return subprocess.run(command, check=False, env=module_environment()).returncode
 
 
-def _membership(arguments: argparse.Namespace) -> int:
-    out: Path | None = arguments.out
-    # Found out before minutes of work, not after.
-    if out is not None and (out.suffix != ".svg" or not out.parent.is_dir()):
-        raise UsageError(f"--out must name a file ending in .svg in a directory that is there, not {out}")
-    head = [
-        *describe_machine(PACKAGES),
-        f"keys      {arguments.keys:,} in, {arguments.keys:,} absent, in batches of {membership_study.BATCH}",
-        "",
-    ]
-    _show(head)
-    with tempfile.TemporaryDirectory() as directory:
-        results = list(membership_study.study_membership(Path(directory), arguments.keys))
-    table = membership_study.membership_table(results)
-    _show(table)
-    if out is not None:
-        out.write_text(membership_plot(results), "utf-8")
-        out.with_suffix(".txt").write_text("\n".join([*head, *table, ""]), "utf-8")
-    return Exit.OK
+def _say_missing(name: str, _: argparse.Namespace) -> int:
+    raise UsageError(
+        f"{name} is a script in benchmarks/ of the source, and this package is installed without it: run "
+        f"`python -m crawler bench {name}` in a checkout"
+    )

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from crawler.bench.table import text_table
 from crawler.cli.dedup import STDIN, STDOUT, add_seen_options, ended, fail, figures, seen_settings, skipped_lines
 from crawler.cli.errors import Exit, UsageError
 from crawler.cli.options import read_toml
@@ -25,6 +24,7 @@ from crawler.dedup.make import LAYOUTS
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.dedup.stream import Tally, contained
 from crawler.filters import FilterError, SeenSet
+from crawler.progress.text_table import text_table
 from crawler.settings import SettingsError, Source, settings_from
 from crawler.urls import Canonicaliser
 

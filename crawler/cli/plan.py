@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from crawler.bench.table import text_table
 from crawler.cli.errors import Exit, UsageError
 from crawler.filters import FilterError, Plan, not_planned, plan, plan_compacted
 from crawler.memory import available_memory
+from crawler.progress.text_table import text_table
 from crawler.settings import LEDGER_KINDS, SeenSettings, SettingsError, settings_from
 
 _WORTH_NAMING = 0.5  # URLs

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.bench.chance import expected_collisions, poisson_range, rate_range
+from benchmarks.studies.chance import expected_collisions, poisson_range, rate_range
 
 
 def test_a_million_keys_of_32_bits_collide_116_times() -> None:

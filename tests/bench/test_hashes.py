@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.bench.hash_study import KeySet, hash_table, key_sets, study_hashes
-from crawler.bench.hashes import HASHES, Hash, siphash_1_3, xxh32
-from crawler.bench.sample_keys import account_names, random_digits
+from benchmarks.studies.hash_functions import HASHES, Hash, siphash_1_3, xxh32
+from benchmarks.studies.hashes import KeySet, hash_table, key_sets, study_hashes
+from benchmarks.studies.sample_keys import account_names, random_digits
 
 M = 0xFFFFFFFF
 NAMED = {each.name: each for each in HASHES}

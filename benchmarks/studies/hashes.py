@@ -4,20 +4,25 @@ A hash of 32 bits that spreads keys like chance makes some collisions: of n keys
 paradox. For 1,000,000 keys that is 116, and 95 of 100 such hashes lie between 96 and 138. More says that a hash maps
 keys of that kind together; fewer than chance, on regular keys, says that it keeps their regularity, which does no harm
 to a set and none to a Bloom filter as long as the second hash value is not cut from it.
+
+    python -m crawler bench hashes [--keys N]
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from crawler.bench.chance import expected_collisions, poisson_range
-from crawler.bench.hashes import HASHES, Hash
-from crawler.bench.sample_keys import account_names, random_digits, random_strings, short_integers
-from crawler.bench.table import text_table
+from benchmarks.studies.chance import expected_collisions, poisson_range
+from benchmarks.studies.hash_functions import HASHES, Hash
+from benchmarks.studies.sample_keys import account_names, random_digits, random_strings, short_integers
+from benchmarks.studies.words import PACKAGES, count, show
+from crawler.bench.machine import describe_machine
+from crawler.progress.text_table import text_table
 
 RANDOM = 1_000_000
 INTEGERS = 40_000
@@ -113,3 +118,16 @@ def hash_table(results: Sequence[HashResult], sets: Sequence[KeySet]) -> list[st
     rows.append(["95% range", "", "", *("{:,} to {:,} ".format(*each.usual) for each in sets), ""])
     heads = ["hash", "how", "ns/key", *(f"{each.name} {len(each.keys):,} " for each in sets), "classic study"]
     return text_table(heads, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--keys", type=count, default=RANDOM, metavar="N", help=f"random strings ({RANDOM:,})")
+    chosen = parser.parse_args()
+    show([*describe_machine(PACKAGES), ""])
+    sets = key_sets(chosen.keys)
+    show(hash_table(study_hashes(sets), sets))
+
+
+if __name__ == "__main__":
+    main()

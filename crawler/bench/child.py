@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import crawler
+
 _POLL = 0.005  # seconds between two looks at a child that is to be killed
 
 
@@ -23,11 +25,24 @@ class Cost:
     code: int  # of exit; negative: the signal that ended it
 
 
-def run(command: Sequence[str], log: Path, directory: Path, kill_when: Callable[[], bool] | None = None) -> Cost:
+def module_environment() -> dict[str, str]:
+    """Our own, with which a child finds this package wherever it is started."""
+    root = str(Path(crawler.__file__).resolve().parent.parent)
+    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def run(
+    command: Sequence[str],
+    log: Path,
+    directory: Path,
+    kill_when: Callable[[], bool] | None = None,
+    env: dict[str, str] | None = None,
+) -> Cost:
     """Run ``command`` in ``directory`` to its end; with SIGKILL as soon as ``kill_when`` holds. Appends to ``log``."""
     with log.open("ab") as sink:
         began = time.monotonic()
-        process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink)
+        process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=env)
         while True:
             # wait4 is asked instead of Popen: it alone says what this very child has used.
             pid, status, usage = os.wait4(process.pid, 0 if kill_when is None else os.WNOHANG)

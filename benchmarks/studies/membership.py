@@ -1,16 +1,26 @@
-"""What does it cost to know which URLs were seen? Every way on the same URLs: space, time, errors, restart."""
+"""What does it cost to know which URLs were seen? Every way on the same URLs: space, time, errors, restart.
+
+    python -m crawler bench membership [--keys N] [--out FILE.svg]
+
+The table is printed; with --out a plot goes to FILE.svg, and the table beside it as .txt.
+"""
 
 from __future__ import annotations
 
+import argparse
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawler.bench.chance import rate_range
-from crawler.bench.rivals import Membership, Rival, rivals
-from crawler.bench.sample_keys import urls
-from crawler.bench.table import text_table
+from benchmarks.studies.bar_chart import Panel, bar_chart
+from benchmarks.studies.chance import rate_range
+from benchmarks.studies.rivals import Membership, Rival, rivals
+from benchmarks.studies.sample_keys import urls
+from benchmarks.studies.words import PACKAGES, count, show
+from crawler.bench.machine import describe_machine
+from crawler.progress.text_table import text_table
 
 KEYS = 1_000_000
 BATCH = 256  # URLs asked at a time: the links of a few pages
@@ -129,3 +139,53 @@ def membership_table(results: Sequence[MembershipResult]) -> list[str]:
         ],
         rows,
     )
+
+
+def membership_plot(results: Sequence[MembershipResult]) -> str:
+    """SVG text: bytes and time a URL, error rate and restart, a row a way."""
+    keys = results[0].keys
+    return bar_chart(
+        f"Which of {keys:,} URLs were seen?",
+        "Logarithmic scales; shorter is better. Bytes in memory, on disk for the databases; CPU time of an addition.",
+        [result.name for result in results],
+        [
+            _panel("bytes a URL", [result.kept for result in results], "{:,.1f}", "#4e79a7"),
+            _panel("nanoseconds to ask and add", [result.add for result in results], "{:,.0f}", "#59a14f"),
+            _panel("new URLs taken for known", [result.error_rate for result in results], "{:.3%}", "#e15759"),
+            _panel("milliseconds to restart", [result.restart * 1000 for result in results], "{:,.1f}", "#b07aa1"),
+        ],
+    )
+
+
+def _panel(title: str, values: Sequence[float], form: str, colour: str) -> Panel:
+    return Panel(title, values, [form.format(value) if value else "0" for value in values], colour)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--keys", type=count, default=KEYS, metavar="N", help=f"URLs in, and as many asked that are not ({KEYS:,})"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE.svg", help="plot there, the table beside it as .txt")
+    chosen = parser.parse_args()
+    out: Path | None = chosen.out
+    # Found out before minutes of work, not after.
+    if out is not None and (out.suffix != ".svg" or not out.parent.is_dir()):
+        parser.error(f"--out must name a file ending in .svg in an existing directory, not {out}")
+    head = [
+        *describe_machine(PACKAGES),
+        f"keys      {chosen.keys:,} in, {chosen.keys:,} absent, in batches of {BATCH}",
+        "",
+    ]
+    show(head)
+    with tempfile.TemporaryDirectory() as directory:
+        results = list(study_membership(Path(directory), chosen.keys))
+    table = membership_table(results)
+    show(table)
+    if out is not None:
+        out.write_text(membership_plot(results), "utf-8")
+        out.with_suffix(".txt").write_text("\n".join([*head, *table, ""]), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

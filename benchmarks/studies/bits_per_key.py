@@ -2,19 +2,25 @@
 
 With m/n bits a key and the best number of hashes, k = m/n ln 2, an absent key is called present with probability
 (1 - exp(-kn/m))**k, about 0.6185**(m/n): every five bits more a key make it eleven times rarer.
+
+    python -m crawler bench bits-per-key [--keys N] [--absent N]
 """
 
 from __future__ import annotations
 
+import argparse
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawler.bench.chance import poisson_range, rate_range
-from crawler.bench.sample_keys import urls
-from crawler.bench.table import text_table
+from benchmarks.studies.chance import poisson_range, rate_range
+from benchmarks.studies.sample_keys import urls
+from benchmarks.studies.words import PACKAGES, count, show
+from crawler.bench.machine import describe_machine
 from crawler.filters import BloomFilter, write_segment
 from crawler.filters.classic import classic_fpp
+from crawler.progress.text_table import text_table
 
 KEYS = 80_000
 ABSENT = 100_000
@@ -86,3 +92,19 @@ def bits_table(results: Sequence[BitsResult]) -> list[str]:
         )
     heads = ["bits/key", "hashes", "file bytes", "of raw", "expected", "measured", "95% interval", "false positives"]
     return text_table([*heads, "95% range", "false negatives"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--keys", type=count, default=KEYS, metavar="N", help=f"keys in the filter ({KEYS:,})")
+    parser.add_argument(
+        "--absent", type=count, default=ABSENT, metavar="N", help=f"keys asked that are not in ({ABSENT:,})"
+    )
+    chosen = parser.parse_args()
+    show([*describe_machine(PACKAGES), f"keys      {chosen.keys:,} in, {chosen.absent:,} absent", ""])
+    with tempfile.TemporaryDirectory() as directory:
+        show(bits_table(study_bits(Path(directory), chosen.keys, chosen.absent)))
+
+
+if __name__ == "__main__":
+    main()

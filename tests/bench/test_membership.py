@@ -1,22 +1,18 @@
-"""The studies of seen-sets at small size: what they find, and what they show of it."""
+"""What the studies of seen-sets find at small size, and what they show of it."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from crawler.bench.bits_study import bits_table, study_bits
-from crawler.bench.chance import poisson_range
-from crawler.bench.membership_plot import membership_plot
-from crawler.bench.membership_study import MembershipResult, membership_table, study_membership
-from crawler.bench.plot import Panel, bar_chart
-from crawler.bench.rivals import rivals
-from crawler.bench.sample_keys import urls
-from crawler.cli import main
+from benchmarks.studies.bar_chart import Panel, bar_chart
+from benchmarks.studies.bits_per_key import bits_table, study_bits
+from benchmarks.studies.chance import poisson_range
+from benchmarks.studies.membership import MembershipResult, membership_plot, membership_table, study_membership
+from benchmarks.studies.rivals import rivals
+from benchmarks.studies.sample_keys import urls
 from crawler.filters import KINDS
 
 KEYS = 3_000
@@ -97,51 +93,3 @@ def test_longer_bars_are_larger_values() -> None:
     assert bars[1] == 0 < bars[0] < bars[2]
     with pytest.raises(ValueError, match="2 values for 3 rows"):
         bar_chart("", "", ["x", "y", "z"], [Panel("p", [1.0, 2.0], ["1", "2"], "#000")])
-
-
-def test_command_writes_table_and_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "membership.svg"
-    assert main(["bench", "membership", "--keys", "400", "--out", str(out)]) == 0
-    shown = capsys.readouterr().out
-    assert out.with_suffix(".txt").read_text("utf-8") == shown
-    assert "set of str" in shown
-    assert ElementTree.parse(out).getroot().tag == f"{SVG}svg"
-
-
-@pytest.mark.parametrize("study", ["hashes", "bits-per-key"])
-def test_commands_print_machine_and_table(study: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", study, "--keys", "500"]) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("machine ")
-    assert {"hashes": "BP ", "bits-per-key": "15 "}[study] in shown
-
-
-def test_without_a_name_the_studies_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench"]) == 0
-    shown = capsys.readouterr().out
-    assert all(study in shown for study in ("hashes", "bits-per-key", "membership"))
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["nothing"],
-        ["hashes", "--keys", "many"],
-        ["hashes", "--keys", "1"],
-        ["membership", "--out", "plot.png"],
-        ["membership", "--out", "no/such/directory/plot.svg"],
-    ],
-)
-def test_bad_words_are_answered_in_one_line(words: list[str], tmp_path: Path) -> None:
-    root = Path(__file__).resolve().parents[2]
-    ran = subprocess.run(
-        [sys.executable, "-m", "crawler", "bench", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(root)},
-    )
-    assert ran.returncode == 2
-    assert ran.stdout == ""
-    assert len(ran.stderr.splitlines()) == 1

@@ -1,0 +1,80 @@
+"""What a crawl costs here: a made web on this machine, crawled as fast as it can be.
+
+The web is served and crawled by a process each, so that the figures are of the crawl alone. Nothing leaves the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawler.bench.child import Cost, module_environment, run
+from crawler.bench.made_pages import make_files
+
+FLAGS = ("--allow-private", "--delay", "0", "--per-host", "16", "--concurrency", "64", "--quiet")
+
+
+class MadeCrawlError(Exception):
+    """The crawl or its web came to no end; one line for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeCrawl:
+    """A crawl that came to its end."""
+
+    pages: int  # fetched
+    repeated: int  # records of a URL that has one already
+    cost: Cost
+
+    @property
+    def milliseconds(self) -> float:
+        """Of CPU time, a page."""
+        return self.cost.cpu * 1000 / self.pages
+
+    @property
+    def pages_a_second(self) -> float:
+        return self.pages / self.cost.wall
+
+
+def measure_crawl(home: Path, pages: int) -> MadeCrawl:
+    """Make a web of ``pages`` pages in ``home``, serve it and crawl it. Raises MadeCrawlError, OSError."""
+    roots = [root for root, _ in make_files(home / "web", pages=pages)]
+    job, log, seeds = home / "job", home / "log", home / "seeds.txt"
+    with _served(roots) as urls:
+        seeds.write_text("".join(f"{url}\n" for url in urls), "ascii")
+        command = [sys.executable, "-P", "-m", "crawler", "crawl", str(seeds), "--job", str(job), *FLAGS]
+        cost = run(command, log, home, env=module_environment())
+    if cost.code:
+        last = log.read_text("utf-8", "replace").strip().splitlines()[-1:]
+        raise MadeCrawlError(f"the crawl ended with exit code {cost.code}: {' '.join(last)}")
+    fetched, records = set(), 0
+    for line in (job / "pages.jsonl").read_bytes().splitlines():
+        record = json.loads(line)
+        if record["outcome"] == "fetched":
+            records += 1
+            fetched.add(record["url"])
+    return MadeCrawl(len(fetched), records - len(fetched), cost)
+
+
+@contextlib.contextmanager
+def _served(roots: list[Path]) -> Iterator[list[str]]:
+    """The URLs at which the directories can be reached."""
+    command = [sys.executable, "-P", "-m", "crawler.bench.file_server", *map(str, roots)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=module_environment()
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            urls = [server.stdout.readline().strip() for _ in roots]
+            if not all(urls):
+                raise MadeCrawlError("the server of the made web ended at once")
+            yield urls
+        finally:
+            # Its standard input ends when this is left; a server that hangs must not keep us.
+            server.kill()

@@ -1,0 +1,37 @@
+"""The benchmarks that are scripts, in ``benchmarks/`` of a checkout of the source: an installed package has none.
+
+The name of ``benchmarks/frontier/take.py`` is ``frontier/take``; a script of ``studies`` goes by its last word alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import crawler
+
+CHECKOUT = Path(crawler.__file__).resolve().parent.parent / "benchmarks"
+STUDIES = ("hashes", "bits-per-key", "membership")  # known by name where there is no checkout, too
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A benchmark that is a program of its own."""
+
+    name: str
+    path: Path
+    about: str  # the first sentence of its docstring
+
+
+def scripts(folder: Path = CHECKOUT) -> Iterator[Script]:
+    """All of them, in the order of their names; none where there is no such folder."""
+    found = []
+    for path in folder.rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        if any(isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body):
+            name = path.relative_to(folder).with_suffix("").as_posix().removeprefix("studies/").replace("_", "-")
+            text = (ast.get_docstring(tree) or "").partition("\n\n")[0]
+            found.append(Script(name, path, " ".join(text.split())))
+    yield from sorted(found, key=lambda script: script.name)

@@ -1,0 +1,111 @@
+"""``crawler bench``: the benchmark that is part of the package, and the scripts that are not."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import crawler
+from crawler.bench.scripts import CHECKOUT, STUDIES, scripts
+
+PACKAGE = Path(crawler.__file__).resolve().parent
+
+
+def bench(*words: str | Path, root: Path = PACKAGE.parent, cwd: Path | None = None) -> tuple[int, str, str]:
+    ran = subprocess.run(
+        [sys.executable, "-P", "-m", "crawler", "bench", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        timeout=100,
+        env={"PYTHONPATH": str(root)},
+    )
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package alone, as where it is installed."""
+    folder = tmp_path_factory.mktemp("installed")
+    shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def test_a_crawl_of_the_made_web_is_measured_where_the_package_is_installed(installed: Path, tmp_path: Path) -> None:
+    code, out, err = bench("crawl", "--pages", "125", root=installed, cwd=tmp_path)
+    assert (code, err) == (0, "")
+    assert out.startswith("machine ")
+    *_, rule, row = out.splitlines()
+    assert set(rule) == {"-", " "}
+    pages, repeated, seconds, rate, milliseconds, memory = (float(cell) for cell in row.split())
+    assert (pages, repeated) == (125, 0)
+    assert min(seconds, rate, milliseconds, memory) > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_a_study_says_that_it_needs_the_source_where_the_package_is_installed(installed: Path, study: str) -> None:
+    code, out, err = bench(study, "--keys", "500", root=installed)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(rf"crawler: error: {study} is a script in benchmarks/ .*\n", err)
+
+
+def test_every_script_is_known_by_its_path() -> None:
+    found = {script.name: script for script in scripts()}
+    assert {*STUDIES, "frontier/take", "crawl/run", "start"} <= {*found}
+    for name, script in found.items():
+        assert script.about, name
+        assert script.path.is_relative_to(CHECKOUT)
+    assert "studies/chance" not in found, "a module that is no script"
+
+
+def test_without_a_name_the_benchmarks_are_listed() -> None:
+    code, out, _ = bench()
+    assert code == 0
+    assert all(f"    {name}" in out for name in ("crawl", "hashes", "bits-per-key", "membership", "frontier/take"))
+
+
+@pytest.mark.parametrize(("study", "row"), [("hashes", "BP "), ("bits-per-key", "15 ")])
+def test_a_study_prints_the_machine_and_its_table(study: str, row: str) -> None:
+    code, out, err = bench(study, "--keys", "500")
+    assert (code, err) == (0, "")
+    assert out.startswith("machine ")
+    assert f"\n{row}" in out
+
+
+def test_a_study_writes_its_table_and_plot(tmp_path: Path) -> None:
+    code, out, _ = bench("membership", "--keys", "400", "--out", "membership.svg", cwd=tmp_path)
+    assert code == 0
+    assert (tmp_path / "membership.txt").read_text("utf-8") == out
+    assert "set of str" in out
+    assert ElementTree.parse(tmp_path / "membership.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+@pytest.mark.parametrize("words", [["nothing"], ["crawl", "--pages", "many"], ["crawl", "--pages", "1"]])
+def test_bad_words_are_answered_in_one_line(words: Sequence[str]) -> None:
+    code, out, err = bench(*words)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["hashes", "--keys", "many"],
+        ["hashes", "--keys", "1"],
+        ["membership", "--out", "plot.png"],
+        ["membership", "--out", "no/such/directory/plot.svg"],
+    ],
+)
+def test_a_study_says_which_of_its_words_is_bad(words: Sequence[str], tmp_path: Path) -> None:
+    code, out, err = bench(*words, cwd=tmp_path)
+    assert (code, out) == (2, "")
+    assert words[1] in err.splitlines()[-1]

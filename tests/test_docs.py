@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import re
+import subprocess
+import sys
 import tomllib
 import zlib
 from collections.abc import Iterator
@@ -46,7 +49,7 @@ from crawler.records import (
     sequence_key,
 )
 from crawler.service.command_files import ORDERS
-from crawler.settings import SHAPING, RobotsSettings, TrapSettings
+from crawler.settings import SHAPING, RobotsSettings, Settings, TrapSettings
 from crawler.store import MemoryStore
 from crawler.traps import Traps, check_content
 from crawler.traps.copies import content_digest
@@ -61,7 +64,7 @@ SOURCE = PROJECT["urls"]["Source"]
 
 def example(name: str, of: str) -> bytes:
     """The bytes of the hex dump that a page marks with ``of``; its offsets must be right."""
-    found = re.findall(rf"^```hex {of}\n(.*?)^```$", page(name), re.MULTILINE | re.DOTALL)
+    found = re.findall(rf'^```hex title="{of}"\n(.*?)^```$', page(name), re.MULTILINE | re.DOTALL)
     assert len(found) == 1, f"{name}: {len(found)} examples of {of}"
     data = b""
     for line in found[0].splitlines():
@@ -193,7 +196,7 @@ def test_the_example_of_a_generation(tmp_path: Path) -> None:
 
 
 def json_lines() -> list[bytes]:
-    (found,) = re.findall(r"^```jsonl pages\n(.*?)^```$", page("format-pages.md"), re.MULTILINE | re.DOTALL)
+    (found,) = re.findall(r'^```jsonl title="pages"\n(.*?)^```$', page("format-pages.md"), re.MULTILINE | re.DOTALL)
     return [line.encode("ascii") + b"\n" for line in found.splitlines()]
 
 
@@ -276,6 +279,11 @@ def test_every_command_flag_and_exit_code_is_documented() -> None:
     assert codes == sorted(code.value for code in Exit)
 
 
+def test_every_table_of_settings_has_its_row() -> None:
+    rows = re.findall(r"^\| `\[+(\w+)\]+` \|", page("settings.md"), re.MULTILINE)
+    assert rows == [part.name for part in dataclasses.fields(Settings)]
+
+
 def test_every_layer_and_family_of_packages_stands_in_the_architecture() -> None:
     rows = re.findall(r"^\| ((?:`\w+` ?)+)\|", section(page("architecture.md"), "Layers"), re.MULTILINE)
     documented = [set(re.findall(r"`(\w+)`", row)) for row in rows]
@@ -304,3 +312,12 @@ def test_links_between_pages_lead_somewhere(path: Path) -> None:
         elif "://" not in target:
             assert path != ROOT / "README.md", f"README.md is shown elsewhere too: {target} must be absolute"
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    """Broken links and anchors are warnings, as is a page that the navigation does not name."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "scalable Bloom filter" in (tmp_path / "site" / "index.html").read_text("utf-8")
+    assert "ScalableBloomFilter" in (tmp_path / "site" / "reference" / "api" / "index.html").read_text("utf-8")

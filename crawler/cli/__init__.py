@@ -30,6 +30,7 @@ COMMANDS = {
     "verify": "check every checksum and cross-count of a job",
     "repair": "make a damaged job whole again",
     "forget": "take URLs out of the seen-set of a job that is not running",
+    "config": "the default configuration with its comments; files for systemd, Prometheus and Grafana",
     "canon": "canonicalise the URLs of standard input",
     "dedup": "the new ones among the URLs, or lines, of standard input",
     "filter": "make, merge and look at seen-sets in files",

@@ -42,6 +42,7 @@ def imported(*words: str) -> set[str]:
     ("words", "not_these"),
     [
         (("--help",), {"aiohttp", "asyncio", "numpy", "rich", "rocksdict", "prometheus_client"}),
+        (("config",), {"aiohttp", "asyncio", "numpy", "rich", "rocksdict", "prometheus_client"}),
         (("canon",), {"aiohttp", "asyncio", "numpy", "rich", "rocksdict", "prometheus_client"}),
         (("dedup",), {"aiohttp", "asyncio", "rich", "rocksdict", "prometheus_client"}),
         (("filter", "info", "nowhere"), {"aiohttp", "rich", "rocksdict", "prometheus_client"}),

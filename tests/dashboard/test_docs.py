@@ -52,7 +52,7 @@ def test_every_kind_of_event_and_every_control_is_documented() -> None:
 
 def test_the_example_of_a_course_is_one() -> None:
     text = page("format-course.md")
-    (example,) = re.findall(r"^```json course\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (example,) = re.findall(r'^```json title="course"\n(.*?)^```$', text, re.MULTILINE | re.DOTALL)
     content = decode_envelope(example.encode(), MAGIC, VERSION, "course.json")
     course = Course()
     course.restore(content, 1_700_000_100.0)

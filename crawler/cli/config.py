@@ -1,0 +1,63 @@
+"""``crawler config``: the commented defaults, and the files for systemd, Prometheus and Grafana."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from crawler.cli.errors import Exit, UsageError
+from crawler.settings import nearest
+
+DEFAULT = "default.toml"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Print the default configuration with a comment on each setting, or another file that comes with the program: "
+        "the systemd unit, the alerts for Prometheus, the dashboard for Grafana."
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help=f"one of those that --list names ({DEFAULT})")
+    parser.add_argument("--list", action="store_true", help="list the names of the files")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="copy the files into DIR; overwrite nothing")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    name: str | None = arguments.name
+    if arguments.list and (name is not None or arguments.write is not None):
+        raise UsageError("--list takes neither NAME nor --write")
+    shipped = dict(_files(files("crawler") / "config_files"))
+    if name is not None and name not in shipped:
+        raise UsageError(f"there is no file {name!r}{nearest(name, shipped)}; `crawler config --list` names them all")
+    if arguments.list:
+        print("\n".join(shipped))
+    elif arguments.write is not None:
+        _write({name: shipped[name]} if name is not None else shipped, arguments.write)
+    else:
+        sys.stdout.write(shipped[name or DEFAULT].read_text("utf-8"))
+    return Exit.OK
+
+
+def _files(folder: Traversable, within: str = "") -> Iterator[tuple[str, Traversable]]:
+    """The files below ``folder`` by their names, such as ``systemd/crawler@.service``."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _files(entry, f"{within}{entry.name}/")
+        else:
+            yield within + entry.name, entry
+
+
+def _write(chosen: dict[str, Traversable], folder: Path) -> None:
+    """Copy the files, all or none. Raises UsageError if one of them exists."""
+    for name in chosen:
+        if (folder / name).exists():
+            raise UsageError(f"{folder / name} already exists: give another directory, or remove it first")
+    for name, source in chosen.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(source.read_bytes())
+        print(path)

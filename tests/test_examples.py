@@ -1,0 +1,196 @@
+"""The tutorial and the how-tos, carried out as they stand: each ``sh`` block is run, each block with a title is a file.
+
+``console`` blocks are shown only: they need the network or another machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.documents import ROOT, page
+from tests.site import Site, crawler, linked, tree
+
+_BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+ON_LOOPBACK = "--contact you@example.org --allow-private --delay 0"
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    title: str
+    text: str
+
+
+def blocks(name: str) -> list[Block]:
+    return [Block(*found) for found in _BLOCK.findall(page(name))]
+
+
+def programs(folder: Path) -> Path:
+    """A folder for PATH, whose ``crawler`` and ``python3`` are those under test."""
+    folder.mkdir()
+    for name, words in {"crawler": "-m crawler", "python3": ""}.items():
+        path = folder / name
+        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+        path.chmod(0o755)
+    return folder
+
+
+def carry_out(name: str, folder: Path, changes: Mapping[str, str]) -> list[str]:
+    """Do what the page says, in ``folder``; returns what each ``sh`` block printed. Each of ``changes`` is made to its
+    commands, and must have something to change."""
+    found = blocks(name)
+    for text in changes:
+        assert any(text in block.text for block in found if block.language == "sh"), f"{name} does not say {text!r}"
+    path = f"{programs(folder.parent / 'programs')}:{os.environ['PATH']}"
+    printed = []
+    for block in found:
+        if block.title and not (folder / block.title).exists():
+            (folder / block.title).write_text(block.text)
+        if block.language != "sh":
+            continue
+        commands = block.text
+        for text, instead in changes.items():
+            commands = commands.replace(text, instead)
+        ran = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=folder,
+            env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert ran.returncode == 0, f"{name}: {commands}{ran.stdout}{ran.stderr}"
+        printed.append(ran.stdout)
+    return printed
+
+
+def python_files(name: str, folder: Path) -> dict[str, str]:
+    """What each Python file of the page prints when it is run in ``folder``."""
+    return {
+        block.title: subprocess.run(
+            [sys.executable, "-c", block.text], cwd=folder, capture_output=True, text=True, timeout=300, check=True
+        ).stdout
+        for block in blocks(name)
+        if block.language == "python"
+    }
+
+
+def records(job: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (job / "pages.jsonl").read_text().splitlines()]
+
+
+def made(tmp_path: Path) -> Path:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    return folder
+
+
+def test_every_how_to_is_carried_out_here() -> None:
+    source = Path(__file__).read_text("utf-8")
+    for path in [*(ROOT / "docs" / "how-to").glob("*.md"), *(ROOT / "docs" / "tutorial").glob("*.md")]:
+        assert f'"{path.name}"' in source
+
+
+def test_the_tutorial(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    printed = carry_out("first-crawl.md", here, {"crawler demo": "crawler demo --delay 0.01"})
+    found = records(here / "first")
+    assert len({record["url"] for record in found}) == len(found) > 300, "resumed, and nothing was fetched twice"
+    statuses = Counter(record["status"] for record in found)
+    assert statuses[404] > 10
+    assert statuses[410] > 10
+    (answer,) = (text for text in printed if "are broken" in text)
+    assert f"{statuses[404] + statuses[410]} are broken" in answer
+    assert f"{len(found)} URLs" in answer
+    assert "linked from http://" in answer
+    shown = re.search(r"```json\n(.*?)```", page("first-crawl.md"), re.DOTALL)
+    assert shown is not None
+    assert list(json.loads(shown[1])) == [name for name in found[0] if name not in ("digest", "location")]
+
+
+def test_crawling_50_sites(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    with Site(tree(3), ports=51) as site:
+        seeds = [site.url("/", number) for number in range(50)]
+        (here / "seeds.txt").write_text("".join(f"{seed}\n" for seed in seeds))
+        changes = {"--contact you@example.org": ON_LOOPBACK, "https://docs.example.com/": site.url("/", 50)}
+        carry_out("crawl-50-sites.md", here, changes)
+        assert Counter(record["url"].split("/")[2] for record in records(here / "sites")) == dict.fromkeys(
+            site.hosts[:50], 3
+        )
+        table = python_files("crawl-50-sites.md", here)["sites.py"]
+        assert len(re.findall(r"^127\.0\.0\.1:\d+ +fetched +3$", table, re.MULTILINE)) == 50
+        words = ON_LOOPBACK.split()
+        assert crawler("/dev/null", "--job", here / "sites", "--config", here / "sites.toml", *words).code == 0
+        assert len(records(here / "sites")) == 51 * 3, "the site that was added is crawled by the next run"
+
+
+def test_finding_broken_links(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    with Site({"/": linked(["/"])}) as other:
+        pages = {"/": linked(["/a", "/gone", other.url("/"), other.url("/moved-away")]), "/a": linked(["/gone"])}
+        with Site(pages) as site:
+            (here / "seeds.txt").write_text(site.url("/") + "\n")
+            first, second = carry_out("find-broken-links.md", here, {"--contact you@example.org": ON_LOOPBACK})[1:]
+            assert first.splitlines() == [f"404\t{site.url('/gone')}\t{site.url('/')}"]
+            assert set(second.splitlines()) == {
+                f"404\t{site.url('/gone')}\t{site.url('/')}",
+                f"404\t{other.url('/moved-away')}\t{site.url('/')}",
+            }
+
+
+def test_moving_a_job(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    crawls = tmp_path / "crawls"
+    crawls.mkdir()
+    with Site(tree(30)) as site:
+        (here / "seeds.txt").write_text(site.url("/") + "\n")
+        words = (*ON_LOOPBACK.split(), "--max-pages", "10")
+        assert crawler(here / "seeds.txt", "--job", here / "news", *words).code == 3
+        carry_out("move-a-job.md", here, {"/srv/crawls": str(crawls), "--contact you@example.org": ON_LOOPBACK})
+        assert len(set(site.pages_asked())) == len(site.pages_asked()) == 30
+    assert len(records(crawls / "news")) == 30
+
+
+def test_reading_results(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    pages = {
+        "/": linked(["/a", "/b", "/c", "/private"]),
+        "/a": "<p>the same words</p>",
+        "/b": "<p>the same words</p>",
+        "/c": linked([]),
+    }
+    with Site(pages, robots="User-agent: *\nDisallow: /private\n") as site:
+        (here / "seeds.txt").write_text(site.url("/") + "\n")
+        assert crawler(here / "seeds.txt", "--job", here / "news", *ON_LOOPBACK.split()).code == 0
+        (host,) = site.hosts
+        (tailed,) = carry_out("read-results.md", here, {})
+    assert tailed == ""
+    found = records(here / "news")
+    assert (here / "final.jsonl").read_bytes() == (here / "news" / "pages.jsonl").read_bytes()
+    printed = python_files("read-results.md", here)
+    total, links = sum(record["bytes"] or 0 for record in found), sum(record["links"] for record in found)
+    assert re.search(rf"^{host} +4 +{total} +{links}$", printed["with_pandas.py"], re.MULTILINE)
+    assert re.search(r"^fetched +4\nexcluded +1$", printed["with_pandas.py"], re.MULTILINE)
+    assert printed["in_pieces.py"] == f"{total} bytes\n"
+    assert "disallowed by robots.txt" in printed["with_duckdb.py"]
+    assert re.search(rf"{re.escape(site.url('/a'))} +│ +1 ", printed["with_duckdb.py"])
+    assert (here / "pages.parquet").read_bytes()[:4] == b"PAR1"
+
+
+def test_running_as_a_service(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    carry_out("run-as-a-service.md", here, {})
+    for name in ("systemd/crawler@.service", "default.toml"):
+        assert (here / "crawler-files" / name).read_bytes() == (ROOT / "config" / name).read_bytes()

@@ -1,0 +1,74 @@
+"""The wheel: what `pip install` brings, and what the package index shows of it."""
+
+from __future__ import annotations
+
+import email
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+
+import pytest
+
+from tests.documents import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    """Built from a copy of the tree, without the network: a build leaves files in the tree it builds from."""
+    pytest.importorskip("setuptools", minversion="77")
+    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheels")
+    unwanted = shutil.ignore_patterns("__pycache__")
+    for name in ("crawler", "config"):
+        shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=unwanted)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--wheel-dir", out, tree], check=True, timeout=120)
+    (built,) = out.iterdir()
+    with zipfile.ZipFile(built) as opened:
+        yield opened
+
+
+def test_the_wheel_holds_the_program_and_the_files_for_others(wheel: zipfile.ZipFile) -> None:
+    names = set(wheel.namelist())
+    assert {"crawler/__main__.py", "crawler/py.typed", "crawler/dashboard/page/index.html"} <= names
+    files = {path.relative_to(ROOT): path for path in (ROOT / "config").rglob("*") if path.is_file()}
+    assert len(files) > 4
+    for name, path in files.items():
+        shipped = "crawler/config_files" / name.relative_to("config")
+        assert wheel.read(str(shipped)) == path.read_bytes()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"crawler"}
+
+
+def test_the_metadata_are_complete(wheel: zipfile.ZipFile) -> None:
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    metadata = email.message_from_bytes(wheel.read(name))
+    assert metadata["Name"] == PROJECT["name"] != "crawler", "that name is taken on PyPI"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Author"]
+    assert metadata["Keywords"]
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    labels = {text.partition(", ")[0] for text in metadata.get_all("Project-URL", [])}
+    assert labels == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
+    assert metadata.get_all("Provides-Extra") == ["dev"]
+    assert metadata.get_payload() == (ROOT / "README.md").read_text("utf-8")
+    licence = name.replace("METADATA", "licenses/LICENSE")
+    assert wheel.read(licence) == (ROOT / "LICENSE").read_bytes()
+
+
+def test_what_the_metadata_link_to_is_in_the_repository() -> None:
+    source = PROJECT["urls"]["Source"]
+    for url in PROJECT["urls"].values():
+        assert url.startswith(source)
+        within = url.removeprefix(source).removeprefix("/blob/main/")
+        assert within in ("", "/issues") or (ROOT / within).is_file(), url
+
+
+def test_the_console_script_is_the_module(wheel: zipfile.ZipFile) -> None:
+    (name,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
+    assert wheel.read(name).decode().split("\n")[:2] == ["[console_scripts]", "crawler = crawler.__main__:run"]

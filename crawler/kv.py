@@ -1,13 +1,17 @@
-"""What the frontier asks of a store: an ordered map in families, and batches that are written whole or not at all.
+"""The contract of an ordered store: a map in families, and batches that are written whole or not at all.
 
-The interface is small on purpose: whatever keeps bytes in key order and writes a batch atomically can stand behind it.
+The interface is small on purpose: whatever keeps bytes in key order and writes a batch atomically can implement it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Protocol
+
+PAGE = 2_048  # rows that `Reader.pages` reads at a time
+
+Row = tuple[bytes, bytes]  # key, value
 
 
 class Family(StrEnum):
@@ -61,10 +65,23 @@ class Reader(Protocol):
     def holds_prefix(self, family: Family, prefix: bytes) -> bool:
         """Does any key begin with ``prefix``? In the family ``SEEN`` prefixes of 8 bytes have filters of their own."""
 
-    def scan(
-        self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None
-    ) -> list[tuple[bytes, bytes]]:
+    def scan(self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None) -> list[Row]:
         """(key, value) in key order from ``start`` up to and without ``end``, at most ``limit`` of them."""
+
+    def pages(
+        self, family: Family, start: bytes = b"", end: bytes | None = None, size: int = PAGE
+    ) -> Iterator[list[Row]]:
+        """All rows from ``start`` up to and without ``end``, in lists of at most ``size``; none of them is empty.
+
+        Memory is bounded by one list. Rows that are written or deleted between two lists are met as they are then."""
+        while rows := self.scan(family, start, end, size):
+            yield rows
+            start = rows[-1][0] + b"\0"
+
+    def rows(self, family: Family, start: bytes = b"", end: bytes | None = None) -> Iterator[Row]:
+        """The same one by one."""
+        for rows in self.pages(family, start, end):
+            yield from rows
 
 
 class Store(Reader, Protocol):

@@ -171,11 +171,10 @@ def measure(keys: int, directory: str) -> list[str]:
 
 
 def known_denied(seen: ScalableBloomFilter, store: RocksStore) -> int:
-    denied, start = 0, b""
-    while rows := store.scan(Family.ADMITTED, start, None, 2048):
+    denied = 0
+    for rows in store.pages(Family.ADMITTED):
         answers = seen.contains_digests(b"".join([value for _, value in rows]))
         denied += len(answers) - sum(answers)
-        start = rows[-1][0] + b"\0"
     return denied
 
 

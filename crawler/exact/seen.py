@@ -42,7 +42,6 @@ from crawler.settings import SeenSettings
 ROW_COUNT = b"seen-count"  # the name under which the number of rows is stored
 ROW_COUNT_FORM = struct.Struct("<Q")
 _HOSTS_REMEMBERED = 2**16  # about 6 MB
-_SCAN = 4096  # rows read at a time
 
 
 @dataclass(slots=True)
@@ -210,10 +209,8 @@ class ExactSeenSet:
     def refill(self) -> None:
         """Fill an empty filter in front from the rows, where no journal was kept. Reads all of them: about a
         microsecond each. Raises OSError."""
-        start = b""
-        while rows := self._store.scan(Family.SEEN, start, None, _SCAN):
+        for rows in self._store.pages(Family.SEEN):
             self._front.restore(b"".join([row[HOST_BYTES:] for row, _ in rows]))
-            start = rows[-1][0] + b"\0"
 
     def lets_through(self, digests: bytes) -> list[bool]:
         """For each digest: would its key be looked up? False for one that was admitted is damage: the URL would be
@@ -222,12 +219,7 @@ class ExactSeenSet:
 
     def count_rows(self) -> int:
         """Read all rows and count them: what ``len`` must be. Raises OSError."""
-        count = 0
-        start = b""
-        while rows := self._store.scan(Family.SEEN, start, None, _SCAN):
-            count += len(rows)
-            start = rows[-1][0] + b"\0"
-        return count
+        return sum(len(rows) for rows in self._store.pages(Family.SEEN))
 
     def parameters(self) -> dict[str, JSON]:
         """What shapes stored state: the parameters of the filter in front."""

@@ -11,7 +11,6 @@ from crawler.frontier.host import Host, decode_host, encode_host, host_name
 from crawler.kv import Batch, Family, Reader
 
 CHANGES_MAX = 250_000  # rows moved, in one batch; what is beyond them keeps its time
-_SCAN = 2_048
 
 
 def move_times(store: Reader, by: float, now: float, batch: Batch) -> int:
@@ -19,35 +18,31 @@ def move_times(store: Reader, by: float, now: float, batch: Batch) -> int:
     it is negative. Returns how many hosts are held by times that were moved. Raises HostRecordError, EntryError."""
     # What was over by the clock that wrote it is over, and must also be by this one.
     over = min(now, now - by)
-    moved, start = 0, b""
-    while rows := store.scan(Family.HOSTS, start, None, _SCAN):
-        for key, value in rows:
-            if len(batch.changes) >= CHANGES_MAX:
-                return moved
-            host = decode_host(host_name(key), value)
-            retries = host.retry_size > 0 and _move_retries(store, host, by, over, batch)
-            if host.next_time > over:
-                host.next_time += by
-                host.last_request += by
-                batch.put(Family.HOSTS, key, encode_host(host))
-            elif not retries:
-                continue
-            moved += 1
-        start = rows[-1][0] + b"\0"
+    moved = 0
+    for key, value in store.rows(Family.HOSTS):
+        if len(batch.changes) >= CHANGES_MAX:
+            return moved
+        host = decode_host(host_name(key), value)
+        retries = host.retry_size > 0 and _move_retries(store, host, by, over, batch)
+        if host.next_time > over:
+            host.next_time += by
+            host.last_request += by
+            batch.put(Family.HOSTS, key, encode_host(host))
+        elif not retries:
+            continue
+        moved += 1
     return moved
 
 
 def _move_retries(store: Reader, host: Host, by: float, over: float, batch: Batch) -> bool:
     moved = False
     start, end = pending_key(host.name, RETRY_START), pending_key(host.name, FRESH_START)
-    while rows := store.scan(Family.PENDING, start, end, _SCAN):
-        for key, value in rows:
-            slot = split_pending_key(key)[1]
-            due = retry_time(slot)
-            if due > over:
-                batch.delete(Family.PENDING, key)
-                number = int.from_bytes(slot[-8:], "big")
-                batch.put(Family.PENDING, pending_key(host.name, retry_slot(due + by, number)), value)
-                moved = True
-        start = rows[-1][0] + b"\0"
+    for key, value in store.rows(Family.PENDING, start, end):
+        slot = split_pending_key(key)[1]
+        due = retry_time(slot)
+        if due > over:
+            batch.delete(Family.PENDING, key)
+            number = int.from_bytes(slot[-8:], "big")
+            batch.put(Family.PENDING, pending_key(host.name, retry_slot(due + by, number)), value)
+            moved = True
     return moved

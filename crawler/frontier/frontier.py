@@ -37,7 +37,6 @@ from crawler.kv import Batch, Family, Reader
 from crawler.settings import PolitenessSettings
 from crawler.urls import host_key
 
-_SCAN = 4_096  # host records read at a time when a job is resumed
 _MOVED_MAX = 16  # hosts that one call of take puts into the front queue of another class
 _PASSED_MAX = 256  # hosts that one call of take sends into a line, or passes over for not being ready
 _ALWAYS = float("inf")
@@ -87,8 +86,7 @@ class Frontier:
         """Take up the hosts of a stored job; times of a clock that was set back since are cut to what is allowed."""
         self._now = now
         self._gate.load(now)
-        start = b""
-        while rows := self._store.scan(Family.HOSTS, start, None, _SCAN):
+        for rows in self._store.pages(Family.HOSTS):
             for key, value in rows:
                 host = decode_host(host_name(key), value)
                 if host.size:
@@ -100,7 +98,6 @@ class Frontier:
                 else:
                     self._gate.take_up(host, now)
             self.written()
-            start = rows[-1][0] + b"\0"
 
     def _settle(self, host: Host) -> None:
         """A host with something queued was taken up from its record."""

@@ -16,7 +16,6 @@ from crawler.settings import Settings
 Row = dict[str, Any]
 SORTS = tuple(name for name in HostRow.__dataclass_fields__ if name != "reason")
 _COLUMNS = tuple(HostRow.__dataclass_fields__)
-_SCAN = 2_048
 
 
 def host_row(host: Host, now: float, in_flight: int, settings: Settings) -> Row:
@@ -39,13 +38,11 @@ def host_rows(
 ) -> Iterator[Row | None]:
     """A row for each host of the job, by name; None now and then, where a long look may be broken off. ``in_flight``
     counts handed out URLs by host, ``known`` gives the working state of a host that has one."""
-    start = b""
-    while rows := store.scan(Family.HOSTS, start, None, _SCAN):
+    for rows in store.pages(Family.HOSTS):
         for key, value in rows:
             name = host_name(key)
             host = known(name) if known is not None else None
             yield host_row(host or decode_host(name, value), now, in_flight.get(name, 0), settings)
-        start = rows[-1][0] + b"\0"
         yield None
 
 

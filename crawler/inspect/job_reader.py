@@ -36,7 +36,6 @@ from crawler.records import Counters
 from crawler.settings import Settings
 from crawler.store import RocksStore
 
-_SCAN = 2_048
 LATELY = 60.0  # seconds of the last run that its rate is taken from
 
 
@@ -137,17 +136,11 @@ def job_stats(directory: Path) -> dict[str, Any]:
 
 def hosts(store: Reader) -> Iterator[Host]:
     """All hosts of the job, by name."""
-    start = b""
-    while rows := store.scan(Family.HOSTS, start, None, _SCAN):
-        for key, value in rows:
-            yield decode_host(host_name(key), value)
-        start = rows[-1][0] + b"\0"
+    for key, value in store.rows(Family.HOSTS):
+        yield decode_host(host_name(key), value)
 
 
 def queue(store: Reader, host: str) -> Iterator[tuple[bytes, Entry]]:
     """(slot, entry) of one host in the order in which they are taken, those in flight among them."""
-    start, end = pending_key(host, RETRY_START), pending_key(host, FRESH_END)
-    while rows := store.scan(Family.PENDING, start, end, _SCAN):
-        for key, value in rows:
-            yield split_pending_key(key)[1], decode_entry(value)
-        start = rows[-1][0] + b"\0"
+    for key, value in store.rows(Family.PENDING, pending_key(host, RETRY_START), pending_key(host, FRESH_END)):
+        yield split_pending_key(key)[1], decode_entry(value)

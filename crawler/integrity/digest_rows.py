@@ -16,9 +16,9 @@ from crawler.exact.seen import ROW_COUNT, ROW_COUNT_FORM
 from crawler.filters import FilterError, digest_keys
 from crawler.frontier import Entry, EntryError, decode_entry
 from crawler.inspect.job_reader import OpenJob
-from crawler.integrity.inventory import Keys, rows_of_family
+from crawler.integrity.inventory import Keys
 from crawler.integrity.quarantine import Quarantine
-from crawler.kv import Batch, Family, Reader, Store
+from crawler.kv import Batch, Family, Store
 from crawler.records import JournalError, decode_seen
 from crawler.settings import Settings
 
@@ -31,7 +31,7 @@ def ledger_faults(job: OpenJob) -> Iterator[str]:
     if not job.settings.seen.ledger:
         return
     waiting = 0
-    for row, value in _rows(job.store, Family.LEDGER):
+    for row, value in job.store.rows(Family.LEDGER):
         waiting += 1
         if _doubted(row, value, Keys(job.settings)) is None:
             yield f"store/: ledger {row.hex()}: not a URL with that digest"
@@ -42,8 +42,8 @@ def ledger_faults(job: OpenJob) -> Iterator[str]:
     else:
         if counts.waiting != waiting:
             yield f"store/: {counts.waiting} URLs counted as doubted, the ledger holds {waiting}"
-    named = _sum(digests for _, value in _rows(job.store, Family.ADMITTED) if (digests := _named(value)))
-    kept = _sum(row[HOST_BYTES:] for row, _ in _rows(job.store, Family.SEEN) if len(row) == ROW_BYTES)
+    named = _sum(digests for _, value in job.store.rows(Family.ADMITTED) if (digests := _named(value)))
+    kept = _sum(row[HOST_BYTES:] for row, _ in job.store.rows(Family.SEEN) if len(row) == ROW_BYTES)
     if named != kept:
         what = f"{kept[0]} for the ledger and {named[0]} in the journal"
         yield f"store/: the digests of admitted URLs are others for the ledger than in the journal: {what}"
@@ -54,13 +54,11 @@ def exact_faults(job: OpenJob) -> Iterator[str]:
     if job.settings.seen.kind != ExactSeenSet.kind:
         return
     admitted, gone = (
-        _sum(
-            digests for _, value in _rows(job.store, Family.ADMITTED) if (digests := _named(value, forgotten=forgotten))
-        )
+        _sum(digests for _, value in job.store.rows(Family.ADMITTED) if (digests := _named(value, forgotten=forgotten)))
         for forgotten in (False, True)
     )
     left = (admitted[0] - gone[0], (admitted[1] - gone[1]) % 2**64, (admitted[2] - gone[2]) % 2**64)
-    kept = _sum(row[HOST_BYTES:] for row, _ in _rows(job.store, Family.SEEN) if len(row) == ROW_BYTES)
+    kept = _sum(row[HOST_BYTES:] for row, _ in job.store.rows(Family.SEEN) if len(row) == ROW_BYTES)
     if kept != left:
         what = f"{kept[0]} rows and {left[0]} in the journal"
         yield f"store/: the digests of seen URLs are others in the exact seen-set than in the journal: {what}"
@@ -68,13 +66,6 @@ def exact_faults(job: OpenJob) -> Iterator[str]:
     if stored != ROW_COUNT_FORM.pack(kept[0]) and (stored, kept[0]) != (None, 0):
         counted = "no number" if stored is None else str(int.from_bytes(stored, "little"))
         yield f"store/: meta {ROW_COUNT.decode()}: {counted}, the exact seen-set has {kept[0]} rows"
-
-
-def _rows(store: Reader, family: Family) -> Iterator[tuple[bytes, bytes]]:
-    start = b""
-    while rows := store.scan(family, start, None, _SCAN):
-        yield from rows
-        start = rows[-1][0] + b"\0"
 
 
 def _named(value: bytes, *, forgotten: bool = False) -> bytes:
@@ -157,7 +148,7 @@ class DigestRows:
         batch, keys = Batch(), Keys(self._settings)
         waiting, gone, moved = 0, 0, 0
         taken: set[bytes] = set()  # rows that URLs were moved to
-        for row, value in rows_of_family(self._store, Family.LEDGER):
+        for row, value in self._store.rows(Family.LEDGER):
             found = _entry(value, keys)
             if found is not None and found[0] == row:
                 waiting += 1

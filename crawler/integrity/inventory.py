@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,14 +43,6 @@ Halves = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 Times = npt.NDArray[np.int64]
 Row = tuple[bytes, bytes]
-
-
-def rows_of_family(store: Store, family: Family) -> Iterator[Row]:
-    """All rows, in order; they may be deleted meanwhile. Raises OSError."""
-    start = b""
-    while rows := store.scan(family, start, None, _SCAN):
-        yield from rows
-        start = rows[-1][0] + b"\0"
 
 
 @dataclass
@@ -96,7 +88,7 @@ class Journal:
 def read_journal(store: Store) -> Journal:
     """Raises OSError."""
     found = Journal()
-    for key, value in rows_of_family(store, Family.ADMITTED):
+    for key, value in store.rows(Family.ADMITTED):
         try:
             _sequence(found, key)
             forgotten, digests = decode_seen(value)
@@ -111,7 +103,7 @@ def read_journal(store: Store) -> Journal:
             found.admitted.extend(halves(digests))
             if found.out:
                 found.out.difference_update(each)
-    for key, value in rows_of_family(store, Family.DONE):
+    for key, value in store.rows(Family.DONE):
         found.events += 1
         try:
             _sequence(found, key)
@@ -157,7 +149,7 @@ def read_queue(store: Store, keys: Keys) -> Queue:
     """Raises OSError."""
     found = Queue()
     known: list[str] = []
-    for row in rows_of_family(store, Family.PENDING):
+    for row in store.rows(Family.PENDING):
         try:
             entry = decode_entry(row[1])
         except EntryError:
@@ -329,7 +321,7 @@ def count_records(counters: Counters, records: Iterable[Record]) -> Counters:
 def count_traps(store: Store) -> tuple[int, list[Row]]:
     """What all numbers of traps add up to, and the rows that are none. Raises OSError."""
     total, bad = 0, []
-    for row in rows_of_family(store, Family.TRAPS):
+    for row in store.rows(Family.TRAPS):
         try:
             total += check_row(*row)
         except TrapRecordError:
@@ -340,7 +332,7 @@ def count_traps(store: Store) -> tuple[int, list[Row]]:
 def bad_content(store: Store) -> list[Row]:
     """Rows that are no mark of a page's content. Raises OSError."""
     bad = []
-    for row in rows_of_family(store, Family.CONTENT):
+    for row in store.rows(Family.CONTENT):
         try:
             check_content(*row)
         except CopyRecordError:

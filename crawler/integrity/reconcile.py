@@ -38,7 +38,6 @@ from crawler.integrity.inventory import (
     read_journal,
     read_output,
     read_queue,
-    rows_of_family,
     stored_counters_or_none,
 )
 from crawler.integrity.quarantine import Quarantine
@@ -214,7 +213,7 @@ class Reconciliation:
         dropped: set[int] = set()
         place = -1
         bad = {key for key, _ in queue.bad}
-        for key, value in rows_of_family(self._store, Family.PENDING):
+        for key, value in self._store.rows(Family.PENDING):
             if key in bad:
                 continue
             place += 1
@@ -315,7 +314,7 @@ class Reconciliation:
         )
 
     def _events_with(self, wanted: dict[int, int]) -> Iterator[tuple[bytes, bytes]]:
-        for key, value in rows_of_family(self._store, Family.ADMITTED):
+        for key, value in self._store.rows(Family.ADMITTED):
             try:
                 forgotten, digests = decode_seen(value)
             except JournalError:
@@ -350,7 +349,7 @@ class Reconciliation:
 
     def _keys_there(self) -> Iterator[str]:
         """The key of every pending and every finished URL. Raises OSError."""
-        for _, value in rows_of_family(self._store, Family.PENDING):
+        for _, value in self._store.rows(Family.PENDING):
             yield self._keys.key(decode_entry(value).href) or ""
         for record in self._records():
             yield self._keys.key(str(record["url"])) or ""
@@ -367,7 +366,7 @@ class Reconciliation:
         ended = Ended()
         for record in self._records():
             ended.add(record)
-        for key, value in rows_of_family(self._store, Family.HOSTS):
+        for key, value in self._store.rows(Family.HOSTS):
             try:
                 name = host_name(key)
                 host = decode_host(name, value)
@@ -400,7 +399,7 @@ class Reconciliation:
     def _robots(self) -> None:
         known = RobotsCache(self._store, self._settings.robots, self._settings.fetch.user_agent)
         bad = 0
-        for key, value in rows_of_family(self._store, Family.ROBOTS):
+        for key, value in self._store.rows(Family.ROBOTS):
             try:
                 known.decode(value)
             except RobotsRecordError:
@@ -427,7 +426,7 @@ class Reconciliation:
     # -- names -------------------------------------------------------------------------------------------------
 
     def _meta(self) -> None:
-        for name, value in rows_of_family(self._store, Family.META):
+        for name, value in self._store.rows(Family.META):
             try:
                 name.decode("utf-8")
                 if name == OUTPUT_END:

@@ -10,20 +10,11 @@ from crawler.integrity.quarantine import Quarantine
 from crawler.kv import Batch, Family, Reader, Store
 from crawler.records import Counters
 
-_SCAN = 2_048
-
-
-def _rows(store: Reader, family: Family) -> Iterator[tuple[bytes, bytes]]:
-    start = b""
-    while rows := store.scan(family, start, None, _SCAN):
-        yield from rows
-        start = rows[-1][0] + b"\0"
-
 
 def _queued(store: Reader) -> set[bytes]:
     """The addresses of pages that are queued once more: few at a time."""
     found = set()
-    for _, value in _rows(store, Family.PENDING):
+    for _, value in store.rows(Family.PENDING):
         try:
             entry = decode_entry(value)
         except EntryError:
@@ -38,7 +29,7 @@ def schedule_faults(store: Reader, counters: Counters) -> Iterator[str]:
     queued = _queued(store)
     if len(queued) != counters.revisits_pending:
         yield f"store/: {counters.revisits_pending} revisits counted as pending, the queues hold {len(queued)}"
-    for key, value in _rows(store, Family.PAGES):
+    for key, value in store.rows(Family.PAGES):
         try:
             page = unpack_page(value)
         except PageError as error:
@@ -51,7 +42,7 @@ def schedule_faults(store: Reader, counters: Counters) -> Iterator[str]:
         elif page.due is not None and store.get(Family.DUE, due_key(page.due, page.entry.href)) is None:
             yield f"store/: page {page.entry.href} is not among the due ones"
     count = 0
-    for key, _ in _rows(store, Family.DUE):
+    for key, _ in store.rows(Family.DUE):
         count += 1
         try:
             due, href = split_due_key(key)
@@ -70,10 +61,10 @@ def mend_schedule(store: Store, aside: Quarantine, say: Callable[[str], None]) -
     """Make the due ones anew from the pages; a page that is neither queued nor has a time is due at once. Returns how
     many have a time. Raises OSError."""
     queued, count, mended = _queued(store), 0, 0
-    before = [key for key, _ in _rows(store, Family.DUE)]
+    before = [key for key, _ in store.rows(Family.DUE)]
     wanted: set[bytes] = set()
     batch = Batch()
-    for key, value in _rows(store, Family.PAGES):
+    for key, value in store.rows(Family.PAGES):
         try:
             page = unpack_page(value)
             if page.entry.href.encode("ascii") != key:

@@ -166,35 +166,30 @@ def _knows(seen: Seen, digests: bytes) -> list[bool]:
 
 def _forgotten(job: OpenJob) -> set[bytes]:
     gone: set[bytes] = set()
-    start = b""
-    while rows := job.store.scan(Family.ADMITTED, start, None, _SCAN):
-        for _, value in rows:
-            with contextlib.suppress(JournalError):
-                forgotten, digests = decode_seen(value)
-                if forgotten:
-                    gone.update(digests[at : at + DIGEST_SIZE] for at in range(0, len(digests), DIGEST_SIZE))
-        start = rows[-1][0] + b"\0"
+    for _, value in job.store.rows(Family.ADMITTED):
+        with contextlib.suppress(JournalError):
+            forgotten, digests = decode_seen(value)
+            if forgotten:
+                gone.update(digests[at : at + DIGEST_SIZE] for at in range(0, len(digests), DIGEST_SIZE))
     return gone
 
 
 def _admitted(job: OpenJob, known: _Known | None) -> Iterator[str]:
-    count, start = 0, b""
-    while rows := job.store.scan(Family.ADMITTED, start, None, _SCAN):
-        for key, value in rows:
-            number = int.from_bytes(key, "big")
-            try:
-                forgotten, digests = decode_seen(value)
-            except JournalError as error:
-                yield f"store/: journal {number}: {error}"
-                continue
-            if forgotten:
-                continue
-            size = len(digests) // DIGEST_SIZE
-            count += size
-            missing = 0 if known is None else len(known.lacks(digests))
-            if missing:
-                yield f"seen/: journal {number}: {missing} of {size} admitted URLs are not in the seen-set"
-        start = rows[-1][0] + b"\0"
+    count = 0
+    for key, value in job.store.rows(Family.ADMITTED):
+        number = int.from_bytes(key, "big")
+        try:
+            forgotten, digests = decode_seen(value)
+        except JournalError as error:
+            yield f"store/: journal {number}: {error}"
+            continue
+        if forgotten:
+            continue
+        size = len(digests) // DIGEST_SIZE
+        count += size
+        missing = 0 if known is None else len(known.lacks(digests))
+        if missing:
+            yield f"seen/: journal {number}: {missing} of {size} admitted URLs are not in the seen-set"
     if count != job.counters.admitted:
         yield f"store/: {job.counters.admitted} URLs counted as admitted, the journal names {count}"
 
@@ -203,8 +198,7 @@ def _pending(job: OpenJob, known: _Known | None) -> Iterator[str]:
     canonicaliser = Canonicaliser(job.settings.canonical.rules)
     sizes: dict[str, list[int]] = {}
     firsts: dict[str, bytes] = {}  # of each host the first slot of its fresh lane
-    start = b""
-    while rows := job.store.scan(Family.PENDING, start, None, _SCAN):
+    for rows in job.store.pages(Family.PENDING):
         keys: list[str] = []
         for key, value in rows:
             try:
@@ -229,7 +223,6 @@ def _pending(job: OpenJob, known: _Known | None) -> Iterator[str]:
         unseen = 0 if known is None else known.seen.contains_many(keys).count(False)
         if unseen:
             yield f"seen/: {unseen} pending URLs at or behind {rows[0][0]!r} are not in the seen-set"
-        start = rows[-1][0] + b"\0"
     met = 0
     for record in hosts(job.store):
         met += 1
@@ -259,33 +252,25 @@ def _pending(job: OpenJob, known: _Known | None) -> Iterator[str]:
 
 def _robots(job: OpenJob) -> Iterator[str]:
     robots = RobotsCache(job.store, job.settings.robots, job.settings.fetch.user_agent)
-    start = b""
-    while rows := job.store.scan(Family.ROBOTS, start, None, _SCAN):
-        for key, stored in rows:
-            try:
-                robots.decode(stored)
-            except RobotsRecordError as error:
-                yield f"store/: robots.txt of {key!r}: {error}"
-        start = rows[-1][0] + b"\0"
+    for key, stored in job.store.rows(Family.ROBOTS):
+        try:
+            robots.decode(stored)
+        except RobotsRecordError as error:
+            yield f"store/: robots.txt of {key!r}: {error}"
 
 
 def _traps(job: OpenJob) -> Iterator[str]:
-    total, start = 0, b""
-    while rows := job.store.scan(Family.TRAPS, start, None, _SCAN):
-        for key, value in rows:
-            try:
-                total += check_row(key, value)
-            except TrapRecordError as error:
-                yield f"store/: trap {key!r}: {error}"
-        start = rows[-1][0] + b"\0"
-    start = b""
-    while rows := job.store.scan(Family.CONTENT, start, None, _SCAN):
-        for key, value in rows:
-            try:
-                check_content(key, value)
-            except CopyRecordError as error:
-                yield f"store/: content {key!r}: {error}"
-        start = rows[-1][0] + b"\0"
+    total = 0
+    for key, value in job.store.rows(Family.TRAPS):
+        try:
+            total += check_row(key, value)
+        except TrapRecordError as error:
+            yield f"store/: trap {key!r}: {error}"
+    for key, value in job.store.rows(Family.CONTENT):
+        try:
+            check_content(key, value)
+        except CopyRecordError as error:
+            yield f"store/: content {key!r}: {error}"
     if total != job.counters.trap_counts:
         yield f"store/: traps have counted {total} in all, the job's counters say {job.counters.trap_counts}"
 
@@ -294,21 +279,18 @@ def _done(job: OpenJob) -> Iterator[str]:
     path = job.directory / PAGES
     with contextlib.ExitStack() as opened:
         output = opened.enter_context(open(path, "rb")) if path.exists() else None
-        start = b""
-        while rows := job.store.scan(Family.DONE, start, None, _SCAN):
-            for key, value in rows:
-                try:
-                    done = decode_done(value)
-                except JournalError as error:
-                    yield f"store/: journal {int.from_bytes(key, 'big')}: {error}"
-                    continue
-                position = done.positions[0]
-                if output is not None and not _stands(output, position):
-                    yield (
-                        f"{PAGES}: offset {position.end - position.length}: not the record of {done.entry.href} that "
-                        "was written there"
-                    )
-            start = rows[-1][0] + b"\0"
+        for key, value in job.store.rows(Family.DONE):
+            try:
+                done = decode_done(value)
+            except JournalError as error:
+                yield f"store/: journal {int.from_bytes(key, 'big')}: {error}"
+                continue
+            position = done.positions[0]
+            if output is not None and not _stands(output, position):
+                yield (
+                    f"{PAGES}: offset {position.end - position.length}: not the record of {done.entry.href} that "
+                    "was written there"
+                )
 
 
 def _lines(job: OpenJob, known: _Known | None) -> Iterator[str]:
@@ -387,12 +369,10 @@ class _Keys:
 def _last_end(store: Reader) -> int | None:
     """Where the output ends by the journal; None where that cannot be read, which was said of the journal."""
     try:
-        end, start = _kept_end(store), b""
-        while rows := store.scan(Family.DONE, start, None, _SCAN):
-            for _, value in rows:
-                with contextlib.suppress(JournalError):
-                    end = decode_done(value).positions[0].end
-            start = rows[-1][0] + b"\0"
+        end = _kept_end(store)
+        for _, value in store.rows(Family.DONE):
+            with contextlib.suppress(JournalError):
+                end = decode_done(value).positions[0].end
     except StoreError:
         return None
     return end

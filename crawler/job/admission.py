@@ -34,7 +34,6 @@ from crawler.traps import Traps
 from crawler.urls import Canonical, host_key
 
 SITEMAP_DEPTH = 1  # of a sitemap that robots.txt names
-_SCAN = 2_048
 
 NOT_SEEN = "was not seen"
 TAKEN_FOR_ANOTHER = "was never admitted, and cannot be told from URLs that were"
@@ -240,8 +239,7 @@ def admitted_less_forgotten(journal: Reader, digests: bytes) -> Counter[bytes]:
     wanted = {_chosen(digests, [position]) for position in range(len(digests) // DIGEST_SIZE)}
     firsts = digest_words(b"".join(sorted(wanted)))[:, 0]
     found: Counter[bytes] = Counter()
-    start = b""
-    while rows := journal.scan(Family.ADMITTED, start, None, _SCAN):
+    for rows in journal.pages(Family.ADMITTED):
         events: dict[bool, list[bytes]] = {False: [], True: []}
         for _, value in rows:
             forgotten, named = decode_seen(value)
@@ -250,7 +248,6 @@ def admitted_less_forgotten(journal: Reader, digests: bytes) -> Counter[bytes]:
             named = b"".join(parts)
             for position in np.flatnonzero(np.isin(digest_words(named)[:, 0], firsts)).tolist():
                 found[_chosen(named, [position])] += -1 if forgotten else 1
-        start = rows[-1][0] + b"\0"
     return found
 
 

@@ -31,7 +31,6 @@ OUTPUT_END = b"output-end"
 SHAPING_KEPT = b"shaping"
 REPAIRING = b"repairing"  # stands while a repair is under way, and when one was broken off
 _END = struct.Struct("<Q")
-_SCAN = 2_048  # journal events read at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +87,7 @@ def restore_seen(
 def _replay(seen: Seen, store: Reader, sequence: int) -> int:
     """Bring the keys that came and went from ``sequence`` on into the seen-set; how many there were."""
     replayed = 0
-    start = sequence_key(sequence)
-    while rows := store.scan(Family.ADMITTED, start, None, _SCAN):
+    for rows in store.pages(Family.ADMITTED, sequence_key(sequence)):
         # Events are small, and a batch costs the same for one key as for a hundred.
         for forgotten, events in itertools.groupby((decode_seen(value) for _, value in rows), key=itemgetter(0)):
             digests = b"".join([event for _, event in events])
@@ -98,7 +96,6 @@ def _replay(seen: Seen, store: Reader, sequence: int) -> int:
             elif isinstance(seen, CountingFilter | CuckooFilter):
                 seen.forget_digests(digests)
             replayed += len(digests) // DIGEST_SIZE
-        start = rows[-1][0] + b"\0"
     return replayed
 
 
@@ -183,22 +180,19 @@ def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut
     durable_end = end = stored_end(store) or 0
     lost: list[tuple[bytes, Done]] = []
     border = sequence_key(sequence)
-    start = b""
-    while rows := store.scan(Family.DONE, start, None, _SCAN):
-        for key, value in rows:
-            done = decode_done(value)
-            (position,) = done.positions
-            if not start:
-                durable_end = position.end - position.length  # records before the first one kept
-            if key < border:
-                durable_end = end = position.end
-            elif lost or not output.holds(position):
-                if not lost:
-                    end = position.end - position.length
-                lost.append((key, done))
-            else:
-                end = position.end
-            start = key + b"\0"
+    for number, (key, value) in enumerate(store.rows(Family.DONE)):
+        done = decode_done(value)
+        (position,) = done.positions
+        if number == 0:
+            durable_end = position.end - position.length  # records before the first one kept
+        if key < border:
+            durable_end = end = position.end
+        elif lost or not output.holds(position):
+            if not lost:
+                end = position.end - position.length
+            lost.append((key, done))
+        else:
+            end = position.end
     if output.end < durable_end:
         raise JobError(
             f"{output.path} has {output.end} bytes where {durable_end} were written for good: put the file back as "

@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
-from crawler.kv import Batch, Family
+from crawler.kv import Batch, Family, Store
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """Sorted keys beside a dict, a pair for each family."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ from rocksdict import (
     WriteBatch,
 )
 
-from crawler.kv import Batch, Family
+from crawler.kv import Batch, Family, Store
 from crawler.store.links import data_files, link_files
 from crawler.store.wal import MARK, log_fault, mark, recycled_record
 
@@ -105,7 +105,7 @@ class as_store_error:
             raise _store_error(self._what, error, self._names) from error
 
 
-class RocksStore:
+class RocksStore(Store):
     """A RocksDB directory, opened for writing by one process, or for looking by any number."""
 
     def __init__(

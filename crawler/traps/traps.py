@@ -37,7 +37,6 @@ CLOSED = b"x"  # key: this and the same digest; value: which limit, and the host
 KEPT_MAX = 50_000  # numbers in memory, about 200 bytes each
 KEY_BYTES = 17
 _NUMBER = struct.Struct("<Q")
-_SCAN = 4_096
 _LIMITS = ("max_variants", "max_query_shapes", "max_segments", "max_repeats")
 
 
@@ -228,10 +227,7 @@ def check_row(key: bytes, value: bytes) -> int:
 
 
 def _rows(store: Reader, kind: bytes) -> Iterator[tuple[bytes, bytes]]:
-    start, end = kind, bytes([kind[0] + 1])
-    while rows := store.scan(Family.TRAPS, start, end, _SCAN):
-        yield from rows
-        start = rows[-1][0] + b"\0"
+    return store.rows(Family.TRAPS, kind, bytes([kind[0] + 1]))
 
 
 def _copies_key(host: str) -> bytes:

@@ -92,13 +92,13 @@ def test_a_host_with_errors_stands_before_those_without_when_none_of_its_urls_ha
 async def test_one_reading_of_the_hosts_serves_all_who_ask_the_same_at_once() -> None:
     scans = 0
 
-    def scan(*asked: Any) -> list[Any]:
+    def pages(*asked: Any) -> list[Any]:
         nonlocal scans
         scans += 1
         time.sleep(0.05)
         return []
 
-    job = SimpleNamespace(store=SimpleNamespace(scan=scan), frontier=SimpleNamespace(known=lambda name: None))
+    job = SimpleNamespace(store=SimpleNamespace(pages=pages), frontier=SimpleNamespace(known=lambda name: None))
     crawl: Any = SimpleNamespace(job=job, settings=Settings(), under_way={})
     api = CrawlApi(lambda: crawl, lambda: 0.0)
     (hosts,) = [route.handler for route in api.routes() if route.path == "/api/hosts"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawler.kv import Family, Reader, Store
+from crawler.kv import PAGE, Family, Reader, Store
 from crawler.store import MemoryStore, RocksStore
 
 Contents = dict[Family, dict[bytes, bytes]]
@@ -70,6 +70,29 @@ def test_scan_goes_from_its_start_up_to_and_without_its_end(store: Store) -> Non
     assert scanned(b"\x02", b"\x02") == []
     assert scanned(b"\x03", b"\x01") == []
     assert scanned(b"", None, 0) == []
+
+
+def test_a_family_is_read_to_its_end_a_page_at_a_time(store: Store) -> None:
+    everything = [(n.to_bytes(2, "big"), b"%d" % n) for n in range(2 * PAGE + 1)]
+    put(store, Family.DONE, *everything)
+    put(store, Family.HOSTS, (b"h", b"1"))
+    assert list(store.rows(Family.DONE)) == everything
+    assert [len(rows) for rows in store.pages(Family.DONE)] == [PAGE, PAGE, 1]
+    assert list(store.rows(Family.DONE, everything[1][0], everything[PAGE + 3][0])) == everything[1 : PAGE + 3]
+    assert list(store.rows(Family.ROBOTS)) == [] == list(store.pages(Family.ROBOTS))
+
+
+def test_rows_may_be_deleted_while_they_are_read(store: Store) -> None:
+    put(store, Family.DONE, *((bytes([n]), b"") for n in range(9)))
+    met = []
+    for rows in store.pages(Family.DONE, size=2):
+        met += [key[0] for key, _ in rows]
+        batch = store.batch()
+        batch.delete(Family.DONE, bytes([met[-1]]))
+        batch.delete(Family.DONE, bytes([met[-1] + 1]))  # of the next page
+        store.write(batch)
+    assert met == [0, 1, 3, 4, 6, 7]
+    assert [key[0] for key, _ in store.rows(Family.DONE)] == [0, 3, 6]
 
 
 def test_the_changes_of_a_batch_apply_in_their_order(store: Store) -> None:
@@ -146,4 +169,6 @@ def test_a_store_is_an_ordered_map(
     for family, table in model.items():
         wanted = sorted((k, v) for k, v in table.items() if k >= start and (end is None or k < end))
         assert store.scan(family, start, end, limit) == wanted[:limit]
+        assert list(store.rows(family, start, end)) == wanted
+        assert list(store.pages(family, start, end, 2)) == [wanted[at : at + 2] for at in range(0, len(wanted), 2)]
         assert store.get(family, start) == table.get(start)

@@ -27,7 +27,7 @@ from benchmarks.filters.add_many import machine
 from benchmarks.filters.bits_per_key import FROM, TO, chain, over_the_range
 from crawler.filters import ScalableBloomFilter
 from crawler.filters.advisor import schedule
-from crawler.filters.compaction import successor_share
+from crawler.filters.chain_compaction import successor_share
 from crawler.job.seen_compaction import Compaction, compact_beside
 from crawler.kv import Family
 from crawler.records import encode_admitted, sequence_key

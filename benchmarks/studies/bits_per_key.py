@@ -19,8 +19,8 @@ from benchmarks.studies.sample_keys import urls
 from benchmarks.studies.words import PACKAGES, count, show
 from crawler.bench.machine import describe_machine
 from crawler.filters import BloomFilter, write_segment
-from crawler.filters.classic import classic_fpp
 from crawler.progress.text_table import text_table
+from crawler.slices.classic_slice import classic_fpp
 
 KEYS = 80_000
 ABSENT = 100_000

@@ -31,8 +31,8 @@ from crawler.filters import (
     write_seen,
     write_segment,
 )
-from crawler.filters.layouts import BLOOM_LAYOUTS
 from crawler.settings import SeenSettings
+from crawler.slices.layouts import BLOOM_LAYOUTS
 from crawler.store import RocksStore
 
 FPP = 0.001

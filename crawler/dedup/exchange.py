@@ -19,10 +19,10 @@ import numpy as np
 from crawler.dedup.memory_budget import check_memory
 from crawler.dedup.store import FilterFileError, open_at_once
 from crawler.filters import BloomFilter, FilterError, FormatError, SeenSet, load_seen
-from crawler.filters.classic import classic_fpp
 from crawler.filters.guava import GuavaBloomFilter
-from crawler.filters.mitz import MitzSlice
-from crawler.filters.sample import WatchedKeys
+from crawler.filters.watched_keys import WatchedKeys
+from crawler.slices.classic_slice import classic_fpp
+from crawler.slices.guava_slice import GuavaSlice
 
 
 def read_guava(path: Path) -> SeenSet:
@@ -50,7 +50,7 @@ def seen_from_guava(found: GuavaBloomFilter) -> SeenSet:
     capacity = max(1, int(bits * math.log(2) / hashes))
     fpp = classic_fpp(capacity, bits, hashes)
     state: Any = copy.deepcopy(
-        BloomFilter(capacity, fpp, layout=MitzSlice.layout, bits=bits, hashes=hashes).snapshot().state
+        BloomFilter(capacity, fpp, layout=GuavaSlice.layout, bits=bits, hashes=hashes).snapshot().state
     )
     part = state["slices"][0]
     part["count"] = part["admitted"] = round(min(found.count_estimated(), bits))
@@ -61,7 +61,7 @@ def seen_from_guava(found: GuavaBloomFilter) -> SeenSet:
 def guava_from_seen(seen: SeenSet) -> GuavaBloomFilter:
     """The inverse; the words are those of ``seen``. Raises FilterError for a seen-set with other bits than Guava's."""
     parameters: Any = seen.parameters()
-    if parameters.get("layout") != MitzSlice.layout:
+    if parameters.get("layout") != GuavaSlice.layout:
         made = f"kind {seen.kind}" + (f" and layout {parameters['layout']}" if "layout" in parameters else "")
         raise FilterError(f"it is of {made}, whose bits lie elsewhere: build it with --layout guava")
     words = np.frombuffer(seen.snapshot().segments[0].buffer, "<u8")

@@ -10,8 +10,8 @@ from crawler.dedup.memory_budget import Room
 from crawler.dedup.store import FilterFileError
 from crawler.filters import JSON, KINDS, BloomFilter, FilterError, SeenSet, make_seen
 from crawler.filters.guava import guava_size
-from crawler.filters.layouts import BLOOM_LAYOUTS
 from crawler.settings import SeenSettings
+from crawler.slices.layouts import BLOOM_LAYOUTS
 
 GUAVA = "guava"
 LAYOUTS = (*BLOOM_LAYOUTS, GUAVA)

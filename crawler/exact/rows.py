@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from crawler.filters.digests import join_keys
+from crawler.slices.digests import join_keys
 from crawler.urls import host_key
 
 HOST_BYTES = 8

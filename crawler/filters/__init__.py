@@ -5,31 +5,22 @@ exactly, a URL costs about a hundred bytes; kept in a Bloom filter, two to four,
 then a new URL is taken for a known one and silently skipped. The filters here say how often: before they are
 built, while they fill, and how many URLs it has cost so far.
 
-From low to high:
+The filters of fixed size that a seen-set is made of are in ``crawler.slices``. From low to high:
 
-    digests    key -> the 128 bits that stand for it, hashed once
-    storage    the memory of the bits
-    model      how often a blocked filter is wrong, computed
-    protocol   what every kind of seen-set offers
-    format     one stored piece of a seen-set
-    batch      digests prepared for all slices that are asked
-    imprint    a slice's memory as it was at one moment, copied while it changes
-    slices     what a chain asks of one fixed filter
-    guava      Bloom filters as Guava writes them
-    blocked, classic, mitz, counting, cuckoo, table
-               fixed filters
-    sample     the false-positive rate as it really was
-    link, chain
-               slices that together are a seen-set
-    compaction larger slices in place of a chain
+    protocol          what every kind of seen-set offers
+    segment_format    one stored piece of a seen-set
+    guava             Bloom filters as Guava writes them
+    watched_keys      the false-positive rate as it really was
+    slice_entry, chain
+                      slices that together are a seen-set
+    chain_compaction  one larger slice in place of a chain
     scalable, bloom, growing
-               the kinds
-    kinds      the kinds by name, and seen-sets in files
-    advisor    when a filter will be full, and what it will cost
-    projection what it will be when more URLs are in it
+                      the kinds
+    kinds             the kinds by name, and seen-sets in files
+    advisor           when a filter will be full, and what it will cost
+    projection        what it will be when more URLs are in it
 
-Nothing here opens a file, reads a clock or knows asyncio. One thing is asked of the machine, by ``storage`` before it
-takes memory: how much is free.
+Nothing here opens a file, reads a clock or knows asyncio.
 """
 
 from __future__ import annotations
@@ -37,20 +28,13 @@ from __future__ import annotations
 from crawler.filters.advisor import Advice, Plan, advise, not_planned, plan, plan_compacted
 from crawler.filters.bloom import Bitmap, BloomFilter
 from crawler.filters.chain import Chain, ForgettingChain
-from crawler.filters.compaction import Successor
-from crawler.filters.digests import DIGEST_BYTES, digest_keys, digest_lines
-from crawler.filters.format import FormatError, SegmentSum, read_segment, write_segment
+from crawler.filters.chain_compaction import Successor
 from crawler.filters.growing import CountingFilter, CuckooFilter, DigestTable
 from crawler.filters.guava import GuavaBloomFilter
 from crawler.filters.kinds import KINDS, load_seen, make_seen, read_seen, write_seen
 from crawler.filters.projection import Projection, project
 from crawler.filters.protocol import (
-    JSON,
-    AbsentKeyError,
-    FilterError,
-    FullError,
     MeasuredFpp,
-    NoMemoryError,
     Part,
     SeenSet,
     SeenSnapshot,
@@ -59,6 +43,9 @@ from crawler.filters.protocol import (
     SliceStatistics,
 )
 from crawler.filters.scalable import ScalableBloomFilter
+from crawler.filters.segment_format import FormatError, SegmentSum, read_segment, write_segment
+from crawler.slices.digests import DIGEST_BYTES, digest_keys, digest_lines
+from crawler.slices.errors import JSON, AbsentKeyError, CannotForgetError, FilterError, FullError, NoMemoryError
 
 __all__ = [
     "DIGEST_BYTES",
@@ -68,6 +55,7 @@ __all__ = [
     "Advice",
     "Bitmap",
     "BloomFilter",
+    "CannotForgetError",
     "Chain",
     "CountingFilter",
     "CuckooFilter",

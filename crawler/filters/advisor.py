@@ -20,13 +20,14 @@ from enum import StrEnum
 from itertools import count, islice
 from typing import Any
 
-from crawler.filters.blocked import sized_blocks
-from crawler.filters.classic import classic_size
-from crawler.filters.compaction import following_share, successor_share
-from crawler.filters.cuckoo import LOAD, PLACES, TAG_BITS, cuckoo_fpp
-from crawler.filters.model import compound
-from crawler.filters.protocol import FilterError, SeenStatistics
-from crawler.filters.table import table_buckets
+from crawler.filters.chain_compaction import following_share, successor_share
+from crawler.filters.protocol import SeenStatistics
+from crawler.slices.blocked_slice import sized_blocks
+from crawler.slices.classic_slice import classic_size
+from crawler.slices.cuckoo_slice import LOAD, PLACES, TAG_BITS, cuckoo_fpp
+from crawler.slices.errors import FilterError
+from crawler.slices.fpp_model import compound
+from crawler.slices.table_slice import table_buckets
 
 _SOON_SHARE = 0.1  # of the capacity
 _SOON_SECONDS = 3600.0

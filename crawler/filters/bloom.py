@@ -19,15 +19,15 @@ from __future__ import annotations
 import math
 
 from crawler.filters.chain import Chain
-from crawler.filters.classic import MAX_HASHES, ClassicSlice, classic_fpp, classic_size
-from crawler.filters.layouts import check_shape, sized_slice
-from crawler.filters.mitz import MitzSlice
-from crawler.filters.protocol import JSON, FilterError
-from crawler.filters.slices import Slice
-from crawler.filters.storage import as_bits
+from crawler.slices.bit_storage import as_bits
+from crawler.slices.classic_slice import MAX_HASHES, ClassicSlice, classic_fpp, classic_size
+from crawler.slices.contract import Slice
+from crawler.slices.errors import JSON, FilterError
+from crawler.slices.guava_slice import GuavaSlice
+from crawler.slices.layouts import check_shape, sized_slice
 
 _TOO_LARGE = "such a filter is larger than any memory"
-_WITH_BITS = {made.layout: made for made in (ClassicSlice, MitzSlice)}
+_WITH_BITS = {made.layout: made for made in (ClassicSlice, GuavaSlice)}
 
 
 class FixedChain(Chain):

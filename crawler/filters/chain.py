@@ -32,24 +32,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from crawler.filters.batch import Batch, Indices
-from crawler.filters.digests import DIGEST_BYTES, count_digests, digest_key, digest_keys, digest_words, pairs_of
-from crawler.filters.layouts import stack_of
-from crawler.filters.link import Link, segment
-from crawler.filters.model import compound
-from crawler.filters.protocol import (
-    JSON,
-    AbsentKeyError,
-    DigestSet,
-    FilterError,
-    FullError,
-    Part,
-    SeenSnapshot,
-    SeenStatistics,
-    Segment,
-)
-from crawler.filters.sample import WatchedKeys
-from crawler.filters.slices import Slice
+from crawler.filters.protocol import DigestSet, Part, SeenSnapshot, SeenStatistics, Segment
+from crawler.filters.slice_entry import Link, segment
+from crawler.filters.watched_keys import WatchedKeys
+from crawler.slices.contract import Slice
+from crawler.slices.digest_batch import Batch, Indices
+from crawler.slices.digests import DIGEST_BYTES, count_digests, digest_key, digest_keys, digest_words, pairs_of
+from crawler.slices.errors import JSON, AbsentKeyError, FilterError, FullError
+from crawler.slices.fpp_model import compound
+from crawler.slices.layouts import stack_of
 
 _CHUNK = 4096  # keys compared with the same state; bounds what a batch takes besides the filter
 _WATCHED = "watched"

@@ -19,14 +19,14 @@ for; a cuckoo filter that has no room raises ``FullError``.
 
 from __future__ import annotations
 
-from crawler.filters.batch import Batch
 from crawler.filters.chain import Chain, ForgettingChain
-from crawler.filters.counting import COUNTER_BITS, CountingSlice
-from crawler.filters.cuckoo import LOAD, TAG_BITS, CuckooSlice, cuckoo_fpp
-from crawler.filters.protocol import JSON, FilterError
 from crawler.filters.scalable import check_growing
-from crawler.filters.slices import Slice
-from crawler.filters.table import TableSlice
+from crawler.slices.contract import Slice
+from crawler.slices.counting_slice import COUNTER_BITS, CountingSlice
+from crawler.slices.cuckoo_slice import LOAD, TAG_BITS, CuckooSlice, cuckoo_fpp
+from crawler.slices.digest_batch import Batch
+from crawler.slices.errors import JSON, FilterError
+from crawler.slices.table_slice import TableSlice
 
 
 class CountingFilter(ForgettingChain):

@@ -43,16 +43,16 @@ import mmh3
 import numpy as np
 import numpy.typing as npt
 
-from crawler.filters.digests import digest_words
-from crawler.filters.format import FormatError
-from crawler.filters.protocol import FilterError
-from crawler.filters.storage import as_bits, zeroed_words
+from crawler.filters.segment_format import FormatError
+from crawler.slices.bit_storage import as_bits, zeroed_words
+from crawler.slices.digests import digest_words
+from crawler.slices.errors import FilterError
+from crawler.slices.guava_slice import MOST_HASHES
 
 Bools = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 MAX_WORDS = 2**31 - 1  # the longest array of Java
-MAX_HASHES = 255
 _STRATEGY = 1
 _HEAD = struct.Struct(">bBi")
 _BIG = np.dtype(">u8")
@@ -95,8 +95,8 @@ class GuavaBloomFilter:
 
     def __init__(self, words: Words, hashes: int) -> None:
         """Around ``words``, shape (length,), which are changed as keys are put. Raises ``FilterError``."""
-        if not 1 <= hashes <= MAX_HASHES:
-            raise FilterError(f"a filter of Guava has 1 to {MAX_HASHES} hashes, not {hashes}")
+        if not 1 <= hashes <= MOST_HASHES:
+            raise FilterError(f"a filter of Guava has 1 to {MOST_HASHES} hashes, not {hashes}")
         if not 1 <= len(words) <= MAX_WORDS:
             raise FilterError(f"a filter of Guava has 1 to {MAX_WORDS} words, not {len(words)}")
         self.words = words

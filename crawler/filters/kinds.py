@@ -8,11 +8,12 @@ from typing import Any, BinaryIO
 
 from crawler.filters.bloom import Bitmap, BloomFilter
 from crawler.filters.chain import Chain
-from crawler.filters.format import FormatError, read_segment, write_segment
 from crawler.filters.growing import CountingFilter, CuckooFilter, DigestTable
-from crawler.filters.protocol import FilterError, SeenSet
+from crawler.filters.protocol import SeenSet
 from crawler.filters.scalable import ScalableBloomFilter
+from crawler.filters.segment_format import FormatError, read_segment, write_segment
 from crawler.settings import SeenSettings
+from crawler.slices.errors import FilterError
 
 _CLASSES: dict[str, type[Chain]] = {
     made.kind: made for made in (ScalableBloomFilter, BloomFilter, CountingFilter, CuckooFilter, DigestTable, Bitmap)

@@ -15,8 +15,8 @@ from itertools import islice
 from typing import Any
 
 from crawler.filters.advisor import SlicePlan, schedule, successor_plan
-from crawler.filters.model import compound
 from crawler.filters.protocol import SeenStatistics
+from crawler.slices.fpp_model import compound
 
 _STEPS = 12  # of the sum that stands for the URLs skipped while a slice fills
 

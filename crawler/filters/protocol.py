@@ -9,27 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypedDict
+from typing import Protocol, TypedDict
 
-from crawler.filters.digests import digest_keys
-
-JSON = None | bool | int | float | str | list[Any] | dict[str, Any]
-
-
-class FilterError(ValueError):
-    """Parameters that make no filter, or stored parts that do not fit together; one line for the user."""
-
-
-class NoMemoryError(FilterError):
-    """There is no memory for a filter: nothing is wrong with what is stored."""
-
-
-class FullError(FilterError):
-    """A filter of fixed size has no room for these keys; none of the chunk was added."""
-
-
-class AbsentKeyError(FilterError):
-    """A key to be forgotten is not in."""
+from crawler.slices.digests import digest_keys
+from crawler.slices.errors import JSON
 
 
 class SliceStatistics(TypedDict):

@@ -30,11 +30,11 @@ Where the digests of all keys are kept, as in the journal of a crawl, a long cha
 from __future__ import annotations
 
 from crawler.filters.chain import Chain
-from crawler.filters.compaction import Successor, following_share, successor_share
-from crawler.filters.layouts import check_shape, sized_slice
-from crawler.filters.link import Link
-from crawler.filters.protocol import JSON, FilterError
-from crawler.filters.slices import Slice
+from crawler.filters.chain_compaction import Successor, following_share, successor_share
+from crawler.filters.slice_entry import Link
+from crawler.slices.contract import Slice
+from crawler.slices.errors import JSON, FilterError
+from crawler.slices.layouts import check_shape, sized_slice
 
 
 def check_growing(fpp: float, capacity: int, growth: float, tightening: float) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 
 from crawler.exact import ExactSeenSet, Ledger, Seen, digest_exactly
 from crawler.filters import CountingFilter, CuckooFilter, DigestTable, digest_keys
-from crawler.filters.digests import digest_words
 from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, default_class
 from crawler.job.directory import JobError
 from crawler.job.transaction import Step
@@ -30,6 +29,7 @@ from crawler.records import (
     sequence_key,
 )
 from crawler.scope import PriorityRules
+from crawler.slices.digests import digest_words
 from crawler.traps import Traps
 from crawler.urls import Canonical, host_key
 

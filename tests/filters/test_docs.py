@@ -9,10 +9,10 @@ import pytest
 
 from crawler.filters import KINDS, ScalableBloomFilter, digest_keys, read_segment
 from crawler.filters.advisor import plan
-from crawler.filters.batch import Batch
-from crawler.filters.digests import digest_key, digest_words
-from crawler.filters.layouts import BLOOM_LAYOUTS, stored_slice
-from crawler.filters.storage import adopt_words
+from crawler.slices.bit_storage import adopt_words
+from crawler.slices.digest_batch import Batch
+from crawler.slices.digests import digest_key, digest_words
+from crawler.slices.layouts import BLOOM_LAYOUTS, stored_slice
 from tests.documents import page
 
 FORMAT = page("format-slice.md")

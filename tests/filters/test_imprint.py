@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.filters import CountingFilter, CuckooFilter, digest_keys
-from crawler.filters.batch import Batch
-from crawler.filters.counting import CountingSlice
-from crawler.filters.cuckoo import CuckooSlice
-from crawler.filters.digests import digest_key, digest_words
-from crawler.filters.imprint import Imprint
+from crawler.slices.counting_slice import CountingSlice
+from crawler.slices.cow_snapshot import Imprint
+from crawler.slices.cuckoo_slice import CuckooSlice
+from crawler.slices.digest_batch import Batch
+from crawler.slices.digests import digest_key, digest_words
 
 SLICES: dict[str, Callable[[], CountingSlice | CuckooSlice]] = {
     "counting 2": lambda: CountingSlice(640, 4, 2),

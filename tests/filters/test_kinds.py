@@ -34,22 +34,22 @@ from crawler.filters import (
     make_seen,
     read_seen,
     read_segment,
-    storage,
     write_seen,
     write_segment,
 )
-from crawler.filters.batch import Batch
 from crawler.filters.chain import Chain
-from crawler.filters.classic import ClassicSlice
-from crawler.filters.counting import CountingSlice
-from crawler.filters.cuckoo import CuckooSlice
-from crawler.filters.digests import digest_words, pairs_of
 from crawler.filters.guava import GuavaBloomFilter
-from crawler.filters.layouts import stored_slice
-from crawler.filters.mitz import MitzSlice
-from crawler.filters.sample import WatchedKeys
-from crawler.filters.storage import zeroed_words
+from crawler.filters.watched_keys import WatchedKeys
 from crawler.settings import SeenSettings
+from crawler.slices import bit_storage
+from crawler.slices.bit_storage import zeroed_words
+from crawler.slices.classic_slice import ClassicSlice
+from crawler.slices.counting_slice import CountingSlice
+from crawler.slices.cuckoo_slice import CuckooSlice
+from crawler.slices.digest_batch import Batch
+from crawler.slices.digests import digest_words, pairs_of
+from crawler.slices.guava_slice import GuavaSlice
+from crawler.slices.layouts import stored_slice
 from crawler.store import FaultyStore
 from tests.filters.kinds import FORGETTING, MAKERS, Maker, told, urls
 
@@ -366,7 +366,7 @@ def test_digests_are_united_whatever_their_capacities() -> None:
 @given(st.sets(st.text(), max_size=40), st.integers(1, 8), st.integers(1, 255))
 def test_a_slice_in_the_layout_of_guava_has_the_bits_of_guava(keys: set[str], words: int, hashes: int) -> None:
     peer = GuavaBloomFilter(zeroed_words(words), hashes)
-    at_once, one_by_one = (MitzSlice(words * 64, hashes) for _ in range(2))
+    at_once, one_by_one = (GuavaSlice(words * 64, hashes) for _ in range(2))
     digests = digest_keys(sorted(keys))
     peer.put_digests(digests)
     at_once.put(Batch(digest_words(digests)))
@@ -580,10 +580,10 @@ def test_parameters_that_make_no_filter_are_named(make: Maker, what: str) -> Non
 def test_a_filter_larger_than_what_is_free_is_refused_before_it_is_made(
     make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "available_memory", lambda: 10_000_000)
+    monkeypatch.setattr(bit_storage, "available_memory", lambda: 10_000_000)
     with pytest.raises(NoMemoryError, match=r"there is no memory for [\d,]+ bytes: 10,000,000 are free"):
         make()
-    monkeypatch.setattr(storage, "available_memory", lambda: None)
+    monkeypatch.setattr(bit_storage, "available_memory", lambda: None)
     assert len(make()) == 0, "a machine that does not say may have enough"
 
 
@@ -591,7 +591,7 @@ def test_a_chain_that_has_no_memory_to_grow_says_so_and_is_as_it_was(monkeypatch
     seen = ScalableBloomFilter(capacity=100_000, growth=64)
     keys = [f"key {number}" for number in range(110_000)]
     seen.add_many(keys[:99_000])
-    monkeypatch.setattr(storage, "available_memory", lambda: 5_000_000)
+    monkeypatch.setattr(bit_storage, "available_memory", lambda: 5_000_000)
     with pytest.raises(NoMemoryError, match="5,000,000 are free"):
         seen.add_many(keys[99_000:])
     assert all(seen.contains_many(keys[:99_000]))

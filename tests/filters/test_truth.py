@@ -20,9 +20,9 @@ from crawler.filters import (
     digest_keys,
     load_seen,
 )
-from crawler.filters.blocked import Batch, BlockedSlice
-from crawler.filters.digests import digest_words
-from crawler.filters.sample import WatchedKeys, wilson
+from crawler.filters.watched_keys import WatchedKeys, wilson
+from crawler.slices.blocked_slice import Batch, BlockedSlice
+from crawler.slices.digests import digest_words
 from tests.filters.kinds import Maker
 
 

@@ -71,7 +71,7 @@ def test_too_little_memory_is_no_damage(job: Path, stopped: Stopped, monkeypatch
         raise MemoryError
 
     with monkeypatch.context() as scarce:
-        scarce.setattr("crawler.filters.storage.np.zeros", too_little)
+        scarce.setattr("crawler.slices.bit_storage.np.zeros", too_little)
         for ran in (repair(job), verify(job)):
             assert ran.code == 1
             assert "there is no memory for" in ran.out + ran.err

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from crawler.filters.batch import Batch
-from crawler.filters.classic import ClassicSlice, Words, reduce_to, steps_of
-from crawler.filters.guava import MAX_HASHES
-from crawler.filters.protocol import JSON
+from crawler.slices.classic_slice import ClassicSlice, Words, reduce_to, steps_of
+from crawler.slices.digest_batch import Batch
+from crawler.slices.errors import JSON
 
+MOST_HASHES = 255  # the file of Guava has a byte for it
 _MASK63 = 2**63 - 1
 
 
-class MitzSlice(ClassicSlice):
+class GuavaSlice(ClassicSlice):
     """``bits`` bits, a multiple of 64, of which a key sets ``hashes``, up to 255."""
 
     layout = "guava"
-    most_hashes = MAX_HASHES
+    most_hashes = MOST_HASHES
 
     def _positions(self, batch: Batch) -> Words:
         places = batch.halves[:, 1:] * steps_of(self.hashes)[0]

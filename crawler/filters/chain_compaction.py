@@ -34,9 +34,9 @@ from __future__ import annotations
 
 import math
 
-from crawler.filters.batch import Batch
-from crawler.filters.digests import digest_words
-from crawler.filters.layouts import sized_slice
+from crawler.slices.digest_batch import Batch
+from crawler.slices.digests import digest_words
+from crawler.slices.layouts import sized_slice
 
 MARGIN = 0.5  # keys that a successor has room for, over those of the chain
 OVERFLOW = 8  # capacity of a successor over that of the slice which follows it

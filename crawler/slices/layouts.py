@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crawler.filters.batch import Words
-from crawler.filters.blocked import LAYOUTS as BLOCKED
-from crawler.filters.blocked import BlockedSlice, BlockedStack
-from crawler.filters.classic import POSITIONS, ClassicSlice
-from crawler.filters.counting import CountingSlice
-from crawler.filters.cuckoo import CuckooSlice
-from crawler.filters.mitz import MitzSlice
-from crawler.filters.model import BlockShape
-from crawler.filters.protocol import FilterError
-from crawler.filters.slices import InTurn, Slice, Stack
-from crawler.filters.table import TableSlice
+from crawler.slices.blocked_slice import LAYOUTS as BLOCKED
+from crawler.slices.blocked_slice import BlockedSlice, BlockedStack
+from crawler.slices.classic_slice import POSITIONS, ClassicSlice
+from crawler.slices.contract import InTurn, Slice, Stack
+from crawler.slices.counting_slice import CountingSlice
+from crawler.slices.cuckoo_slice import CuckooSlice
+from crawler.slices.digest_batch import Words
+from crawler.slices.errors import FilterError
+from crawler.slices.fpp_model import BlockShape
+from crawler.slices.guava_slice import GuavaSlice
+from crawler.slices.table_slice import TableSlice
 
 _BLOCKS = {layout: blocks for blocks, layout in BLOCKED.items()}
 BLOOM_LAYOUTS = (*_BLOCKS, "classic")
@@ -53,8 +53,8 @@ def stored_slice(geometry: Mapping[str, Any], words: Words) -> Slice:
         raise FilterError(f"a {layout} slice of another version of the program, which puts keys at other places")
     if layout == "classic":
         return ClassicSlice(geometry["bits"], geometry["hashes"], words)
-    if layout == MitzSlice.layout:
-        return MitzSlice(geometry["bits"], geometry["hashes"], words)
+    if layout == GuavaSlice.layout:
+        return GuavaSlice(geometry["bits"], geometry["hashes"], words)
     if layout == "counters":
         return CountingSlice(geometry["counters"], geometry["hashes"], geometry["counter_bits"], words)
     if layout == "table":

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from crawler.filters.storage import zeroed_words
+from crawler.slices.bit_storage import zeroed_words
 
 Words = npt.NDArray[np.uint64]
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from bitarray import bitarray
 
-from crawler.filters.protocol import NoMemoryError
 from crawler.memory import available_memory
+from crawler.slices.errors import NoMemoryError
 
 Words = npt.NDArray[np.uint64]
 

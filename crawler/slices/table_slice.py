@@ -22,9 +22,9 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from crawler.filters.batch import MASK32, Batch
-from crawler.filters.protocol import JSON, FilterError
-from crawler.filters.storage import zeroed_words
+from crawler.slices.bit_storage import zeroed_words
+from crawler.slices.digest_batch import MASK32, Batch
+from crawler.slices.errors import JSON, FilterError
 
 Bools = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.intp]

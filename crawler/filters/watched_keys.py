@@ -32,7 +32,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from crawler.filters.protocol import FilterError, MeasuredFpp
+from crawler.filters.protocol import MeasuredFpp
+from crawler.slices.errors import FilterError
 
 Words = npt.NDArray[np.uint64]
 

@@ -35,10 +35,10 @@ from operator import attrgetter
 import numpy as np
 import numpy.typing as npt
 
-from crawler.filters.batch import MASK32, MASK_INTS, MULTIPLIER, Batch, Indices, Words
-from crawler.filters.model import BlockShape, best_shape, load_for
-from crawler.filters.protocol import JSON, FilterError
-from crawler.filters.storage import zeroed_words
+from crawler.slices.bit_storage import zeroed_words
+from crawler.slices.digest_batch import MASK32, MASK_INTS, MULTIPLIER, Batch, Indices, Words
+from crawler.slices.errors import JSON, FilterError
+from crawler.slices.fpp_model import BlockShape, best_shape, load_for
 
 Bools = npt.NDArray[np.bool_]
 PlainSlice = tuple["memoryview[int]", int, int, list[int]]  # words, blocks a region, where region 1 begins, masks

@@ -27,8 +27,8 @@ from typing import Any, BinaryIO, Protocol
 
 import mmh3
 
-from crawler.filters.protocol import JSON
-from crawler.filters.storage import zeroed_bytes
+from crawler.slices.bit_storage import zeroed_bytes
+from crawler.slices.errors import JSON
 
 MAGIC = b"\x89SEEN\r\n\x1a"
 VERSION = 1

@@ -39,10 +39,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crawler.filters.batch import MASK64, MULTIPLIER, Batch
-from crawler.filters.imprint import Imprint
-from crawler.filters.protocol import JSON, FilterError
-from crawler.filters.storage import zeroed_words
+from crawler.slices.bit_storage import zeroed_words
+from crawler.slices.cow_snapshot import Imprint
+from crawler.slices.digest_batch import MASK64, MULTIPLIER, Batch
+from crawler.slices.errors import JSON, FilterError
 
 Bools = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.intp]

@@ -22,12 +22,19 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from crawler.filters.batch import Batch
-from crawler.filters.classic import MAX_HASHES, POSITIONS, classic_fpp, classic_size, positions_of, positions_of_one
-from crawler.filters.imprint import Imprint
-from crawler.filters.model import FULLEST
-from crawler.filters.protocol import JSON
-from crawler.filters.storage import zeroed_words
+from crawler.slices.bit_storage import zeroed_words
+from crawler.slices.classic_slice import (
+    MAX_HASHES,
+    POSITIONS,
+    classic_fpp,
+    classic_size,
+    positions_of,
+    positions_of_one,
+)
+from crawler.slices.cow_snapshot import Imprint
+from crawler.slices.digest_batch import Batch
+from crawler.slices.errors import JSON
+from crawler.slices.fpp_model import FULLEST
 
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]

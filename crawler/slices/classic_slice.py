@@ -26,10 +26,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from crawler.filters.batch import MASK64, Batch
-from crawler.filters.model import FULLEST
-from crawler.filters.protocol import JSON
-from crawler.filters.storage import zeroed_words
+from crawler.slices.bit_storage import zeroed_words
+from crawler.slices.digest_batch import MASK64, Batch
+from crawler.slices.errors import JSON
+from crawler.slices.fpp_model import FULLEST
 
 Bools = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]

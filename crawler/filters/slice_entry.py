@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from crawler.filters.imprint import Imprint
-from crawler.filters.layouts import stored_slice
-from crawler.filters.model import SkipCurve
-from crawler.filters.protocol import JSON, FilterError, SliceStatistics
-from crawler.filters.slices import Forgetful, Slice
-from crawler.filters.storage import adopt_words
+from crawler.filters.protocol import SliceStatistics
+from crawler.slices.bit_storage import adopt_words
+from crawler.slices.contract import Forgetful, Slice
+from crawler.slices.cow_snapshot import Imprint
+from crawler.slices.errors import JSON, FilterError
+from crawler.slices.fpp_model import SkipCurve
+from crawler.slices.layouts import stored_slice
 
 # Of an overfull slice: up to this fpp the counts say how many were skipped, from that one on the fill.
 _COUNTS_TELL, _FILL_TELLS = 0.25, 0.75

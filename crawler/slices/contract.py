@@ -8,9 +8,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from crawler.filters.batch import Batch
-from crawler.filters.imprint import Imprint
-from crawler.filters.protocol import JSON
+from crawler.slices.cow_snapshot import Imprint
+from crawler.slices.digest_batch import Batch
+from crawler.slices.errors import JSON
 
 Bools = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]

@@ -1,0 +1,23 @@
+"""Slices: filters of a fixed size over digests. A seen-set (``crawler.filters``) is made of one or more of them.
+
+A slice knows its memory and nothing else: not how many keys it is meant for, not how many it holds, and no key.
+
+From low to high:
+
+    errors          what can be wrong with a filter
+    digests         key -> the 128 bits that represent it, hashed once
+    bit_storage     the memory of the bits
+    fpp_model       how often a blocked filter is wrong, computed
+    digest_batch    digests prepared for all slices that are asked
+    cow_snapshot    a slice's memory as it was at one moment, copied while the slice changes
+    contract        what a chain asks of a slice
+    classic_slice, guava_slice, blocked_slice
+                    Bloom filters
+    counting_slice, cuckoo_slice
+                    filters that can forget
+    table_slice     a hash table of digests
+    layouts         the layouts by name
+
+Nothing here opens a file, reads a clock or knows asyncio. Before ``bit_storage`` takes memory it asks the machine how
+much is free.
+"""

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.documents import ROOT, page
 from tests.site import Site, crawler, linked, tree
 
@@ -67,7 +69,7 @@ def carry_out(name: str, folder: Path, changes: Mapping[str, str]) -> list[str]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=200,
             check=False,
         )
         assert ran.returncode == 0, f"{name}: {commands}{ran.stdout}{ran.stderr}"
@@ -79,7 +81,7 @@ def python_files(name: str, folder: Path) -> dict[str, str]:
     """What each Python file of the page prints when it is run in ``folder``."""
     return {
         block.title: subprocess.run(
-            [sys.executable, "-c", block.text], cwd=folder, capture_output=True, text=True, timeout=300, check=True
+            [sys.executable, "-c", block.text], cwd=folder, capture_output=True, text=True, timeout=200, check=True
         ).stdout
         for block in blocks(name)
         if block.language == "python"
@@ -102,6 +104,7 @@ def test_every_how_to_is_carried_out_here() -> None:
         assert f'"{path.name}"' in source
 
 
+@pytest.mark.timeout(280)  # it renders and crawls a web of 500 pages
 def test_the_tutorial(tmp_path: Path) -> None:
     here = made(tmp_path)
     printed = carry_out("first-crawl.md", here, {"crawler demo": "crawler demo --delay 0.01"})

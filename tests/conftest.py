@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +19,14 @@ settings.register_profile("crawler", deadline=None)
 settings.load_profile("crawler")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    """Set what the programs that tests start inherit."""
+    _let_interrupts_through()
+    if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
+        _keep_bytecode_aside(config)
+
+
+def _let_interrupts_through() -> None:
     """Let child processes start with the default action for SIGINT.
 
     A process that inherits an ignored SIGINT keeps ignoring it: under ``nohup`` or behind ``&`` in a script, no test of
@@ -24,6 +34,17 @@ def pytest_configure() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, lambda *_: None)
+
+
+def _keep_bytecode_aside(config: pytest.Config) -> None:
+    """Compile modules once, into a directory of this run, where PYTHONDONTWRITEBYTECODE keeps them out of the source.
+
+    Otherwise each of some hundred programs that the tests start would compile the whole crawler again.
+    """
+    aside = tempfile.TemporaryDirectory(prefix="crawler-bytecode-")
+    config.add_cleanup(aside.cleanup)
+    os.environ["PYTHONPYCACHEPREFIX"] = aside.name
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ _PROLOG = rb"\A(?:\xef\xbb\xbf)?(?:\s++|<\?[^>]*+>|<!--(?:[^-]|-(?!->))*+-->)*+<
 _ROOT = re.compile(_PROLOG + rb"(?:urlset|sitemapindex)(?=[\s/>])")
 _FEED = re.compile(_PROLOG + rb"(?:rss|RDF|feed)(?=[\s/>])")
 _TEXT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*+https?://\S++[ \t]*+(?:[\r\n]|\Z)", re.I)
-_LINE_END = re.compile(rb"[\r\n]")
+_LINE_END = re.compile(rb"[\r\n]+")  # with the empty lines behind it: a body of line ends alone costs next to nothing
 _named = re.compile(r"(?:sitemap[^/]*|\.xml(?:\.gz)?)\Z", re.I).search
 _called = re.compile(r"sitemap[^/]*\Z", re.I).search
 

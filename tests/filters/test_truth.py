@@ -137,7 +137,7 @@ def test_fill_tells_count_and_fpp(blocks: int, fpp: float) -> None:
 
 
 @pytest.mark.parametrize("batch", [20, 1_000])
-@pytest.mark.parametrize("times", [3, 5, 8, 12])
+@pytest.mark.parametrize("times", [3, 6, 12])
 @pytest.mark.parametrize(
     "make",
     [
@@ -150,7 +150,7 @@ def test_fill_tells_count_and_fpp(blocks: int, fpp: float) -> None:
 )
 def test_what_an_overfull_filter_has_skipped_is_told_whatever_the_batches(make: Maker, times: int, batch: int) -> None:
     skipped = expected = 0.0
-    for number in range(4):
+    for number in range(2):
         seen, draw = make(), np.random.default_rng(number)
         for _ in range(0, 10_000 * times, batch):
             seen.add_digests(draw.bytes(16 * batch))

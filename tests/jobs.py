@@ -93,6 +93,15 @@ def _here(command: str, job: Path) -> Ran:
     return Ran(code, out.getvalue(), err.getvalue())
 
 
+def explain(job: Path, url: str) -> dict[str, Any]:
+    """What ``crawler explain --json`` says of a URL."""
+    ran = crawler("explain", job, url, "--json")
+    assert ran.err == "", ran.err
+    found: dict[str, Any] = json.loads(ran.out)
+    assert ran.code == (found["damage"] is not None)
+    return found
+
+
 def rows(job: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (job / "pages.jsonl").read_bytes().splitlines()]
 

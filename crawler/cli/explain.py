@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from crawler.cli.damaged_job import guarded
 from crawler.cli.errors import Exit
 from crawler.inspect.explanation import explain_url
+from crawler.service.explanation_text import explanation_lines
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("url", metavar="URL")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    for line in explain_url(arguments.job, arguments.url):
-        print(line)
-    return Exit.OK
+    found = explain_url(arguments.job, arguments.url)
+    if arguments.json:
+        print(json.dumps(found.as_json(), indent=2))
+    else:
+        for what, text in explanation_lines(found):
+            print(f"{what}: {text}" if text else what)
+    return Exit.OK if found.damage is None else Exit.FAILED

@@ -1,56 +1,203 @@
-"""Everything the job knows of one URL, in sentences."""
+"""Everything a job knows of one URL, as values: how it is canonicalised, whether it is in scope, whether it was seen,
+which queue holds it, when it may be fetched and why not now, and how it ended."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from crawler.exact import ExactSeenSet, Seen, rows_of
 from crawler.fetch.robots_cache import RobotsCache
 from crawler.filters import Chain, digest_keys
-from crawler.frontier import Host, HostState, decode_host, unpack_page
+from crawler.frontier import Entry, Host, HostState, decode_host, unpack_page
 from crawler.frontier.entry import is_retry, retry_time
 from crawler.inspect.host_table import Row, host_row
 from crawler.inspect.job_reader import open_job, queue
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import PAGES
 from crawler.job.live_status import read_live
+from crawler.job.stored_errors import DAMAGE
 from crawler.job.transaction import scope_key
 from crawler.kv import Family, Reader
 from crawler.output.reverse_reader import last_record
 from crawler.robots import RobotsRecordError
-from crawler.scope import Boundary, PriorityRules, Scope
+from crawler.scope import Boundary, Outside, PriorityRules, Scope
 from crawler.settings import Settings
 from crawler.traps import Traps
 from crawler.urls import Canonical, Canonicaliser, Rejected, host_key
 
-_QUEUE_SHOWN = 1_000_000  # entries looked through for the position of a URL
+QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are looked through for a URL
 _AS_HELD = 0.002  # seconds: a retry that waits as long as its host is held stands in its lane by the millisecond
 _PAUSE = 1_024  # entries between two moments at which a look may be broken off
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """The URL after one step of canonicalisation."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeAnswer:
+    """What the scope says of a link to the URL: ``outside`` is the first rule against it, None where it belongs."""
+
+    mode: str
+    outside: Outside | None
+    reasons: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceAnswer:
+    """A slice, by its number from 1, that says it holds the key."""
+
+    number: int
+    count: int
+    fpp_estimated: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeenAnswer:
+    """What the seen-set says. ``exact``: it has no false positives; else ``fpp_estimated`` is how probably it says yes
+    for a key that was never added. ``slices`` are those that say yes, of ``of`` slices."""
+
+    known: bool
+    kind: str
+    exact: bool
+    fpp_estimated: float
+    slices: list[SliceAnswer]
+    of: int
+
+
+class LedgerAnswer(StrEnum):
+    """What the ledger of doubted URLs says."""
+
+    ADMITTED = "admitted"
+    DOUBTED = "doubted"
+    NEW = "new"
+
+
+class RobotsState(StrEnum):
+    IGNORED = "ignored"
+    UNKNOWN = "unknown"
+    ALLOWED = "allowed"
+    DISALLOWED = "disallowed"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsAnswer:
+    """``reason`` says why where the URL is disallowed or the stored record is damaged."""
+
+    state: RobotsState
+    agent: str
+    reason: str | None = None
+
+
+class Wait(StrEnum):
+    """What a pending URL waits for."""
+
+    NOTHING = "nothing"  # but the URLs before it in its host's queue
+    HOST_CLOSED = "host-closed"  # its host is blocked, retired or paused
+    HOST_BUSY = "host-busy"  # the slots of its host are taken
+    HOST_TURN = "host-turn"  # its host waits for its turn among others
+    RETRY = "retry"  # it failed, and is tried again
+    HOST_HELD = "host-held"  # its host is left alone until a time
+
+
+@dataclass(frozen=True, slots=True)
+class NextTry:
+    """When a pending URL may go. ``not_before`` is in seconds since 1970, where a time is known; ``reason`` is why its
+    host waits, where it is the host that does."""
+
+    waits_for: Wait
+    not_before: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in its host's queue a URL is. ``number`` counts from 1, None for a URL in flight, which was handed out at
+    ``in_flight_since``. ``priority_rule`` is the sentence of the rules that give its class today."""
+
+    number: int | None
+    lane: str
+    in_flight_since: float | None
+    depth: int
+    via: str | None
+    tries: int
+    throttled: int
+    visited_before: bool
+    priority_class: int
+    priority_rule: str
+    next: NextTry | None
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The visits of a page that is visited again: ``due`` is in seconds since 1970, None where the page is queued, or
+    (with no ``visits``) was not finished yet."""
+
+    visits: int
+    changes: int
+    interval: float
+    due: float | None
+
+
+@dataclass(slots=True)
+class Explanation:
+    """What is known of the URL ``url`` at ``at``, seconds since 1970. A part that does not apply is None. ``rejected``
+    is why the text is no URL to crawl; ``host_row`` is the row of the table of hosts, None where no URL of the host was
+    admitted; ``queue_searched`` is how many entries were looked through in vain in a queue that has more; ``record``
+    is the last in the output; ``damage`` is what could not be read: the parts behind it are missing."""
+
+    url: str
+    at: float
+    settings_fault: str | None = None
+    steps: list[Step] = field(default_factory=list)
+    rejected: str | None = None
+    href: str | None = None
+    key: str | None = None
+    host: str | None = None
+    scope: ScopeAnswer | None = None
+    traps: list[str] = field(default_factory=list)
+    seen: SeenAnswer | None = None
+    ledger: LedgerAnswer | None = None
+    host_row: Row | None = None
+    robots: RobotsAnswer | None = None
+    place: Place | None = None
+    queue_searched: int | None = None
+    schedule: Schedule | None = None
+    record: dict[str, Any] | None = None
+    damage: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
-    """What is asked. ``seen`` gives the sentences on a key; ``in_flight`` are URLs handed out, and since when; ``host``
+    """What is asked. ``seen`` gives the answer on a key; ``in_flight`` are URLs handed out, and since when; ``host``
     the working state of a host where a crawl runs in this process."""
 
     directory: Path
     settings: Settings
     store: Reader
-    seen: Callable[[Canonical], list[str]]
+    seen: Callable[[Canonical], SeenAnswer]
     in_flight: Mapping[str, float]
     host: Callable[[str], Host | None]
 
 
-def explain_url(directory: Path, text: str, now: float | None = None) -> Iterator[str]:
+def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
     """``explain`` for a job that is looked at from outside, at ``now`` or by its own clock. Raises what ``open_job``
     raises."""
     live = read_live(directory)
     with open_job(directory) as job:
-        if job.settings_fault is not None:
-            yield f"settings: {job.settings_fault}: the defaults stand in for those of the last run"
         known = Known(
             directory,
             job.settings,
@@ -60,177 +207,170 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Iterato
             lambda _: None,
         )
         at = job_time(job.store) if now is None else now
-        yield from (line for line in explain(known, text, at) if line is not None)
+        (found,) = (found for found in explain(known, text, at) if found is not None)
+        found.settings_fault = job.settings_fault
+        return found
 
 
-def explain(known: Known, text: str, now: float) -> Iterator[str | None]:
-    """Lines that answer: how it was canonicalised, whether it is in scope, whether it was seen, which queue holds it,
-    when it may go and why not now, how it ended. None comes where a long look may be broken off. A text that is no URL
-    is explained too."""
+def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]:
+    """The explanation, after None wherever a long look may be broken off. A text that is no URL is explained too, and
+    a damaged job as far as it can be read."""
     canonicaliser = Canonicaliser(known.settings.canonical.rules)
-    for step, value in canonicaliser.explain(text):
-        yield f"{step}: {value}"
+    found = Explanation(text, now, steps=[Step(*step) for step in canonicaliser.explain(text)])
     url = canonicaliser.canonicalise(text)
     if isinstance(url, Rejected):
-        yield f"not a URL to crawl: {url.reason}"
-        return
-    yield from _scope(known, url)
-    yield from known.seen(url)
-    if known.settings.seen.ledger:
-        yield f"ledger: {_ledger(known, url)}"
-    yield from _where(known, url, now)
+        found.rejected = url.reason
+    else:
+        found.href, found.key, found.host = url.href, url.key, host_key(url.href)
+        try:
+            yield from _fill(known, url, found)
+        except DAMAGE as error:
+            found.damage = str(error)
+    yield found
 
 
-def explain_seen(seen: Seen, url: Canonical) -> list[str]:
-    """Whether the seen-set knows the key, which slice says so, and how far that can be trusted."""
-    statistics = seen.statistics()
-    if url.key not in seen:
-        return ["seen: no; the seen-set has no false negatives"]
-    odds = f"for a URL never admitted it would say so with probability {statistics['fpp_estimated']:.2g}"
-    lines = [f"seen: yes, says the seen-set ({statistics['kind']}); {odds}"]
-    if isinstance(seen, ExactSeenSet):
-        return [f"seen: yes, says the seen-set ({statistics['kind']}), which makes no mistake"]
-    if isinstance(seen, Chain):
+def explain_seen(seen: Seen, url: Canonical) -> SeenAnswer:
+    """Whether the seen-set knows the key, which slices say so, and how far that can be trusted."""
+    statistics, known = seen.statistics(), url.key in seen
+    slices = []
+    if known and isinstance(seen, Chain):
         for number in seen.holders(digest_keys([url.key])):
             part = statistics["slices"][number]
-            lines.append(
-                f"slice {number + 1} of {len(statistics['slices'])}: holds it, or takes it for one of its "
-                f"{part['count']} keys (probability {part['fpp_estimated']:.2g})"
-            )
-    return lines
+            slices.append(SliceAnswer(number + 1, part["count"], part["fpp_estimated"]))
+    return SeenAnswer(
+        known,
+        statistics["kind"],
+        exact=isinstance(seen, ExactSeenSet),
+        fpp_estimated=statistics["fpp_estimated"],
+        slices=slices,
+        of=len(statistics["slices"]),
+    )
 
 
-def _scope(known: Known, url: Canonical) -> Iterator[str]:
-    mode = known.settings.crawl.scope
-    prefix = scope_key(mode, "")
-    rows = known.store.scan(Family.META, prefix, prefix[:-1] + b"0")
-    scope = Scope(mode)
-    scope.restore(key[len(prefix) :].decode("utf-8") for key, _ in rows)
-    for sentence in Boundary(scope, known.settings).explain(url.href, None):
-        yield f"scope {mode}: {sentence}"
-    for sentence in Traps(known.settings.traps, known.store).explain(url.href):
-        yield f"traps: {sentence}"
-
-
-def _ledger(known: Known, url: Canonical) -> str:
-    (row,) = rows_of([url.key], digest_keys([url.key]))
-    if known.store.get(Family.SEEN, row) is not None:
-        return "it was admitted, its digest says so"
-    if known.store.get(Family.LEDGER, row) is not None:
-        return "called seen, not confirmed yet; it is admitted if it never was"
-    return "never admitted: when it is found the ledger will say so"
-
-
-def _where(known: Known, url: Canonical, now: float) -> Iterator[str | None]:
+def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
+    found.scope = _scope(known, url)
+    found.traps = list(Traps(known.settings.traps, known.store).explain(url.href))
+    found.seen = known.seen(url)
+    if known.settings.seen.ledger:
+        found.ledger = _ledger(known, url)
     name = host_key(url.href)
     host = known.host(name)
     if host is None:
         stored = known.store.get(Family.HOSTS, name.encode("ascii"))
         if stored is None:
-            yield f"host {name}: never admitted to"
             return
         host = decode_host(name, stored)
-    row = host_row(host, now, sum(host_key(href) == name for href in known.in_flight), known.settings)
-    yield (
-        f"host {name}: {row['state']}, {row['pending']} pending, {row['in_flight']} in flight, "
-        f"{row['fetched']} fetched, {row['failed']} failed, a gap of {row['gap_seconds']:.3g} s"
-    )
-    yield from _robots(known, url, name)
-    unfinished = False
-    for line in _queued(known, url, host, row, now):
-        unfinished |= line is not None
-        yield line
-    yield from _schedule(known, url, now)
-    done = False
-    for record in last_record(known.directory / PAGES, url.href):
-        if record is not None:
-            done = True
-            status = "no response" if record["status"] is None else f"status {record['status']}"
-            error = f": {record['error']}" if record["error"] else ""
-            yield f"done: {record['outcome']}, {status}, {record['fetched_at']}{error}"
+    row = host_row(host, found.at, sum(host_key(href) == name for href in known.in_flight), known.settings)
+    found.host_row = row
+    found.robots = _robots(known, url, name)
+    for place in _places(known, url, host, row, found.at):
+        if isinstance(place, int):
+            found.queue_searched = place
+        elif place is not None:
+            found.place = place
         else:
             yield None
-    if not done and not unfinished:
-        yield "neither pending nor in pages.jsonl under this href"
+    found.schedule = _schedule(known, url)
+    for record in last_record(known.directory / PAGES, url.href):
+        found.record = record
+        if record is None:
+            yield None
 
 
-def _schedule(known: Known, url: Canonical, now: float) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _Link:
+    href: str
+
+
+def _scope(known: Known, url: Canonical) -> ScopeAnswer:
+    mode = known.settings.crawl.scope
+    prefix = scope_key(mode, "")
+    rows = known.store.scan(Family.META, prefix, prefix[:-1] + b"0")
+    scope = Scope(mode)
+    scope.restore(key[len(prefix) :].decode("utf-8") for key, _ in rows)
+    boundary, outside = Boundary(scope, known.settings), Counter[Outside]()
+    boundary.inside([_Link(url.href)], 0, outside)
+    return ScopeAnswer(mode, next((rule for rule in Outside if outside[rule]), None), boundary.explain(url.href, None))
+
+
+def _ledger(known: Known, url: Canonical) -> LedgerAnswer:
+    (row,) = rows_of([url.key], digest_keys([url.key]))
+    if known.store.get(Family.SEEN, row) is not None:
+        return LedgerAnswer.ADMITTED
+    return LedgerAnswer.NEW if known.store.get(Family.LEDGER, row) is None else LedgerAnswer.DOUBTED
+
+
+def _schedule(known: Known, url: Canonical) -> Schedule | None:
     stored = known.store.get(Family.PAGES, url.href.encode("ascii"))
     if stored is None:
-        if known.settings.recrawl.enabled:
-            yield "schedule: it was not finished yet"
-        return
+        return Schedule(0, 0, 0.0, None) if known.settings.recrawl.enabled else None
     page = unpack_page(stored)
-    found = f"{page.visits} visits, {page.changes} found a change, an interval of {page.interval:.0f} s"
-    if page.due is None:
-        yield f"schedule: {found}, queued for the next"
-    elif page.due <= now:
-        yield f"schedule: {found}, the next is due since {moment(page.due)}"
-    else:
-        yield f"schedule: {found}, the next at {moment(page.due)}"
+    return Schedule(page.visits, page.changes, page.interval, page.due)
 
 
-def _robots(known: Known, url: Canonical, name: str) -> Iterator[str]:
-    if known.settings.robots.ignore:
-        yield "robots: not asked for (robots.ignore)"
-        return
+def _robots(known: Known, url: Canonical, name: str) -> RobotsAnswer:
     agent = known.settings.fetch.user_agent
+    if known.settings.robots.ignore:
+        return RobotsAnswer(RobotsState.IGNORED, agent)
     try:
         robots = RobotsCache(known.store, known.settings.robots, agent).get(name)
     except RobotsRecordError as damage:
-        yield f"robots: the record in store/ is damaged: {damage}"
-        return
+        return RobotsAnswer(RobotsState.DAMAGED, agent, str(damage))
     if robots is None:
-        yield "robots: not known yet, it will be asked for first"
-    elif not robots.rules.allowed(url.href):
-        yield f"robots: {robots.refusal} (as {agent!r})"
-    else:
-        yield f"robots: allowed (as {agent!r})"
+        return RobotsAnswer(RobotsState.UNKNOWN, agent)
+    if robots.rules.allowed(url.href):
+        return RobotsAnswer(RobotsState.ALLOWED, agent)
+    return RobotsAnswer(RobotsState.DISALLOWED, agent, robots.refusal)
 
 
-def _queued(known: Known, url: Canonical, host: Host, row: Row, now: float) -> Iterator[str | None]:
+def _places(known: Known, url: Canonical, host: Host, row: Row, now: float) -> Iterator[Place | int | None]:
+    """The URL's place in its host's queue, if it is queued; None wherever the look may be broken off; how many entries
+    were looked through, where there are more."""
     ahead = 0
     for number, (slot, entry) in enumerate(queue(known.store, host.name)):
-        if number >= _QUEUE_SHOWN:
-            yield f"not among the first {_QUEUE_SHOWN} of its host's queue"
+        if number >= QUEUE_SEARCHED:
+            yield number
             return
         if number % _PAUSE == _PAUSE - 1:
             yield None
-        if entry.href != url.href:
-            ahead += entry.href not in known.in_flight
-            continue
-        tries = f", {entry.tries} tries failed" if entry.tries else ""
-        tries += f", answered 429 or 503 {entry.throttled} times" if entry.throttled else ""
-        found = f"depth {entry.depth}, via {entry.via}{tries}" + (", visited before" if entry.revisit else "")
-        since = known.in_flight.get(url.href)
-        if since is not None:
-            yield f"in flight: handed out at {moment(since)}, {found}"
+        if entry.href == url.href:
+            per_host = known.settings.politeness.per_host
+            since = known.in_flight.get(url.href)
+            upcoming = _next_try(slot, host, row, now, per_host) if since is None else None
+            yield _place(known, entry, slot, ahead + 1, since, upcoming)
             return
-        lane = "retry lane" if is_retry(slot) else "queue"
-        yield f"pending: number {ahead + 1} in the {lane} of {host.name}, {found}"
-        by = PriorityRules(known.settings.priority.rules).explain(url.href, entry.depth, seed=entry.seed)
-        yield f"class: {entry.priority} since it was admitted. {by}"
-        yield _when(slot, host, row, now, known.settings.politeness.per_host)
-        return
+        ahead += entry.href not in known.in_flight
 
 
-def _when(slot: bytes, host: Host, row: Row, now: float, per_host: int) -> str:
+def _place(
+    known: Known, entry: Entry, slot: bytes, number: int, since: float | None, upcoming: NextTry | None
+) -> Place:
+    rules = PriorityRules(known.settings.priority.rules)
+    return Place(
+        number=number if since is None else None,
+        lane="retry" if is_retry(slot) else "fresh",
+        in_flight_since=since,
+        depth=entry.depth,
+        via=entry.via,
+        tries=entry.tries,
+        throttled=entry.throttled,
+        visited_before=entry.revisit,
+        priority_class=entry.priority,
+        priority_rule=rules.explain(entry.href, entry.depth, seed=entry.seed),
+        next=upcoming,
+    )
+
+
+def _next_try(slot: bytes, host: Host, row: Row, now: float, per_host: int) -> NextTry:
     if row["state"] in (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED):
-        return f"next: its host is {row['state']}: {row['reason']}"
+        return NextTry(Wait.HOST_CLOSED, reason=row["reason"])
     if max(host.leased, row["in_flight"]) >= per_host:
-        return (
-            "next: its host is asked for something else; when that is over, and the gap after it (politeness.per_host)"
-        )
+        return NextTry(Wait.HOST_BUSY)
     if host.in_line:
-        return f"next: its host {row['reason']}"
+        return NextTry(Wait.HOST_TURN, reason=row["reason"])
     again = retry_time(slot) if is_retry(slot) else 0.0
     if again > max(now, host.next_time + _AS_HELD):
-        return f"next: not before {moment(again)}, it failed and is asked again"
+        return NextTry(Wait.RETRY, again)
     if host.next_time > now:
-        return f"next: its host not before {moment(host.next_time)}: {host.hold_reason.words}"
-    return "next: its host may be asked now; those before it in the queue come first"
-
-
-def moment(seconds: float) -> str:
-    """Seconds since 1970 for people: RFC 3339 in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return NextTry(Wait.HOST_HELD, host.next_time, host.hold_reason.words)
+    return NextTry(Wait.NOTHING)

@@ -29,7 +29,7 @@ from crawler.service.control import NOT_RUNNING, asked_wrongly, control_routes
 from crawler.service.responses import (
     TableAsked,
     answer,
-    explanation,
+    explained,
     host_page,
     no_such_host,
     recent,
@@ -123,9 +123,7 @@ class JobView:
 
     def explain(self, text: str, now: float) -> dict[str, Any]:
         """Raises what ``open_job`` raises."""
-        with open_job(self.directory) as job:
-            settings = job.settings
-        return explanation(settings, text, explain_url(self.directory, text, now))
+        return explained(explain_url(self.directory, text, now))
 
     def _in_flight(self) -> Counter[str]:
         return Counter(map(host_key, {} if self.live is None else self.live.in_flight))

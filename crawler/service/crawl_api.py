@@ -30,14 +30,14 @@ from crawler.kv import Family
 from crawler.service.responses import (
     TableAsked,
     answer,
-    explanation,
+    explained,
     host_page,
     no_such_host,
     recent,
     table_asked,
     url_asked,
 )
-from crawler.urls import Canonicaliser, Rejected, host_key
+from crawler.urls import Canonical, Canonicaliser, host_key
 
 T = TypeVar("T")
 
@@ -147,15 +147,15 @@ class CrawlApi:
 
     async def _explain(self, request: web.Request) -> web.Response:
         crawl, text = self._running(), url_asked(request)
-        url = Canonicaliser(crawl.settings.canonical.rules).canonicalise(text)
-        # The seen-set changes with every step: it is asked here, not in the thread.
-        seen = [] if isinstance(url, Rejected) else explain_seen(crawl.job.seen, url)
         job = crawl.job
+        # The seen-set changes with every step: it is asked here, not in the thread.
+        url = Canonicaliser(crawl.settings.canonical.rules).canonicalise(text)
+        seen = [explain_seen(job.seen, url)] if isinstance(url, Canonical) else []
         known = Known(
-            job.directory, crawl.settings, job.store, lambda _: seen, dict(crawl.under_way), job.frontier.known
+            job.directory, crawl.settings, job.store, lambda _: seen[0], dict(crawl.under_way), job.frontier.known
         )
-        lines = await self._look(explain(known, text, self._clock()))
-        return answer(explanation(crawl.settings, text, lines))
+        (found,) = await self._look(explain(known, text, self._clock()))
+        return answer(explained(found))
 
     async def _urls(self, request: web.Request) -> web.Response:
         asked = await json_body(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,14 @@ from aiohttp import web
 
 from crawler.fetch.robots_cache import RobotsCache
 from crawler.frontier import Host
+from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import SORTS, host_row
 from crawler.inspect.job_reader import queue
 from crawler.kv import Reader
 from crawler.output.reverse_reader import decoded, lines_backwards
+from crawler.service.explanation_text import explanation_lines
 from crawler.settings import Settings
-from crawler.urls import Canonicaliser, Rejected, host_key
+from crawler.urls import host_key
 
 MOST_ROWS = 1_000  # hosts in one answer
 MOST_OFFSET = 100_000  # hosts passed over: so many rows are held while the table is sorted
@@ -93,16 +95,13 @@ def recent(path: Path, end: int | None, name: str) -> Iterator[dict[str, Any] | 
             return
 
 
-def explanation(settings: Settings, text: str, lines: Iterable[str]) -> dict[str, Any]:
-    url = Canonicaliser(settings.canonical.rules).canonicalise(text)
-    known = None if isinstance(url, Rejected) else url
-    parts = [line.partition(": ") for line in lines]
+def explained(found: Explanation) -> dict[str, Any]:
     return {
-        "url": text,
-        "href": None if known is None else known.href,
-        "key": None if known is None else known.key,
-        "host": None if known is None else host_key(known.href),
-        "lines": [{"what": what, "text": rest} for what, _, rest in parts],
+        "url": found.url,
+        "href": found.href,
+        "key": found.key,
+        "host": found.host,
+        "lines": [{"what": what, "text": text} for what, text in explanation_lines(found)],
     }
 
 

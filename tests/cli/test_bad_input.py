@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.jobs import explain
 from tests.site import Ran, Site, crawler, running, tree, wait_until
 
 
@@ -179,8 +180,8 @@ def test_a_job_that_is_in_use(tmp_path: Path) -> None:
             live = json.loads(crawler("stats", job, "--json").out)
             assert live["state"] in ("running", "stopped")
             assert live["urls_admitted"] == live["urls_pending"] + live["urls_in_flight"] + live["pages_fetched"]
-            explained = crawler("explain", job, site.url("/page/7")).out
-            assert "pending: number" in explained or "done: fetched" in explained
+            found = explain(job, site.url("/page/7"))
+            assert found["place"] or found["record"]
             first.send_signal(signal.SIGKILL)
             first.wait()
         assert crawler(*words, "--quiet", "--max-pages", "10").code == 3, "a lock that was left behind is no obstacle"

@@ -19,7 +19,7 @@ from crawler.job.recovery import SHAPING_KEPT
 from crawler.kv import Family
 from crawler.settings import SeenSettings, SettingsError, settings_from
 from tests.durability.power import SETTINGS, live
-from tests.jobs import change, repair, rows, store_of, verify
+from tests.jobs import change, explain, repair, rows, store_of, verify
 from tests.site import Ran, Site, crawler, running, tree, wait_until
 
 PAGES = 150
@@ -162,8 +162,8 @@ def test_explain_says_what_the_ledger_knows(half_way: tuple[Path, Site]) -> None
     directory, site = half_way
     with store_of(directory / "job") as store:
         waits = decode_entry(store.scan(Family.LEDGER, b"", None, 1)[0][1]).href
-    for url, words in ((waits, "not confirmed yet"), (site.url("/"), "it was admitted")):
-        assert words in crawler("explain", directory / "job", url).out
+    for url, answer in ((waits, "doubted"), (site.url("/"), "admitted"), (site.url("/never"), "new")):
+        assert explain(directory / "job", url)["ledger"] == answer
 
 
 def test_a_job_keeps_its_ledger_or_the_want_of_one(half_way: tuple[Path, Site]) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.jobs import explain
 from tests.site import Site, crawler, linked
 
 PAGES = {
@@ -80,12 +81,14 @@ def test_priority_rules_decide_who_goes_first(tmp_path: Path) -> None:
     with Site(pages) as site:
         code, _ = crawl(tmp_path, site, "--config", str(config), "--per-host", "1", "--max-pages", "3")
         assert code == 3
-        told = {path: crawler("explain", tmp_path / "job", site.url(path)).out for path in ("/news/9", "/page/0")}
+        told = {path: explain(tmp_path / "job", site.url(path)) for path in ("/news/9", "/page/0")}
         code, _ = crawl(tmp_path, site, "--config", str(config), "--per-host", "1")
     assert code == 0
-    assert "class: 0 since it was admitted. Class 0 by priority rule 1 (like /news/*)." in told["/news/9"]
-    assert "class: 1 since it was admitted. Class by the crawl's order: no priority rule" in told["/page/0"]
-    assert "traps: Counted as URLs like /page/#: 50 so far, traps.max_variants is 100000." in told["/page/0"]
+    assert told["/news/9"]["place"]["priority_class"] == 0
+    assert told["/news/9"]["place"]["priority_rule"] == "Class 0 by priority rule 1 (like /news/*)."
+    assert told["/page/0"]["place"]["priority_class"] == 1
+    assert "no priority rule matches" in told["/page/0"]["place"]["priority_rule"]
+    assert told["/page/0"]["traps"] == ["Counted as URLs like /page/#: 50 so far, traps.max_variants is 100000."]
     rows = [json.loads(line) for line in (tmp_path / "job" / "pages.jsonl").read_text().splitlines()]
     order = ["/" + row["url"].split("/", 3)[3] for row in rows]
     assert order[1:11] == [f"/news/{n}" for n in range(10)]

@@ -20,6 +20,7 @@ from crawler.records import DIGEST_SIZE, Counters
 from tests.jobs import (
     Stopped,
     change,
+    explain,
     flip,
     hide_behind_the_cursor,
     manifests,
@@ -338,11 +339,12 @@ def test_explaining_a_url_whose_records_are_damaged(job: Path) -> None:
     start = data.rindex(b"\n", 0, -1) + 1
     flip(pages, data.index(b'"status"', start))
     change(job, Family.ROBOTS, lambda found: (found[0][0], b"garbage"))
-    ran = crawler("explain", job, href)
-    assert "Traceback" not in ran.err
-    assert ran.code == 1
-    assert "robots: the record in store/ is damaged: not a robots record" in ran.out
-    assert f"pages.jsonl: offset {start}: not JSON" in ran.out + ran.err
+    found = explain(job, href)
+    assert found["robots"]["state"] == "damaged"
+    assert "not a robots record" in found["robots"]["reason"]
+    assert found["damage"].startswith(f"pages.jsonl: offset {start}: not JSON")
+    assert found["host_row"]["fetched"], "what can be read is told"
+    assert found["record"] is None
 
 
 # -- a running job ---------------------------------------------------------------------------------------------

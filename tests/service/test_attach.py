@@ -27,7 +27,7 @@ from crawler.job.directory import JobError
 from crawler.output.reverse_reader import last_record, lines_backwards
 from crawler.service.crawl_api import MOST_TABLES, CrawlApi
 from crawler.settings import Settings
-from tests.jobs import OPTIONS, PAGES, killed_job, rows, stopped_job
+from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, stopped_job
 from tests.site import Site, crawler, running, tree, wait_until
 
 
@@ -204,7 +204,7 @@ def test_hosts_explain_and_urls_of_a_running_crawl(tmp_path: Path) -> None:
 
             slow_one = site.url("/page/9")
             wait_until(lambda: slow_one in (job / "live.json").read_text(), "it is in flight")
-            assert "in flight: handed out at" in crawler("explain", job, slow_one).out
+            assert explain(job, slow_one)["place"]["in_flight_since"] is not None
             token = (job / "dashboard-token").read_text().strip()
 
             def post(body: str, **headers: str) -> urllib.request.Request:
@@ -246,17 +246,19 @@ def test_explain_says_why_a_url_is_not_asked_for_now(tmp_path: Path) -> None:
         job = tmp_path / "job"
         words = (tmp_path / "seeds.txt", "--job", job, "--allow-private", "--delay", "0.01", "--ignore-robots")
         with running(*words, stdin=subprocess.DEVNULL):
-            said: dict[str, str] = {}
+            found: dict[str, Any] = {}
+            wait_until(lambda: site.count("/busy") > 0, "the crawl is under way")
 
             def explained() -> bool:
-                for href in (behind, held):
-                    lines = crawler("explain", job, href).out.splitlines()
-                    said[href] = "; ".join(line for line in lines if line.startswith(("next: ", "pending: ")))
-                return site.count("/busy") > 0 and "asked for something else" in said[behind]
+                found.update({href: explain(job, href)["place"] for href in (behind, held)})
+                upcoming = [found[href] and found[href]["next"] for href in (behind, held)]
+                return None not in upcoming and upcoming[0]["waits_for"] == "host-busy"
 
             wait_until(explained, "one is in flight, the other waits for it")
-            assert "the server's Retry-After" in said[held]
-            assert "answered 429 or 503 1 times" in said[held]
+            assert found[held]["next"]["waits_for"] in ("host-held", "retry")
+            assert found[held]["throttled"] == 1
+            (line,) = (line for line in crawler("explain", job, held).out.splitlines() if line.startswith("next: "))
+            assert "the server's Retry-After" in line
 
 
 def test_explain_judges_as_the_last_run_did_and_names_a_damaged_run_json(tmp_path: Path) -> None:
@@ -266,13 +268,16 @@ def test_explain_judges_as_the_last_run_did_and_names_a_damaged_run_json(tmp_pat
         words = (tmp_path / "seeds.txt", "--job", job, "--allow-private", "--delay", "0", "--quiet")
         crawler(*words, "--user-agent", "strange/2.0")
         assert [row["outcome"] for row in rows(job)] == ["excluded"]
-        ran = crawler("explain", job, site.url("/"))
-        assert "robots: disallowed by robots.txt (as 'strange/2.0')" in ran.out
-        assert "done: excluded" in ran.out
+        found = explain(job, site.url("/"))
+        assert found["robots"] == {
+            "state": "disallowed",
+            "agent": "strange/2.0",
+            "reason": "disallowed by robots.txt",
+        }
+        assert found["record"]["outcome"] == "excluded"
         path = job / "run.json"
         path.write_bytes(path.read_bytes()[:-3])
-        ran = crawler("explain", job, site.url("/"))
-        assert ran.out.startswith("settings: run.json: checksum does not match")
+        assert explain(job, site.url("/"))["settings_fault"].startswith("run.json: checksum does not match")
         assert "run.json" in crawler("verify", job).out
         assert crawler("repair", job).code == 0
         assert crawler("verify", job).code == 0

@@ -1,0 +1,154 @@
+"""An explanation in words, for people: the command line and the dashboard show the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from crawler.inspect.explanation import (
+    Explanation,
+    LedgerAnswer,
+    NextTry,
+    Place,
+    RobotsAnswer,
+    RobotsState,
+    Schedule,
+    SeenAnswer,
+    Wait,
+)
+from crawler.inspect.host_table import Row
+from crawler.job.directory import PAGES
+
+Line = tuple[str, str]  # what it is about, and the text; only the first where there is no more to say
+
+_LEDGER = {
+    LedgerAnswer.ADMITTED: "admitted: its digest is stored",
+    LedgerAnswer.DOUBTED: "doubted: the seen-set called it seen; it is admitted if its digest is not stored",
+    LedgerAnswer.NEW: "never admitted: the ledger will say so when it is found",
+}
+
+
+def explanation_lines(found: Explanation) -> Iterator[Line]:
+    """The explanation, line by line."""
+    if found.settings_fault is not None:
+        yield "settings", f"{found.settings_fault}: the defaults are used instead of the settings of the last run"
+    for step in found.steps:
+        yield step.name, step.value
+    if found.rejected is not None:
+        yield "not a URL to crawl", found.rejected
+        return
+    if found.scope is not None:
+        for sentence in found.scope.reasons:
+            yield f"scope {found.scope.mode}", sentence
+    for sentence in found.traps:
+        yield "traps", sentence
+    if found.seen is not None:
+        yield from _seen(found.seen)
+    if found.ledger is not None:
+        yield "ledger", _LEDGER[found.ledger]
+    yield from _of_its_host(found)
+    if found.damage is not None:
+        yield "damaged", found.damage
+
+
+def _seen(seen: SeenAnswer) -> Iterator[Line]:
+    if not seen.known:
+        yield "seen", "no; the seen-set has no false negatives"
+    elif seen.exact:
+        yield "seen", f"yes; the {seen.kind} seen-set has no false positives"
+    else:
+        yield "seen", f"yes; the {seen.kind} seen-set says so of a new URL with probability {seen.fpp_estimated:.2g}"
+    for each in seen.slices:
+        yield (
+            f"slice {each.number} of {seen.of}",
+            f"contains it, or mistakes it for one of its {each.count} keys (probability {each.fpp_estimated:.2g})",
+        )
+
+
+def _of_its_host(found: Explanation) -> Iterator[Line]:
+    row = found.host_row
+    if row is None:
+        if found.damage is None:
+            yield f"host {found.host}", "no URL of it was admitted"
+        return
+    yield (
+        f"host {found.host}",
+        f"{row['state']}, {row['pending']} pending, {row['in_flight']} in flight, {row['fetched']} fetched, "
+        f"{row['failed']} failed, a gap of {row['gap_seconds']:.3g} s",
+    )
+    if found.robots is not None:
+        yield "robots", _robots(found.robots)
+    if found.queue_searched is not None:
+        yield f"not among the first {found.queue_searched} URLs of its host's queue", ""
+    if found.place is not None:
+        yield from _place(found.place, row, found.host)
+    if found.schedule is not None:
+        yield "schedule", _schedule(found.schedule, found.at)
+    record = found.record
+    if record is not None:
+        status = "no response" if record["status"] is None else f"status {record['status']}"
+        error = f": {record['error']}" if record["error"] else ""
+        yield "done", f"{record['outcome']}, {status}, {record['fetched_at']}{error}"
+    elif found.place is None and found.queue_searched is None and found.damage is None:
+        yield f"neither pending nor in {PAGES} under this href", ""
+
+
+def _robots(robots: RobotsAnswer) -> str:
+    match robots.state:
+        case RobotsState.IGNORED:
+            return "ignored (robots.ignore)"
+        case RobotsState.UNKNOWN:
+            return "not known yet: fetched before the first page"
+        case RobotsState.DAMAGED:
+            return f"the record in store/ is damaged: {robots.reason}"
+        case RobotsState.ALLOWED:
+            return f"allowed (as {robots.agent!r})"
+        case RobotsState.DISALLOWED:
+            return f"{robots.reason} (as {robots.agent!r})"
+
+
+def _place(place: Place, row: Row, host: str | None) -> Iterator[Line]:
+    tries = f", {place.tries} tries failed" if place.tries else ""
+    tries += f", answered 429 or 503 {place.throttled} times" if place.throttled else ""
+    found = f"depth {place.depth}, via {place.via}{tries}" + (", visited before" if place.visited_before else "")
+    if place.in_flight_since is not None:
+        yield "in flight", f"handed out at {moment(place.in_flight_since)}, {found}"
+        return
+    lane = "retry lane" if place.lane == "retry" else "queue"
+    yield "pending", f"number {place.number} in the {lane} of {host}, {found}"
+    yield "class", f"{place.priority_class} since it was admitted. {place.priority_rule}"
+    if place.next is not None:
+        yield "next", _next(place.next, row)
+
+
+def _next(upcoming: NextTry, row: Row) -> str:
+    at = "" if upcoming.not_before is None else moment(upcoming.not_before)
+    match upcoming.waits_for:
+        case Wait.HOST_CLOSED:
+            return f"its host is {row['state']}: {upcoming.reason}"
+        case Wait.HOST_BUSY:
+            return "when the request in flight to its host has ended and the gap has passed (politeness.per_host)"
+        case Wait.HOST_TURN:
+            return f"its host {upcoming.reason}"
+        case Wait.RETRY:
+            return f"not before {at}: it failed and is tried again then"
+        case Wait.HOST_HELD:
+            return f"its host not before {at}: {upcoming.reason}"
+        case Wait.NOTHING:
+            return "its host is ready; URLs before it in the queue go first"
+
+
+def _schedule(schedule: Schedule, now: float) -> str:
+    if not schedule.visits:
+        return "not finished yet"
+    found = f"{schedule.visits} visits, {schedule.changes} found a change, an interval of {schedule.interval:.0f} s"
+    if schedule.due is None:
+        return f"{found}, queued for the next"
+    if schedule.due <= now:
+        return f"{found}, the next is due since {moment(schedule.due)}"
+    return f"{found}, the next at {moment(schedule.due)}"
+
+
+def moment(seconds: float) -> str:
+    """Seconds since 1970 for people: RFC 3339 in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

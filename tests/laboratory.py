@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from crawler.clock import Anchor
-from crawler.engine.run import Crawl, Stop
+from crawler.engine.lifecycle import Stop
 from crawler.fetch import SimulatedWeb
 from crawler.fetch.simulated import Answer
 from crawler.job.job import Job
 from crawler.job.transaction import Machine
 from crawler.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.store import MemoryStore
+from tests.driving import Driven
 from tests.durability.power import Inline
 
 START = 1_700_000_000.0
@@ -107,9 +108,9 @@ class Laboratory:
         machine = Machine(open_store=lambda _: self.store, executor=Inline)
         job = Job(self.directory, settings, clock(), machine, anchor=self.anchor)
         try:
-            crawl = Crawl(job, web, settings, clock)
-            running = asyncio.ensure_future(crawl.run(_each(seeds)))
-            others: list[Coroutine[Any, Any, None]] = [] if during is None else [during(crawl, job)]
+            driven = Driven(job, web, settings, clock, _each(seeds))
+            running = asyncio.ensure_future(driven.to_the_end())
+            others: list[Coroutine[Any, Any, None]] = [] if during is None else [during(driven.run, job)]
             beside = [asyncio.ensure_future(other) for other in others]
             reason = await running
             for each in beside:

@@ -24,7 +24,7 @@ from crawler.cli.demo import VERSION as DEMO_VERSION
 from crawler.cli.errors import Exit
 from crawler.disk import RealDisk
 from crawler.engine.capacity_forecast import Forecast
-from crawler.engine.run import State
+from crawler.engine.lifecycle import State
 from crawler.exact import LedgerCounts, rows_of
 from crawler.fetch.robots_cache import RobotsCache
 from crawler.filters import Advice, digest_keys, read_segment
@@ -144,7 +144,7 @@ def test_the_example_of_robots_txt() -> None:
     data = example("format-store.md", "robots")
     assert data.endswith(b"User-agent: *\n")
     robots = RobotsCache(MemoryStore(), RobotsSettings(), "crawler/0.1").decode(data)
-    assert (robots.status, robots.asked_at, robots.error) == (200, 1_700_000_000.0, None)
+    assert (robots.status, robots.asked_at, robots.failure) == (200, 1_700_000_000.0, None)
 
 
 def test_the_examples_of_the_journal_and_the_output_fit_together() -> None:

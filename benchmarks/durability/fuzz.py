@@ -37,7 +37,7 @@ from crawler.checkpoint.generations import manifest_name
 from crawler.cli.errors import UsageError
 from crawler.cli.options import read_toml
 from crawler.disk import RealDisk
-from crawler.fetch import RobotsResult
+from crawler.fetch import Response
 from crawler.fetch.robots_cache import RobotsCache, RobotsRecordError, encode_robots
 from crawler.filters import (
     FilterError,
@@ -98,7 +98,7 @@ def readers(home: Path) -> list[Reader]:
     page = encode_page(PageRecord(entry, Outcome.FETCHED, 1.7e9, 200, None, "text/html", 512, 3))
     host = encode_host(Host("h.test:80", size=9, retry_size=2, next_time=1.7e9, crawl_delay=2.0))
     robots = RobotsCache(MemoryStore(), RobotsSettings(), "crawler/1")
-    answer = RobotsResult(200, b"User-agent: *\nDisallow: /x\nCrawl-delay: 3\n", None)
+    answer = Response(200, {}, None, None, b"User-agent: *\nDisallow: /x\nCrawl-delay: 3\n", None, None, 0.0, 0)
     seen = ScalableBloomFilter(0.01, 64)
     seen.add_many([f"key {number}" for number in range(300)])
     snapshot = seen.snapshot()

@@ -26,7 +26,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
 from crawler.checkpoint import renewal
-from crawler.engine.run import Crawl
+from crawler.engine.run import Run
+from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import SimulatedWeb
 from crawler.job.job import Job
 from crawler.service.session import spare_the_collector
@@ -83,12 +84,13 @@ async def stalls(name: str, seen: SeenSettings, keys: int, seconds: float, inter
     try:
         fill(job, keys)
         first = job.manifest
-        crawl = Crawl(job, SimulatedWeb(Endless(), pause), chosen, time.time)
+        worker = Worker(SimulatedWeb(Endless(), pause), WorkerSettings.of(chosen), time.time)
+        run = Run(job, chosen, worker.context, seeds())
         spare_the_collector()
         began = time.monotonic()
-        await crawl.run(seeds())
+        await worker.drive(run)
         lasted = time.monotonic() - began
-        stall = crawl.stats()["loop_stall_seconds"]
+        stall = run.stats()["loop_stall_seconds"]
         last, written = job.manifest, 0
         if last is not None:
             written = last.generation - (first.generation if first is not None else 0)

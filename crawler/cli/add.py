@@ -123,7 +123,7 @@ class _Adding:
                 return  # a crawl has begun meanwhile, and will answer
             raise
         try:
-            await Injector(job, Discovery(job, self._settings), self._inbox, lambda: None).drain(clock())
+            await Injector(job, Discovery.of(job, self._settings), self._inbox, lambda: None).drain(clock())
             await job.checkpoint(clock())
         finally:
             job.close()

@@ -22,7 +22,7 @@ from crawler.cli.options import add_crawl_options, settings_tables
 from crawler.dashboard import access_of
 from crawler.dedup.make import planned_parameters
 from crawler.dedup.memory_budget import Room
-from crawler.engine.run import Stop
+from crawler.engine.lifecycle import Stop
 from crawler.engine.seeds import (
     STDIN,
     AwaitedSeeds,

@@ -20,7 +20,7 @@ from crawler.job.admission import SITEMAP_DEPTH, Listing
 from crawler.job.job import Job
 from crawler.links import Listed, encode_queries, extract_links
 from crawler.scope import LISTED_PRIORITY, Boundary, Outside
-from crawler.settings import Settings
+from crawler.settings import LinkSettings, Settings, TrapSettings
 from crawler.traps import Content, Copies
 from crawler.urls import Canonical, Canonicaliser, Rejected
 
@@ -60,16 +60,34 @@ class Added:
     rejected: tuple[tuple[str, str], ...]
 
 
-class Discovery:
-    """The links of one run over a job."""
+@dataclass(frozen=True, slots=True)
+class DiscoverySettings:
+    """What discovery is told."""
 
-    def __init__(self, job: Job, settings: Settings) -> None:
+    rules: tuple[str, ...]  # of canonicalisation
+    links: LinkSettings
+    traps: TrapSettings
+    max_redirects: int  # in a row
+
+    @classmethod
+    def of(cls, settings: Settings) -> DiscoverySettings:
+        return cls(settings.canonical.rules, settings.links, settings.traps, settings.fetch.max_redirects)
+
+
+class Discovery:
+    """The links of one run over a job. ``boundary`` says what of them belongs to it."""
+
+    def __init__(self, job: Job, boundary: Boundary, settings: DiscoverySettings) -> None:
         self._job = job
+        self._boundary = boundary
         self._settings = settings
-        self._canonicaliser = Canonicaliser(settings.canonical.rules)
-        self._boundary = Boundary(job.scope, settings)
+        self._canonicaliser = Canonicaliser(settings.rules)
         self._copies = Copies(settings.traps, job.store)
         self.seeds_rejected = 0
+
+    @classmethod
+    def of(cls, job: Job, settings: Settings) -> Discovery:
+        return cls(job, Boundary(job.scope, settings), DiscoverySettings.of(settings))
 
     def seeds(self, lines: list[str]) -> list[Canonical]:
         """The URLs of the lines. A line that is no URL is counted and shown."""
@@ -146,7 +164,7 @@ class Discovery:
         url = self._canonicaliser.canonicalise(location, entry.href)
         if isinstance(url, Rejected):
             return Target(location, [], f"redirect to {shown(location)}: {url.reason}")
-        if entry.redirects >= self._settings.fetch.max_redirects:
+        if entry.redirects >= self._settings.max_redirects:
             many = f"redirect number {entry.redirects + 1} in a row: not followed (fetch.max_redirects)"
             return Target(url.href, [], many)
         if entry.seed and self._job.widen(url.href):

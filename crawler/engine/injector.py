@@ -1,10 +1,10 @@
-"""URLs that come in while a job lives: from its inbox, and by POST /api/urls."""
+"""URLs that come from outside: the seeds of a run, what lies in the job's inbox, and what POST /api/urls brings."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from crawler.checkpoint import EnvelopeError
 from crawler.engine.discover import Discovery
@@ -28,9 +28,19 @@ class Injector:
         self._wake = wake
 
     @property
-    def waiting(self) -> bool:
-        """Whether something lies in the inbox."""
-        return bool(self._inbox.waiting())
+    def seeds_rejected(self) -> int:
+        """Lines among the seeds of this run that are no URL."""
+        return self._discovery.seeds_rejected
+
+    async def admit_seeds(self, batches: AsyncIterator[list[str]]) -> None:
+        """Admit the seeds, to the last; each widens the scope."""
+        async for lines in batches:
+            found = self._discovery.seeds(lines)
+            await self._job.room()
+            for url in found:
+                self._job.widen(url.href)
+            self._job.admit(found, depth=0, seed=True)
+            self._wake()
 
     async def watch(self, clock: Callable[[], float]) -> None:
         """Look into the inbox each second. Raises OSError for any trouble but a full disk: what could not be answered

@@ -38,7 +38,7 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
         content_type=result.content_type,
         size=None if result.body is None else len(result.body),
     )
-    request = RequestOutcome(result.seconds, result.received, status_failure(result.status, settings))
+    request = request_outcome(result, settings)
     if request.failure is FailureClass.THROTTLED:
         again = entry._replace(throttled=entry.throttled + 1)
         spent = again.throttled >= settings.throttled_tries
@@ -57,6 +57,13 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
     return Finished(record, request)
 
 
+def request_outcome(result: Response | Failure, settings: RetrySettings) -> RequestOutcome:
+    """What came of a request, as its host is concerned."""
+    if isinstance(result, Failure):
+        return RequestOutcome(result.seconds, 0, failure_class(result.kind))
+    return RequestOutcome(result.seconds, result.received, status_failure(result.status, settings))
+
+
 def status_failure(status: int, settings: RetrySettings) -> FailureClass | None:
     """The class of failure that a status belongs to; None for an answer to be content with."""
     if status in THROTTLED:
@@ -71,7 +78,7 @@ def failure_class(kind: FailureKind) -> FailureClass:
 
 def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySettings) -> Verdict:
     failed_as = failure_class(failure.kind)
-    request = RequestOutcome(failure.seconds, 0, failed_as)
+    request = request_outcome(failure, settings)
     if entry.tries + 1 < tries_of(failed_as, settings):
         return _again(entry, failure.message, request, settings)
     outcome = Outcome.EXCLUDED if failure.kind.excluded else Outcome.FAILED

@@ -8,16 +8,17 @@ keeps its lease meanwhile, so only few may wait, for no longer than a gap and a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from dataclasses import dataclass
 
-from crawler.engine.judge import failure_class, parse_retry_after, status_failure
-from crawler.fetch import Failure, FailureKind, Fetches, Followed, NotNow, Response, RobotsResult, ask_robots
+from crawler.engine.context import Context
+from crawler.engine.judge import parse_retry_after, request_outcome
+from crawler.fetch import Failure, FailureKind, Followed, NotNow, Response, ask_robots
 from crawler.fetch.robots_cache import RobotsCache, encode_robots
-from crawler.frontier import Host, HostClosed, Lease, Limits, RequestOutcome
+from crawler.frontier import Host, HostClosed, Lease, Limits
 from crawler.job.job import Job
 from crawler.kv import Batch, Family
 from crawler.robots import robots_url
-from crawler.settings import Settings
+from crawler.settings import PolitenessSettings, RetrySettings, RobotsSettings, Settings
 from crawler.urls import host_key
 
 PATIENCE = 60.0  # seconds that a host may be held or have its leases out before who waits for it comes back later
@@ -25,26 +26,37 @@ LATER = 5.0  # seconds until then, at least
 _LOOK = 0.1  # seconds between two looks whether a lease is free
 
 
+@dataclass(frozen=True, slots=True)
+class RobotsVisitSettings:
+    """What requests for robots.txt are told. ``most_waiting`` hosts may wait for another's at a time."""
+
+    robots: RobotsSettings
+    retry: RetrySettings
+    politeness: PolitenessSettings
+    user_agent: str
+    sitemaps: bool  # those that are named are wanted
+    most_waiting: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> RobotsVisitSettings:
+        return cls(
+            settings.robots,
+            settings.retry,
+            settings.politeness,
+            settings.fetch.user_agent,
+            settings.links.sitemaps,
+            Limits.of(settings).slow_slots,
+        )
+
+
 class RobotsRedirect:
     """What robots.txt of some hosts redirect to."""
 
-    def __init__(
-        self,
-        job: Job,
-        fetcher: Fetches,
-        robots: RobotsCache,
-        settings: Settings,
-        clock: Callable[[], float],
-        wake: Callable[[], None],
-    ) -> None:
-        """``wake`` is called when a host that was lent has its turns again."""
+    def __init__(self, job: Job, cache: RobotsCache, settings: RobotsVisitSettings, context: Context) -> None:
         self._job = job
-        self._fetcher = fetcher
-        self._robots = robots
+        self._cache = cache
         self._settings = settings
-        self._clock = clock
-        self._wake = wake
-        self._most = Limits.of(settings).slow_slots
+        self._context = context
         self._leads: dict[str, str] = {}  # hosts whose robots.txt leads to another that is waited for
 
     async def follow(self, host: Host, address: str) -> Followed | NotNow:
@@ -52,12 +64,12 @@ class RobotsRedirect:
         name, frontier = host_key(address), self._job.frontier
         if frontier.ad_hoc.share_a_key(host, name):
             await asyncio.sleep(frontier.ad_hoc.gap(host))
-            answer = await ask_robots(self._fetcher, address, self._settings.robots)
+            answer = await ask_robots(self._context.fetcher, address, self._settings.robots)
             return Followed(answer, elsewhere=name != host.name)
         known = self._known(name, address)
         if known is not None:
             return known
-        if len(self._leads) >= self._most or self._waits_for(name, host.name):
+        if len(self._leads) >= self._settings.most_waiting or self._waits_for(name, host.name):
             return NotNow(LATER)
         self._leads[host.name] = name
         try:
@@ -71,7 +83,7 @@ class RobotsRedirect:
             return await self._enter(lease) or await self._ask(lease, address)
         finally:
             del self._leads[host.name]
-            self._wake()
+            self._context.wake()  # a host that was lent has its turns again
 
     def _waits_for(self, name: str, other: str) -> bool:
         """Whether the host ``name`` waits for ``other``, which would then wait for itself."""
@@ -83,21 +95,21 @@ class RobotsRedirect:
 
     def _known(self, name: str, address: str) -> Followed | None:
         """The other host's own robots.txt, if it may be used for a while yet."""
-        known = self._robots.get(name) if address == robots_url(address) else None
+        known = self._cache.get(name) if address == robots_url(address) else None
         if known is None or known.status is None or known.status >= 500:
             return None
-        age = max(0.0, self._clock() - known.asked_at)
+        age = max(0.0, self._context.clock() - known.asked_at)
         if age > self._settings.robots.ttl / 2:
             return None
-        body = self._robots.body(name)
+        body = self._cache.body(name)
         return Followed(Response(known.status, {}, None, None, body, None, None, 0.0, 0), elsewhere=True, age=age)
 
     async def _borrow(self, name: str, address: str) -> Lease | NotNow | Followed:
         """A lease that has no place at the gate yet."""
-        frontier, until = self._job.frontier, self._clock() + PATIENCE
+        frontier, until = self._job.frontier, self._context.clock() + PATIENCE
         while True:
             await self._job.room()
-            now = self._clock()
+            now = self._context.clock()
             got = self._lease(name, now)
             if isinstance(got, HostClosed):
                 message = f"it redirects to {name}, which is asked no more: {got.error}"
@@ -123,9 +135,9 @@ class RobotsRedirect:
 
     async def _enter(self, lease: Lease) -> NotNow | None:
         """Wait for a place at the gate. Where it takes too long the lease ends."""
-        frontier, host, until = self._job.frontier, lease.host, self._clock() + PATIENCE
+        frontier, host, until = self._job.frontier, lease.host, self._context.clock() + PATIENCE
         try:
-            while (at := frontier.ad_hoc.enter(lease, now := self._clock())) > now:
+            while (at := frontier.ad_hoc.enter(lease, now := self._context.clock())) > now:
                 if (at > until and not host.hold_reason.is_gap) or (host.in_line and now > until):
                     frontier.ad_hoc.forgo(lease)
                     return NotNow(max(LATER, at - now))
@@ -138,35 +150,32 @@ class RobotsRedirect:
     async def _find_address(self, lease: Lease, address: str) -> None:
         frontier = self._job.frontier
         try:
-            found = await self._fetcher.resolve(address)
+            found = await self._context.fetcher.resolve(address)
             await self._job.room()
         except asyncio.CancelledError:
             frontier.ad_hoc.forgo(lease)
             raise
-        now = self._clock()
+        now = self._context.clock()
         self._job.host_step(lambda batch: frontier.address_known(lease, found, now, batch))
 
     async def _ask(self, lease: Lease, address: str) -> Followed:
         frontier, retry = self._job.frontier, self._settings.retry
         try:
-            answer = await ask_robots(self._fetcher, address, self._settings.robots)
+            answer = await ask_robots(self._context.fetcher, address, self._settings.robots)
             await self._job.room()
         except asyncio.CancelledError:
             frontier.ad_hoc.forgo(lease)
             raise
-        now, after = self._clock(), None
-        if isinstance(answer, Failure):
-            request = RequestOutcome(answer.seconds, 0, failure_class(answer.kind))
-        else:
-            request = RequestOutcome(answer.seconds, answer.received, status_failure(answer.status, retry))
+        now, after = self._context.clock(), None
+        request = request_outcome(answer, retry)
+        if isinstance(answer, Response):
             after = parse_retry_after(answer.retry_after, now, answer.headers.get("Date"))
 
         def give_back(batch: Batch) -> bool:
             if isinstance(answer, Response) and address == robots_url(address) and 200 <= answer.status < 300:
                 # For others that lead there, too; the host itself asks for it when its turn comes.
-                own = RobotsResult(answer.status, answer.body or b"", None)
-                batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), encode_robots(own, now))
-                self._robots.forget(lease.host.name)
+                batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), encode_robots(answer, now))
+                self._cache.forget(lease.host.name)
             frontier.ad_hoc.give_back(lease, now, batch, request, after)
             return True
 

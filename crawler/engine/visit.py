@@ -7,22 +7,18 @@ job without an await in it, or handed back.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 
+from crawler.engine.context import Context
 from crawler.engine.discover import Discovery, listed_depth
-from crawler.engine.judge import failure_class, judge, parse_retry_after, status_failure
-from crawler.engine.robots_redirect import RobotsRedirect
-from crawler.fetch import Fetches, NotNow, RobotsResult, fetch_robots, is_html
-from crawler.fetch.robots_cache import RobotsCache, encode_robots
-from crawler.frontier import Entry, FailureClass, Lease, RequestOutcome, retry_wait, tries_of
-from crawler.frontier.jitter import jitter
+from crawler.engine.judge import judge
+from crawler.engine.robots_visit import RobotsVisits
+from crawler.fetch import is_html
+from crawler.frontier import Entry, Lease
 from crawler.job.job import Job
 from crawler.job.revisit import answer_of
 from crawler.job.verdict import Again, Finished, Throttled
-from crawler.kv import Batch
 from crawler.links import (
     FEED_TYPES,
     SITEMAP_TYPES,
@@ -35,63 +31,59 @@ from crawler.links import (
     named_like_sitemap,
 )
 from crawler.records import Outcome, PageRecord
-from crawler.robots import robots_url
-from crawler.settings import Settings
-from crawler.urls import host_key
-
-log = logging.getLogger("crawler")
+from crawler.settings import LinkSettings, RetrySettings, Settings
 
 LINKS_A_STEP = 1_000  # outlinks admitted in one step; a page with more takes several, and the loop runs between them
 
 
+@dataclass(frozen=True, slots=True)
+class VisitSettings:
+    """What visits are told."""
+
+    retry: RetrySettings
+    links: LinkSettings
+
+    @classmethod
+    def of(cls, settings: Settings) -> VisitSettings:
+        return cls(settings.retry, settings.links)
+
+
 class Visitor:
-    """Visits the URLs of one run over a job. ``wake`` is called when something was admitted before a visit ends."""
+    """Visits the URLs of one run over a job."""
 
     def __init__(
-        self,
-        job: Job,
-        discovery: Discovery,
-        fetcher: Fetches,
-        settings: Settings,
-        clock: Callable[[], float],
-        wake: Callable[[], None],
+        self, job: Job, discovery: Discovery, robots: RobotsVisits, settings: VisitSettings, context: Context
     ) -> None:
         self._job = job
         self._discovery = discovery
-        self._fetcher = fetcher
+        self._robots = robots
         self._settings = settings
-        self._clock = clock
-        self._wake = wake
-        self._robots = RobotsCache(job.store, settings.robots, settings.fetch.user_agent)
-        self._elsewhere = RobotsRedirect(job, fetcher, self._robots, settings, clock, wake)
+        self._context = context
         self.under_way: dict[str, float] = {}  # URLs in flight, and since when
         self.last_seed_error: str | None = None  # why the last seed that could not be fetched was not
 
     def refuse(self, lease: Lease) -> bool:
         """Finish a URL that a pattern or robots.txt does not allow, or whose host is asked no more, without asking."""
-        if lease.entry is None:
+        entry = lease.entry
+        if entry is None:
             return False
         if lease.closed is not None:
             outcome = Outcome.FAILED if lease.closed.failed else Outcome.EXCLUDED
-            self._finish_unasked(lease, lease.entry, outcome, lease.closed.error)
+            self._finish_unasked(lease, entry, outcome, lease.closed.error)
             return True
-        rule = self._discovery.excluded(lease.entry)
+        rule = self._discovery.excluded(entry)
         if rule is not None:
-            self._finish_unasked(lease, lease.entry, Outcome.EXCLUDED, rule)
+            self._finish_unasked(lease, entry, Outcome.EXCLUDED, rule)
             return True
-        if self._settings.robots.ignore:
+        refusal = self._robots.refusal(lease.host.name, entry.href)
+        if refusal is None:
             return False
-        robots = self._robots.get(lease.host.name)
-        if robots is None:
-            raise RuntimeError(f"host {lease.host.name} was handed out before its robots.txt was asked for")
-        if robots.rules.allowed(lease.entry.href):
-            return False
-        outcome = Outcome.EXCLUDED if robots.reachable or robots.refused else Outcome.FAILED
-        self._finish_unasked(lease, lease.entry, outcome, robots.refusal)
+        why, words = refusal
+        self._finish_unasked(lease, entry, Outcome.EXCLUDED if why.lasting else Outcome.FAILED, words)
         return True
 
     def _finish_unasked(self, lease: Lease, entry: Entry, outcome: Outcome, error: str) -> None:
-        record = PageRecord(entry, outcome, self._clock(), error=error)
+        record = PageRecord(entry, outcome, self._context.clock(), error=error)
         self._seed_failed(record)
         self._job.finish(lease, Finished(record), record.fetched_at, requested=False)
 
@@ -103,7 +95,7 @@ class Visitor:
             if lease.address:
                 await self._find_address(lease)
             elif lease.entry is None:
-                await self._visit_robots(lease)
+                await self._robots.visit(lease)
             else:
                 await self._visit_url(lease, lease.entry)
         except asyncio.CancelledError:
@@ -116,10 +108,10 @@ class Visitor:
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
         conditions = self._job.revisiting.conditions(entry)
-        result = await self._fetcher.fetch(entry.href, accept=self._wanted(entry), headers=conditions)
+        result = await self._context.fetcher.fetch(entry.href, accept=self._wanted(entry), headers=conditions)
         await self._job.room()
         answer = answer_of(result) if self._job.revisiting.wants_answer(entry) else None
-        now = self._clock()
+        now = self._context.clock()
         match judge(entry, result, now, self._settings.retry):
             case Again() as again:
                 self._job.retry(lease, again, now)
@@ -134,27 +126,27 @@ class Visitor:
         record, job = finished.record, self._job
         if finished.body is None:
             self._seed_failed(record)
-            job.finish(lease, finished, self._clock())
+            job.finish(lease, finished, self._context.clock())
             return
         entry = record.entry
         if self._settings.links.sitemaps and self._is_sitemap(entry, finished.body):
             await self._finish_sitemap(lease, finished, finished.body)
             return
         if not is_html(record.content_type):
-            job.finish(lease, finished, self._clock())
+            job.finish(lease, finished, self._context.clock())
             return
         page = self._discovery.outlinks(entry, finished.body, finished.charset)
         outlinks = page.inside
         while len(outlinks) > LINKS_A_STEP:
-            job.admit(outlinks[:LINKS_A_STEP], depth=entry.depth + 1, via=entry.href, found_at=self._clock())
+            job.admit(outlinks[:LINKS_A_STEP], depth=entry.depth + 1, via=entry.href, found_at=self._context.clock())
             outlinks = outlinks[LINKS_A_STEP:]
-            self._wake()
+            self._context.wake()
             await asyncio.sleep(0)
             await job.room()
         job.finish(
             lease,
             finished,
-            self._clock(),
+            self._context.clock(),
             outlinks=outlinks,
             left_out=page.left_out[:LINKS_A_STEP],
             record=replace(record, links=page.found, links_cut=page.cut, content=page.content),
@@ -172,10 +164,7 @@ class Visitor:
 
     def _is_declared(self, entry: Entry) -> bool:
         """Whether robots.txt or an index calls it a sitemap. It may have been found by another way before that."""
-        if entry.sitemap:
-            return True
-        robots = None if self._settings.robots.ignore else self._robots.get(host_key(entry.href))
-        return robots is not None and entry.href in robots.rules.sitemaps
+        return entry.sitemap or self._robots.declares(entry.href)
 
     def _is_sitemap(self, entry: Entry, body: bytes) -> bool:
         """What any document may be is no sitemap only because it looks like one."""
@@ -192,73 +181,28 @@ class Visitor:
             links = self._discovery.sitemap(entry, listed, index=sitemap.is_index)
             found += links.found
             if links.inside:
-                depth, now = listed_depth(entry), self._clock()
+                depth, now = listed_depth(entry), self._context.clock()
                 job.admit(links.inside, depth=depth, via=entry.href, found_at=now, listed=links.listing)
-            self._wake()
+            self._context.wake()
             await asyncio.sleep(0)
             await job.room()
         job.counters.sitemaps += 1
         fault = None if sitemap.fault is None else f"sitemap read in part: {sitemap.fault}"
         record = replace(finished.record, links=found, links_cut=fault is not None, error=fault)
-        job.finish(lease, finished, self._clock(), record=record)
+        job.finish(lease, finished, self._context.clock(), record=record)
 
     def _finish_redirect(self, lease: Lease, finished: Finished) -> None:
         assert finished.location is not None
         target = self._discovery.redirect(finished.record.entry, finished.location)
         record = replace(finished.record, outcome=Outcome.REDIRECT, location=target.location, error=target.error)
-        self._job.finish(lease, finished, self._clock(), outlinks=target.inside, record=record)
-
-    # -- robots.txt --------------------------------------------------------------------------------------------
-
-    async def _visit_robots(self, lease: Lease) -> None:
-        host = lease.host
-        href = self._job.frontier.peek(host).href
-        follow = partial(self._elsewhere.follow, host)
-        result = await fetch_robots(self._fetcher, href, self._settings.robots, follow)
-        await self._job.room()
-        now = self._clock()
-        if isinstance(result, NotNow):
-            self._come_back(lease, result.wait * (1 + self._settings.politeness.jitter * jitter(host.name, 1)), now)
-            return
-        request = self._robots_outcome(result)
-        failure = FailureClass.SERVER_ERROR if result.kind is None else failure_class(result.kind)
-        may_pass = result.passing or result.kind is not None  # a failure has as many tries as its class
-        if may_pass and host.robots_tries + 1 < tries_of(failure, self._settings.retry):
-            wait = retry_wait(failure, host.robots_tries + 1, self._settings.retry, host.name)
-            after = parse_retry_after(result.retry_after, now, result.date) or 0.0
-            wait = max(wait, min(after, self._settings.politeness.max_retry_after))
-            if host.robots_tries == 0:
-                log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, result.error or result.status)
-            self._job.robots_later(lease, wait, now, request)
-            return
-        stored = encode_robots(result, now - result.age)
-        robots = self._robots.decode(stored)
-        self._robots.forget(host.name)
-        until = now - result.age + self._robots.ttl(robots)
-        via, named = robots_url(href), robots.rules.sitemaps if self._settings.links.sitemaps else ()
-        inside = self._discovery.named_sitemaps(via, named)
-        self._job.robots_known(lease, stored, until, robots.rules.crawl_delay, now, request, inside, via)
-
-    def _come_back(self, lease: Lease, wait: float, now: float) -> None:
-        def hold(batch: Batch) -> bool:
-            self._job.frontier.ad_hoc.come_back(lease, wait, now, batch, RequestOutcome())
-            return True
-
-        self._job.host_step(hold)
-
-    def _robots_outcome(self, result: RobotsResult) -> RequestOutcome:
-        if result.elsewhere:
-            return RequestOutcome(result.seconds, result.received)
-        if result.kind is not None:
-            return RequestOutcome(result.seconds, result.received, failure_class(result.kind))
-        return RequestOutcome(result.seconds, result.received, status_failure(result.status or 0, self._settings.retry))
+        self._job.finish(lease, finished, self._context.clock(), outlinks=target.inside, record=record)
 
     async def _find_address(self, lease: Lease) -> None:
         """Which address the host answers at, where politeness groups by it; no request is made."""
         frontier = self._job.frontier
-        address = await self._fetcher.resolve(frontier.peek(lease.host).href)
+        address = await self._context.fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()
-        now = self._clock()
+        now = self._context.clock()
         self._job.host_step(lambda batch: frontier.address_known(lease, address, now, batch))
 
     def _seed_failed(self, record: PageRecord) -> None:

@@ -1,7 +1,8 @@
 """robots.txt of each host: kept in the store for as long as it may be used, parsed when it is needed.
 
 The stored record is ``<BHd`` version (1), status (0: no answer), time of the answer in seconds since 1970, then the
-length of the error text (``<H``), the error text, and the body.
+length of the error text (``<H``), the error text, and the body. The error text is the name of a kind of failure, a
+colon, a space, and what is said of it.
 """
 
 from __future__ import annotations
@@ -9,55 +10,94 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict
 from dataclasses import dataclass
+from enum import Enum, auto
 
-from crawler.fetch import FailureKind, RobotsResult
+from crawler.fetch import Failure, FailureKind, Response
 from crawler.kv import Family, Reader
 from crawler.robots import DISALLOW_ALL, RobotsRecordError, RobotsRules, robots_for_status
 from crawler.settings import RobotsSettings
 
 PARSED_MAX = 4_096  # hosts whose parsed rules are kept in memory
 _REFUSED_TTL = 1.0  # seconds: asking costs no request, and the next run may allow it
-_OWN_RULES = frozenset(kind.value for kind in FailureKind if kind.excluded)
 _VERSION = 1
 _HEAD = struct.Struct("<BHdH")
 
 
+class Refusal(Enum):
+    """Why a URL may not be fetched, as far as robots.txt goes."""
+
+    DISALLOWED = auto()  # it says so
+    OWN_RULE = auto()  # a rule of ours keeps us from asking for it (a private address)
+    SERVER_ERROR = auto()  # it was answered with 5xx: all is disallowed until it can be had (RFC 9309)
+    NO_ANSWER = auto()
+
+    @property
+    def lasting(self) -> bool:
+        """Whether the URL is excluded by it; it has failed otherwise."""
+        return self is not Refusal.NO_ANSWER
+
+
+@dataclass(frozen=True, slots=True)
+class NoRobots:
+    """Why a robots.txt could not be had. ``kind`` is None where the record names none that is known."""
+
+    kind: FailureKind | None
+    message: str
+
+    @property
+    def text(self) -> str:
+        """As it is stored and shown."""
+        return self.message if self.kind is None else f"{self.kind.value}: {self.message}"
+
+
 @dataclass(frozen=True, slots=True)
 class Robots:
-    """What a host's robots.txt says. ``status`` is None when it could not be had."""
+    """What a host's robots.txt says. ``status`` is None, and ``failure`` is set, when it could not be had."""
 
     rules: RobotsRules
     status: int | None
     asked_at: float
-    error: str | None
+    failure: NoRobots | None = None
 
-    @property
-    def reachable(self) -> bool:
-        """Whether the server answered at all."""
-        return self.status is not None
+    def refusal(self, href: str) -> Refusal | None:
+        """Why the URL may not be fetched; None when it may be."""
+        if self.rules.allowed(href):
+            return None
+        if self.status is None:
+            return Refusal.OWN_RULE if self.refused else Refusal.NO_ANSWER
+        return Refusal.SERVER_ERROR if self.status >= 500 else Refusal.DISALLOWED
 
     @property
     def refused(self) -> bool:
-        """Whether one of our own rules kept us from asking (a private address)."""
-        kind = (self.error or "").partition(":")[0]
-        return self.status is None and kind in _OWN_RULES
+        """Whether one of our own rules kept us from asking."""
+        return self.failure is not None and self.failure.kind is not None and self.failure.kind.excluded
 
-    @property
-    def refusal(self) -> str:
-        """Why a URL that the rules do not allow is refused."""
-        if self.refused:
-            return str(self.error)
-        if self.status is None:
-            return f"robots.txt could not be had: {self.error}"
-        if self.status >= 500:
-            return f"robots.txt answered {self.status}: all is disallowed until it can be had (RFC 9309)"
-        return "disallowed by robots.txt"
+    def words(self, refusal: Refusal) -> str:
+        """What is said of a refusal: in the ``error`` of a record, and by ``explain``."""
+        failure = "" if self.failure is None else self.failure.text
+        match refusal:
+            case Refusal.DISALLOWED:
+                return "disallowed by robots.txt"
+            case Refusal.OWN_RULE:
+                return failure
+            case Refusal.SERVER_ERROR:
+                return f"robots.txt answered {self.status}: all is disallowed until it can be had (RFC 9309)"
+            case Refusal.NO_ANSWER:
+                return f"robots.txt could not be had: {failure}"
 
 
-def encode_robots(result: RobotsResult, now: float) -> bytes:
+def encode_robots(answer: Response | Failure, asked_at: float) -> bytes:
     """The stored record."""
-    error = (result.error or "").encode("utf-8", "replace")[:1_000]
-    return _HEAD.pack(_VERSION, result.status or 0, now, len(error)) + error + result.body
+    if isinstance(answer, Response):
+        return _HEAD.pack(_VERSION, answer.status, asked_at, 0) + (answer.body or b"")
+    error = NoRobots(answer.kind, answer.message).text.encode("utf-8", "replace")[:1_000]
+    return _HEAD.pack(_VERSION, 0, asked_at, len(error)) + error
+
+
+def _failure(text: str) -> NoRobots:
+    name, _, message = text.partition(": ")
+    known = next((kind for kind in FailureKind if kind.value == name), None)
+    return NoRobots(known, text if known is None else message)
 
 
 class RobotsCache:
@@ -99,11 +139,11 @@ class RobotsCache:
         at = _HEAD.size + length
         if at > len(stored):
             raise RobotsRecordError(f"not a robots record: an error text of {length} bytes that are not there")
-        error_text = stored[_HEAD.size : at].decode("utf-8", "replace") or None
         if status == 0:
-            return Robots(DISALLOW_ALL, None, asked_at, error_text)
+            failure = _failure(stored[_HEAD.size : at].decode("utf-8", "replace"))
+            return Robots(DISALLOW_ALL, None, asked_at, failure)
         rules = robots_for_status(status, stored[at:], self._user_agent, self._settings.max_bytes)
-        return Robots(rules, status, asked_at, error_text)
+        return Robots(rules, status, asked_at)
 
     def ttl(self, robots: Robots) -> float:
         """Seconds for which the record may be used."""

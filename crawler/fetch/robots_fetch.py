@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from crawler.fetch.outcome import Failure, FailureKind, Fetches, Response
+from crawler.fetch.outcome import Failure, Fetches, Response
 from crawler.robots import robots_url
 from crawler.settings import RobotsSettings
 from crawler.urls import Canonicaliser, Rejected
@@ -14,29 +14,34 @@ _REDIRECTS = 5  # RFC 9309, 2.3.1.2
 
 
 @dataclass(frozen=True, slots=True)
-class RobotsResult:
-    """What a host said: a status with the body (at most ``RobotsSettings.max_bytes``), or why it said
-    nothing.
+class Followed:
+    """What a redirect led to; whether that is another host; and how many seconds ago it was answered."""
 
-    A status of 3xx is left when more than five redirects came in a row or one led nowhere. ``status`` is None
-    exactly when ``error`` is set: the host counts as unreachable (RFC 9309, 2.3.1.4). ``error`` is the kind of failure,
-    a colon, and the message; ``passing`` says whether asking again may help. ``kind`` is the kind of failure by
-    itself, ``seconds`` are those of all requests together, ``received`` their bytes. ``date`` is when the server says
-    that it answered. ``elsewhere``: another host, to which this one redirects, is what gave the answer,
-    ``age`` seconds ago.
-    """
-
-    status: int | None
-    body: bytes
-    error: str | None
-    passing: bool = False
-    retry_after: str | None = None
-    kind: FailureKind | None = None
-    seconds: float = 0.0
-    received: int = 0
-    date: str | None = None
+    answer: Response | Failure
     elsewhere: bool = False
     age: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsResult:
+    """What a host said in the end. A response's body has at most ``RobotsSettings.max_bytes``; its status is 3xx when
+    more than five redirects came in a row or one led nowhere. After a failure the host counts as unreachable (RFC 9309,
+    2.3.1.4). ``seconds`` and ``received`` are those of all requests to the host itself."""
+
+    last: Followed
+    seconds: float
+    received: int
+
+    @property
+    def answer(self) -> Response | Failure:
+        return self.last.answer
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether asking again may help."""
+        if isinstance(self.answer, Failure):
+            return self.answer.kind.transient
+        return self.answer.status >= 500 or self.answer.status == 429
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,71 +51,43 @@ class NotNow:
     wait: float
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """What a redirect led to; whether that is another host; and how many seconds ago it was answered."""
-
-    answer: Response | Failure
-    elsewhere: bool
-    age: float = 0.0
+Follow = Callable[[str], Awaitable[Followed | NotNow]]
 
 
 async def fetch_robots(
-    fetcher: Fetches,
-    href: str,
-    settings: RobotsSettings,
-    follow: Callable[[str], Awaitable[Followed | NotNow]] | None = None,
+    fetcher: Fetches, href: str, settings: RobotsSettings, follow: Follow | None = None
 ) -> RobotsResult | NotNow:
     """The robots.txt that rules ``href`` (any URL of the host). ``follow`` asks for what it redirects to, politely; it
     says whether that was another host, and what that cost is no part of the result. NotNow where it says so."""
-    address = robots_url(href)
-    canonicaliser = Canonicaliser()
-    answer, elsewhere = await ask_robots(fetcher, address, settings), False
-    seconds, received, redirects, age = 0.0, 0, 0, 0.0
-    while True:
-        if not elsewhere:
-            seconds += answer.seconds
-            received += answer.received if isinstance(answer, Response) else 0
-        if isinstance(answer, Failure):
-            return RobotsResult(
-                None,
-                b"",
-                f"{answer.kind.value}: {answer.message}",
-                answer.kind.transient,
-                kind=answer.kind,
-                seconds=seconds,
-                received=received,
-                elsewhere=elsewhere,
-            )
-        target = None if answer.location is None else canonicaliser.canonicalise(answer.location, address)
-        if target is None or isinstance(target, Rejected) or redirects == _REDIRECTS:
-            passing = answer.status >= 500 or answer.status == 429
-            return RobotsResult(
-                answer.status,
-                answer.body or b"",
-                None,
-                passing,
-                answer.retry_after,
-                seconds=seconds,
-                received=received,
-                date=answer.headers.get("Date"),
-                elsewhere=elsewhere,
-                age=age,
-            )
-        address = target.href
-        redirects += 1
-        if follow is None:
-            answer = await ask_robots(fetcher, address, settings)
-            continue
-        followed = await follow(address)
-        if isinstance(followed, NotNow):
-            return followed
-        answer, elsewhere, age = followed.answer, followed.elsewhere, followed.age
+
+    async def ask(address: str) -> Followed | NotNow:
+        return Followed(await ask_robots(fetcher, address, settings))
+
+    address, hop = robots_url(href), await ask(robots_url(href))
+    seconds, received, redirects = 0.0, 0, 0
+    while isinstance(hop, Followed):
+        if not hop.elsewhere:
+            seconds += hop.answer.seconds
+            received += hop.answer.received if isinstance(hop.answer, Response) else 0
+        target = None if redirects == _REDIRECTS else _target(hop.answer, address)
+        if target is None:
+            return RobotsResult(hop, seconds, received)
+        address, redirects = target, redirects + 1
+        hop = await (follow or ask)(address)
+    return hop
 
 
 async def ask_robots(fetcher: Fetches, address: str, settings: RobotsSettings) -> Response | Failure:
     """One request for a robots.txt."""
     return await fetcher.fetch(address, accept=_any_type, max_body=settings.max_bytes, truncate=True)
+
+
+def _target(answer: Response | Failure, address: str) -> str | None:
+    """Where the answer redirects to, if it does and that can be asked for."""
+    if isinstance(answer, Failure) or answer.location is None:
+        return None
+    target = Canonicaliser().canonicalise(answer.location, address)
+    return None if isinstance(target, Rejected) else target.href
 
 
 def _any_type(content_type: str | None) -> bool:

@@ -318,9 +318,10 @@ def _robots(known: Known, url: Canonical, name: str) -> RobotsAnswer:
         return RobotsAnswer(RobotsState.DAMAGED, agent, str(damage))
     if robots is None:
         return RobotsAnswer(RobotsState.UNKNOWN, agent)
-    if robots.rules.allowed(url.href):
+    refusal = robots.refusal(url.href)
+    if refusal is None:
         return RobotsAnswer(RobotsState.ALLOWED, agent)
-    return RobotsAnswer(RobotsState.DISALLOWED, agent, robots.refusal)
+    return RobotsAnswer(RobotsState.DISALLOWED, agent, robots.words(refusal))
 
 
 def _places(known: Known, url: Canonical, host: Host, row: Row, now: float) -> Iterator[Place | int | None]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from crawler.engine.run import Crawl, State
+from crawler.engine.lifecycle import State
+from crawler.engine.run import Run
 from crawler.metrics import Events, Kind
 from crawler.service.command_files import Refused
 from crawler.service.control import HOST_WORDS, NOT_RUNNING, Perform, asked_wrongly
@@ -21,7 +22,7 @@ _SAID = {
 }
 
 
-async def _do(crawl: Crawl, word: str) -> str | None:
+async def _do(crawl: Run, word: str) -> str | None:
     """Do it; returns why it cannot be done."""
     match word:
         case "pause":
@@ -31,13 +32,13 @@ async def _do(crawl: Crawl, word: str) -> str | None:
                 return f"the crawl goes on by itself when there is space again: {crawl.job.blocked}"
             crawl.go_on()
         case "checkpoint":
-            return await crawl.checkpoint_now()
+            return await crawl.keeper.checkpoint_now()
         case "stop":
             crawl.stop()
     return None
 
 
-def _do_to_host(crawl: Crawl, word: str, host: str) -> str | None:
+def _do_to_host(crawl: Run, word: str, host: str) -> str | None:
     if crawl.job.blocked is not None:
         return f"nothing can be written now: {crawl.job.blocked}"
     frontier = crawl.job.frontier
@@ -51,7 +52,7 @@ def _do_to_host(crawl: Crawl, word: str, host: str) -> str | None:
     return None if met else "no URL of that host was admitted"
 
 
-def performing(crawl: Callable[[], Crawl | None], events: Events, clock: Callable[[], float]) -> Perform:
+def performing(crawl: Callable[[], Run | None], events: Events, clock: Callable[[], float]) -> Perform:
     """What does what was asked of the crawl and tells of it; it returns None, or why that was not done. ``crawl()`` is
     None before the crawl is there; ``clock()`` is in seconds since 1970."""
 
@@ -61,7 +62,7 @@ def performing(crawl: Callable[[], Crawl | None], events: Events, clock: Callabl
             return refused
         word, host = asked["do"], asked.get("host") if asked["do"] in HOST_WORDS else None
         running = crawl()
-        if running is None or running.state is not State.RUNNING:
+        if running is None or running.life.state is not State.RUNNING:
             return NOT_RUNNING
         trouble = await _do(running, word) if host is None else _do_to_host(running, word, host)
         if trouble is not None:

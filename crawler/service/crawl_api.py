@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from crawler.dashboard import json_body
-from crawler.engine.run import Crawl
+from crawler.engine.run import Run
 from crawler.frontier import Host, decode_host
 from crawler.inspect.explanation import Known, explain, explain_seen
 from crawler.inspect.host_table import choose, host_rows
@@ -37,6 +37,7 @@ from crawler.service.responses import (
     table_asked,
     url_asked,
 )
+from crawler.settings import Settings
 from crawler.urls import Canonical, Canonicaliser, host_key
 
 T = TypeVar("T")
@@ -49,8 +50,9 @@ MOST_TABLES = 32  # kept at a time: each may be a thousand rows
 class CrawlApi:
     """The routes. ``crawl`` gives the crawl, None before it begins."""
 
-    def __init__(self, crawl: Callable[[], Crawl | None], clock: Callable[[], float]) -> None:
+    def __init__(self, crawl: Callable[[], Run | None], settings: Settings, clock: Callable[[], float]) -> None:
         self._crawl = crawl
+        self._settings = settings
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="api")
         self._closed = False
@@ -74,7 +76,7 @@ class CrawlApi:
         await asyncio.gather(*self._adding, return_exceptions=True)
         self._thread.shutdown(cancel_futures=True)
 
-    def _running(self) -> Crawl:
+    def _running(self) -> Run:
         crawl = self._crawl()
         if crawl is None or self._closed:
             raise web.HTTPServiceUnavailable(text="The crawl is not running.")
@@ -115,9 +117,9 @@ class CrawlApi:
             table = await asyncio.shield(self._reading[asked])
         return answer(table)
 
-    async def _read(self, crawl: Crawl, asked: TableAsked, now: float) -> dict[str, Any]:
+    async def _read(self, crawl: Run, asked: TableAsked, now: float) -> dict[str, Any]:
         steps = choose(
-            host_rows(crawl.job.store, crawl.settings, now, _in_flight(crawl), crawl.job.frontier.known),
+            host_rows(crawl.job.store, self._settings, now, _in_flight(crawl), crawl.job.frontier.known),
             sort=asked.sort,
             descending=asked.descending,
             offset=asked.offset,
@@ -139,7 +141,7 @@ class CrawlApi:
         host = crawl.job.frontier.known(name) or _stored_host(crawl, name)
         if host is None:
             raise no_such_host(name)
-        row = host_page(crawl.job.store, crawl.settings, host, now, _in_flight(crawl)[name])
+        row = host_page(crawl.job.store, self._settings, host, now, _in_flight(crawl)[name])
         row["recent"] = await self._look(recent(crawl.job.directory / PAGES, crawl.job.output.end, name))
         return answer(row)
 
@@ -149,10 +151,10 @@ class CrawlApi:
         crawl, text = self._running(), url_asked(request)
         job = crawl.job
         # The seen-set changes with every step: it is asked here, not in the thread.
-        url = Canonicaliser(crawl.settings.canonical.rules).canonicalise(text)
+        url = Canonicaliser(self._settings.canonical.rules).canonicalise(text)
         seen = [explain_seen(job.seen, url)] if isinstance(url, Canonical) else []
         known = Known(
-            job.directory, crawl.settings, job.store, lambda _: seen[0], dict(crawl.under_way), job.frontier.known
+            job.directory, self._settings, job.store, lambda _: seen[0], dict(crawl.under_way), job.frontier.known
         )
         (found,) = await self._look(explain(known, text, self._clock()))
         return answer(explained(found))
@@ -181,10 +183,10 @@ class CrawlApi:
             raise web.HTTPServiceUnavailable(text="The crawl has ended: add them to the job once more.") from None
 
 
-def _in_flight(crawl: Crawl) -> Counter[str]:
+def _in_flight(crawl: Run) -> Counter[str]:
     return Counter(map(host_key, crawl.under_way))
 
 
-def _stored_host(crawl: Crawl, name: str) -> Host | None:
+def _stored_host(crawl: Run, name: str) -> Host | None:
     stored = crawl.job.store.get(Family.HOSTS, name.encode("ascii")) if name.isascii() else None
     return None if stored is None else decode_host(name, stored)

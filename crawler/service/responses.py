@@ -64,7 +64,7 @@ def host_page(store: Reader, settings: Settings, host: Host, now: float, in_flig
     row["robots"] = {
         "asked_at": None if robots is None else robots.asked_at,
         "status": None if robots is None else robots.status,
-        "error": None if robots is None else robots.error,
+        "error": None if robots is None or robots.failure is None else robots.failure.text,
         "crawl_delay": host.crawl_delay,
         "until": host.robots_until or None,
         "ignored": settings.robots.ignore,

@@ -9,14 +9,16 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from crawler.clock import SteadyClock
 from crawler.dashboard import Dashboard, access_of, keep_token, spoken_of
-from crawler.engine.run import Crawl, State, Stop
+from crawler.engine.lifecycle import State, Stop
+from crawler.engine.run import Run
+from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher
 from crawler.job.history_file import take_up_course
 from crawler.job.job import Job
@@ -36,7 +38,7 @@ log = logging.getLogger("crawler")
 class Result:
     """How the run ended."""
 
-    reason: Stop
+    reason: Stop | None
     stats: dict[str, Any]
     seeds_fetched: int
     last_seed_error: str | None
@@ -57,14 +59,14 @@ async def run_crawl(
     fails, and any bug: the state is then checkpointed as far as it is whole, and the job can be run again."""
     _allow_files(settings.crawl.concurrency)
     clock = SteadyClock()
-    crawl: Crawl | None = None
+    crawl: Run | None = None
 
     def stats() -> dict[str, Any]:
         return {} if crawl is None else crawl.stats()
 
     course = take_up_course(directory, clock())
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
-    api = CrawlApi(lambda: crawl, clock)
+    api = CrawlApi(lambda: crawl, settings, clock)
     perform = performing(lambda: crawl, course.events, clock)
     dashboard: Dashboard | None = None
     address: str | None = None
@@ -86,16 +88,17 @@ async def run_crawl(
                 concurrency=settings.crawl.concurrency,
                 per_host=settings.politeness.per_host,
             ) as fetcher:
-                crawl = Crawl(job, fetcher, settings, clock)
+                worker = Worker(fetcher, WorkerSettings.of(settings), clock)
+                crawl = Run(job, settings, worker.context, seeds, finite=finite)
                 spare_the_collector()
                 course.observe(clock(), crawl.stats())
                 course.events.add(clock(), Kind.RUN, "carried on" if job.resumed else "begun")
                 if view is not None:
-                    crawl.tell_notes(view.say)
+                    crawl.keeper.tell_notes(view.say)
                     for line in addresses:
                         view.say(line)
                 shown = StatusReporter(directory, course, clock, view, address)
-                return await _guarded(crawl, crawl.run(seeds, finite=finite), shown, perform, clock)
+                return await _guarded(crawl, worker, shown, perform, clock)
         finally:
             await api.close()
             job.close()
@@ -105,8 +108,8 @@ async def run_crawl(
 
 
 async def _guarded(
-    crawl: Crawl,
-    running: Coroutine[Any, Any, Stop],
+    crawl: Run,
+    worker: Worker,
     shown: StatusReporter,
     perform: Perform,
     clock: Callable[[], float],
@@ -117,16 +120,16 @@ async def _guarded(
     try:
         with _signals(crawl):
             try:
-                reason = await running
+                await worker.drive(crawl)
             finally:
                 # Also after a bug: what was done is worth keeping, if memory and store still agree.
                 if job.whole:
                     # Who asks an ended crawl should not wait for a replay each time; who stops one should not wait now.
-                    await job.checkpoint(clock(), whole=crawl.state is State.ENDED)
+                    await job.checkpoint(clock(), whole=crawl.life.state is State.ENDED)
                     await job.sync()
         stats = crawl.stats()
         shown.end(stats)
-        return Result(reason, stats, job.counters.seeds_fetched, crawl.last_seed_error)
+        return Result(crawl.life.reason, stats, job.counters.seeds_fetched, crawl.last_seed_error)
     except Exception as error:
         # What was seen up to now says what led there; that it cannot be kept must not hide what went wrong.
         with contextlib.suppress(Exception):
@@ -161,7 +164,7 @@ def _allow_files(concurrency: int) -> None:
 
 
 @contextlib.contextmanager
-def _signals(crawl: Crawl) -> Iterator[None]:
+def _signals(crawl: Run) -> Iterator[None]:
     """The first SIGINT or SIGTERM stops in order; a second SIGINT leaves at once, the journal stands for the rest."""
 
     interrupts = 0

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from crawler.engine.run import Crawl, State
+from crawler.engine.lifecycle import State
+from crawler.engine.run import Run
 from crawler.job.directory import LIVE
 from crawler.job.history_file import write_course
 from crawler.job.live_status import Live, write_live
@@ -45,7 +46,7 @@ class StatusReporter:
         self._address = address
         self._supervisor = Supervisor(os.environ)
 
-    async def keep(self, crawl: Crawl) -> None:
+    async def keep(self, crawl: Run) -> None:
         """Until cancelled. Raises OSError when a file cannot be written, but not for want of space."""
         loop = asyncio.get_running_loop()
         next_live = loop.time()
@@ -63,7 +64,7 @@ class StatusReporter:
                     live = Live(stats, crawl.under_way, crawl.job.durable_end, self._address, events)
                     write_live(self._directory, live)
                     status = self._course.words(stats)["working"]["text"]
-                    self._supervisor.alive(status, stopping=crawl.state is State.STOPPING)
+                    self._supervisor.alive(status, stopping=crawl.life.state is State.STOPPING)
             if loop.time() >= next_course:
                 next_course = loop.time() + COURSE_INTERVAL
                 await asyncio.to_thread(write_course, self._directory, self._course.dump())

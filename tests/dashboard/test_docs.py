@@ -14,7 +14,7 @@ from crawler.metrics.history import HOUR, MOST, RECENT
 from crawler.service.commands import performing
 from crawler.service.control import HOST_WORDS, WORDS, control_routes
 from crawler.service.crawl_api import CrawlApi
-from crawler.settings import DashboardSettings
+from crawler.settings import DashboardSettings, Settings
 from tests.documents import page
 from tests.metrics.samples import statistics
 
@@ -23,7 +23,10 @@ RUNNING = " ".join(TEXT.split())  # whatever its lines
 
 
 async def test_every_address_is_documented_and_no_other() -> None:
-    routes = [*CrawlApi(lambda: None, float).routes(), *control_routes(performing(lambda: None, Events(), float))]
+    routes = [
+        *CrawlApi(lambda: None, Settings(), float).routes(),
+        *control_routes(performing(lambda: None, Events(), float)),
+    ]
     board = Dashboard(DashboardSettings(listen="0"), statistics, float, routes)
     await board.start()
     assert board._runner is not None

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crawler.disk import FaultyDisk, PowerCutError
-from crawler.engine.run import Crawl, Stop
+from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
 from crawler.fetch import SimulatedWeb
 from crawler.fetch.simulated import redirect
 from crawler.job.job import Job
@@ -34,6 +35,7 @@ from crawler.settings import (
 )
 from crawler.store import FaultyStore
 from crawler.urls import Canonicaliser
+from tests.driving import Driven
 
 NEVER = 1e9
 
@@ -130,7 +132,7 @@ async def _run(
     clock: Callable[[], float],
     settings: Settings,
 ) -> None:
-    crawl: Crawl | None = None
+    crawl: Run | None = None
 
     async def before(href: str) -> None:
         asked.append(href)
@@ -146,9 +148,9 @@ async def _run(
     simulated = SimulatedWeb(web, before)  # type: ignore[arg-type]
     job = Job(directory, settings, clock(), Machine(disk, lambda _: store, Inline))
     try:
-        crawl = Crawl(job, simulated, settings, clock)
-        reason = await crawl.run(_seeds(next(iter(web))))
-        assert reason is Stop.FINISHED
+        driven = Driven(job, simulated, settings, clock, _seeds(next(iter(web))))
+        crawl = driven.run
+        assert await driven.to_the_end() is Stop.FINISHED
         await job.checkpoint(0.0)
         await job.sync()
     finally:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from crawler.disk import Fault, FaultyDisk
-from crawler.engine.run import Crawl, State, Stop
+from crawler.engine.lifecycle import State, Stop
 from crawler.fetch import SimulatedWeb
 from crawler.job.job import Job
 from crawler.job.transaction import Machine
@@ -24,6 +24,7 @@ from crawler.records import Outcome, PageRecord
 from crawler.settings import DurabilitySettings, Settings
 from crawler.store import FaultyStore
 from crawler.urls import Canonical
+from tests.driving import Driven
 from tests.durability.power import SETTINGS
 from tests.site import tree
 
@@ -41,15 +42,15 @@ def written(job: Path) -> Counter[str]:
 
 async def crawl(job: Job) -> Stop:
     clock = asyncio.get_running_loop().time
-    reason = await Crawl(job, SimulatedWeb(SITE), QUICK, clock).run(seeds())
+    reason = await Driven(job, SimulatedWeb(SITE), QUICK, clock, seeds()).to_the_end()
     await job.checkpoint(0.0)
     await job.sync()
     return reason
 
 
 async def full_then_space(job: Job, make_space) -> None:  # type: ignore[no-untyped-def]
-    running = Crawl(job, SimulatedWeb(SITE), QUICK, asyncio.get_running_loop().time)
-    task = asyncio.create_task(running.run(seeds()))
+    driven = Driven(job, SimulatedWeb(SITE), QUICK, asyncio.get_running_loop().time, seeds())
+    running, task = driven.run, asyncio.create_task(driven.to_the_end())
     async with asyncio.timeout(20):
         while job.blocked is None:
             assert not task.done(), "the disk was never full: the test proves nothing"
@@ -235,7 +236,7 @@ async def test_less_free_than_asked_for_stops_before_the_disk_is_full(
     async def run(settings: Settings) -> tuple[Stop, int]:
         job, web = Job(tmp_path / "job", settings, 0.0, machine), SimulatedWeb(SITE, slowly)
         try:
-            return await Crawl(job, web, settings, clock).run(seeds()), len(web.asked)
+            return await Driven(job, web, settings, clock, seeds()).to_the_end(), len(web.asked)
         finally:
             job.close()
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.engine.run import Crawl, Stop
+from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
 from crawler.fetch import Failure, FailureKind, Response
 from crawler.frontier import FailureClass, decode_host
 from crawler.job.job import Job
@@ -76,7 +77,7 @@ def test_pages_that_a_server_cannot_make_do_not_retire_it(laboratory: Laboratory
 
 
 def test_a_host_that_comes_back_while_it_is_snoozed_loses_nothing(laboratory: Laboratory) -> None:
-    async def comes_back(crawl: Crawl, job: Job) -> None:
+    async def comes_back(crawl: Run, job: Job) -> None:
         await asyncio.sleep(120)
         for href in urls("dead.test", 30):
             laboratory.pages[href] = "<p>there again"
@@ -106,7 +107,7 @@ def test_what_is_over_the_budget_of_a_host_is_excluded(
 def test_a_blocked_host_is_asked_no_more_in_any_run(laboratory: Laboratory) -> None:
     laboratory.pages.update(dict.fromkeys(urls("dead.test", 30), "<p>fine"))
 
-    async def block(crawl: Crawl, job: Job) -> None:
+    async def block(crawl: Run, job: Job) -> None:
         await asyncio.sleep(5)
         assert job.host_step(lambda batch: job.frontier.overrides.block("dead.test:80", batch))
         crawl.wake()
@@ -127,7 +128,7 @@ def test_a_blocked_host_is_asked_no_more_in_any_run(laboratory: Laboratory) -> N
 def test_a_paused_host_waits_for_its_resumption_across_a_restart(laboratory: Laboratory) -> None:
     laboratory.pages.update(dict.fromkeys(urls("dead.test", 30), "<p>fine"))
 
-    async def pause(crawl: Crawl, job: Job) -> None:
+    async def pause(crawl: Run, job: Job) -> None:
         await asyncio.sleep(5)
         assert job.host_step(lambda batch: job.frontier.overrides.pause("dead.test:80", batch))
         crawl.wake()
@@ -137,9 +138,9 @@ def test_a_paused_host_waits_for_its_resumption_across_a_restart(laboratory: Lab
     assert 0 < asked < 10
     assert len(laboratory.of("live.test")) == 31, "the others go on"
 
-    async def resume(crawl: Crawl, job: Job) -> None:
+    async def resume(crawl: Run, job: Job) -> None:
         await asyncio.sleep(100)
-        row = job.frontier.describe("dead.test:80", crawl.started_at + 100)
+        row = job.frontier.describe("dead.test:80", crawl.life.started_at + 100)
         assert row is not None
         assert (row.state.value, row.pending) == ("paused", 30 - asked)
         assert len(laboratory.requests_to("dead.test")) == asked

@@ -16,7 +16,8 @@ import pytest
 from aiohttp import web
 
 from crawler.disk import FaultyDisk, PowerCutError, RealDisk
-from crawler.engine.run import Crawl, Stop
+from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
 from crawler.fetch import Failure, FailureKind, Response, SimulatedWeb
 from crawler.fetch.simulated import Answers, page, redirect
 from crawler.frontier import unpack_page
@@ -35,6 +36,7 @@ from crawler.settings import (
     Settings,
 )
 from crawler.store import FaultyStore, RocksStore
+from tests.driving import Driven
 from tests.durability.power import NEVER, Inline
 from tests.jobs import change, explain, repair, rows, store_of, verify
 from tests.site import Site, crawler, linked, running, tree, wait_until
@@ -87,7 +89,8 @@ async def crawl(directory: Path, web: Mapping[str, Answers], asked: list[tuple[f
 
     job = Job(directory, how, clock(), Machine(RealDisk(), RocksStore, Inline))
     try:
-        assert await Crawl(job, SimulatedWeb(web, before), how, clock).run(seeds("http://h.test/")) is Stop.MAX_TIME
+        driven = Driven(job, SimulatedWeb(web, before), how, clock, seeds("http://h.test/"))
+        assert await driven.to_the_end() is Stop.MAX_TIME
         await job.checkpoint(clock())
         return job.counters
     finally:
@@ -240,7 +243,7 @@ def test_losses_of_power_leave_every_page_queued_or_scheduled(
 
     async def run(disk: FaultyDisk, cut_at: int | None) -> None:
         nonlocal begun
-        crawl: Crawl | None = None
+        crawl: Run | None = None
 
         async def before(href: str) -> None:
             assert crawl is not None
@@ -259,8 +262,8 @@ def test_losses_of_power_leave_every_page_queued_or_scheduled(
         how = settings(NEVER, NEVER, RecrawlSettings() if without else QUICK)
         job = Job(tmp_path / "job", how, clock(), Machine(disk, lambda _: store, Inline))
         try:
-            crawl = Crawl(job, web, how, clock)
-            await crawl.run(seeds(*names))
+            crawl = (driven := Driven(job, web, how, clock, seeds(*names))).run
+            await driven.to_the_end()
             await job.checkpoint(0.0)
             await job.sync()
         finally:

@@ -14,7 +14,7 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.engine.run import Stop
+from crawler.engine.lifecycle import Stop
 from crawler.fetch import Failure, FailureKind, Response
 from crawler.fetch.simulated import redirect
 from crawler.settings import PolitenessSettings, RobotsSettings

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from crawler.disk.failpoints import VARIABLE
-from crawler.engine.run import Crawl
+from crawler.engine.run import Run
 from crawler.exact import LEDGER_COUNTS, LedgerCounts
 from crawler.job.job import Job
 from crawler.kv import Family
@@ -180,7 +180,7 @@ def test_links_of_copies_are_counted_only_where_a_host_has_had_its_records(most:
     lab.settings = replace(lab.settings, traps=traps, crawl=replace(lab.settings.crawl, concurrency=1))
     stats: dict[str, Any] = {}
 
-    async def look(crawl: Crawl, job: Job) -> None:
+    async def look(crawl: Run, job: Job) -> None:
         while True:
             stats.update(crawl.stats())
             await asyncio.sleep(0.1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from crawler.fetch import FailureKind, Fetcher, RobotsResult, fetch_robots
+from crawler.fetch import Failure, FailureKind, Fetcher, NotNow, Response, RobotsResult, fetch_robots
 from crawler.settings import RobotsSettings
 from tests.fetch.sites import LOCAL, Answer, page, site
 
@@ -13,7 +13,15 @@ async def robots(*answers: Answer, max_bytes: int = 1000) -> tuple[RobotsResult,
     async with site(*answers, keep_alive=True) as served:
         async with Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
             result = await fetch_robots(fetcher, served.url + "some/page?x", RobotsSettings(max_bytes=max_bytes))
+            assert isinstance(result, RobotsResult)
         return result, [request.split(b" ")[1] for request in served.requests]
+
+
+def said(result: RobotsResult | NotNow) -> tuple[int, bytes | None]:
+    """Status and body of a host that answered."""
+    assert isinstance(result, RobotsResult)
+    assert isinstance(result.answer, Response)
+    return result.answer.status, result.answer.body
 
 
 def moved(to: str) -> bytes:
@@ -22,24 +30,24 @@ def moved(to: str) -> bytes:
 
 async def test_found() -> None:
     result, paths = await robots(page(b"User-agent: *", kind="text/plain"))
-    assert (result.status, result.body, result.error) == (200, b"User-agent: *", None)
+    assert said(result) == (200, b"User-agent: *")
     assert paths == [b"/robots.txt"]
 
 
 async def test_absent() -> None:
     result, _ = await robots(page(b"no", status="404 Not Found"))
-    assert (result.status, result.error) == (404, None)
+    assert said(result)[0] == 404
 
 
 async def test_a_long_file_is_cut() -> None:
     result, _ = await robots(page(b"x" * 900_000, kind="text/plain"))
-    assert (result.status, result.body, result.error) == (200, b"x" * 1000, None)
+    assert said(result) == (200, b"x" * 1000)
 
 
 async def test_five_redirects_are_followed() -> None:
     hops = [moved(f"/{n}") for n in range(5)]
     result, paths = await robots(*hops, page(b"found", kind="text/plain"))
-    assert (result.status, result.body, result.error) == (200, b"found", None)
+    assert said(result) == (200, b"found")
     assert result.received > len(b"found"), "those of the redirects count too"
     assert result.seconds > 0
     assert paths == [b"/robots.txt", b"/0", b"/1", b"/2", b"/3", b"/4"]
@@ -47,14 +55,14 @@ async def test_five_redirects_are_followed() -> None:
 
 async def test_a_sixth_is_not() -> None:
     result, paths = await robots(moved("again"))
-    assert (result.status, result.error) == (301, None)
+    assert said(result)[0] == 301
     assert len(paths) == 6
 
 
 async def test_a_redirect_to_nowhere() -> None:
     for location in ("mailto:a@b", "http://[x/"):
         result, paths = await robots(moved(location))
-        assert (result.status, result.error) == (301, None)
+        assert said(result)[0] == 301
         assert len(paths) == 1
 
 
@@ -63,12 +71,14 @@ async def test_unreachable() -> None:
         port = free.getsockname()[1]
     async with Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
         result = await fetch_robots(fetcher, f"http://127.0.0.1:{port}/", RobotsSettings())
-    assert (result.status, result.error, result.passing) == (None, "refused: connection refused", True)
-    assert result.kind is FailureKind.REFUSED
+    assert isinstance(result, RobotsResult)
+    assert isinstance(result.answer, Failure)
+    assert (result.answer.kind, result.answer.message) == (FailureKind.REFUSED, "connection refused")
+    assert result.may_pass
 
 
 async def test_cut_off() -> None:
     async with site(page(b"x" * 100)[:-1]) as served, Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
         result = await fetch_robots(fetcher, served.url, RobotsSettings())
-    assert result.status is None
-    assert result.error is not None
+    assert isinstance(result, RobotsResult)
+    assert isinstance(result.answer, Failure)

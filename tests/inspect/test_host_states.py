@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.engine.run import Crawl
+from crawler.engine.run import Run
 from crawler.fetch import Failure, FailureKind, Response
 from crawler.frontier import Frontier, HoldReason, Host, HostRecordError, HostState, decode_host, state_of, stored_state
 from crawler.frontier.host import encode_host
@@ -78,7 +78,7 @@ def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:
     lab.settings = replace(lab.settings, politeness=PolitenessSettings(delay=5.0, retire_after=1, snooze_after=2))
     looks: list[tuple[Counter[str], dict[str, int]]] = []
 
-    async def look(crawl: Crawl, job: Job) -> None:
+    async def look(crawl: Run, job: Job) -> None:
         assert crawl.stats()["hosts_by_state"] is None
         await asyncio.sleep(1)
         assert crawl.job.host_step(lambda batch: job.frontier.overrides.pause("h3.test:80", batch))
@@ -87,8 +87,8 @@ def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:
             await asyncio.sleep(1)
             flying = Counter(href.split("/")[2] + ":80" for href in crawl.under_way)
             now = lab.now + asyncio.get_running_loop().time()
-            rows = host_rows(job.store, crawl.settings, now, flying, job.frontier.known)
-            crawl._states.settle()
+            rows = host_rows(job.store, lab.settings, now, flying, job.frontier.known)
+            crawl.gauges.settle()
             looks.append((Counter(row["state"] for row in rows if row), crawl.stats()["hosts_by_state"]))
 
     lab.run(*pages, max_time=400, during=look)

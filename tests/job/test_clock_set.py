@@ -11,8 +11,8 @@ import pytest
 
 from crawler.clock import Anchor, SteadyClock
 from crawler.engine.judge import parse_retry_after
-from crawler.engine.run import Stop
-from crawler.fetch import Response, SimulatedWeb, fetch_robots
+from crawler.engine.lifecycle import Stop
+from crawler.fetch import Response, RobotsResult, SimulatedWeb, fetch_robots
 from crawler.frontier import decode_host
 from crawler.frontier.host import Host, encode_host
 from crawler.job.clock_anchor import CLOCK, encode_anchor, follow_clock, job_time, stored_anchor
@@ -148,4 +148,5 @@ def test_who_looks_at_a_job_sees_its_times_by_the_clock_that_wrote_them(monkeypa
 async def test_robots_txt_that_comes_later_says_when_it_was_asked() -> None:
     answer = Response(503, {"Date": "Tue, 14 Nov 2023 22:14:00 GMT"}, None, None, b"", None, "x", 0.0, 0)
     found = await fetch_robots(SimulatedWeb({"http://a.test/robots.txt": answer}), "http://a.test/", RobotsSettings())
-    assert (found.date, found.retry_after) == ("Tue, 14 Nov 2023 22:14:00 GMT", "x")
+    assert isinstance(found, RobotsResult)
+    assert found.answer is answer

@@ -14,11 +14,12 @@ import pytest
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.add import _gathered
 from crawler.disk import RealDisk
-from crawler.engine.run import Crawl, Stop
+from crawler.engine.lifecycle import Stop
 from crawler.fetch import SimulatedWeb
 from crawler.job.inbox import INBOX, KEPT, Answer, Inbox, Parcel
 from crawler.job.job import Job
 from crawler.settings import PolitenessSettings
+from tests.driving import Driven
 from tests.jobs import OPTIONS, PAGES, rows, stopped_job, verify
 from tests.laboratory import SETTINGS
 from tests.site import Site, crawler, linked, running, tree, wait_until
@@ -120,7 +121,7 @@ async def test_a_crawl_ends_though_a_file_was_closed_after_all_in_it_was_done(
     job = Job(tmp_path, settings, began)
     try:
         web = SimulatedWeb({"http://h.test/": "x", "http://h.test/late": "y"})
-        assert await asyncio.wait_for(Crawl(job, web, settings, time.time).run(seeds()), 20) is Stop.FINISHED
+        assert await asyncio.wait_for(Driven(job, web, settings, time.time, seeds()).to_the_end(), 20) is Stop.FINISHED
     finally:
         job.close()
 

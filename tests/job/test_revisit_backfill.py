@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from crawler.engine.run import Crawl, Stop
+from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
 from crawler.fetch import Failure, FailureKind
 from crawler.fetch.simulated import redirect
 from crawler.frontier import Entry, Revisits
@@ -95,7 +96,7 @@ def test_what_was_looked_at_is_not_looked_at_again_whenever_the_run_dies(
     lab.now += 100
     states = []
 
-    async def die(crawl: Crawl, job: Job) -> None:
+    async def die(crawl: Run, job: Job) -> None:
         for _ in range(3):
             await asyncio.sleep(0)
         crawl.stop(Stop.INTERRUPTED)

@@ -12,8 +12,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from crawler.checkpoint import Manifest
+from crawler.engine.lifecycle import State
 from crawler.engine.loop_lag import LoopLag
-from crawler.engine.run import State
 from crawler.exact import LedgerCounts
 from crawler.filters import Advice, MeasuredFpp, SeenStatistics, SliceStatistics
 from crawler.filters.advisor import Cause

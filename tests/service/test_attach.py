@@ -99,8 +99,8 @@ async def test_one_reading_of_the_hosts_serves_all_who_ask_the_same_at_once() ->
         return []
 
     job = SimpleNamespace(store=SimpleNamespace(pages=pages), frontier=SimpleNamespace(known=lambda name: None))
-    crawl: Any = SimpleNamespace(job=job, settings=Settings(), under_way={})
-    api = CrawlApi(lambda: crawl, lambda: 0.0)
+    crawl: Any = SimpleNamespace(job=job, under_way={})
+    api = CrawlApi(lambda: crawl, Settings(), lambda: 0.0)
     (hosts,) = [route.handler for route in api.routes() if route.path == "/api/hosts"]
 
     async def ask(q: int) -> Any:

@@ -1,0 +1,24 @@
+"""What a worker lends to the parts of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from crawler.engine.loop_lag import LoopLag
+from crawler.fetch import Fetches
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The worker's network and clock (seconds since 1970), and how its runs make it look up.
+
+    ``wake``: something has changed, look again whom to ask. ``interrupt``: a run has stopped, give up waiting for the
+    rate. ``lag`` measures the one event loop that all runs share.
+    """
+
+    fetcher: Fetches
+    clock: Callable[[], float]
+    wake: Callable[[], None]
+    interrupt: Callable[[], None]
+    lag: LoopLag

@@ -1,0 +1,98 @@
+"""Keeps a running job durable: what was done is synced every second, and a generation is written every minute."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from crawler.engine.context import Context
+from crawler.job.job import Job
+from crawler.job.transaction import NO_CHECKPOINT
+from crawler.metrics import Kind
+from crawler.settings import DurabilitySettings
+
+log = logging.getLogger("crawler")
+
+REST = 3.0  # times as long as it took, between two generations: the disk has others to serve
+
+
+class Keeper:
+    """Syncs and checkpoints one job beside its run, and waits where the disk is full."""
+
+    def __init__(self, job: Job, settings: DurabilitySettings, context: Context) -> None:
+        self._job = job
+        self._settings = settings
+        self._context = context
+        self._asked: list[asyncio.Future[str | None]] = []
+        self._now = asyncio.Event()
+        self._said_blocked = False
+
+    async def watch(self) -> None:
+        """Until cancelled. A generation comes later where the disk takes long to write one."""
+        clock, settings = self._context.clock, self._settings
+        next_checkpoint = clock() + settings.checkpoint_interval
+        while True:
+            await self._until_asked(settings.sync_interval)
+            if not self._has_room():
+                self._answer(self._job.blocked)
+                continue
+            await self._job.sync()
+            # Asked again: the disk may have been found full while the sync was under way.
+            if (clock() >= next_checkpoint or self._asked) and self._job.blocked is None:
+                began = clock()
+                await self._checkpoint(began)
+                ended = clock()
+                next_checkpoint = ended + max(settings.checkpoint_interval, REST * (ended - began))
+            self.tell_notes(log.warning)
+
+    async def checkpoint_now(self) -> str | None:
+        """Write a generation; returns why that cannot be done now, None when the newest is of now."""
+        asked: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._asked.append(asked)
+        self._now.set()
+        return await asked
+
+    def close(self) -> None:
+        """The run is over: whoever waits for a checkpoint is told that the last one is being written."""
+        self._answer("the crawl ends: its last checkpoint is being written")
+
+    def tell_notes(self, say: Callable[[str], None]) -> None:
+        """Hand over what the job has noted."""
+        while self._job.notes:
+            note = self._job.notes.pop(0)
+            self._job.events.add(self._context.clock(), Kind.ERROR, note)
+            say(note)
+
+    async def _checkpoint(self, now: float) -> None:
+        # A request that comes while the generation is being written wants what follows in it, too.
+        before, asked = len(self._job.notes), len(self._asked)
+        await self._job.checkpoint(now)
+        refused = (note for note in self._job.notes[before:] if note.startswith(NO_CHECKPOINT))
+        self._answer(next(refused, None), asked)
+
+    async def _until_asked(self, seconds: float) -> None:
+        """Sleep for so long, or until a checkpoint is asked for."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._now.wait()
+        self._now.clear()
+
+    def _has_room(self) -> bool:
+        """Whether steps can be written; tries the one that could not."""
+        job, was = self._job, self._job.blocked
+        if was is not None and job.write_again():
+            log.warning("there is space again: the crawl goes on")
+            self._context.wake()
+        elif was is not None and not self._said_blocked:
+            log.warning("paused, nothing is lost: %s; waiting for space", was)
+            job.events.add(self._context.clock(), Kind.ERROR, f"the disk is full: {was}")
+        self._said_blocked = job.blocked is not None
+        return job.blocked is None
+
+    def _answer(self, reason: str | None, first: int | None = None) -> None:
+        for asked in self._asked[:first]:
+            if not asked.done():
+                asked.set_result(reason)
+        del self._asked[:first]

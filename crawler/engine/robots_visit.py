@@ -1,0 +1,102 @@
+"""A host's robots.txt: asked for before anything else of the host, kept, and asked again when it is old."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from crawler.engine.context import Context
+from crawler.engine.discover import Discovery
+from crawler.engine.judge import parse_retry_after, request_outcome
+from crawler.engine.robots_redirect import RobotsRedirect, RobotsVisitSettings
+from crawler.fetch import Failure, NotNow, RobotsResult, fetch_robots
+from crawler.fetch.robots_cache import Refusal, Robots, RobotsCache, encode_robots
+from crawler.frontier import FailureClass, Host, Lease, RequestOutcome, retry_wait, tries_of
+from crawler.frontier.jitter import jitter
+from crawler.job.job import Job
+from crawler.kv import Batch
+from crawler.robots import robots_url
+from crawler.urls import host_key
+
+log = logging.getLogger("crawler")
+
+
+class RobotsVisits:
+    """What robots.txt of the hosts of one job say, and the visits that find it out."""
+
+    def __init__(self, job: Job, discovery: Discovery, settings: RobotsVisitSettings, context: Context) -> None:
+        self._job = job
+        self._discovery = discovery
+        self._settings = settings
+        self._context = context
+        self._cache = RobotsCache(job.store, settings.robots, settings.user_agent)
+        self._redirect = RobotsRedirect(job, self._cache, settings, context)
+
+    def refusal(self, name: str, href: str) -> tuple[Refusal, str] | None:
+        """Why a URL of the host may not be fetched, and the words for it; None when it may be. The host was asked."""
+        if self._settings.robots.ignore:
+            return None
+        robots = self._cache.get(name)
+        if robots is None:
+            raise RuntimeError(f"host {name} was handed out before its robots.txt was asked for")
+        refusal = robots.refusal(href)
+        return None if refusal is None else (refusal, robots.words(refusal))
+
+    def declares(self, href: str) -> bool:
+        """Whether the host's robots.txt calls the URL a sitemap."""
+        robots = None if self._settings.robots.ignore else self._cache.get(host_key(href))
+        return robots is not None and href in robots.rules.sitemaps
+
+    async def visit(self, lease: Lease) -> None:
+        """Ask for the robots.txt of the host, and end the lease with what it says; or have it asked for again later."""
+        host, settings = lease.host, self._settings
+        href = self._job.frontier.peek(host).href
+        result = await fetch_robots(self._context.fetcher, href, settings.robots, partial(self._redirect.follow, host))
+        await self._job.room()
+        now = self._context.clock()
+        if isinstance(result, NotNow):
+            self._come_back(lease, result.wait * (1 + settings.politeness.jitter * jitter(host.name, 1)), now)
+            return
+        request = request_outcome(result.answer, settings.retry)
+        wait = self._wait(host, result, request.failure, now)
+        # What another host did is not charged to this one.
+        charged = RequestOutcome(result.seconds, result.received, None if result.last.elsewhere else request.failure)
+        if wait is None:
+            self._known(lease, href, result, charged, now)
+        else:
+            self._job.robots_later(lease, wait, now, charged)
+
+    def _wait(self, host: Host, result: RobotsResult, failure: FailureClass | None, now: float) -> float | None:
+        """Seconds until it is asked for again; None when this answer is the last."""
+        answer, settings = result.answer, self._settings
+        failed = isinstance(answer, Failure)
+        failed_as = failure if failed and failure is not None else FailureClass.SERVER_ERROR
+        # A failure has as many tries as its class, also one that another try will hardly change.
+        if not (failed or result.may_pass) or host.robots_tries + 1 >= tries_of(failed_as, settings.retry):
+            return None
+        wait = retry_wait(failed_as, host.robots_tries + 1, settings.retry, host.name)
+        if isinstance(answer, Failure):
+            why = f"{answer.kind.value}: {answer.message}"
+        else:
+            after = parse_retry_after(answer.retry_after, now, answer.headers.get("Date")) or 0.0
+            wait, why = max(wait, min(after, settings.politeness.max_retry_after)), str(answer.status)
+        if host.robots_tries == 0:
+            log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, why)
+        return wait
+
+    def _known(self, lease: Lease, href: str, result: RobotsResult, request: RequestOutcome, now: float) -> None:
+        asked_at = now - result.last.age
+        stored = encode_robots(result.answer, asked_at)
+        robots: Robots = self._cache.decode(stored)
+        self._cache.forget(lease.host.name)
+        until = asked_at + self._cache.ttl(robots)
+        via, named = robots_url(href), robots.rules.sitemaps if self._settings.sitemaps else ()
+        inside = self._discovery.named_sitemaps(via, named)
+        self._job.robots_known(lease, stored, until, robots.rules.crawl_delay, now, request, inside, via)
+
+    def _come_back(self, lease: Lease, wait: float, now: float) -> None:
+        def hold(batch: Batch) -> bool:
+            self._job.frontier.ad_hoc.come_back(lease, wait, now, batch, RequestOutcome())
+            return True
+
+        self._job.host_step(hold)

@@ -1,0 +1,184 @@
+"""The worker: it owns what the crawls of one process share, which is the fetcher, the slots, the rate and the watch on
+the disks, and drives one or more runs, each over a job of its own, to their ends.
+
+One task hands out leases while slots are free, each to a task of its own; the runs take turns. An exception is a bug or
+a failing disk, and stops every run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from asyncio_throttle.throttler import Throttler
+
+from crawler.engine.context import Context
+from crawler.engine.lifecycle import Stop
+from crawler.engine.loop_lag import LoopLag
+from crawler.engine.run import Run
+from crawler.fetch import Fetches
+from crawler.frontier import Lease
+from crawler.settings import Settings
+
+log = logging.getLogger("crawler")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """What all runs of a worker share."""
+
+    concurrency: int  # URLs in flight
+    rate: float | None = None  # requests a second
+    min_free: int = 0  # bytes free on a job's disk below which its run stops
+    disk_interval: float = 1.0  # seconds between two looks at the disks
+
+    @classmethod
+    def of(cls, settings: Settings) -> WorkerSettings:
+        durability = settings.durability
+        return cls(settings.crawl.concurrency, settings.politeness.rate, durability.min_free, durability.sync_interval)
+
+
+class Worker:
+    """Drives runs. They are made with its ``context``."""
+
+    def __init__(self, fetcher: Fetches, settings: WorkerSettings, clock: Callable[[], float]) -> None:
+        """``clock()`` is in seconds since 1970."""
+        self._settings = settings
+        self._throttle = None if settings.rate is None else _throttler(settings.rate)
+        self._free = settings.concurrency  # slots
+        self._runs: deque[Run] = deque()  # that are not over; the first is next to take a slot
+        self._wake = asyncio.Event()
+        self._interrupted = asyncio.Event()
+        self.context = Context(fetcher, clock, self._wake.set, self._interrupted.set, LoopLag())
+
+    async def drive(self, *runs: Run) -> None:
+        """Drive the runs until all are over.
+
+        An exception of any part ends them all: what is in flight is dropped (it stays pending) and the exception
+        raised."""
+        self._runs.extend(runs)
+        self._look_at_disks()  # before anything is asked for
+        try:
+            async with asyncio.TaskGroup() as group:
+                beside = [group.create_task(self.context.lag.watch()), group.create_task(self._watch_disks())]
+                try:
+                    for run in runs:
+                        run.begin(group)
+                    await self._hand_out(group)
+                finally:
+                    for task in beside:
+                        task.cancel()
+                    while self._runs:
+                        self._runs.pop().break_off()
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from errors
+
+    # -- leases ------------------------------------------------------------------------------------------------
+
+    async def _hand_out(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            self._wake.clear()
+            self._interrupted.clear()
+            now = self.context.clock()
+            for run in [run for run in self._runs if run.is_over(now)]:
+                self._runs.remove(run)
+            if not self._runs:
+                return
+            taken = self._take(now)
+            if taken is None:
+                await self._wait(self._next_event(now))
+                continue
+            run, lease = taken
+            if run.refuse(lease):
+                await asyncio.sleep(0)
+            elif self._throttle is None or await self._turn(self._throttle, run, lease):
+                self._free -= 1
+                run.visit(lease, group).add_done_callback(self._visit_ended)
+
+    def _take(self, now: float) -> tuple[Run, Lease] | None:
+        """A lease of the first run that has one; it is then the last in turn."""
+        if self._free > 0:
+            for run in self._runs:
+                lease = run.take(now)
+                if lease is not None:
+                    self._runs.remove(run)
+                    self._runs.append(run)
+                    return run, lease
+        return None
+
+    def _visit_ended(self, visit: asyncio.Task[None]) -> None:
+        self._free += 1
+        self._wake.set()
+
+    # -- waiting -----------------------------------------------------------------------------------------------
+
+    def _next_event(self, now: float) -> float | None:
+        """Seconds until something is due by itself; None: only another task can change anything."""
+        times = [time for run in self._runs for time in run.next_times(may_take=self._free > 0)]
+        return max(0.0, min(times) - now) if times else None
+
+    async def _wait(self, seconds: float | None) -> None:
+        if seconds is None:
+            await self._wake.wait()
+            return
+        timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+
+    async def _turn(self, throttle: Throttler, run: Run, lease: Lease) -> bool:
+        """Wait for the rate; False when the lease was given back, because a run was stopped, the crawl or the host was
+        held meanwhile, or time ran out. There is one waiter, this one: the throttler polls for each."""
+        turn = asyncio.ensure_future(_acquire(throttle))
+        interrupted = asyncio.ensure_future(self._interrupted.wait())
+        now = self.context.clock()
+        deadlines = [time for each in self._runs for time in each.next_times(may_take=False)]
+        left = max(0.0, min(deadlines) - now) if deadlines else None
+        try:
+            await asyncio.wait({turn, interrupted}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            mine = turn.done() and not self._interrupted.is_set() and run.still_wants(lease)
+        finally:
+            turn.cancel()
+            interrupted.cancel()
+        if not mine:
+            run.release(lease)
+        return mine
+
+    # -- disks -------------------------------------------------------------------------------------------------
+
+    async def _watch_disks(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.disk_interval)
+            self._look_at_disks()
+
+    def _look_at_disks(self) -> None:
+        """Stop the runs whose disk is nearly full."""
+        for run in self._runs:
+            run.disk_free = free = shutil.disk_usage(run.job.directory).free
+            if free < self._settings.min_free and run.life.reason is None:
+                least = self._settings.min_free
+                log.warning("stopping: %d bytes free on the disk, durability.min_free is %d", free, least)
+                run.stop(Stop.MIN_FREE)
+
+
+def _throttler(rate: float) -> Throttler:
+    # About ten periods a second, so that a second's requests do not come all at its start; the throttler counts in
+    # whole requests, so a slow rate needs a longer period.
+    requests = max(1, round(rate / 10))
+    return Throttler(rate_limit=requests, period=requests / rate)
+
+
+async def _acquire(throttler: Throttler) -> None:
+    await throttler.acquire()  # type: ignore[no-untyped-call]  # the library has no types
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,27 @@
+"""One run over one job, driven by a worker of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+from crawler.engine.lifecycle import Stop
+from crawler.engine.run import Run
+from crawler.engine.worker import Worker, WorkerSettings
+from crawler.fetch import Fetches
+from crawler.job.job import Job
+from crawler.settings import Settings
+
+Seeds = AsyncIterator[list[str]]
+
+
+class Driven:
+    """A run and its worker. ``settings`` are those of both."""
+
+    def __init__(self, job: Job, web: Fetches, settings: Settings, clock: Callable[[], float], seeds: Seeds) -> None:
+        self.worker = Worker(web, WorkerSettings.of(settings), clock)
+        self.run = Run(job, settings, self.worker.context, seeds)
+
+    async def to_the_end(self) -> Stop:
+        await self.worker.drive(self.run)
+        assert self.run.life.reason is not None
+        return self.run.life.reason

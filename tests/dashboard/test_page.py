@@ -495,7 +495,7 @@ async def test_axe_finds_no_fault_in_other_states_nor_does_the_page_move_as_they
 ) -> None:
     worse = statistics()["seen"] | {"fpp_estimated": 0.002}
     states: dict[str, dict[str, Any]] = {
-        "paused": {"state": "paused", "paused": "somebody asked for it"},
+        "paused": {"state": "paused", "paused": "paused by user"},
         "running": {"seen": worse, "revisits": 5},
         "stopping": {"state": "stopping", "seen": None, "checkpoint": None, "advice": None},
         "ended": {"state": "ended", "urls_pending": 0, "advice": None},

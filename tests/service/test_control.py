@@ -60,7 +60,7 @@ def test_a_crawl_is_paused_checkpointed_resumed_and_stopped(tmp_path: Path) -> N
         assert board.control(do="pause") == (200, {"done": True})
         wait_until(lambda: board.get("api/stats")["urls_in_flight"] == 0, "nothing in flight")
         stats, asked = board.get("api/stats"), len(site.asked)
-        assert (stats["state"], stats["paused"]) == ("paused", "somebody asked for it")
+        assert (stats["state"], stats["paused"]) == ("paused", "paused by user")
         before = (stats["checkpoint"] or {"generation": 0})["generation"]
         assert board.control(do="checkpoint") == (200, {"done": True})
         assert board.get("api/stats")["checkpoint"]["generation"] == before + 1

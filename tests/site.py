@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from aiohttp import web
 
-ROOT = Path(__file__).resolve().parent.parent
-_DROP_CAPABILITY = 24  # prctl(2): PR_CAPBSET_DROP
-_DAC_OVERRIDE = 1  # capabilities(7): what lets root write where nobody may
+from tests.program import ROOT, Ran, as_anybody, crawler, running, wait_until
+
+__all__ = ["ROOT", "Ran", "Site", "as_anybody", "crawler", "linked", "running", "tree", "wait_until"]
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -120,62 +114,3 @@ def tree(pages: int, fan: int = 7) -> dict[str, str]:
 
 def _name(number: int) -> str:
     return "/" if number == 0 else f"/page/{number}"
-
-
-@dataclass
-class Ran:
-    """A finished run of the program."""
-
-    code: int
-    out: str
-    err: str
-
-
-def crawler(
-    *words: str | Path, stdin: str | bytes = "", timeout: float = 60, env: Mapping[str, str] | None = None
-) -> Ran:
-    """Run ``python -m crawler`` to its end."""
-    data = stdin.encode() if isinstance(stdin, str) else stdin
-    done = subprocess.run(
-        [sys.executable, "-m", "crawler", *map(str, words)],
-        input=data,
-        capture_output=True,
-        timeout=timeout,
-        cwd=ROOT,
-        env={**os.environ, **(env or {})},
-        check=False,
-    )
-    return Ran(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
-
-
-@contextmanager
-def running(*words: str | Path, **options: Any) -> Any:
-    """``python -m crawler``, running; killed at the end if it still is."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "crawler", *map(str, words)],
-        stdin=options.pop("stdin", subprocess.DEVNULL),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-        **options,
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-        process.communicate()
-
-
-def as_anybody() -> None:
-    """Also root is held to the permissions of files, from the next program on."""
-    if os.geteuid() == 0:
-        ctypes.CDLL(None).prctl(_DROP_CAPABILITY, _DAC_OVERRIDE, 0, 0, 0)
-
-
-def wait_until(true: Callable[[], bool], what: str, seconds: float = 30) -> None:
-    """Poll until something outside this process has happened."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.005)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.cli.options import _FLAGS
+from crawler.cli.options import FLAGS
 from crawler.settings import PriorityRule, Settings, as_tables, settings_from
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -127,5 +127,5 @@ def test_every_setting_stands_in_the_default_configuration_with_its_reason() -> 
 
 def test_flags_name_settings() -> None:
     tables = as_tables(Settings())
-    for flag, (table, key, _) in _FLAGS.items():
+    for flag, (table, key, _) in FLAGS.items():
         assert key in tables[table], flag

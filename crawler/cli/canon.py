@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from crawler.cli.errors import Exit, UsageError
-from crawler.cli.options import read_toml
-from crawler.settings import SettingsError, Source, settings_from
+from crawler.cli.options import lay_flags_over
+from crawler.settings import SettingsError, settings_from
 from crawler.urls import Canonicaliser, Rejected
 
 
@@ -21,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    tables, source = ({}, Source("")) if arguments.config is None else read_toml(arguments.config)
+    tables, source = lay_flags_over(arguments.config, {})
     try:
         canonicaliser = Canonicaliser(settings_from(tables, source).canonical.rules)
     except (SettingsError, ValueError) as error:

@@ -11,17 +11,13 @@ import os
 import sys
 import traceback
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.damaged_job import stopped_text
 from crawler.cli.errors import Exit, UsageError
 from crawler.cli.options import add_crawl_options, settings_tables
 from crawler.dashboard import access_of
-from crawler.dedup.make import planned_parameters
-from crawler.dedup.memory_budget import Room
 from crawler.engine.lifecycle import Stop
 from crawler.engine.seeds import (
     STDIN,
@@ -35,9 +31,9 @@ from crawler.engine.seeds import (
     read_lines,
     stream_batches,
 )
-from crawler.exact import ExactSeenSet
-from crawler.filters import FilterError, NoMemoryError, ScalableBloomFilter
-from crawler.job.directory import JobError, holds_job, shaped_by_job
+from crawler.exact import check_room
+from crawler.filters import FilterError, NoMemoryError
+from crawler.job.directory import JobError, check_shape, holds_job, shape_of_job
 from crawler.job.stored_errors import DAMAGE
 from crawler.progress.live_line import Progress
 from crawler.progress.say import say
@@ -60,83 +56,59 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     seeds: str = arguments.seeds
-    settings, source = _settings(arguments)
+    settings, source = build_settings(arguments)
+    canonicaliser = Canonicaliser(settings.canonical.rules)
     path = Path(seeds)
     if seeds != "-" and not is_stream(path):
-        _check_seeds(path, settings)
+        _check_seeds(path, canonicaliser)
         if not holds_job(arguments.job):
-            _say_idle_rules(path, settings, source)
+            _say_idle_rules(path, canonicaliser, settings, source)
         return crawl(arguments, settings, file_batches(path))
     stream = STDIN if seeds == "-" else path
     if holds_job(arguments.job):
         return crawl(arguments, settings, stream_batches(stream), finite=False)
-    awaited = AwaitedSeeds(stream, Canonicaliser(settings.canonical.rules))
+    awaited = AwaitedSeeds(stream, canonicaliser)
     return crawl(arguments, settings, aiter(awaited), awaited, finite=False)
 
 
-def build_settings(arguments: argparse.Namespace) -> Settings:
-    """Defaults, TOML file, flags, and what the job was begun with. Raises UsageError."""
-    return _settings(arguments)[0]
+def build_settings(arguments: argparse.Namespace) -> tuple[Settings, Source]:
+    """Defaults, TOML file, flags, and for what shapes a job what it was begun with; and where each came from.
 
-
-def _settings(arguments: argparse.Namespace) -> tuple[Settings, Source]:
-    """The same, and where each came from."""
+    Raises UsageError."""
     tables, source = settings_tables(arguments)
+    directory: Path = arguments.job
     try:
+        for table, values in shape_of_job(directory).items():
+            tables[table] = values | tables.get(table, {})
         settings = settings_from(tables, source)
-        settings = settings_from(shaped_by_job(arguments.job, _normal(tables, settings)), source)
+        check_shape(directory, settings)
         Canonicaliser(settings.canonical.rules)
         for fault in rule_faults(settings):
             raise UsageError(f"{source.at(*fault.place)}: {fault.text}")
-        if not holds_job(arguments.job):
-            _check_seen(settings.seen)
+        if not holds_job(directory):
+            _check_room(settings.seen)
         if settings.dashboard.listen is not None:
-            access_of(settings.dashboard, arguments.job)
+            access_of(settings.dashboard, directory)
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(str(error)) from error
     return settings, source
 
 
-def _say_idle_rules(path: Path, settings: Settings, source: Source) -> None:
-    """Warn of rules that hold for seeds at most, and of those about hosts that the seeds do not lead to: of these not
-    where there are so many seeds that it would take long."""
-    for fault in rules_for_seeds_alone(settings):
-        say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
-    if not settings.scope.include and not settings.priority.rules:
-        return
-    scope, canonicaliser = Scope(settings.crawl.scope), Canonicaliser(settings.canonical.rules)
-    for number, line in enumerate(read_lines(path)):
-        if number == _SEEDS_LOOKED_AT:
-            return
-        url = canonicaliser.canonicalise(parse_line(line) or "")
-        if isinstance(url, Canonical):
-            scope.widen(url.href)
-    for fault in foreign_hosts(settings, scope):
-        say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
-
-
-def _check_seen(settings: SeenSettings) -> None:
-    """Raises FilterError when there is no such seen-set, or no memory for its first slice; nothing is allocated."""
-    kind = ScalableBloomFilter.kind if settings.kind == ExactSeenSet.kind else settings.kind
+def _check_room(settings: SeenSettings) -> None:
+    """Raises FilterError that names the settings to change."""
     try:
-        Room(planned_parameters(replace(settings, kind=kind), settings.layout)).need(1)
+        check_room(settings)
     except FilterError as error:
         asked = f"seen.kind {settings.kind}, seen.capacity {settings.capacity}, seen.fpp {settings.fpp}"
         raise FilterError(f"{asked}: {error}; choose others (`crawler plan` compares them)") from error
 
 
-def _normal(tables: dict[str, dict[str, Any]], settings: Settings) -> dict[str, dict[str, Any]]:
-    """The tables with their values as the settings understood them (1 and 1.0 are one number)."""
-    return {table: {key: getattr(getattr(settings, table), key) for key in values} for table, values in tables.items()}
-
-
-def _check_seeds(path: Path, settings: Settings) -> None:
+def _check_seeds(path: Path, canonicaliser: Canonicaliser) -> None:
     """Raises UsageError before anything is changed: no seeds, no crawl."""
     try:
         check_seeds_file(path)
     except SeedsError as error:
         raise UsageError(str(error)) from error
-    canonicaliser = Canonicaliser(settings.canonical.rules)
     reason = ""
     for line in read_lines(path):
         text = parse_line(line)
@@ -146,6 +118,24 @@ def _check_seeds(path: Path, settings: Settings) -> None:
                 return
             reason = reason or no_url(text, url.reason)
     raise UsageError(f"seeds file {path} {reason}")
+
+
+def _say_idle_rules(path: Path, canonicaliser: Canonicaliser, settings: Settings, source: Source) -> None:
+    """Warn of rules that can only match seeds, and of rules about hosts that the seeds do not lead to. The second check
+    is left out where there are so many seeds that it would take long."""
+    for fault in rules_for_seeds_alone(settings):
+        say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
+    if not settings.scope.include and not settings.priority.rules:
+        return
+    scope = Scope(settings.crawl.scope)
+    for number, line in enumerate(read_lines(path)):
+        if number == _SEEDS_LOOKED_AT:
+            return
+        url = canonicaliser.canonicalise(parse_line(line) or "")
+        if isinstance(url, Canonical):
+            scope.widen(url.href)
+    for fault in foreign_hosts(settings, scope):
+        say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
 
 
 def crawl(

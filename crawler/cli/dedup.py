@@ -8,10 +8,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from crawler.cli.errors import Exit, UsageError
-from crawler.cli.options import read_toml
+from crawler.cli.options import lay_flags_over
 from crawler.dedup.interrupt import Interruption
 from crawler.dedup.key_spec import KeySpec
 from crawler.dedup.lines import LineSource
@@ -20,11 +19,10 @@ from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_
 from crawler.dedup.stream import Keeper, Tally, deduplicate
 from crawler.filters import KINDS, FilterError, SeenSet, advise
 from crawler.memory import available_memory
-from crawler.settings import SeenSettings, Settings, SettingsError, Source, settings_from
+from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
 from crawler.urls import Canonicaliser
 
 STDIN, STDOUT = 0, 1
-FLAGS = {"seen": "kind", "fpp": "fpp", "capacity": "capacity"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -51,48 +49,51 @@ def add_seen_options(parser: argparse.ArgumentParser, usual: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     settings, wanted = _settings(arguments)
-    rules: tuple[str, ...] = settings.canonical.rules
+    rules = settings.canonical.rules
     try:
         if arguments.filter is None:
-            return _run(_new(settings.seen, wanted, _spec(arguments.raw, rules)), settings, None)
+            stored = _new(settings.seen, wanted, _spec(arguments.raw, rules))
+            return _run(stored, None)
         with FilterFile(arguments.filter) as file:
             if file.path.exists():
-                stored = _carry_on(read_filter(file.path), file.path, wanted, arguments.raw, rules)
+                stored = _resumed(read_filter(file.path), file.path, wanted, arguments.raw, rules)
             else:
                 stored = _new(settings.seen, wanted, _spec(arguments.raw, rules))
-            return _run(stored, settings, file)
+            interval = settings.durability.checkpoint_interval
+            return _run(stored, Keeper(file, stored.keys or KeySpec(), STDOUT, interval=interval, clock=time.monotonic))
     except (FilterFileError, FilterError, ValueError) as problem:
         raise UsageError(str(problem)) from problem
 
 
 def _settings(arguments: argparse.Namespace) -> tuple[Settings, list[Wanted]]:
     """All settings, and those of the seen-set that the user gave. Raises UsageError."""
-    tables, source = ({}, Source("command line")) if arguments.config is None else read_toml(arguments.config)
-    seen = seen_settings(arguments, tables)
+    settings, labels = seen_settings(arguments)
+    return settings, [Wanted(label, name, getattr(settings.seen, name)) for name, label in labels.items()]
+
+
+def seen_settings(arguments: argparse.Namespace, usual: str | None = None) -> tuple[Settings, dict[str, str]]:
+    """The settings, flags laid over the TOML file; and which of the seen-set's the user gave, with the words for it.
+
+    Where there is a ``usual`` kind, the file's own seen-set counts for nothing. Raises UsageError."""
+    given = {name: vars(arguments)[name] for name in ("fpp", "capacity")}
+    flags = {f"--{name}": ("seen", name, value) for name, value in given.items() if value is not None}
+    tables, source = lay_flags_over(arguments.config, flags)
+    if usual is not None:
+        tables["seen"] = {name: value for _, name, value in flags.values()}
     try:
         settings = settings_from(tables, source)
         Canonicaliser(settings.canonical.rules)
     except (SettingsError, ValueError) as error:
         raise UsageError(str(error)) from error
-    given = {name: f"seen.{name} in {arguments.config}" for name in tables.get("seen", {})}
-    given |= {name: f"--{flag}" for flag, name in FLAGS.items() if getattr(arguments, flag) is not None}
-    return replace(settings, seen=seen), [Wanted(label, name, getattr(seen, name)) for name, label in given.items()]
-
-
-def seen_settings(
-    arguments: argparse.Namespace, tables: dict[str, dict[str, Any]], usual: str | None = None
-) -> SeenSettings:
-    """The seen-set's settings, flags laid over tables; of the ``usual`` kind if none is named. Raises UsageError."""
-    values = dict(tables.get("seen", {}))
-    for flag, name in FLAGS.items():
-        if name != "kind" and getattr(arguments, flag) is not None:
-            values[name] = getattr(arguments, flag)
-    try:
-        settings = settings_from({"seen": values}, "command line").seen
-    except SettingsError as error:
-        raise UsageError(str(error)) from error
+    labels = {name: f"seen.{name} in {arguments.config}" for name in tables.get("seen", {})}
+    labels |= {name: flag for flag, (_, name, _) in flags.items()}
+    if arguments.seen is not None:
+        labels["kind"] = "--seen"
     kind = arguments.seen or usual
-    return settings if kind is None else replace(settings, kind=kind)
+    if kind is not None:
+        # Not checked together with the file's other settings: those about a crawl may not go with it.
+        settings = replace(settings, seen=replace(settings.seen, kind=kind))
+    return settings, labels
 
 
 def _spec(raw: bool | None, rules: tuple[str, ...]) -> KeySpec:
@@ -105,7 +106,7 @@ def _new(settings: SeenSettings, wanted: list[Wanted], keys: KeySpec) -> StoredF
     return StoredFilter(seen, keys)
 
 
-def _carry_on(
+def _resumed(
     stored: StoredFilter, path: Path, wanted: list[Wanted], raw: bool | None, rules: tuple[str, ...]
 ) -> StoredFilter:
     """What the file holds, if it is what was asked for. Raises FilterFileError."""
@@ -124,12 +125,8 @@ def _is_flag(want: Wanted) -> bool:
     return want.label.startswith("--")
 
 
-def _run(stored: StoredFilter, settings: Settings, file: FilterFile | None) -> int:
+def _run(stored: StoredFilter, keeper: Keeper | None) -> int:
     keys = stored.keys or KeySpec()
-    keeper: Keeper | None = None
-    if file is not None:
-        interval = settings.durability.checkpoint_interval
-        keeper = Keeper(file, keys, STDOUT, interval=interval, clock=time.monotonic)
     with Interruption() as interruption:
         source = LineSource(STDIN, interruption.fd)
         try:

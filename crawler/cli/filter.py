@@ -9,12 +9,12 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from crawler.cli.dedup import STDIN, STDOUT, add_seen_options, ended, fail, figures, seen_settings, skipped_lines
 from crawler.cli.errors import Exit, UsageError
-from crawler.cli.options import read_toml
 from crawler.dedup.build import BuildError, Recipe, build_from_file, build_from_source, merge_files
 from crawler.dedup.exchange import guava_from_seen, read_guava
 from crawler.dedup.interrupt import Interruption
@@ -25,8 +25,6 @@ from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_
 from crawler.dedup.stream import Tally, contained
 from crawler.filters import FilterError, SeenSet
 from crawler.progress.text_table import text_table
-from crawler.settings import SettingsError, Source, settings_from
-from crawler.urls import Canonicaliser
 
 _MOST_JOBS = 256
 
@@ -98,10 +96,12 @@ def _build(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--jobs must lie between 1 and {_MOST_JOBS}, not {arguments.jobs}")
     if arguments.seen == "digest" and arguments.fpp is not None:
         raise UsageError("--fpp means nothing for a seen-set of kind digest")
-    keys = KeySpec(raw=True) if arguments.raw else KeySpec(rules=_rules(arguments.config))
+    settings, _ = seen_settings(arguments, "bloom")
+    keys = KeySpec(raw=True) if arguments.raw else KeySpec(rules=settings.canonical.rules)
+    recipe = Recipe(keys, settings.seen, arguments.layout)
     made = _from_pipe if _is_pipe(arguments.list) else _from_file
     with _new_file(arguments.file) as file:
-        seen, tally = made(arguments, keys)
+        seen, tally = made(arguments, recipe)
         file.write(StoredFilter(seen, keys))
     _tell(f"{arguments.file}: {tally.lines:,} {keys} read", *skipped_lines(tally), *figures(seen))
     return Exit.OK
@@ -121,34 +121,22 @@ def _is_pipe(name: str) -> bool:
     return not stat.S_ISREG(mode)
 
 
-def _from_pipe(arguments: argparse.Namespace, keys: KeySpec) -> tuple[SeenSet, Tally]:
+def _from_pipe(arguments: argparse.Namespace, recipe: Recipe) -> tuple[SeenSet, Tally]:
     if arguments.jobs not in (None, 1):
         raise UsageError(f"--jobs {arguments.jobs} needs a list in a file: a pipe is read by one process")
     if arguments.capacity is None:
         raise UsageError("a list that comes through a pipe cannot be counted: say --keys N")
-    recipe = Recipe(keys, seen_settings(arguments, {}, "bloom"), arguments.layout)
     with open(STDIN if arguments.list == "-" else arguments.list, "rb", closefd=arguments.list != "-") as inp:
         return build_from_source(LineSource(inp.fileno()), recipe)
 
 
-def _from_file(arguments: argparse.Namespace, keys: KeySpec) -> tuple[SeenSet, Tally]:
+def _from_file(arguments: argparse.Namespace, recipe: Recipe) -> tuple[SeenSet, Tally]:
     path = Path(arguments.list)
     if arguments.capacity is None:
         with open(path, "rb") as inp:
-            arguments.capacity = max(1, count_lines(inp.fileno()))
-    recipe = Recipe(keys, seen_settings(arguments, {}, "bloom"), arguments.layout)
+            lines = count_lines(inp.fileno())
+        recipe = replace(recipe, seen=replace(recipe.seen, capacity=max(1, lines)))
     return build_from_file(path, recipe, arguments.jobs)
-
-
-def _rules(config: Path | None) -> tuple[str, ...]:
-    """Raises UsageError."""
-    try:
-        tables, source = ({}, Source("")) if config is None else read_toml(config)
-        rules = settings_from(tables, source).canonical.rules
-        Canonicaliser(rules)
-    except (SettingsError, ValueError) as error:
-        raise UsageError(str(error)) from error
-    return rules
 
 
 def _merge(arguments: argparse.Namespace) -> int:

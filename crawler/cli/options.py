@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from crawler.cli.errors import UsageError
 from crawler.cli.toml_lines import FileSource
 from crawler.settings import HOST_KEYS, ORDERS, SCOPES, SEEN_KINDS, SettingsError, Source, check_tables, one_table_each
 
+MutableTables = dict[str, dict[str, Any]]
+
 DEFAULT_JOB = Path("crawl-job")
 
 # flag -> (table, key, argparse arguments). A flag that was not given leaves the configuration as it is.
-_FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
+FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "--max-pages": (
         "crawl",
         "max_pages",
@@ -103,7 +106,7 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
     """Add every option of a crawl."""
     parser.add_argument("--job", type=Path, default=job, metavar="DIR", help=f"state and output (default: {job})")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags win over it")
-    for flag, (_, _, arguments) in _FLAGS.items():
+    for flag, (_, _, arguments) in FLAGS.items():
         given = {"default": argparse.SUPPRESS, **arguments}
         parser.add_argument(flag, **given)
     shown = parser.add_mutually_exclusive_group()
@@ -118,31 +121,31 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def settings_tables(arguments: argparse.Namespace) -> tuple[dict[str, dict[str, Any]], Source]:
+def settings_tables(arguments: argparse.Namespace) -> tuple[MutableTables, Source]:
     """The TOML file's tables with the flags laid over them, as given: unchecked; and where each came from.
     Raises UsageError."""
-    tables: dict[str, dict[str, Any]] = {}
+    given = {}
+    for flag, (table, key, _) in FLAGS.items():
+        name = flag.removeprefix("--").replace("-", "_")
+        if name in vars(arguments):
+            given[flag] = (table, key, getattr(arguments, name))
+    return lay_flags_over(arguments.config, given)
+
+
+def lay_flags_over(config: Path | None, given: Mapping[str, tuple[str, str, Any]]) -> tuple[MutableTables, Source]:
+    """The tables of a TOML file with the flags that were ``given`` laid over them, flag -> (table, key, value): their
+    keys unchecked; and what knows where each came from. Raises UsageError."""
+    tables: MutableTables = {}
     source = Source("command line")
-    flags = {(table, key): flag for flag, (table, key, _) in _FLAGS.items() if _name(flag) in vars(arguments)}
-    if arguments.config is not None:
-        tables, text = _read(arguments.config)
-        source = FileSource(str(arguments.config), text, flags)
-    for (table, key), flag in flags.items():
-        tables.setdefault(table, {})[key] = getattr(arguments, _name(flag))
+    if config is not None:
+        tables, text = _read(config)
+        source = FileSource(str(config), text, {(table, key): flag for flag, (table, key, _) in given.items()})
+    for table, key, value in given.values():
+        tables.setdefault(table, {})[key] = value
     return tables, source
 
 
-def _name(flag: str) -> str:
-    return flag.removeprefix("--").replace("-", "_")
-
-
-def read_toml(path: Path) -> tuple[dict[str, dict[str, Any]], Source]:
-    """The tables of the file, their keys unchecked, and what knows their lines. Raises UsageError."""
-    tables, text = _read(path)
-    return tables, FileSource(str(path), text, {})
-
-
-def _read(path: Path) -> tuple[dict[str, dict[str, Any]], str]:
+def _read(path: Path) -> tuple[MutableTables, str]:
     try:
         data = path.read_bytes()
     except FileNotFoundError:

@@ -2,7 +2,6 @@
 
 From low to high:
 
-    memory      what the machine has left, and whether the next slice fits into it
     keys        a line -> the key that decides whether it was seen: its bytes, or the key of the URL in it
     lines       blocks of whole lines, of a pipe as they come or of a part of a file
     interrupt   SIGINT and SIGTERM as something that can be waited for

@@ -27,13 +27,13 @@ import crawler
 from crawler.dedup.key_spec import KeySpec, LineKeys
 from crawler.dedup.lines import LineSource, Pause, part_of_file
 from crawler.dedup.make import UNITED, make_filter, room_of
-from crawler.dedup.memory_budget import Room
 from crawler.dedup.store import FilterFileError, StoredFilter, read_filter, read_stored
 from crawler.dedup.stream import Tally
 from crawler.dedup.worker import Share, tally_of
 from crawler.filters import DIGEST_BYTES, FilterError, FormatError, SeenSet, read_segment
 from crawler.filters.bloom import FixedChain
 from crawler.filters.chain import Chain
+from crawler.filters.memory_budget import Room
 from crawler.settings import SeenSettings
 
 _PIECE = 8 * 2**20

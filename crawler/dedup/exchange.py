@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from crawler.dedup.memory_budget import check_memory
 from crawler.dedup.store import FilterFileError, open_at_once
 from crawler.filters import BloomFilter, FilterError, FormatError, SeenSet, load_seen
 from crawler.filters.guava import GuavaBloomFilter
+from crawler.filters.memory_budget import check_memory
 from crawler.filters.watched_keys import WatchedKeys
 from crawler.slices.classic_slice import classic_fpp
 from crawler.slices.guava_slice import GuavaSlice

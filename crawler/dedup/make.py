@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from crawler.dedup.memory_budget import Room
 from crawler.dedup.store import FilterFileError
 from crawler.filters import JSON, KINDS, BloomFilter, FilterError, SeenSet, make_seen
-from crawler.filters.guava import guava_size
+from crawler.filters.memory_budget import GUAVA, Room, geometry, planned_parameters
 from crawler.settings import SeenSettings
 from crawler.slices.layouts import BLOOM_LAYOUTS
 
-GUAVA = "guava"
 LAYOUTS = (*BLOOM_LAYOUTS, GUAVA)
 _USUAL = "paired"
-_FIXED = ("bloom", "bitmap")
-UNITED = _FIXED  # a list is cut into filters of these kinds, which are united without growing
+UNITED = ("bloom", "bitmap")  # a list is cut into filters of these kinds, which are united without growing
 
 
 class Wanted(NamedTuple):
@@ -37,25 +34,7 @@ def make_filter(settings: SeenSettings, layout: str | None = None, copies: int =
     Room(planned_parameters(settings, layout or _USUAL)).need(1, copies)
     if layout is None:
         return make_seen(settings)
-    return BloomFilter(settings.capacity, settings.fpp, layout=layout, **_geometry(settings, layout))
-
-
-def planned_parameters(settings: SeenSettings, layout: str) -> dict[str, Any]:
-    """What ``parameters()`` of a seen-set made of these will be, as far as sizes depend on it."""
-    made: dict[str, Any] = {"kind": settings.kind, "capacity": settings.capacity, "fpp": settings.fpp}
-    made |= {"layout": layout, "counter_bits": 4, "digest_bits": 128, **_geometry(settings, layout)}
-    if settings.kind not in _FIXED:
-        made["growth"] = settings.growth
-    if settings.kind in ("scalable", "counting"):
-        made["tightening"] = settings.tightening
-    return made
-
-
-def _geometry(settings: SeenSettings, layout: str) -> dict[str, int]:
-    if layout != GUAVA:
-        return {}
-    words, hashes = guava_size(settings.capacity, settings.fpp)
-    return {"bits": words * 64, "hashes": hashes}
+    return BloomFilter(settings.capacity, settings.fpp, layout=layout, **geometry(settings, layout))
 
 
 def room_of(seen: SeenSet) -> Room:

@@ -18,10 +18,10 @@ from types import TracebackType
 from typing import Any, BinaryIO, Protocol
 
 from crawler.dedup.key_spec import KeySpec
-from crawler.dedup.memory_budget import check_memory
 from crawler.disk import Appender, Disk, RealDisk
 from crawler.filters import FilterError, FormatError, SeenSet, load_seen, read_segment, write_segment
 from crawler.filters.kinds import state_and_names
+from crawler.filters.memory_budget import check_memory
 from crawler.filters.segment_format import Output
 
 _HOLDS = "seen-set"

@@ -14,7 +14,7 @@ together. Nothing here touches the disk itself.
 
 from crawler.exact.ledger import LEDGER_COUNTS, Ledger, LedgerCounts
 from crawler.exact.rows import ROW_BYTES, digest_exactly, rows_of
-from crawler.exact.seen import Answers, ExactSeenSet, Seen, load_seen, make_seen
+from crawler.exact.seen import Answers, ExactSeenSet, Seen, check_room, load_seen, make_seen
 
 __all__ = [
     "LEDGER_COUNTS",
@@ -24,6 +24,7 @@ __all__ = [
     "Ledger",
     "LedgerCounts",
     "Seen",
+    "check_room",
     "digest_exactly",
     "load_seen",
     "make_seen",

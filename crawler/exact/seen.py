@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from crawler.exact.rows import HOST_BYTES, digest_exactly, rows_of
@@ -36,6 +36,7 @@ from crawler.filters import (
 )
 from crawler.filters import load_seen as load_filter
 from crawler.filters import make_seen as make_filter
+from crawler.filters.memory_budget import Room, planned_parameters
 from crawler.kv import Batch, Family, Store
 from crawler.settings import SeenSettings
 
@@ -277,6 +278,12 @@ def make_seen(settings: SeenSettings, store: Store) -> Seen:
         layout=settings.layout,
     )
     return ExactSeenSet(store, front)
+
+
+def check_room(settings: SeenSettings) -> None:
+    """Raises FilterError when there is no such seen-set, or no memory for its first slice. Nothing is allocated."""
+    kind = ScalableBloomFilter.kind if settings.kind == ExactSeenSet.kind else settings.kind
+    Room(planned_parameters(replace(settings, kind=kind), settings.layout)).need(1)
 
 
 def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview], store: Store) -> Seen:

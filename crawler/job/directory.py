@@ -143,25 +143,32 @@ def shaping_of(settings: Settings) -> dict[str, dict[str, Any]]:
     return shaping
 
 
-def shaped_by_job(directory: Path, asked: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The tables that the user gave, completed by what the job in the directory was begun with.
+def shape_of_job(directory: Path) -> dict[str, dict[str, Any]]:
+    """What shapes the job in the directory, as nested tables; empty where there is no job.
 
-    Raises JobError when the user gave a shaping setting another value: state on disk cannot follow."""
+    Raises JobError when a part of it is missing."""
     if not holds_job(directory):
-        return asked
+        return {}
     stored = read_identity(directory)
-    merged = {table: dict(values) for table, values in asked.items()}
+    shape: dict[str, dict[str, Any]] = {}
     for table, key in SHAPING:
         if key not in stored.get(table, {}):
             raise JobError(f"{directory / IDENTITY}: {table}.{key}, which shapes the job, is missing: begin a new job")
-        kept = stored[table][key]
-        given = merged.setdefault(table, {}).setdefault(key, kept)
-        if (list(given) if isinstance(given, tuple) else given) != kept:
-            raise JobError(
-                f"{directory} was begun with {table}.{key} = {kept!r}, now it is {given!r}: leave it as it was, or "
-                "begin a new job with --job"
-            )
-    return merged
+        shape.setdefault(table, {})[key] = stored[table][key]
+    return shape
+
+
+def check_shape(directory: Path, settings: Settings) -> None:
+    """Raises JobError when the job in the directory was begun with other shaping settings: state on disk cannot
+    follow."""
+    asked = shaping_of(settings)
+    for table, values in shape_of_job(directory).items():
+        for key, kept in values.items():
+            if asked[table][key] != kept:
+                raise JobError(
+                    f"{directory} was begun with {table}.{key} = {kept!r}, now it is {asked[table][key]!r}: leave it "
+                    "as it was, or begin a new job with --job"
+                )
 
 
 def make_directory(directory: Path, disk: Disk) -> None:

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crawler.dedup import memory
 from crawler.dedup.build import BuildError, Recipe, build_from_file
 from crawler.dedup.key_spec import KeySpec, split_lines
 from crawler.dedup.lines import LineTooLongError, Splitter, count_lines, part_of_file
 from crawler.dedup.make import make_filter, room_of
-from crawler.dedup.memory_budget import Room, available_memory
-from crawler.filters import FilterError, read_seen
+from crawler.filters import FilterError, memory_budget, read_seen
 from crawler.filters.guava import GuavaBloomFilter, guava_size
+from crawler.filters.memory_budget import Room
+from crawler.memory import available_memory
 from crawler.settings import SEEN_KINDS, SeenSettings
 from tests.dedup.commands import Commands
 from tests.site import ROOT, wait_until
@@ -330,7 +330,7 @@ def test_a_slice_that_has_no_room_is_refused_before_it_is_made(monkeypatch: pyte
     free = available_memory()
     assert free is not None
     assert free > 2**20
-    monkeypatch.setattr(memory, "available_memory", lambda: 100_000)
+    monkeypatch.setattr(memory_budget, "available_memory", lambda: 100_000)
     seen = make_filter(SeenSettings(capacity=1000))
     room = room_of(seen)
     room.need(1000)
@@ -346,7 +346,7 @@ def test_a_stream_stops_before_a_slice_that_has_no_room(
     tmp_path: Path, run: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = urls(300_000)
-    monkeypatch.setattr(memory, "available_memory", lambda: 200_000)
+    monkeypatch.setattr(memory_budget, "available_memory", lambda: 200_000)
     ended = run("dedup", "--filter", tmp_path / "seen", "--capacity", "1000", data=b"\n".join(lines))
     assert ended.code == 1
     assert "bytes of memory, and 200,000 are free" in ended.err

@@ -18,13 +18,14 @@ from crawler.job.directory import (
     VERSION,
     JobError,
     JobLock,
+    check_shape,
     lock_holder,
     read_identity,
-    shaped_by_job,
+    shape_of_job,
     shaping_of,
     write_identity,
 )
-from crawler.settings import SHAPING, SeenSettings, Settings
+from crawler.settings import SHAPING, CrawlSettings, SeenSettings, Settings
 
 
 def test_the_lock_is_had_by_one_at_a_time(tmp_path: Path) -> None:
@@ -52,11 +53,15 @@ def test_a_look_at_the_lock_does_not_keep_a_crawl_from_beginning(tmp_path: Path)
 
 def test_what_is_not_given_is_the_jobs(tmp_path: Path) -> None:
     write_identity(RealDisk(), tmp_path, Settings(seen=SeenSettings(fpp=0.01)))
-    shaping = shaping_of(Settings(seen=SeenSettings(fpp=0.01)))
-    shaping["crawl"]["scope"] = "any"
-    assert shaped_by_job(tmp_path, {"crawl": {"scope": "any"}}) == shaping
+    assert shape_of_job(tmp_path) == shaping_of(Settings(seen=SeenSettings(fpp=0.01)))
+    check_shape(tmp_path, Settings(crawl=CrawlSettings(scope="any"), seen=SeenSettings(fpp=0.01)))
     with pytest.raises(JobError, match=r"seen\.fpp = 0\.01, now it is 0\.02"):
-        shaped_by_job(tmp_path, {"seen": {"fpp": 0.02}})
+        check_shape(tmp_path, Settings(seen=SeenSettings(fpp=0.02)))
+
+
+def test_where_there_is_no_job_nothing_shapes_it(tmp_path: Path) -> None:
+    assert shape_of_job(tmp_path) == {}
+    check_shape(tmp_path, Settings(seen=SeenSettings(fpp=0.02)))
 
 
 @pytest.mark.parametrize(("table", "key"), SHAPING)
@@ -65,13 +70,13 @@ def test_a_job_that_lacks_what_shapes_it_is_named(tmp_path: Path, table: str, ke
     del shaping[table][key]
     (tmp_path / IDENTITY).write_bytes(encode_envelope(MAGIC, VERSION, {"shaping": shaping}))
     with pytest.raises(JobError, match=rf"job\.json: {table}\.{key}.* is missing"):
-        shaped_by_job(tmp_path, {})
+        shape_of_job(tmp_path)
 
 
 @pytest.mark.parametrize("content", [{}, {"shaping": 3}, {"shaping": {"seen": 3}}, {"shaping": ["seen"]}])
 def test_an_identity_of_another_shape_is_named(tmp_path: Path, content: dict[str, object]) -> None:
     (tmp_path / IDENTITY).write_bytes(encode_envelope(MAGIC, VERSION, content))
-    looks: list[Callable[[], object]] = [lambda: read_identity(tmp_path), lambda: shaped_by_job(tmp_path, {})]
+    looks: list[Callable[[], object]] = [lambda: read_identity(tmp_path), lambda: shape_of_job(tmp_path)]
     for look in looks:
         with pytest.raises(JobError, match=r"job\.json: the shaping settings are missing"):
             look()

@@ -1,7 +1,7 @@
-"""Whether what is to be made fits into the memory that is free, said before anything is made of it.
+"""Does a seen-set that is to be made, or read, fit into the memory that is free? Asked before anything is allocated.
 
-The filters look for themselves before they take memory. Here it is told what the memory is for, and several are counted
-together.
+The filters check for themselves before they take memory. These checks say what the memory is for, and count several
+filters together.
 """
 
 from __future__ import annotations
@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from crawler.filters import FilterError
 from crawler.filters.advisor import SlicePlan, schedule
+from crawler.filters.guava import guava_size
 from crawler.memory import available_memory
+from crawler.settings import SeenSettings
+from crawler.slices.errors import FilterError
+
+GUAVA = "guava"
+_FIXED = ("bloom", "bitmap")
 
 
 def check_memory(size: int, what: str) -> None:
@@ -46,3 +51,22 @@ class Room:
             raise FilterError("such a slice is larger than any memory") from None
         self._reach = float("inf") if part is None else self._reach + part.capacity
         return part
+
+
+def planned_parameters(settings: SeenSettings, layout: str) -> dict[str, Any]:
+    """What ``parameters()`` of a seen-set made of these will be, as far as sizes depend on it."""
+    made: dict[str, Any] = {"kind": settings.kind, "capacity": settings.capacity, "fpp": settings.fpp}
+    made |= {"layout": layout, "counter_bits": 4, "digest_bits": 128, **geometry(settings, layout)}
+    if settings.kind not in _FIXED:
+        made["growth"] = settings.growth
+    if settings.kind in ("scalable", "counting"):
+        made["tightening"] = settings.tightening
+    return made
+
+
+def geometry(settings: SeenSettings, layout: str) -> dict[str, int]:
+    """The bits and hashes of a layout that has rules of its own for them."""
+    if layout != GUAVA:
+        return {}
+    words, hashes = guava_size(settings.capacity, settings.fpp)
+    return {"bits": words * 64, "hashes": hashes}

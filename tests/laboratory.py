@@ -15,7 +15,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.fetch import SimulatedWeb
 from crawler.fetch.simulated import Answer
 from crawler.job.job import Job
-from crawler.job.transaction import Machine
+from crawler.job.platform import Platform
 from crawler.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.store import MemoryStore
 from tests.driving import Driven
@@ -105,8 +105,8 @@ class Laboratory:
             asked.end = clock()
 
         web = SimulatedWeb(self.pages, before, self.addresses)
-        machine = Machine(open_store=lambda _: self.store, executor=Inline)
-        job = Job(self.directory, settings, clock(), machine, anchor=self.anchor)
+        platform = Platform(open_store=lambda _: self.store, executor=Inline)
+        job = Job(self.directory, settings, clock(), platform, anchor=self.anchor)
         try:
             driven = Driven(job, web, settings, clock, _each(seeds))
             running = asyncio.ensure_future(driven.to_the_end())

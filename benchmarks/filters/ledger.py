@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.filters.add_many import machine, url
+from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.settings import SeenSettings, Settings
 from crawler.urls import Canonical
@@ -42,7 +43,7 @@ class Side:
 
     def page(self, found: list[Canonical], *, last: bool) -> None:
         began = time.thread_time_ns()
-        self.job.admit(found, depth=1, via="https://www.example.org/")
+        self.job.admit(Found(found, 1, "https://www.example.org/"))
         self.admitting += time.thread_time_ns() - began
         if self.job.doubted >= BATCH or last:
             while self.job.doubted:

@@ -3,8 +3,10 @@
 from crawler.disk.failpoints import POINTS, failpoint
 from crawler.disk.faulty_disk import Fault, FaultyDisk, PowerCutError
 from crawler.disk.files import Appender, Disk, DiskFile, RealDisk, replace_file, write_file
+from crawler.disk.full import FULL, no_room
 
 __all__ = [
+    "FULL",
     "POINTS",
     "Appender",
     "Disk",
@@ -14,6 +16,7 @@ __all__ = [
     "PowerCutError",
     "RealDisk",
     "failpoint",
+    "no_room",
     "replace_file",
     "write_file",
 ]

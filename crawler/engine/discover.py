@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crawler.frontier import Entry
-from crawler.job.admission import SITEMAP_DEPTH, Listing
+from crawler.job.found import SITEMAP_DEPTH, Listing
 from crawler.job.job import Job
 from crawler.links import Listed, encode_queries, extract_links
 from crawler.scope import LISTED_PRIORITY, Boundary, Outside

@@ -7,10 +7,11 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from crawler.checkpoint import EnvelopeError
+from crawler.disk import FULL
 from crawler.engine.discover import Discovery
+from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
-from crawler.job.transaction import FULL
 
 log = logging.getLogger("crawler")
 
@@ -39,7 +40,7 @@ class Injector:
             await self._job.room()
             for url in found:
                 self._job.widen(url.href)
-            self._job.admit(found, depth=0, seed=True)
+            self._job.admit(Found(found, 0, seed=True))
             self._wake()
 
     async def watch(self, clock: Callable[[], float]) -> None:
@@ -78,7 +79,7 @@ class Injector:
         for start in range(0, len(urls), _STEP):
             await self._job.room()
             added = self._discovery.added(urls[start : start + _STEP], seed=seed)
-            new = self._job.admit(added.inside, depth=0, seed=seed)
+            new = self._job.admit(Found(added.inside, 0, seed=seed))
             answer += Answer(new, len(added.inside) - new, added.outside, added.rejected)
             self._wake()
             await asyncio.sleep(0)

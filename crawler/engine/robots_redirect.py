@@ -130,7 +130,7 @@ class RobotsRedirect:
             got.append(self._job.frontier.ad_hoc.borrow(name, now, batch))
             return True
 
-        self._job.host_step(borrow)
+        self._job.change_hosts(borrow)
         return got[0]
 
     async def _enter(self, lease: Lease) -> NotNow | None:
@@ -156,7 +156,7 @@ class RobotsRedirect:
             frontier.ad_hoc.forgo(lease)
             raise
         now = self._context.clock()
-        self._job.host_step(lambda batch: frontier.address_known(lease, found, now, batch))
+        self._job.change_hosts(lambda batch: frontier.address_known(lease, found, now, batch))
 
     async def _ask(self, lease: Lease, address: str) -> Followed:
         frontier, retry = self._job.frontier, self._settings.retry
@@ -179,5 +179,5 @@ class RobotsRedirect:
             frontier.ad_hoc.give_back(lease, now, batch, request, after)
             return True
 
-        self._job.host_step(give_back)
+        self._job.change_hosts(give_back)
         return Followed(answer, elsewhere=True)

@@ -13,7 +13,9 @@ from crawler.fetch import Failure, NotNow, RobotsResult, fetch_robots
 from crawler.fetch.robots_cache import Refusal, Robots, RobotsCache, encode_robots
 from crawler.frontier import FailureClass, Host, Lease, RequestOutcome, retry_wait, tries_of
 from crawler.frontier.jitter import jitter
+from crawler.job.found import DECLARED, SITEMAP_DEPTH, Found
 from crawler.job.job import Job
+from crawler.job.verdict import RobotsAnswer
 from crawler.kv import Batch
 from crawler.robots import robots_url
 from crawler.urls import host_key
@@ -92,11 +94,13 @@ class RobotsVisits:
         until = asked_at + self._cache.ttl(robots)
         via, named = robots_url(href), robots.rules.sitemaps if self._settings.sitemaps else ()
         inside = self._discovery.named_sitemaps(via, named)
-        self._job.robots_known(lease, stored, until, robots.rules.crawl_delay, now, request, inside, via)
+        sitemaps = Found(inside, SITEMAP_DEPTH, via, found_at=now, listing=DECLARED)
+        answer = RobotsAnswer(stored, until, robots.rules.crawl_delay, request, sitemaps)
+        self._job.robots_known(lease, answer, now)
 
     def _come_back(self, lease: Lease, wait: float, now: float) -> None:
         def hold(batch: Batch) -> bool:
             self._job.frontier.ad_hoc.come_back(lease, wait, now, batch, RequestOutcome())
             return True
 
-        self._job.host_step(hold)
+        self._job.change_hosts(hold)

@@ -31,7 +31,7 @@ from crawler.inspect.statistics import JobFigures, RunFigures, assemble
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.revisit import revisit_beside
-from crawler.job.revisit_backfill import overtake_beside
+from crawler.job.revisit_backfill import backfill_beside
 from crawler.job.seen_compaction import compact_beside
 from crawler.settings import Settings
 
@@ -79,8 +79,8 @@ class Run:
             beside.append(confirm_beside(self._decide, lambda: job.doubted, self._is_idle))
         if self._ending.endless:
             beside.append(revisit_beside(self._revisit))
-            if job.revisiting.overtaking.left:
-                beside.append(overtake_beside(job.room, self._overtake))
+            if job.revisiting.backfill.left:
+                beside.append(backfill_beside(job.room, self._backfill))
         self._beside = [group.create_task(each) for each in beside]
 
     def is_over(self, now: float) -> bool:
@@ -219,8 +219,8 @@ class Run:
             self._context.wake()
         return more
 
-    def _overtake(self) -> bool:
-        return self.job.host_step(self.job.revisiting.overtaking.step)
+    def _backfill(self) -> bool:
+        return self.job.change_hosts(self.job.revisiting.backfill.step)
 
     def _release_all(self) -> None:
         for visit in self._visits:

@@ -16,6 +16,7 @@ from crawler.engine.judge import judge
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.fetch import is_html
 from crawler.frontier import Entry, Lease
+from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.revisit import answer_of
 from crawler.job.verdict import Again, Finished, Throttled
@@ -85,7 +86,7 @@ class Visitor:
     def _finish_unasked(self, lease: Lease, entry: Entry, outcome: Outcome, error: str) -> None:
         record = PageRecord(entry, outcome, self._context.clock(), error=error)
         self._seed_failed(record)
-        self._job.finish(lease, Finished(record), record.fetched_at, requested=False)
+        self._job.finish(lease, Finished(record, requested=False), record.fetched_at)
 
     async def visit(self, lease: Lease) -> None:
         """See a lease through to its end; cancelled, it is handed back."""
@@ -138,19 +139,15 @@ class Visitor:
         page = self._discovery.outlinks(entry, finished.body, finished.charset)
         outlinks = page.inside
         while len(outlinks) > LINKS_A_STEP:
-            job.admit(outlinks[:LINKS_A_STEP], depth=entry.depth + 1, via=entry.href, found_at=self._context.clock())
+            now = self._context.clock()
+            job.admit(Found(outlinks[:LINKS_A_STEP], entry.depth + 1, entry.href, found_at=now))
             outlinks = outlinks[LINKS_A_STEP:]
             self._context.wake()
             await asyncio.sleep(0)
             await job.room()
-        job.finish(
-            lease,
-            finished,
-            self._context.clock(),
-            outlinks=outlinks,
-            left_out=page.left_out[:LINKS_A_STEP],
-            record=replace(record, links=page.found, links_cut=page.cut, content=page.content),
-        )
+        record = replace(record, links=page.found, links_cut=page.cut, content=page.content)
+        finished, left_out = replace(finished, record=record), page.left_out[:LINKS_A_STEP]
+        job.finish(lease, finished, self._context.clock(), outlinks=outlinks, left_out=left_out)
 
     def _wanted(self, entry: Entry) -> Callable[[str | None], bool]:
         """The types of which a body is wanted: those of sitemaps are those of much else, large files among it."""
@@ -182,20 +179,20 @@ class Visitor:
             found += links.found
             if links.inside:
                 depth, now = listed_depth(entry), self._context.clock()
-                job.admit(links.inside, depth=depth, via=entry.href, found_at=now, listed=links.listing)
+                job.admit(Found(links.inside, depth, entry.href, found_at=now, listing=links.listing))
             self._context.wake()
             await asyncio.sleep(0)
             await job.room()
         job.counters.sitemaps += 1
         fault = None if sitemap.fault is None else f"sitemap read in part: {sitemap.fault}"
         record = replace(finished.record, links=found, links_cut=fault is not None, error=fault)
-        job.finish(lease, finished, self._context.clock(), record=record)
+        job.finish(lease, replace(finished, record=record), self._context.clock())
 
     def _finish_redirect(self, lease: Lease, finished: Finished) -> None:
         assert finished.location is not None
         target = self._discovery.redirect(finished.record.entry, finished.location)
         record = replace(finished.record, outcome=Outcome.REDIRECT, location=target.location, error=target.error)
-        self._job.finish(lease, finished, self._context.clock(), outlinks=target.inside, record=record)
+        self._job.finish(lease, replace(finished, record=record), self._context.clock(), outlinks=target.inside)
 
     async def _find_address(self, lease: Lease) -> None:
         """Which address the host answers at, where politeness groups by it; no request is made."""
@@ -203,7 +200,7 @@ class Visitor:
         address = await self._context.fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()
         now = self._context.clock()
-        self._job.host_step(lambda batch: frontier.address_known(lease, address, now, batch))
+        self._job.change_hosts(lambda batch: frontier.address_known(lease, address, now, batch))
 
     def _seed_failed(self, record: PageRecord) -> None:
         if record.entry.seed and record.outcome is not Outcome.FETCHED:

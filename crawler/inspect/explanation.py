@@ -20,8 +20,8 @@ from crawler.inspect.job_reader import open_job, queue
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import PAGES
 from crawler.job.live_status import read_live
+from crawler.job.scope_state import scope_key
 from crawler.job.stored_errors import DAMAGE
-from crawler.job.transaction import scope_key
 from crawler.kv import Family, Reader
 from crawler.output.reverse_reader import last_record
 from crawler.robots import RobotsRecordError

@@ -1,13 +1,13 @@
 """Admitting URLs: seen-set, queue and journal change together.
 
 What is *seen but not queued* would be lost for ever, so every way into the seen-set leads through here, and each puts
-what makes it durable into the one batch of its step.
+what makes it durable into the one batch of its transaction.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,8 @@ from crawler.exact import ExactSeenSet, Ledger, Seen, digest_exactly
 from crawler.filters import CountingFilter, CuckooFilter, DigestTable, digest_keys
 from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, default_class
 from crawler.job.directory import JobError
-from crawler.job.transaction import Step
+from crawler.job.found import KEEP_ALL, Found, Router
+from crawler.job.transaction import Transaction
 from crawler.kv import Batch, Family, Reader
 from crawler.records import (
     DIGEST_SIZE,
@@ -33,31 +34,18 @@ from crawler.slices.digests import digest_words
 from crawler.traps import Traps
 from crawler.urls import Canonical, host_key
 
-SITEMAP_DEPTH = 1  # of a sitemap that robots.txt names
-
 NOT_SEEN = "was not seen"
 TAKEN_FOR_ANOTHER = "was never admitted, and cannot be told from URLs that were"
 CLAIMED_TWICE = "cannot be forgotten, as two slices of the seen-set claim it"
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """What a site says of URLs that it lists: their ``priorities`` from 0 to 1, by href, and whether they are
-    ``sitemaps``."""
-
-    priorities: Mapping[str, float]
-    sitemaps: bool
-
-
-DECLARED = Listing({}, True)
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What decides on URLs one by one: which are refused, and the class of the others."""
+class AdmissionPolicy:
+    """What decides on URLs one by one: which are refused, the class of the others, and which are not ours."""
 
     traps: Traps
     classes: PriorityRules
+    router: Router = KEEP_ALL
 
 
 class Admission:
@@ -69,67 +57,52 @@ class Admission:
         ledger: Ledger | None,
         frontier: Frontier,
         counters: Counters,
-        rules: Rules,
-        finish: Callable[[PageRecord, Step], None],
+        policy: AdmissionPolicy,
+        finish: Callable[[PageRecord, Transaction], None],
     ) -> None:
-        """``finish`` puts the record of a URL that is done into a step."""
+        """``finish`` puts the record of a URL that is done into a transaction."""
         self._seen = seen
         self._ledger = ledger
         self._frontier = frontier
         self._counters = counters
-        self._traps = rules.traps
-        self._classes = rules.classes
+        self._policy = policy
         self._finish = finish
         self.journalled = 0  # keys that came or went since this was made
 
-    def admit(
-        self,
-        found: Sequence[Canonical],
-        step: Step,
-        *,
-        depth: int,
-        via: str | None,
-        seed: bool,
-        redirects: int,
-        found_at: float | None,
-        listed: Listing | None = None,
-        share: float = 0.0,
-        copy: PageRecord | None = None,
-    ) -> int:
-        """Queue those of the URLs that were never seen; what a trap refuses is finished at once. Returns how many were
-        new. ``found_at`` is when they were found as links, in seconds since 1970; None for URLs that somebody asked
-        for by name: no trap refuses them. ``listed`` is what a sitemap says of those that it names,
-        ``share`` is the importance that the page they were found on hands on. Where that page is a ``copy`` of another
-        all that are new are refused."""
-        batch = step.batch
+    def admit(self, found: Found, transaction: Transaction) -> int:
+        """Queue those of the URLs that are ours and were never seen; what a trap refuses is finished at once. Returns
+        how many were new."""
+        urls, depth, via, seed, redirects, found_at, listing, share, copy = found
+        batch = transaction.batch
+        urls = self._policy.router.ours(found, batch)
         if found_at is not None:
-            links, found = found, self._traps.open_links(found)
-            self._counters.trapped += len(links) - len(found) if copy is None else 0
-        if not found:
+            links, urls = urls, self._policy.traps.open_links(urls)
+            self._counters.trapped += len(links) - len(urls) if copy is None else 0
+        if not urls:
             return 0
-        keys = [url.key for url in found]
+        keys = [url.key for url in urls]
         if isinstance(self._seen, ExactSeenSet):
             digests, new = self._seen.admit(keys, batch)
         else:
             digests = digest_keys(keys)
             new = self._seen.add_digests(digests)
         # Seeds are read again by every run: that says nothing of the web.
-        self._counters.duplicates += 0 if (seed and via is None) or copy is not None else len(found) - len(new)
+        self._counters.duplicates += 0 if (seed and via is None) or copy is not None else len(urls) - len(new)
 
         order = self._frontier.order
         otherwise = default_class(order, depth, seed=seed)
-        stated, declared = (listed.priorities, listed.sitemaps) if listed is not None else ({}, False)
-        score = SEED_SCORE if seed and via is None and order is Order.SCORE else share / len(found)
+        stated, declared = (listing.priorities, listing.sitemaps) if listing is not None else ({}, False)
+        score = SEED_SCORE if seed and via is None and order is Order.SCORE else share / len(urls)
 
         def entry(position: int) -> Entry:
-            href = found[position].href
-            ruled = self._classes.of(href, depth, seed=seed, sitemap_priority=stated.get(href))
+            href = urls[position].href
+            ruled = self._policy.classes.of(href, depth, seed=seed, sitemap_priority=stated.get(href))
             priority = otherwise if ruled is None else ruled
             return Entry(href, depth, via, seed, redirects, priority=priority, score=score, sitemap=declared)
 
         if share:
             fresh = set(new)
-            self._frontier.credit([url.href for i, url in enumerate(found) if i not in fresh], score, batch)
+            self._frontier.credit([url.href for i, url in enumerate(urls) if i not in fresh], score, batch)
 
         if self._ledger is not None:
             self._ledger.note(keys, digests, new, entry, batch)
@@ -137,42 +110,38 @@ class Admission:
             entries = [entry(i) for i in new]
             self._name(_chosen(digests, new), batch)
             if found_at is not None:
-                entries = self._refuse(entries, found_at, step, copy)
+                entries = self._refuse(entries, found_at, transaction, copy)
             self._frontier.admit(entries, batch)
         return len(new)
 
-    def leave_out(self, found: Sequence[Canonical], copy: PageRecord, step: Step, now: float) -> None:
+    def leave_out(self, urls: Sequence[Canonical], copy: PageRecord, transaction: Transaction, now: float) -> None:
         """The links of a page that is a copy of another are not followed: those that were never seen are refused, as
         long as its host has not had as many records of such links as a trap may have."""
-        if found and self._traps.takes_copies(host_key(copy.entry.href)):
-            depth, via = copy.entry.depth + 1, copy.entry.href
-            self.admit(found, step, depth=depth, via=via, seed=False, redirects=0, found_at=now, copy=copy)
+        if urls and self._policy.traps.takes_copies(host_key(copy.entry.href)):
+            self.admit(Found(urls, copy.entry.depth + 1, copy.entry.href, found_at=now, copy=copy), transaction)
 
-    def sitemaps(self, found: Sequence[Canonical], via: str | None, step: Step, now: float) -> int:
-        """The same for the sitemaps that the robots.txt at ``via`` names."""
-        depth = SITEMAP_DEPTH
-        return self.admit(found, step, depth=depth, via=via, seed=False, redirects=0, found_at=now, listed=DECLARED)
-
-    def _refuse(self, entries: list[Entry], now: float, step: Step, copy: PageRecord | None = None) -> list[Entry]:
+    def _refuse(
+        self, entries: list[Entry], now: float, transaction: Transaction, copy: PageRecord | None = None
+    ) -> list[Entry]:
         """Finish those that a trap refuses; the others."""
         rules: Sequence[str | None]
         if copy is not None and copy.content is not None:
             rules = [f"traps.duplicates: on a page that says the same as {copy.content.duplicate_of}"] * len(entries)
-            counted = self._traps.count_copies(host_key(copy.entry.href), len(entries), step.batch)
+            counted = self._policy.traps.count_copies(host_key(copy.entry.href), len(entries), transaction.batch)
         else:
-            rules, counted = self._traps.refusals([entry.href for entry in entries], step.batch)
+            rules, counted = self._policy.traps.refusals([entry.href for entry in entries], transaction.batch)
         self._counters.trap_counts += counted
         for entry, rule in zip(entries, rules, strict=True):
             if rule is not None:
-                self._finish(PageRecord(entry, Outcome.EXCLUDED, now, error=rule), step)
+                self._finish(PageRecord(entry, Outcome.EXCLUDED, now, error=rule), transaction)
         return [entry for entry, rule in zip(entries, rules, strict=True) if rule is None]
 
-    def decide(self, limit: int, step: Step, now: float) -> int:
+    def decide(self, limit: int, transaction: Transaction, now: float) -> int:
         """Look up so many of the URLs that the seen-set called seen, and admit those that never were. Returns how many
         were looked up. Raises OSError."""
         if self._ledger is None:
             return 0
-        batch, before = step.batch, self._ledger.counts.waiting
+        batch, before = transaction.batch, self._ledger.counts.waiting
         missed = self._ledger.decide(limit, batch)
         if missed:
             entries = [entry for _, entry in missed]
@@ -186,7 +155,7 @@ class Admission:
             # Who asked for a URL by name gave no page that it was found on.
             asked_for = [entry for entry in entries if entry.seed or entry.via is None]
             links = [entry for entry in entries if not (entry.seed or entry.via is None)]
-            self._frontier.admit([*asked_for, *self._refuse(links, now, step)], batch)
+            self._frontier.admit([*asked_for, *self._refuse(links, now, transaction)], batch)
         return before - self._ledger.counts.waiting
 
     def forget(self, keys: Sequence[str], batch: Batch, journal: Reader) -> dict[int, str]:

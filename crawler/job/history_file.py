@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
-from crawler.disk import RealDisk, write_file
-from crawler.job.transaction import FULL
+from crawler.disk import FULL, RealDisk, write_file
 from crawler.metrics import Course, CourseError
 
 log = logging.getLogger("crawler")
@@ -48,7 +47,7 @@ def course_fault(directory: Path) -> str | None:
     return None
 
 
-def take_up_course(directory: Path, now: float, *, tells: bool = True) -> Course:
+def load_course(directory: Path, now: float, *, tells: bool = True) -> Course:
     """As ``read_course``; a file that cannot be used is named, and what it said is gone."""
     try:
         return read_course(directory, now, tells=tells)

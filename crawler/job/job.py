@@ -1,11 +1,11 @@
-"""A job: the durable state of a crawl, and the few steps that change it.
+"""A job: the durable state of a crawl, and the few transactions that change it.
 
-Each step is synchronous and atomic: the seen-set's bits, the queue, the journal and the output change together, with no
-``await`` between them, and the store writes its part as one batch. What a step was given is either wholly there after a
-crash or not at all, in which case it is done again.
+Each transaction is synchronous and atomic: the seen-set's bits, the queue, the journal and the output change together,
+with no ``await`` between them, and the store writes its part as one batch. After a crash either all of it is there or
+nothing, in which case it is done again.
 
-When the disk is full a step stays unwritten and the job is *blocked*: no further step may begin (``room`` waits), and
-the same bytes are written again until there is space. Memory is then one step ahead of the disk, never more.
+When the disk is full a transaction stays unwritten and the job is *blocked*: no further one may begin (``room`` waits),
+and the same bytes are written again until there is space. Memory is then one transaction ahead of the disk, never more.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from pathlib import Path
 
 from crawler.checkpoint import Generations, Manifest, must_store
 from crawler.clock import Anchor
-from crawler.disk import failpoint
+from crawler.disk import FULL, failpoint, no_room
 from crawler.exact import Ledger, make_seen
 from crawler.frontier import Answer, Frontier, Lease, Limits, Order, RequestOutcome
-from crawler.job.admission import DECLARED, Admission, Listing, Rules
+from crawler.job.admission import Admission, AdmissionPolicy
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import PAGES, SEEN, STORE, JobError, JobLock, holds_job, identify, make_directory
 from crawler.job.event_log import tell_failed, tell_host
+from crawler.job.found import DECLARED, KEEP_ALL, Found, Router
+from crawler.job.platform import Platform
 from crawler.job.recovery import (
     COUNTERS,
     check_counts,
@@ -39,8 +41,8 @@ from crawler.job.recovery import (
 from crawler.job.revisit import Revisiting
 from crawler.job.scope_state import Scopes
 from crawler.job.seen_compaction import Compaction
-from crawler.job.transaction import FULL, NO_CHECKPOINT, Machine, Step, no_room
-from crawler.job.verdict import Again, Finished, Throttled
+from crawler.job.transaction import NO_CHECKPOINT, Transaction
+from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
 from crawler.kv import Batch, Family
 from crawler.metrics import Events
 from crawler.output import JsonlOutput
@@ -60,12 +62,12 @@ class Job:
         directory: Path,
         settings: Settings,
         now: float,
-        machine: Machine | None = None,
-        events: Events | None = None,
+        platform: Platform | None = None,
         anchor: Anchor | None = None,
+        router: Router = KEEP_ALL,
     ) -> None:
-        """Begin the job, or take it up where it was left. ``anchor`` tells whether the clock that says ``now`` was set
-        since the last run.
+        """Begin the job, or resume it where it was left. ``anchor`` tells whether the clock that says ``now`` was set
+        since the last run, ``router`` which URLs belong to this job.
 
         Raises JobError (an unwritable directory among them), UnknownVersionError, OSError when the disk fails, and the
         codecs' errors when the store holds what no version of the program wrote."""
@@ -73,16 +75,16 @@ class Job:
         self.resumed = holds_job(directory)
         self.notes: list[str] = []
         self.events = Events()  # told what happens to hosts and URLs; who shows it puts another here
-        machine = machine or Machine()
-        self.disk = disk = machine.disk
-        self._unwritten: Step | None = None
+        platform = platform or Platform()
+        self.disk = disk = platform.disk
+        self._unwritten: Transaction | None = None
         self._room = asyncio.Event()
         self._room.set()
         self.blocked: str | None = None
-        self._torn = False
+        self._in_transaction = False
         self._failed: OSError | None = None  # what kept the disk from making something durable
-        self.commits = 0  # steps written in this run
-        self._synced_steps = -1  # what a killed process wrote is not durable yet
+        self.commits = 0  # transactions written in this run
+        self._synced = -1  # what a killed process wrote is not durable yet
         self.durable_end: int | None = None  # bytes of the output that nothing takes back; None: not known yet
         with contextlib.ExitStack() as undo:
             try:
@@ -93,7 +95,7 @@ class Job:
             undo.callback(lock.release)
             identify(disk, directory, settings, resumed=self.resumed)
             (directory / STORE).mkdir(exist_ok=True)
-            self.store = machine.open_store(directory / STORE)
+            self.store = platform.open_store(directory / STORE)
             undo.callback(self.store.close)
             for damage in dropped_records(directory / STORE):
                 self.notes.append(f"{STORE}/{damage}: read up to there; what was done later is done again")
@@ -103,12 +105,12 @@ class Job:
             # A file whose name is lost is lost, however well its bytes were synced.
             disk.sync_directory(directory)
             failpoint("resume.opened")
-            self._durability = machine.executor()
+            self._durability = platform.executor()
             undo.callback(self._durability.shutdown)
-            self._take_up(settings, now, anchor)
+            self._load(settings, now, anchor, router)
             self._undo = undo.pop_all()
 
-    def _take_up(self, settings: Settings, now: float, anchor: Anchor | None) -> None:
+    def _load(self, settings: Settings, now: float, anchor: Anchor | None, router: Router) -> None:
         self.counters = stored_counters(self.store)
         self.generations = Generations(self.directory / SEEN, settings.durability.generations, self.disk)
         restored = restore_seen(self.generations, self.store, lambda: make_seen(settings.seen, self.store))
@@ -129,8 +131,8 @@ class Job:
         self.ledger = Ledger(self.store) if settings.seen.ledger else None
         self.traps = Traps(settings.traps, self.store)
         self.revisiting = Revisiting(self.store, settings, self.frontier, self.counters)
-        rules, finish = Rules(self.traps, PriorityRules(settings.priority.rules)), self._finish_record
-        self._admission = Admission(self.seen, self.ledger, self.frontier, self.counters, rules, finish)
+        policy = AdmissionPolicy(self.traps, PriorityRules(settings.priority.rules), router)
+        self._admission = Admission(self.seen, self.ledger, self.frontier, self.counters, policy, self._finish_record)
         check_counts(self.store, self.frontier, self.counters)
         cut = check_output(self.store, self.output, restored.sequence)
         failpoint("resume.restored")
@@ -140,7 +142,7 @@ class Job:
         failpoint("resume.cut")
         requeue(self.store, self.frontier, self.counters, cut, settings.recrawl)
         failpoint("resume.requeued")
-        self.revisiting.overtaking.take_up(self.output.path, self.output.end, self.notes.append)
+        self.revisiting.backfill.load(self.output.path, self.output.end, self.notes.append)
         keep_shaping(self.store, settings)
         if cut.lost:
             self.notes.append(f"{len(cut.lost)} finished URLs had no record on disk any more: they are pending again")
@@ -153,24 +155,12 @@ class Job:
         """Take the URL into the scope; stored with the next step. True if the scope grew."""
         return self._scopes.widen(href)
 
-    def admit(
-        self,
-        found: Sequence[Canonical],
-        *,
-        depth: int,
-        via: str | None = None,
-        seed: bool = False,
-        found_at: float | None = None,
-        listed: Listing | None = None,
-    ) -> int:
-        """Admit those of the URLs that were never seen: a step of its own. Returns how many were new. ``found_at`` is
-        when they were found as links (seconds since 1970); None when somebody asked for them by name: no trap refuses
-        them. ``listed`` is what a sitemap says of those that it names."""
-        with self._step() as step:
-            new = self._admission.admit(
-                found, step, depth=depth, via=via, seed=seed, redirects=0, found_at=found_at, listed=listed
-            )
-            if seed:
+    def admit(self, found: Found) -> int:
+        """Admit those of the URLs that are ours and were never seen: a transaction of its own. Returns how many were
+        new."""
+        with self._transaction() as transaction:
+            new = self._admission.admit(found, transaction)
+            if found.seed:
                 self.counters.seeds += new
         return new
 
@@ -182,17 +172,17 @@ class Job:
     def decide(self, limit: int, now: float) -> int:
         """Confirm that so many of the doubted URLs were seen, and admit those that were not: a step of its own. Returns
         how many were decided; 0 also while no step can be written. Raises OSError."""
-        if not self.doubted or self._torn:
+        if not self.doubted or self._in_transaction:
             return 0
-        with self._step() as step:
-            return self._admission.decide(limit, step, now)
+        with self._transaction() as transaction:
+            return self._admission.decide(limit, transaction, now)
 
     def forget(self, keys: Sequence[str]) -> dict[int, str]:
         """Take keys out of the seen-set; the positions of those that stay as they were, and why. Raises JobError for a
         kind of seen-set that cannot forget."""
         left: dict[int, str]
-        with self._step() as step:
-            left = self._admission.forget(keys, step.batch, self.store)
+        with self._transaction() as transaction:
+            left = self._admission.forget(keys, transaction.batch, self.store)
         return left
 
     def finish(
@@ -203,35 +193,31 @@ class Job:
         *,
         outlinks: Sequence[Canonical] = (),
         left_out: Sequence[Canonical] = (),
-        record: PageRecord | None = None,
-        requested: bool = True,
     ) -> int:
-        """A URL is done: its last outlinks, its record and its end are one step. Returns how many were new. Of a page
-        that is a copy the links may be ``left_out``.
-
-        ``record`` stands for the verdict's when links were counted meanwhile."""
-        record = record or verdict.record
+        """A URL is done: its last outlinks, its record and its end are one transaction. Returns how many were new. Of
+        a page that is a copy the links may be ``left_out``."""
+        record = verdict.record
         entry = record.entry
-        with self._step() as step:
+        with self._transaction() as transaction:
             redirect = record.outcome is Outcome.REDIRECT
-            new = self._admission.admit(
+            found = Found(
                 outlinks,
-                step,
-                depth=entry.depth if redirect else entry.depth + 1,
-                via=entry.href,
-                seed=entry.seed and redirect,
-                redirects=entry.redirects + 1 if redirect else 0,
-                listed=DECLARED if entry.sitemap and redirect else None,
-                found_at=None if entry.seed and redirect else now,
-                share=self.frontier.share(lease),
+                entry.depth if redirect else entry.depth + 1,
+                entry.href,
+                entry.seed and redirect,
+                entry.redirects + 1 if redirect else 0,
+                None if entry.seed and redirect else now,
+                DECLARED if entry.sitemap and redirect else None,
+                self.frontier.share(lease),
             )
-            self._admission.leave_out(left_out, record, step, now)
-            self._finish_record(record, step, verdict.answer)
+            new = self._admission.admit(found, transaction)
+            self._admission.leave_out(left_out, record, transaction, now)
+            self._finish_record(record, transaction, verdict.answer)
             self.frontier.finish(
                 lease,
                 now,
-                step.batch,
-                requested=requested,
+                transaction.batch,
+                requested=verdict.requested,
                 failed=record.outcome is Outcome.FAILED,
                 excluded=record.outcome is Outcome.EXCLUDED,
                 request=verdict.request,
@@ -241,107 +227,99 @@ class Job:
 
     def retry(self, lease: Lease, verdict: Again, now: float) -> None:
         """A transient failure: the URL goes through its host's queue again."""
-        with self._step() as step:
+        with self._transaction() as transaction:
             self.counters.retries += 1
-            self.frontier.retry(lease, verdict.entry, verdict.wait, now, step.batch, verdict.request)
+            self.frontier.retry(lease, verdict.entry, verdict.wait, now, transaction.batch, verdict.request)
         tell_host(self.events, lease.host, verdict.request, now)
 
     def throttle(self, lease: Lease, verdict: Throttled, now: float) -> None:
         """429 or 503: the host is held."""
-        with self._step() as step:
+        with self._transaction() as transaction:
             self.counters.throttled += 1
             if verdict.last is not None:
-                self._finish_record(verdict.last, step, verdict.answer)
+                self._finish_record(verdict.last, transaction, verdict.answer)
             again = verdict.entry if verdict.last is None else None
-            self.frontier.throttle(lease, again, verdict.retry_after, now, step.batch, verdict.request)
+            self.frontier.throttle(lease, again, verdict.retry_after, now, transaction.batch, verdict.request)
         tell_host(self.events, lease.host, verdict.request, now)
 
-    def robots_known(
-        self,
-        lease: Lease,
-        stored: bytes,
-        until: float,
-        crawl_delay: float | None,
-        now: float,
-        request: RequestOutcome,
-        sitemaps: Sequence[Canonical] = (),
-        via: str | None = None,
-    ) -> None:
-        """The host's robots.txt was answered, or given up; the ``sitemaps`` that it names, at ``via``, are admitted."""
-        with self._step() as step:
+    def robots_known(self, lease: Lease, answer: RobotsAnswer, now: float) -> None:
+        """The host's robots.txt was answered, or given up; the sitemaps that it names are admitted."""
+        with self._transaction() as transaction:
             self.counters.robots_fetched += 1
-            self._admission.sitemaps(sitemaps, via, step, now)
-            step.batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), stored)
-            self.frontier.robots_known(lease, until, crawl_delay, now, step.batch, request)
+            if answer.sitemaps is not None:
+                self._admission.admit(answer.sitemaps, transaction)
+            batch, request = transaction.batch, answer.request
+            batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), answer.stored)
+            self.frontier.robots_known(lease, answer.until, answer.crawl_delay, now, batch, request)
         tell_host(self.events, lease.host, request, now)
 
     def robots_later(self, lease: Lease, wait: float, now: float, request: RequestOutcome) -> None:
         """robots.txt could not be had; it is asked for again."""
-        with self._step() as step:
-            self.frontier.robots_later(lease, wait, now, step.batch, request)
+        with self._transaction() as transaction:
+            self.frontier.robots_later(lease, wait, now, transaction.batch, request)
         tell_host(self.events, lease.host, request, now)
 
-    def host_step(self, change: Callable[[Batch], bool]) -> bool:
+    def change_hosts(self, change: Callable[[Batch], bool]) -> bool:
         """A change of hosts alone. Returns what ``change`` does."""
-        with self._step() as step:
-            return change(step.batch)
+        with self._transaction() as transaction:
+            return change(transaction.batch)
 
     def revisit(self, now: float) -> bool:
         """Queue pages whose next visit is due: a step of its own. False when none is, or none can be queued now."""
-        if self._torn or not self.revisiting.is_due(now):
+        if self._in_transaction or not self.revisiting.is_due(now):
             return False
-        with self._step() as step:
-            self.revisiting.begin(now, step.batch)
+        with self._transaction() as transaction:
+            self.revisiting.begin(now, transaction.batch)
         return True
 
-    def _finish_record(self, record: PageRecord, step: Step, answer: Answer | None = None) -> None:
-        record = self.revisiting.finish(record, answer, step.batch)
-        step.records.append((self.counters.sequence, record))
+    def _finish_record(self, record: PageRecord, transaction: Transaction, answer: Answer | None = None) -> None:
+        record = self.revisiting.finish(record, answer, transaction.batch)
+        transaction.records.append((self.counters.sequence, record))
         self.counters.sequence += 1
         self.counters.count_done(record.outcome, record.status)
         self.counters.body_bytes += record.size or 0
         if record.content is not None:
-            remember(record.entry.href, record.content, step.batch)
+            remember(record.entry.href, record.content, transaction.batch)
         if record.entry.seed and not record.entry.revisit and record.outcome is Outcome.FETCHED:
             self.counters.seeds_fetched += 1
         tell_failed(self.events, record)
 
     @contextlib.contextmanager
-    def _step(self) -> Iterator[Step]:
-        if self._torn:
+    def _transaction(self) -> Iterator[Transaction]:
+        if self._in_transaction:
             # Other visits may still run before they hear of it: what they would store counts what was never written.
             raise RuntimeError("the step before was not written: no other may follow it")
-        step = Step()
+        transaction = Transaction()
         # Until the step is written memory is ahead of the disk: a checkpoint of it would hold bits of URLs that were
         # never queued.
-        self._torn = True
-        yield step
-        self._scopes.store(step.batch)
+        self._in_transaction = True
+        yield transaction
+        self._scopes.store(transaction.batch)
         self.counters.next_number = self.frontier.next_number
         self.counters.hosts = self.frontier.hosts
-        step.batch.put(Family.META, COUNTERS, self.counters.encode())
+        transaction.batch.put(Family.META, COUNTERS, self.counters.encode())
         failpoint("step.marked")
         try:
-            self._write(step)
+            self._write(transaction)
         except OSError as error:
             if error.errno not in FULL:
                 raise
-            self._unwritten, self.blocked = step, no_room(error)
+            self._unwritten, self.blocked = transaction, no_room(error)
             self._room.clear()
 
-    def _write(self, step: Step) -> None:
+    def _write(self, transaction: Transaction) -> None:
         """Write what of the step is not written. Raises OSError; it may then be called again."""
-        while step.records:
-            sequence, record = step.records[0]
+        while transaction.records:
+            sequence, record = transaction.records[0]
             position = self.output.append(encode_page(record))
             done = Done(record.outcome, record.status, record.entry, (position,))
-            step.batch.put(Family.DONE, sequence_key(sequence), encode_done(done))
-            step.records.pop(0)
+            transaction.batch.put(Family.DONE, sequence_key(sequence), encode_done(done))
+            transaction.records.pop(0)
             failpoint("step.recorded")
-        self.store.write(step.batch)
+        self.store.write(transaction.batch)
         self.frontier.written()
         self.commits += 1
-        self._torn = False
+        self._in_transaction = False
         failpoint("step.written")
 
     # -- a full disk -------------------------------------------------------------------------------------------
@@ -386,20 +364,20 @@ class Job:
     async def sync(self) -> None:
         """Make all steps so far durable, in a thread. Raises OSError."""
         steps, end = self.commits, self.output.end
-        if steps != self._synced_steps:
+        if steps != self._synced:
             await asyncio.get_running_loop().run_in_executor(self._durability, self._sync)
-            self._synced_steps, self.durable_end = steps, end
+            self._synced, self.durable_end = steps, end
 
     @property
     def whole(self) -> bool:
         """Whether memory, store and disk agree: no step was broken off, and all that was to be durable is."""
-        return not self._torn and self._failed is None
+        return not self._in_transaction and self._failed is None
 
     async def checkpoint(self, now: float, *, whole: bool = False) -> Manifest | None:
         """Write a generation in a thread, ``whole`` for one after which nothing is to be replayed; None when nothing
         changed since the last, or when the disk is full: the journal then stands for it, and ``notes`` says so. Raises
         OSError for any other trouble."""
-        if self._torn:
+        if self._in_transaction:
             raise RuntimeError("a step was broken off: the journal is whole, the seen-set in memory is not")
         sequence, journalled, newest = self.counters.sequence, self._admission.journalled, self.manifest
         whole = whole and journalled > self._stored
@@ -417,7 +395,7 @@ class Job:
             draft = await loop.run_in_executor(self._durability, begin)
             # The segments may hold bits of a step that was begun meanwhile. Back on the loop all steps are over; one
             # that could not be written must be before a generation may stand for its bits: this one never will.
-            if self._torn:
+            if self._in_transaction:
                 self.notes.append(f"{NO_CHECKPOINT}: a step could not be written meanwhile")
                 return None
             manifest = await loop.run_in_executor(self._durability, self.generations.complete, draft, self._sync)
@@ -437,7 +415,7 @@ class Job:
     def compact(self) -> bool:
         """Do a piece of a compaction of the seen-set; False when there is nothing to do for now. Raises OSError."""
         # What was not written is in the seen-set and not in the journal.
-        return not self._torn and self._compaction.advance()
+        return not self._in_transaction and self._compaction.advance()
 
     @property
     def manifest(self) -> Manifest | None:

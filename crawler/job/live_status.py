@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from crawler.checkpoint import read_bounded
+from crawler.disk import FULL
 from crawler.job.directory import LIVE, lock_holder
-from crawler.job.transaction import FULL
 
 _SHOWN = 4_096  # URLs in flight that are named
 

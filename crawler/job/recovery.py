@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from crawler.checkpoint import Generations
+from crawler.disk import FULL
 from crawler.exact import Seen, load_seen
 from crawler.filters import CountingFilter, CuckooFilter
 from crawler.frontier import Entry, Frontier, Revisits
 from crawler.job.directory import BROKEN_OFF, SEEN, STORE, JobError, shaping_of
-from crawler.job.transaction import FULL
 from crawler.kv import Family, Reader, Store
 from crawler.output import JsonlOutput
 from crawler.records import DIGEST_SIZE, Counters, Done, JournalError, Outcome, decode_done, decode_seen, sequence_key

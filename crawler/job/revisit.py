@@ -48,7 +48,7 @@ class Revisiting:
 
     def __init__(self, store: Store, settings: Settings, frontier: Frontier, counters: Counters) -> None:
         self._revisits = Revisits(store, settings.recrawl, self._pace)
-        self.overtaking = RevisitBackfill(store, self._revisits, counters, settings)
+        self.backfill = RevisitBackfill(store, self._revisits, counters, settings)
         self._frontier = frontier
         self._counters = counters
         self.enabled = settings.recrawl.enabled

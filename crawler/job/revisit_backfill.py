@@ -43,7 +43,7 @@ def _put(batch: Batch, following: bool, offset: int) -> None:
 
 
 class RevisitBackfill:
-    """What is left to be looked at when a job is taken up."""
+    """What is left to be looked at when a job is resumed."""
 
     def __init__(self, store: Store, revisits: Revisits, counters: Counters, settings: Settings) -> None:
         self._store = store
@@ -54,7 +54,7 @@ class RevisitBackfill:
         self._path = Path()
         self._at = self._end = 0
 
-    def take_up(self, path: Path, end: int, tell: Callable[[str], None]) -> None:
+    def load(self, path: Path, end: int, tell: Callable[[str], None]) -> None:
         """The records of the runs so far are those in front of ``end``. ``tell`` hears of it where some of them are to
         be looked at in this run. Raises OSError."""
         following, offset = stored_state(self._store)
@@ -108,7 +108,7 @@ def _page_of(line: bytes, order: Order) -> tuple[Entry, float] | None:
     return (entry, visited_at) if whole and entry.href.startswith(("http://", "https://")) else None
 
 
-async def overtake_beside(room: Callable[[], Awaitable[None]], step: Callable[[], bool]) -> None:
+async def backfill_beside(room: Callable[[], Awaitable[None]], step: Callable[[], bool]) -> None:
     """Call ``step`` as long as it says that more is left."""
     loop = asyncio.get_running_loop()
     more = True

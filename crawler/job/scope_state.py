@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from crawler.job.transaction import scope_key
 from crawler.kv import Batch, Family, Reader
 from crawler.scope import Scope
 from crawler.settings import SCOPES
+
+
+def scope_key(mode: str, entry: str) -> bytes:
+    """The META key that keeps an entry of a scope."""
+    return f"scope/{mode}/{entry}".encode()
 
 
 class Scopes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from crawler.frontier import Answer, Entry, RequestOutcome
+from crawler.job.found import Found
 from crawler.records import PageRecord
 
 NOT_REQUESTED = RequestOutcome()
@@ -13,7 +14,8 @@ NOT_REQUESTED = RequestOutcome()
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The URL is done; ``body`` is the page whose links are to be taken, ``location`` where a redirect points,
-    ``asked`` what the last request came to, ``answer`` what a later visit is compared with."""
+    ``request`` what the last request came to, ``answer`` what a later visit is compared with. ``requested`` is False
+    where its host was not asked: robots.txt or a limit refused the URL."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -21,6 +23,7 @@ class Finished:
     charset: str | None = None
     location: str | None = None
     answer: Answer | None = None
+    requested: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,18 @@ class Throttled:
     last: PageRecord | None
     request: RequestOutcome
     answer: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsAnswer:
+    """A host's robots.txt was answered, or given up: ``stored`` is what is kept of it, and holds ``until`` then
+    (seconds since 1970). ``sitemaps`` are those that it names."""
+
+    stored: bytes
+    until: float
+    crawl_delay: float | None
+    request: RequestOutcome
+    sitemaps: Found | None = None
 
 
 Verdict = Finished | Again | Throttled

@@ -21,7 +21,7 @@ from crawler.inspect.explanation import explain_url
 from crawler.inspect.host_table import Row, choose, host_rows
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.job.directory import PAGES, JobError, lock_holder, read_identity
-from crawler.job.history_file import take_up_course
+from crawler.job.history_file import load_course
 from crawler.job.live_status import Live, read_live
 from crawler.kv import Family
 from crawler.service.command_files import Refused, give_order
@@ -58,7 +58,7 @@ class JobView:
         """``now`` in seconds since 1970. Raises what ``job_stats`` raises."""
         read_identity(directory)
         self.directory = directory
-        self.course = take_up_course(directory, now, tells=False)
+        self.course = load_course(directory, now, tells=False)
         self._at = now
         self._reading = self.look()
         self.take(self._reading, now)

@@ -47,7 +47,7 @@ def _do_to_host(crawl: Run, word: str, host: str) -> str | None:
         "resume-host": frontier.overrides.resume,
         "block-host": frontier.overrides.block,
     }
-    met = crawl.job.host_step(lambda batch: acts[word](host, batch))
+    met = crawl.job.change_hosts(lambda batch: acts[word](host, batch))
     crawl.wake()
     return None if met else "no URL of that host was admitted"
 

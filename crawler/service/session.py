@@ -20,7 +20,7 @@ from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher
-from crawler.job.history_file import take_up_course
+from crawler.job.history_file import load_course
 from crawler.job.job import Job
 from crawler.job.run_settings import write_run
 from crawler.metrics import Kind
@@ -64,7 +64,7 @@ async def run_crawl(
     def stats() -> dict[str, Any]:
         return {} if crawl is None else crawl.stats()
 
-    course = take_up_course(directory, clock())
+    course = load_course(directory, clock())
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
     api = CrawlApi(lambda: crawl, settings, clock)
     perform = performing(lambda: crawl, course.events, clock)

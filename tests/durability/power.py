@@ -24,7 +24,7 @@ from crawler.engine.run import Run
 from crawler.fetch import SimulatedWeb
 from crawler.fetch.simulated import redirect
 from crawler.job.job import Job
-from crawler.job.transaction import Machine
+from crawler.job.platform import Platform
 from crawler.settings import (
     CrawlSettings,
     DurabilitySettings,
@@ -146,7 +146,7 @@ async def _run(
             await crawl.job.checkpoint(0.0)
 
     simulated = SimulatedWeb(web, before)  # type: ignore[arg-type]
-    job = Job(directory, settings, clock(), Machine(disk, lambda _: store, Inline))
+    job = Job(directory, settings, clock(), Platform(disk, lambda _: store, Inline))
     try:
         driven = Driven(job, simulated, settings, clock, _seeds(next(iter(web))))
         crawl = driven.run

@@ -8,12 +8,13 @@ import random
 from pathlib import Path
 
 import pytest
-from crawler.frontier.faults import Asked
 
 from crawler.disk import FaultyDisk
+from crawler.frontier import RequestOutcome
 from crawler.job.directory import JobError
+from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.job.transaction import Machine
+from crawler.job.platform import Platform
 from crawler.store import FaultyStore
 from crawler.urls import Canonical
 from tests.durability.power import SETTINGS
@@ -26,13 +27,13 @@ def url(number: int) -> Canonical:
 async def test_a_step_that_finds_the_disk_full_while_segments_are_written(tmp_path: Path) -> None:
     store = FaultyStore()
     disk = FaultyDisk(random.Random(1))
-    job = Job(tmp_path / "job", SETTINGS, 0.0, Machine(disk, lambda _: store))
+    job = Job(tmp_path / "job", SETTINGS, 0.0, Platform(disk, lambda _: store))
     try:
-        job.admit([url(1)], depth=0)
+        job.admit(Found([url(1)], 0))
         writing = asyncio.create_task(job.checkpoint(0.0))
         await asyncio.sleep(0)  # the segments are being written in the thread
         store.fail_next_write = errno.ENOSPC
-        job.admit([url(2)], depth=0)
+        job.admit(Found([url(2)], 0))
         assert job.blocked is not None
         assert await writing is None, "a generation must not stand for a step that is not written"
         assert job.manifest is None
@@ -40,10 +41,10 @@ async def test_a_step_that_finds_the_disk_full_while_segments_are_written(tmp_pa
         assert await job.checkpoint(0.0) is not None
     finally:
         job.close()
-    resumed = Job(tmp_path / "job", SETTINGS, 0.0, Machine(FaultyDisk(random.Random(2)), lambda _: store))
+    resumed = Job(tmp_path / "job", SETTINGS, 0.0, Platform(FaultyDisk(random.Random(2)), lambda _: store))
     try:
         assert resumed.frontier.queued == 2, "seen and queued are one"
-        assert resumed.admit([url(1), url(2)], depth=0) == 0
+        assert resumed.admit(Found([url(1), url(2)], 0)) == 0
     finally:
         resumed.close()
 
@@ -57,16 +58,16 @@ async def test_steps_without_a_journal_number_are_synced_too(tmp_path: Path) -> 
             super().sync()
 
     store = Counting()
-    job = Job(tmp_path / "job", SETTINGS, 0.0, Machine(FaultyDisk(random.Random(1)), lambda _: store))
+    job = Job(tmp_path / "job", SETTINGS, 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: store))
     try:
-        job.admit([url(1)], depth=0)
+        job.admit(Found([url(1)], 0))
         await job.sync()
         before = store.syncs
         await job.sync()
         assert store.syncs == before, "nothing changed"
         lease = job.frontier.take(1.0)
         assert lease is not None
-        job.robots_later(lease, 5.0, 1.0, Asked())
+        job.robots_later(lease, 5.0, 1.0, RequestOutcome())
         await job.sync()
         assert store.syncs == before + 1
     finally:
@@ -74,11 +75,11 @@ async def test_steps_without_a_journal_number_are_synced_too(tmp_path: Path) -> 
 
 
 def test_a_store_that_is_gone_does_not_empty_the_output(tmp_path: Path) -> None:
-    job = Job(tmp_path / "job", SETTINGS, 0.0, Machine(FaultyDisk(random.Random(1)), lambda _: FaultyStore()))
-    job.admit([url(1)], depth=0)
+    job = Job(tmp_path / "job", SETTINGS, 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: FaultyStore()))
+    job.admit(Found([url(1)], 0))
     job.close()
     (tmp_path / "job" / "pages.jsonl").write_text("{}\n")
     (tmp_path / "job" / "store").rmdir()
     with pytest.raises(JobError, match="store/ is gone"):
-        Job(tmp_path / "job", SETTINGS, 0.0, Machine(FaultyDisk(random.Random(1)), lambda _: FaultyStore()))
+        Job(tmp_path / "job", SETTINGS, 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: FaultyStore()))
     assert (tmp_path / "job" / "pages.jsonl").read_text() == "{}\n"

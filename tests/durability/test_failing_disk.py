@@ -17,8 +17,9 @@ import pytest
 from crawler.disk import Fault, FaultyDisk
 from crawler.engine.lifecycle import State, Stop
 from crawler.fetch import SimulatedWeb
+from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.job.transaction import Machine
+from crawler.job.platform import Platform
 from crawler.job.verdict import Finished
 from crawler.records import Outcome, PageRecord
 from crawler.settings import DurabilitySettings, Settings
@@ -73,7 +74,7 @@ async def full_then_space(job: Job, make_space) -> None:  # type: ignore[no-unty
 async def test_no_room_for_a_record(tmp_path: Path, number: int) -> None:
     # The first writes are those of job.json; records come after them.
     disk = FaultyDisk(random.Random(number), Fault("pwrite", number + 1, errno.ENOSPC, lasting=True))
-    job = Job(tmp_path / "job", QUICK, 0.0, Machine(disk, lambda _: FaultyStore()))
+    job = Job(tmp_path / "job", QUICK, 0.0, Platform(disk, lambda _: FaultyStore()))
     try:
         await full_then_space(job, disk.faults.clear)
     finally:
@@ -91,7 +92,7 @@ async def test_no_room_in_the_store(tmp_path: Path) -> None:
             super().reopen()
 
     store = Full()
-    job = Job(tmp_path / "job", QUICK, 0.0, Machine(FaultyDisk(random.Random(1)), lambda _: store))
+    job = Job(tmp_path / "job", QUICK, 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: store))
     try:
         store.full, store.fail_next_write = True, errno.ENOSPC
 
@@ -107,9 +108,9 @@ async def test_no_room_in_the_store(tmp_path: Path) -> None:
 async def test_no_room_for_a_checkpoint_is_said_and_the_journal_stands_for_it(tmp_path: Path) -> None:
     disk = FaultyDisk(random.Random(1))
     store = FaultyStore()
-    job = Job(tmp_path / "job", QUICK, 0.0, Machine(disk, lambda _: store))
+    job = Job(tmp_path / "job", QUICK, 0.0, Platform(disk, lambda _: store))
     try:
-        job.admit([], depth=0)
+        job.admit(Found([], 0))
         disk.faults.append(Fault("pwrite", 1, errno.ENOSPC, lasting=True))
         assert await job.checkpoint(0.0) is None or job.counters.sequence == 0
         disk.faults.clear()
@@ -132,7 +133,7 @@ async def test_an_io_error_stops_the_crawl_and_the_next_run_has_lost_nothing(
 
     async def broken_off() -> None:
         disk = FaultyDisk(random.Random(number), Fault(operation, number, errno.EIO))
-        job = Job(tmp_path / "job", QUICK, 0.0, Machine(disk, lambda _: store))
+        job = Job(tmp_path / "job", QUICK, 0.0, Platform(disk, lambda _: store))
         try:
             for _ in range(20):  # short crawls do not reach the ninth sync
                 await crawl(job)
@@ -143,7 +144,7 @@ async def test_an_io_error_stops_the_crawl_and_the_next_run_has_lost_nothing(
     with pytest.raises(OSError, match="Input/output error"):
         await broken_off()
     store.reopen()
-    job = Job(tmp_path / "job", QUICK, 0.0, Machine(FaultyDisk(random.Random(0)), lambda _: store))
+    job = Job(tmp_path / "job", QUICK, 0.0, Platform(FaultyDisk(random.Random(0)), lambda _: store))
     try:
         assert await crawl(job) is Stop.FINISHED
     finally:
@@ -151,9 +152,9 @@ async def test_an_io_error_stops_the_crawl_and_the_next_run_has_lost_nothing(
     assert written(tmp_path / "job") == Counter(SITE.keys())
 
 
-def job_with_a_record(directory: Path, machine: Machine) -> Job:
-    job = Job(directory, QUICK, 0.0, machine)
-    job.admit([Canonical(f"http://h.test/{number}", f"http://h.test/{number}") for number in range(2)], depth=0)
+def job_with_a_record(directory: Path, platform: Platform) -> Job:
+    job = Job(directory, QUICK, 0.0, platform)
+    job.admit(Found([Canonical(f"http://h.test/{number}", f"http://h.test/{number}") for number in range(2)], 0))
     finish_one(job)
     return job
 
@@ -177,7 +178,7 @@ async def test_a_sync_that_failed_is_not_tried_again(tmp_path: Path, error: int,
                 raise OSError(error, "the disk failed")
 
     store = NoSync()
-    job = job_with_a_record(tmp_path / "job", Machine(FaultyDisk(random.Random(1)), lambda _: store))
+    job = job_with_a_record(tmp_path / "job", Platform(FaultyDisk(random.Random(1)), lambda _: store))
     try:
         with pytest.raises(OSError, match="the disk failed"):
             await (job.sync() if by == "sync" else job.checkpoint(0.0))
@@ -193,14 +194,14 @@ async def test_a_sync_that_failed_is_not_tried_again(tmp_path: Path, error: int,
 
 async def test_no_room_to_trim_the_journal(tmp_path: Path) -> None:
     store = FaultyStore()
-    job = job_with_a_record(tmp_path / "job", Machine(FaultyDisk(random.Random(1)), lambda _: store))
+    job = job_with_a_record(tmp_path / "job", Platform(FaultyDisk(random.Random(1)), lambda _: store))
     try:
         assert await job.checkpoint(0.0) is not None
         finish_one(job)
         store.fail_next_write = errno.ENOSPC
         assert await job.checkpoint(0.0) is not None
         # The store takes no more until it is opened anew: the next step finds it so, and waits.
-        job.admit([Canonical("http://h.test/x", "http://h.test/x")], depth=0)
+        job.admit(Found([Canonical("http://h.test/x", "http://h.test/x")], 0))
         assert job.blocked is not None
         assert job.write_again()
         assert job.counters.admitted == 3
@@ -227,14 +228,14 @@ async def test_less_free_than_asked_for_stops_before_the_disk_is_full(
     scarce = replace(QUICK, durability=replace(QUICK.durability, min_free=least))
     monkeypatch.setattr("shutil.disk_usage", Usage(1_000 + 5 * less, less))
     store = FaultyStore()
-    machine = Machine(FaultyDisk(random.Random(1)), lambda _: store)
+    platform = Platform(FaultyDisk(random.Random(1)), lambda _: store)
     clock = asyncio.get_running_loop().time
 
     async def slowly(_: str) -> None:
         await asyncio.sleep(0.01)
 
     async def run(settings: Settings) -> tuple[Stop, int]:
-        job, web = Job(tmp_path / "job", settings, 0.0, machine), SimulatedWeb(SITE, slowly)
+        job, web = Job(tmp_path / "job", settings, 0.0, platform), SimulatedWeb(SITE, slowly)
         try:
             return await Driven(job, web, settings, clock, seeds()).to_the_end(), len(web.asked)
         finally:

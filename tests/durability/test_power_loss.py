@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from crawler.disk import Fault, FaultyDisk
+from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.job.transaction import Machine
+from crawler.job.platform import Platform
 from crawler.job.verdict import Finished
 from crawler.records import Outcome, PageRecord
 from crawler.store import FaultyStore
@@ -44,11 +45,11 @@ async def test_what_a_dead_process_wrote_is_made_durable_by_the_next(
     disk, store = FaultyDisk(random.Random(seed)), FaultyStore()
 
     def taken_up() -> Job:
-        return Job(tmp_path / "jobs" / "job", SETTINGS, 0.0, Machine(disk, lambda _: store))
+        return Job(tmp_path / "jobs" / "job", SETTINGS, 0.0, Platform(disk, lambda _: store))
 
     job = taken_up()
     urls = [f"http://h.test/{number}" for number in range(2)]
-    job.admit([Canonical(url, url) for url in urls], depth=0)
+    job.admit(Found([Canonical(url, url) for url in urls], 0))
     lease = job.frontier.take(1.0)
     assert lease is not None
     assert lease.entry is not None
@@ -80,5 +81,5 @@ def test_the_names_of_new_directories_are_durable(tmp_path: Path) -> None:
             super().sync_directory(path)
 
     directory = tmp_path / "new" / "newer" / "job"
-    Job(directory, SETTINGS, 0.0, Machine(Noting(random.Random(1)), lambda _: FaultyStore())).close()
+    Job(directory, SETTINGS, 0.0, Platform(Noting(random.Random(1)), lambda _: FaultyStore())).close()
     assert {tmp_path, tmp_path / "new", tmp_path / "new" / "newer", directory} <= set(synced)

@@ -14,7 +14,7 @@ from crawler.engine.injector import Injector
 from crawler.frontier import decode_entry
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.job import Job
-from crawler.job.transaction import Machine
+from crawler.job.platform import Platform
 from crawler.kv import Family
 from crawler.store import FaultyStore
 from tests.durability.power import SETTINGS, Inline
@@ -34,7 +34,7 @@ async def life(seed: int, directory: Path) -> tuple[int, set[str], Counter[str]]
     while True:
         disk = FaultyDisk(chance, cut_after=chance.randrange(3, 40) if cuts < 5 else None)
         try:
-            job = Job(directory, SETTINGS, NOW, Machine(disk, lambda _, found=store: found, Inline))
+            job = Job(directory, SETTINGS, NOW, Platform(disk, lambda _, found=store: found, Inline))
             try:
                 inbox = Inbox(directory, disk)
                 incoming = Injector(job, Discovery(job, SETTINGS), inbox, lambda: None)

@@ -109,9 +109,9 @@ def test_a_blocked_host_is_asked_no_more_in_any_run(laboratory: Laboratory) -> N
 
     async def block(crawl: Run, job: Job) -> None:
         await asyncio.sleep(5)
-        assert job.host_step(lambda batch: job.frontier.overrides.block("dead.test:80", batch))
+        assert job.change_hosts(lambda batch: job.frontier.overrides.block("dead.test:80", batch))
         crawl.wake()
-        assert not job.host_step(lambda batch: job.frontier.overrides.block("unheard-of.test:80", batch))
+        assert not job.change_hosts(lambda batch: job.frontier.overrides.block("unheard-of.test:80", batch))
         crawl.wake()
 
     assert laboratory.run(SEED, during=block) is Stop.FINISHED
@@ -130,7 +130,7 @@ def test_a_paused_host_waits_for_its_resumption_across_a_restart(laboratory: Lab
 
     async def pause(crawl: Run, job: Job) -> None:
         await asyncio.sleep(5)
-        assert job.host_step(lambda batch: job.frontier.overrides.pause("dead.test:80", batch))
+        assert job.change_hosts(lambda batch: job.frontier.overrides.pause("dead.test:80", batch))
         crawl.wake()
 
     assert laboratory.run(SEED, during=pause, max_time=600) is Stop.MAX_TIME
@@ -144,7 +144,7 @@ def test_a_paused_host_waits_for_its_resumption_across_a_restart(laboratory: Lab
         assert row is not None
         assert (row.state.value, row.pending) == ("paused", 30 - asked)
         assert len(laboratory.requests_to("dead.test")) == asked
-        assert job.host_step(lambda batch: job.frontier.overrides.resume("dead.test:80", batch))
+        assert job.change_hosts(lambda batch: job.frontier.overrides.resume("dead.test:80", batch))
         crawl.wake()
 
     assert laboratory.run(SEED, during=resume) is Stop.FINISHED

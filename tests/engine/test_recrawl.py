@@ -23,7 +23,7 @@ from crawler.fetch.simulated import Answers, page, redirect
 from crawler.frontier import unpack_page
 from crawler.integrity.revisit_rows import schedule_faults
 from crawler.job.job import Job
-from crawler.job.transaction import Machine
+from crawler.job.platform import Platform
 from crawler.kv import Family
 from crawler.records import Counters
 from crawler.settings import (
@@ -87,7 +87,7 @@ async def crawl(directory: Path, web: Mapping[str, Answers], asked: list[tuple[f
     async def before(href: str) -> None:
         asked.append((clock(), href))
 
-    job = Job(directory, how, clock(), Machine(RealDisk(), RocksStore, Inline))
+    job = Job(directory, how, clock(), Platform(RealDisk(), RocksStore, Inline))
     try:
         driven = Driven(job, SimulatedWeb(web, before), how, clock, seeds("http://h.test/"))
         assert await driven.to_the_end() is Stop.MAX_TIME
@@ -260,7 +260,7 @@ def test_losses_of_power_leave_every_page_queued_or_scheduled(
         web = SimulatedWeb(pages, before)
         without = comes_and_goes and cut_at is not None and chance.random() < 0.6
         how = settings(NEVER, NEVER, RecrawlSettings() if without else QUICK)
-        job = Job(tmp_path / "job", how, clock(), Machine(disk, lambda _: store, Inline))
+        job = Job(tmp_path / "job", how, clock(), Platform(disk, lambda _: store, Inline))
         try:
             crawl = (driven := Driven(job, web, how, clock, seeds(*names))).run
             await driven.to_the_end()

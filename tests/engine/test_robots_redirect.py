@@ -138,7 +138,7 @@ def test_a_blocked_host_is_not_asked(tmp_path: Path) -> None:
     before = len(lab.requests_to("b.test"))
 
     async def block(crawl: object, job: object) -> None:
-        job.host_step(lambda batch: job.frontier.overrides.block("b.test:80", batch))  # type: ignore[attr-defined]
+        job.change_hosts(lambda batch: job.frontier.overrides.block("b.test:80", batch))  # type: ignore[attr-defined]
 
     assert lab.run(A, during=block) is Stop.FINISHED
     assert len(lab.requests_to("b.test")) == before

@@ -18,6 +18,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher
+from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
 from crawler.settings import CrawlSettings, FetchSettings, PolitenessSettings, RobotsSettings, Settings
@@ -133,7 +134,7 @@ async def test_a_crawl_is_over_when_nothing_that_lasts_is_left(tmp_path: Path) -
         inbox.close_parcel(inbox.read(name), Answer())
         assert ending.is_reached()
         (url,) = [each for each in [Canonicaliser().canonicalise("http://h.test/")] if isinstance(each, Canonical)]
-        job.admit([url], depth=0)
+        job.admit(Found([url], 0))
         assert not ending.is_reached(), "a URL is pending"
         lease = job.frontier.take(0.0)
         assert lease is not None

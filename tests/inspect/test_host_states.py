@@ -81,8 +81,8 @@ def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:
     async def look(crawl: Run, job: Job) -> None:
         assert crawl.stats()["hosts_by_state"] is None
         await asyncio.sleep(1)
-        assert crawl.job.host_step(lambda batch: job.frontier.overrides.pause("h3.test:80", batch))
-        assert crawl.job.host_step(lambda batch: job.frontier.overrides.block("h4.test:80", batch))
+        assert crawl.job.change_hosts(lambda batch: job.frontier.overrides.pause("h3.test:80", batch))
+        assert crawl.job.change_hosts(lambda batch: job.frontier.overrides.block("h4.test:80", batch))
         while True:
             await asyncio.sleep(1)
             flying = Counter(href.split("/")[2] + ":80" for href in crawl.under_way)

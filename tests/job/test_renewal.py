@@ -13,8 +13,9 @@ import pytest
 
 from crawler.checkpoint import renewal
 from crawler.disk import FaultyDisk, PowerCutError
+from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.job.transaction import Machine
+from crawler.job.platform import Platform
 from crawler.kv import Family
 from crawler.settings import SeenSettings, Settings
 from crawler.store import FaultyStore
@@ -72,7 +73,7 @@ class Lives:
         self.anew = self.again = self.replayed = 0
 
     def opened(self, disk: FaultyDisk) -> Job:
-        return Job(self.directory / "job", self.settings, 0.0, Machine(disk, lambda _: self.store, Inline))
+        return Job(self.directory / "job", self.settings, 0.0, Platform(disk, lambda _: self.store, Inline))
 
     def live(self) -> None:
         for _ in range(5):
@@ -92,7 +93,7 @@ class Lives:
             # Skipped URLs are in no journal: those that were watched since the last generation would be missing.
             await self._checkpoint(job)
             for _ in range(self.chance.randint(0, 3)):
-                job.admit(found([self.chance.randrange(3_000)]), depth=0)
+                job.admit(Found(found([self.chance.randrange(3_000)]), 0))
             before, figures, admitted = stored(job), job.seen.statistics(), job.counters.admitted
             exact_watch = figures["fpp_estimated"] < 1e-5
         finally:
@@ -128,7 +129,7 @@ class Lives:
                     pass
                 job.decide(self.chance.randrange(1, 60), 0.0)
             case _:
-                job.admit(found([self.chance.randrange(3_000) for _ in range(20)]), depth=0)
+                job.admit(Found(found([self.chance.randrange(3_000) for _ in range(20)]), 0))
         self._agrees(job)
 
     async def _checkpoint(self, job: Job) -> None:
@@ -172,14 +173,14 @@ def test_power_losses_lose_nothing() -> None:
 
 
 def opened(directory: Path, store: FaultyStore, seen: SeenSettings) -> Job:
-    return Job(directory, replace(SETTINGS, seen=seen), 0.0, Machine(FaultyDisk(random.Random(1)), lambda _: store))
+    return Job(directory, replace(SETTINGS, seen=seen), 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: store))
 
 
 async def checkpoints(directory: Path, store: FaultyStore, seen: SeenSettings) -> Job:
     """A job whose two newest generations share a seen-set, an older one having another."""
     job = opened(directory, store, seen)
     for start in range(0, 900, 100):
-        job.admit(found(list(range(start, start + 100))), depth=0)
+        job.admit(Found(found(list(range(start, start + 100))), 0))
         assert await job.checkpoint(0.0) is not None
     return job
 
@@ -214,7 +215,7 @@ async def test_a_damaged_slice_that_two_generations_share_costs_nothing_but_repl
         assert again.manifest == older
         assert again.seen.statistics() == figures
         assert len(again.notes) == 2
-        again.admit(found([10_000]), depth=0)
+        again.admit(Found(found([10_000]), 0))
         manifest = await again.checkpoint(0.0)
         assert manifest is not None
         assert manifest.seen_sequence == manifest.sequence, "there is much to be replayed since the older one"

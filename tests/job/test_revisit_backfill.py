@@ -159,13 +159,13 @@ def test_rules_choose_the_class_and_what_somebody_wrote_in_the_file_does_no_harm
     rules = PrioritySettings((PriorityRule(pattern="/2*", class_=5),))
     settings = Settings(recrawl=RECRAWL, priority=rules)
     revisits = Revisits(store, RECRAWL, lambda _: 0.0)
-    overtaking = RevisitBackfill(store, revisits, counters, settings)
+    backfill = RevisitBackfill(store, revisits, counters, settings)
     told: list[str] = []
-    overtaking.take_up(path, path.stat().st_size, told.append)
+    backfill.load(path, path.stat().st_size, told.append)
     assert len(told) == 1
-    while overtaking.left:
+    while backfill.left:
         batch = store.batch()
-        overtaking.step(batch)
+        backfill.step(batch)
         store.write(batch)
     assert counters.scheduled == 2
     page, late = revisits.page("http://a.test/2"), revisits.page("http://a.test/late")
@@ -180,7 +180,7 @@ def test_a_file_that_is_cut_meanwhile_has_no_more_to_say(tmp_path: Path) -> None
     path = tmp_path / "pages.jsonl"
     path.write_bytes(b"")
     store = MemoryStore()
-    overtaking = RevisitBackfill(store, Revisits(store, RECRAWL, lambda _: 0.0), Counters(), Settings(recrawl=RECRAWL))
-    overtaking.take_up(path, 1_000, lambda _: None)
-    assert overtaking.left
-    assert not overtaking.step(store.batch())
+    backfill = RevisitBackfill(store, Revisits(store, RECRAWL, lambda _: 0.0), Counters(), Settings(recrawl=RECRAWL))
+    backfill.load(path, 1_000, lambda _: None)
+    assert backfill.left
+    assert not backfill.step(store.batch())

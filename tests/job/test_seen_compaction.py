@@ -16,9 +16,10 @@ import pytest
 from crawler.disk import FaultyDisk, PowerCutError
 from crawler.exact import make_seen
 from crawler.filters import ScalableBloomFilter, digest_keys
+from crawler.job.found import Found
 from crawler.job.job import Job
+from crawler.job.platform import Platform
 from crawler.job.seen_compaction import Compaction
-from crawler.job.transaction import Machine
 from crawler.kv import Family
 from crawler.records import encode_admitted, sequence_key
 from crawler.settings import SeenSettings, Settings
@@ -62,7 +63,7 @@ class Lives:
             self.store = self.store.lose_power(self.chance)
 
     async def _life(self, disk: FaultyDisk) -> None:
-        job = Job(self.directory / "job", self.settings, 0.0, Machine(disk, lambda _: self.store, Inline))
+        job = Job(self.directory / "job", self.settings, 0.0, Platform(disk, lambda _: self.store, Inline))
         try:
             compactions = figures(job)["compactions"]
             self.resumed_compacted += compactions > 0
@@ -77,7 +78,7 @@ class Lives:
                         job.compact()
                         job.decide(self.chance.randrange(1, 60), 0.0)
                     case _:
-                        job.admit(found([self.chance.randrange(3_000) for _ in range(20)]), depth=0)
+                        job.admit(Found(found([self.chance.randrange(3_000) for _ in range(20)]), 0))
                 self._agrees(job)
             self.compacted += figures(job)["compactions"] - compactions
         finally:
@@ -117,16 +118,16 @@ def test_what_the_ledger_admits_is_in_journal_and_chain_alike(tmp_path: Path) ->
 
 
 def test_a_long_chain_takes_several_pieces_and_what_comes_meanwhile_is_in(tmp_path: Path) -> None:
-    job = Job(tmp_path / "job", FINE, 0.0, Machine(FaultyDisk(random.Random(1)), lambda _: FaultyStore(), Inline))
+    job = Job(tmp_path / "job", FINE, 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: FaultyStore(), Inline))
     try:
         for start in range(0, 20_000, 20):
-            job.admit(found(list(range(start, start + 20))), depth=0)
+            job.admit(Found(found(list(range(start, start + 20))), 0))
         slices = len(figures(job)["slices"])
         assert slices > 8
         pieces = 0
         while len(figures(job)["slices"]) > 1:
             assert job.compact()
-            job.admit(found([100_000 + pieces]), depth=0)
+            job.admit(Found(found([100_000 + pieces]), 0))
             pieces += 1
         assert pieces > 3
         keys = [url.key for url in found([*range(20_000), *range(100_000, 100_000 + pieces)])]
@@ -139,11 +140,11 @@ def test_a_long_chain_takes_several_pieces_and_what_comes_meanwhile_is_in(tmp_pa
 
 def test_nothing_is_compacted_while_a_step_is_not_written(tmp_path: Path) -> None:
     store = FaultyStore()
-    job = Job(tmp_path / "job", FINE, 0.0, Machine(FaultyDisk(random.Random(1)), lambda _: store, Inline))
+    job = Job(tmp_path / "job", FINE, 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: store, Inline))
     try:
-        job.admit(found(list(range(40))), depth=0)
+        job.admit(Found(found(list(range(40))), 0))
         store.fail_next_write = errno.ENOSPC
-        job.admit(found(list(range(40, 60))), depth=0)
+        job.admit(Found(found(list(range(40, 60))), 0))
         assert job.blocked is not None
         assert not job.compact()
         assert job.write_again()

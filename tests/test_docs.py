@@ -301,7 +301,14 @@ def test_every_dependency_and_extra_has_its_reason() -> None:
         assert {re.split(r"[\[<>=!~; ]", name)[0] for name in packages} == set(first_column(table)) - {"speedups"}
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.name)
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+
+
+def by_name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=by_name)
 def test_links_between_pages_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
         if target.startswith(SOURCE):
@@ -312,6 +319,15 @@ def test_links_between_pages_lead_somewhere(path: Path) -> None:
         elif "://" not in target:
             assert path != ROOT / "README.md", f"README.md is shown elsewhere too: {target} must be absolute"
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=by_name)
+def test_prose_wraps_at_100_characters(path: Path) -> None:
+    """Tables, code and the targets of links may be longer: they cannot be wrapped."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    prose = [line for line in text.splitlines() if not line.startswith(("|", "    "))]
+    long = [line for line in prose if len(re.sub(r"\]\([^)]*\)", "]()", line)) > 100]
+    assert long == []
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ import time
 from typing import Any
 
 import crawler
+from crawler.disk import failpoints
 
 MOST = 2**17  # bytes of a request: the words and the environment
 
@@ -89,6 +90,7 @@ def _become(request: dict[str, Any], given: list[int]) -> None:
         setattr(sys, name, _opened(getattr(sys, f"__{name}__"), number, mode))
     os.environ.clear()
     os.environ.update(request["environment"])
+    importlib.reload(failpoints)  # where to die is read from the environment
     time.tzset()
     sys.argv = ["crawler", *request["words"]]
 

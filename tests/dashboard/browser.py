@@ -20,6 +20,7 @@ from crawler.metrics import Course
 from crawler.settings import DashboardSettings
 from tests.metrics.samples import statistics
 from tests.needs import need
+from tests.program import PATIENCE
 
 TOKEN = "a-token-for-these-tests"
 FLAGS = (
@@ -46,6 +47,7 @@ def chromium(profile: Path, *flags: str) -> Iterator[Chrome]:
         options.add_argument("--no-sandbox")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     chrome = Chrome(options=options, service=Service(driver))
+    chrome.set_script_timeout(PATIENCE)
     try:
         yield chrome
     finally:
@@ -149,7 +151,7 @@ async def open_page(browser: Chrome, url: str) -> None:
 
 
 async def until(browser: Chrome, true: Callable[[], Any]) -> None:
-    await asyncio.to_thread(WebDriverWait(browser, 15, poll_frequency=0.05).until, lambda _: true())
+    await asyncio.to_thread(WebDriverWait(browser, PATIENCE, poll_frequency=0.05).until, lambda _: true())
 
 
 def text(browser: Chrome, selector: str) -> str:

@@ -23,8 +23,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "crawler"
 
 
 def test_each_place_has_one_name_and_each_name_one_place() -> None:
-    text = "".join(path.read_text("utf-8") for path in SOURCE.rglob("*.py") if path.name != "crashpoints.py")
-    named = re.findall(r'(?:reach\(|replace_file\([^\n]*, )"([a-z.]+)"', text)
+    text = "".join(path.read_text("utf-8") for path in SOURCE.rglob("*.py") if path.name != "failpoints.py")
+    named = re.findall(r'(?:failpoint\(|replace_file\([^\n]*, )"([a-z.]+)"', text)
     assert Counter(named) == Counter(POINTS)
 
 

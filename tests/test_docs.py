@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from crawler.checkpoint import Generations, decode_envelope
-from crawler.cli import COMMANDS, _parser
+from crawler.cli import COMMANDS, CommandParser, command_parser
 from crawler.cli.demo import MAGIC as DEMO_MAGIC
 from crawler.cli.demo import VERSION as DEMO_VERSION
 from crawler.cli.errors import Exit
@@ -261,18 +261,18 @@ def test_every_number_of_the_statistics_is_documented(tmp_path: Path) -> None:
 
 
 def options(parser: argparse.ArgumentParser) -> Iterator[str]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for command in action.choices.values():
-                yield from options(command)
-        yield from (word for word in action.option_strings if word.startswith("--"))
+    for words in re.findall(r"^  (-.*?)(?:  |$)", parser.format_help(), re.MULTILINE):
+        yield from re.findall(r"--[a-z-]+", words)
+    if isinstance(parser, CommandParser):
+        for command in parser.commands.values():
+            yield from options(command)
 
 
 def test_every_command_flag_and_exit_code_is_documented() -> None:
     text = page("command-line.md")
     words = [cell.split()[0] for cell in first_column(text)]
     assert set(words) >= set(COMMANDS)
-    assert set(options(_parser(*COMMANDS))) - {"--help", "--version"} == {
+    assert set(options(command_parser(*COMMANDS))) - {"--help", "--version"} == {
         word for word in words if word.startswith("--")
     }
     codes = [int(code) for code in re.findall(r"^\| (\d+) \|", section(text, "Exit codes"), re.MULTILINE)]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from crawler.cli.errors import Exit, UsageError
 from crawler.progress.say import say
 from crawler.settings import nearest
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "CommandParser", "command_parser", "main"]
 
 # What `--help` says of each. A command is the module of its name, of which `add_options` takes the command's parser and
 # sets ``run``. Only the one that is named is imported: a tool in a pipe must not wait for all that a crawl needs.
@@ -40,8 +40,15 @@ COMMANDS = {
 }
 
 
-class _Parser(argparse.ArgumentParser):
-    """Bad usage is one line."""
+class CommandParser(argparse.ArgumentParser):
+    """Bad usage is one line. ``commands`` are the parsers of the words that may come next, by name."""
+
+    commands: Mapping[str, argparse.ArgumentParser] = {}
+
+    def add_subparsers(self, **options: Any) -> Any:
+        made = super().add_subparsers(**options)
+        self.commands = made.choices
+        return made
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")
@@ -53,7 +60,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool
     try:
         _check_text(words)
         words = _with_command(words)
-        arguments = _parser(*words[:1]).parse_args(words)
+        arguments = command_parser(*words[:1]).parse_args(words)
         loaded()
         return int(arguments.run(arguments))
     except UsageError as error:
@@ -91,9 +98,9 @@ def _with_command(words: list[str]) -> list[str]:
     return ["crawl", *words]
 
 
-def _parser(*names: str) -> argparse.ArgumentParser:
+def command_parser(*names: str) -> CommandParser:
     """Of the named commands with all their options; of the others it has what ``--help`` says."""
-    parser = _Parser(
+    parser = CommandParser(
         prog="crawler",
         description="A streaming web crawler that loses nothing and says how far its seen-set can be trusted.",
         epilog="`crawler SEEDS` is `crawler crawl SEEDS`.",

@@ -227,7 +227,7 @@ def test_priority_rules_come_from_tables_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("rules", "words"),
     [
-        ([{"pattern": "/a"}], "names no class"),
+        ([{"pattern": "/a"}], "has no class"),
         ([{"class": 8}], "priority.class must be at most 7"),
         ([{"class": -1}], "priority.class must be at least 0"),
         ([{"class": "first"}], "priority.class must be a whole number"),

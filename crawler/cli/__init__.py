@@ -19,24 +19,24 @@ __all__ = ["COMMANDS", "CommandParser", "command_parser", "main"]
 # What `--help` says of each. A command is the module of its name, of which `add_options` takes the command's parser and
 # sets ``run``. Only the one that is named is imported: a tool in a pipe must not wait for all that a crawl needs.
 COMMANDS = {
-    "crawl": "crawl, or carry on with the crawl that the job directory holds",
+    "crawl": "start a crawl, or resume the one in the job directory",
     "stats": "seen-set and frontier statistics of a job, running or not",
-    "explain": "all that a job knows of one URL",
+    "explain": "everything a job knows about one URL",
     "hosts": "the hosts of a job, running or not: state, pending, next time, why",
     "dashboard": "the live page of a job, running or not",
-    "top": "the same on a terminal",
-    "tail": "the records of a job as they come, each once",
-    "add": "put URLs into a job, running or not",
+    "top": "the live page of a job, on a terminal",
+    "tail": "follow the records of a job, each printed once",
+    "add": "add URLs to a job, running or not",
     "verify": "check every checksum and cross-count of a job",
-    "repair": "make a damaged job whole again",
-    "forget": "take URLs out of the seen-set of a job that is not running",
+    "repair": "repair a damaged job",
+    "forget": "remove URLs from the seen-set of a stopped job",
     "config": "the default configuration with its comments; files for systemd, Prometheus and Grafana",
-    "canon": "canonicalise the URLs of standard input",
-    "dedup": "the new ones among the URLs, or lines, of standard input",
-    "filter": "make, merge and look at seen-sets in files",
-    "plan": "what each kind of seen-set would take for so many URLs",
-    "bench": "benchmarks of this program on this machine",
-    "demo": "an offline crawl of real pages that the program serves itself, with the dashboard",
+    "canon": "canonicalise URLs from standard input",
+    "dedup": "print the URLs, or lines, of standard input that are new",
+    "filter": "build, merge and inspect seen-set files",
+    "plan": "compare the kinds of seen-set for a number of URLs",
+    "bench": "run a benchmark on this machine",
+    "demo": "crawl real pages offline, served by the program itself, with the dashboard",
 }
 
 
@@ -83,7 +83,7 @@ def _check_text(words: list[str]) -> None:
         try:
             word.encode("utf-8")
         except UnicodeEncodeError:
-            raise UsageError(f"the argument {word!r} is not UTF-8: give the file or directory another name") from None
+            raise UsageError(f"the argument {word!r} is not UTF-8: rename the file or directory") from None
 
 
 def _with_command(words: list[str]) -> list[str]:

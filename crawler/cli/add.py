@@ -32,15 +32,13 @@ _UNANSWERED = 8  # files that may wait in the inbox before more of standard inpu
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "URLs that are in scope and were never seen are admitted, at depth 0. They are safe when the "
-        "command ends; a crawl that runs takes them up within a second and says how many were new."
+        "Admit URLs that are in scope and were never seen, at depth 0. They are on disk when the command ends. A "
+        "running crawl admits them within a second and reports how many were new."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("urls", nargs="+", metavar="URL", help="URLs, or - for standard input, one a line")
-    parser.add_argument("--seed", action="store_true", help="widen the scope by them, as seeds do")
-    parser.add_argument(
-        "--no-wait", action="store_true", help="leave them in the inbox and do not ask what became of them"
-    )
+    parser.add_argument("--seed", action="store_true", help="extend the scope with them, as seeds do")
+    parser.add_argument("--no-wait", action="store_true", help="leave them in the inbox without waiting for the result")
     parser.set_defaults(run=run)
 
 
@@ -61,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (JobError, SettingsError, SeedsError) as error:
         raise UsageError(str(error)) from error
     except DAMAGE as error:
-        say(sys.stderr, f"crawler: error: {directory}: {error}: `crawler repair {directory}` makes the job usable")
+        say(sys.stderr, f"crawler: error: {directory}: {error}: `crawler repair {directory}` repairs it")
         return Exit.FAILED
 
 
@@ -132,19 +130,19 @@ class _Adding:
         if self._waits:
             await self._wait(0)
         elif lock_holder(self._directory) is None:
-            say(sys.stderr, f"crawler: no crawl is running: {self._left} URLs wait in {self._inbox.path}")
+            say(sys.stderr, f"crawler: no crawl is running: {self._left} URLs are waiting in {self._inbox.path}")
         answer = self._answer
         for url, reason in answer.rejected:
             say(sys.stderr, f"skipped: {url}: {reason}")
         if self._waits:
             print(
                 f"{answer.admitted} admitted, {answer.known} known, {answer.off_scope} out of scope, "
-                f"{len(answer.rejected)} no URL"
+                f"{len(answer.rejected)} invalid"
             )
             if self._left:
                 say(
                     sys.stderr,
-                    f"crawler: {self._left} more are safe in {self._inbox.path}: the crawl has not answered yet",
+                    f"crawler: the crawl has not answered yet: {self._left} URLs are stored in {self._inbox.path}",
                 )
         else:
             print(f"{self._left} left in the inbox")

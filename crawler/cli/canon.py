@@ -14,7 +14,7 @@ from crawler.urls import Canonicaliser, Rejected
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = 'One JSON object a line: {"input", "href", "key"}, or {"input", "error"} for what is no URL.'
+    parser.description = 'One JSON object a line: {"input", "href", "key"}, or {"input", "error"} for invalid input.'
     parser.add_argument("--base", metavar="URL", help="resolve against this URL")
     parser.add_argument("--config", type=Path, metavar="FILE", help="take canonical.rules from this TOML file")
     parser.set_defaults(run=run)

@@ -48,8 +48,10 @@ _SEEDS_LOOKED_AT = 100_000  # lines, for a warning
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Crawl from the seeds. If the job directory holds a crawl, it is carried on."
-    parser.add_argument("seeds", metavar="SEEDS", help="a file with one URL a line, # comments; - for standard input")
+    parser.description = "Crawl from the seeds. If the job directory holds a crawl, the crawl resumes."
+    parser.add_argument(
+        "seeds", metavar="SEEDS", help="a file with one URL per line and # comments, or - for standard input"
+    )
     add_crawl_options(parser)
     parser.set_defaults(run=run)
 
@@ -164,13 +166,13 @@ def crawl(
         if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
             listen = settings.dashboard.listen
             raise UsageError(
-                f"cannot serve the dashboard at {listen}: {os.strerror(error.errno)}, name another"
+                f"cannot serve the dashboard at {listen}: {os.strerror(error.errno)}; choose another port"
             ) from error
         return _stopped_by(error, directory, began)
     except NoMemoryError as error:
         say(
             sys.stderr,
-            f"crawler: stopped: {error}; what was done is kept: the same command carries on where there is more",
+            f"crawler: stopped: {error}; progress is saved: run the same command again when there is more",
         )
         return Exit.FAILED
     except DAMAGE as error:
@@ -191,7 +193,7 @@ def _report(result: Result, quiet: bool) -> int:
             return Exit.LIMIT
         case Stop.FINISHED if result.seeds_fetched == 0:
             why = f": {result.last_seed_error}" if result.last_seed_error else ""
-            say(sys.stderr, f"crawler: not one seed could be fetched{why}")
+            say(sys.stderr, f"crawler: no seed could be fetched{why}")
             return Exit.FAILED
         case _:
             return Exit.OK
@@ -212,7 +214,9 @@ def _stopped_by(error: Exception, directory: Path, began: bool) -> int:
             # No room for them: better an ugly screen than a bug without a trace.
             where = f"; details:\n{details}"
     kept = (
-        "what was done is kept: the same command carries on" if began or holds_job(directory) else "nothing was begun"
+        "progress is saved: the same command resumes the crawl"
+        if began or holds_job(directory)
+        else "nothing was started"
     )
     say(sys.stderr, f"crawler: stopped: {text}{where}; {kept}")
     return Exit.FAILED

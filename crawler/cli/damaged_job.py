@@ -15,8 +15,8 @@ from crawler.settings import SettingsError
 def stopped_text(directory: Path, error: Exception) -> str:
     """What a command says that found the job damaged while it was changing it."""
     return (
-        f"stopped: {directory} is damaged: {error}; nothing more was changed: `crawler verify {directory}` names all "
-        f"that is wrong, `crawler repair {directory}` makes the job usable"
+        f"stopped: {directory} is damaged: {error}; nothing else was changed: `crawler verify {directory}` lists the "
+        f"damage, `crawler repair {directory}` repairs it"
     )
 
 

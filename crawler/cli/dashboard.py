@@ -20,7 +20,10 @@ from crawler.settings import DashboardSettings
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument(
-        "--listen", default="0", metavar="[HOST:]PORT", help="serve the page there (a free port of this machine)"
+        "--listen",
+        default="0",
+        metavar="[HOST:]PORT",
+        help="serve the page at this address (default: a free port of this machine)",
     )
     parser.set_defaults(run=guarded(run))
 
@@ -28,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     view = JobView(arguments.job, SteadyClock()())
     if view.live is not None and view.live.dashboard is not None:
-        print(f"the crawl has a dashboard of its own: {view.live.dashboard}")
+        print(f"the crawl already serves its dashboard: {view.live.dashboard}")
         return Exit.OK
     settings = DashboardSettings(listen=arguments.listen)
     try:
@@ -53,7 +56,9 @@ async def _serve(view: JobView, settings: DashboardSettings, access: Access) -> 
     try:
         address = await board.start()
     except OSError as error:
-        raise UsageError(f"cannot serve the page at {settings.listen}: {error.strerror}, name another") from error
+        raise UsageError(
+            f"cannot serve the page at {settings.listen}: {error.strerror}; choose another port"
+        ) from error
     for line in spoken_of(settings, access, address):
         print(line, flush=True)
     keeping = asyncio.create_task(api.keep())

@@ -27,10 +27,12 @@ STDIN, STDOUT = 0, 1
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "URLs on standard input, one a line; those not seen before on standard output, in order. "
-        "A summary on standard error."
+        "Read URLs from standard input, one per line, and print those not seen before, in order. A summary goes to "
+        "standard error."
     )
-    parser.add_argument("--filter", type=Path, metavar="FILE", help="keep the seen-set there, and carry on with it")
+    parser.add_argument(
+        "--filter", type=Path, metavar="FILE", help="keep the seen-set in this file, and use what it holds"
+    )
     add_seen_options(parser, "scalable")
     parser.add_argument("--capacity", type=int, metavar="N", help="keys in the first slice (1048576)")
     parser.add_argument(
@@ -38,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="any lines, compared byte by byte (default: URLs, compared by their canonical key; or as FILE has it)",
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags win over it")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags override them")
     parser.set_defaults(run=run)
 
 
@@ -117,7 +119,7 @@ def _resumed(
         return StoredFilter(stored.seen, _spec(raw, rules))
     asked = _spec(stored.keys.raw if raw is None else raw, rules or stored.keys.rules)
     if asked != stored.keys:
-        raise FilterFileError(f"filter {path} is of {stored.keys}, not of {asked}: name another file")
+        raise FilterFileError(f"filter {path} holds {stored.keys}, not {asked}: choose another file")
     return stored
 
 
@@ -174,7 +176,7 @@ def figures(seen: SeenSet) -> Iterator[str]:
     yield (
         f"{now['kind']}: {now['count']:,} keys, {now['bytes']:,} bytes in {slices} slice{'s' if slices > 1 else ''}; "
         f"false positives {abs(now['fpp_estimated']):.2g} (target {now['fpp_target']:.2g}), "
-        f"about {now['expected_urls_skipped']:,.1f} new lines taken for seen ones"
+        f"about {now['expected_urls_skipped']:,.1f} new lines mistaken for seen ones"
     )
     warning = advise(now, seen.parameters(), memory=available_memory()).warning
     if warning:

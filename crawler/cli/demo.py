@@ -24,8 +24,8 @@ DELAY = 0.2  # seconds: 200 pages over four hosts take some ten seconds, long en
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Serve the standard library's documentation on loopback ports and crawl it. The ports belong to "
-        "the URLs: they are kept in the job directory, so that the same command carries on."
+        "Serve the standard library's documentation on loopback ports and crawl it. The ports are "
+        "part of the URLs and are kept in the job directory, so that the same command resumes the crawl."
     )
     add_crawl_options(parser, job=Path("crawl-demo"))
     parser.set_defaults(run=run)
@@ -52,7 +52,7 @@ def _remembered(directory: Path) -> list[int]:
     except FileNotFoundError:
         return []
     except (EnvelopeError, KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{error}: name another directory with --job") from error
+        raise UsageError(f"{error}: choose another directory with --job") from error
 
 
 @contextlib.asynccontextmanager
@@ -62,8 +62,8 @@ async def _served(site: DemoSite, directory: Path, ports: list[int]) -> AsyncIte
     except OSError as error:
         if ports:
             raise UsageError(
-                f"the demo of {directory} lives on ports {', '.join(map(str, ports))}: {error.strerror}; stop what "
-                "uses them, or begin another with --job"
+                f"the demo in {directory} uses ports {', '.join(map(str, ports))}: {error.strerror}; stop whatever "
+                "uses them, or start another demo with --job"
             ) from error
         raise
     try:

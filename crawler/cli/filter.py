@@ -34,10 +34,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=lambda _: _list(parser))
     actions = parser.add_subparsers(metavar="ACTION")
 
-    build = actions.add_parser("build", help="make one of the lines of a list, in several processes")
-    build.add_argument("file", type=Path, metavar="FILE", help="what to make; must not be there yet")
+    build = actions.add_parser("build", help="build one from a list, in several processes")
+    build.add_argument("file", type=Path, metavar="FILE", help="file to create; must not exist yet")
     build.add_argument(
-        "--from", dest="list", required=True, metavar="LIST", help="URLs, one a line; - for standard input"
+        "--from", dest="list", required=True, metavar="LIST", help="URLs, one per line; - for standard input"
     )
     build.add_argument("--raw", action="store_true", help="any lines, by their bytes (default: URLs, by their key)")
     add_seen_options(build, "bloom")
@@ -49,24 +49,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--config", type=Path, metavar="FILE", help="take canonical.rules from this TOML file")
     build.set_defaults(run=_guarded(_build))
 
-    merge = actions.add_parser("merge", help="unite several, made alike, into a new one")
-    merge.add_argument("file", type=Path, metavar="OUT", help="must not be there yet")
+    merge = actions.add_parser("merge", help="merge several, all made alike, into a new one")
+    merge.add_argument("file", type=Path, metavar="OUT", help="must not exist yet")
     merge.add_argument("parts", type=Path, nargs="+", metavar="IN")
     merge.set_defaults(run=_guarded(_merge))
 
-    info = actions.add_parser("info", help="what one is and holds, its checksums verified")
+    info = actions.add_parser("info", help="show what one holds, and verify its checksums")
     info.add_argument("file", type=Path, metavar="FILE")
     info.add_argument("--json", action="store_true", help="one JSON object")
     info.set_defaults(run=_guarded(_info))
 
-    check = actions.add_parser("check", help="the lines of standard input that are in it, its checksums verified")
+    check = actions.add_parser(
+        "check", help="print the lines of standard input that are in it, and verify its checksums"
+    )
     check.add_argument("file", type=Path, metavar="FILE")
     check.set_defaults(run=_guarded(_check))
 
     for name, run, source, target in (("export", _export, "FILE", "OUT"), ("import", _import, "IN", "FILE")):
         action = actions.add_parser(name, help=f"{name} a filter of another library")
         action.add_argument("source", type=Path, metavar=source)
-        action.add_argument("file", type=Path, metavar=target, help="must not be there yet")
+        action.add_argument("file", type=Path, metavar=target, help="must not exist yet")
         action.add_argument("--format", choices=("guava",), required=True)
         action.set_defaults(run=_guarded(run))
     action.add_argument("--raw", action="store_true", help="its keys are lines (default: canonical keys of URLs)")
@@ -93,9 +95,9 @@ def _guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse
 
 def _build(arguments: argparse.Namespace) -> int:
     if arguments.jobs is not None and not 1 <= arguments.jobs <= _MOST_JOBS:
-        raise UsageError(f"--jobs must lie between 1 and {_MOST_JOBS}, not {arguments.jobs}")
+        raise UsageError(f"--jobs must be between 1 and {_MOST_JOBS}, not {arguments.jobs}")
     if arguments.seen == "digest" and arguments.fpp is not None:
-        raise UsageError("--fpp means nothing for a seen-set of kind digest")
+        raise UsageError("--fpp does not apply to a seen-set of kind digest")
     settings, _ = seen_settings(arguments, "bloom")
     keys = KeySpec(raw=True) if arguments.raw else KeySpec(rules=settings.canonical.rules)
     recipe = Recipe(keys, settings.seen, arguments.layout)
@@ -125,7 +127,7 @@ def _from_pipe(arguments: argparse.Namespace, recipe: Recipe) -> tuple[SeenSet, 
     if arguments.jobs not in (None, 1):
         raise UsageError(f"--jobs {arguments.jobs} needs a list in a file: a pipe is read by one process")
     if arguments.capacity is None:
-        raise UsageError("a list that comes through a pipe cannot be counted: say --keys N")
+        raise UsageError("a list that comes through a pipe cannot be counted: give --keys N")
     with open(STDIN if arguments.list == "-" else arguments.list, "rb", closefd=arguments.list != "-") as inp:
         return build_from_source(LineSource(inp.fileno()), recipe)
 
@@ -154,7 +156,7 @@ def _info(arguments: argparse.Namespace) -> int:
         keys = None if stored.keys is None else stored.keys.as_json()
         print(json.dumps({"keys": keys, "parameters": parameters, **now}, indent=2))
         return Exit.OK
-    print(f"keys: {'not told' if stored.keys is None else stored.keys}")
+    print(f"keys: {'unknown' if stored.keys is None else stored.keys}")
     print(", ".join(f"{name} {value}" for name, value in parameters.items()))
     for line in figures(stored.seen):
         print(line)
@@ -183,7 +185,7 @@ def _check(arguments: argparse.Namespace) -> int:
         tally = contained(LineSource(STDIN, interruption.fd), keys.reader(), stored.seen, STDOUT)
     held = tally.lines - tally.new
     _tell(
-        f"{arguments.file}: checksums fit",
+        f"{arguments.file}: checksums match",
         f"{tally.lines:,} {keys}: {held:,} contained, {tally.new:,} not",
         *skipped_lines(tally),
     )
@@ -198,7 +200,7 @@ def _export(arguments: argparse.Namespace) -> int:
         raise FilterFileError(f"filter {arguments.source}: {problem}") from problem
     with _new_file(arguments.file) as file:
         file.replace(lambda out: made.write_to(cast("BinaryIO", out)))
-    _tell(f"{arguments.file}: a filter of Guava's, whose keys are {stored.keys or 'not told'}")
+    _tell(f"{arguments.file}: a Guava filter; keys: {stored.keys or 'unknown'}")
     return Exit.OK
 
 
@@ -216,7 +218,7 @@ def _new_file(path: Path) -> Iterator[FilterFile]:
     """Raises FilterFileError when there is one already: what is in it cannot be had again."""
     with FilterFile(path) as file:
         if file.path.exists():
-            raise FilterFileError(f"{path} is there already: name another file, or remove it")
+            raise FilterFileError(f"{path} already exists: choose another file, or remove it")
         yield file
 
 

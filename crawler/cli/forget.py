@@ -24,8 +24,8 @@ from crawler.urls import Canonical, Canonicaliser, Rejected, host_key
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "The URLs are fetched again when they are found again, as a link or a seed. Only the seen-sets "
-        "counting, cuckoo and exact can forget."
+        "Forget URLs: each is fetched again when it is found again, as a link or a seed. Only the seen-sets counting, "
+        "cuckoo and exact can forget."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("urls", nargs="+", metavar="URL")
@@ -67,7 +67,7 @@ def _forget(directory: Path, settings: Settings, urls: Sequence[Canonical]) -> d
         waiting = {entry.href for url in urls for _, entry in queue(job.store, host_key(url.href))}
         pending = [url for url in urls if url.href in waiting]
         if pending:
-            raise UsageError(f"{pending[0].href} is pending: it will be fetched, there is nothing to forget")
+            raise UsageError(f"{pending[0].href} is pending: it will be fetched anyway")
         left = job.forget([url.key for url in urls])
         asyncio.run(job.checkpoint(clock()))
         return left

@@ -24,17 +24,17 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"type": int, "metavar": "N", "help": "stop after N fetched URLs in this job"},
     ),
     "--max-depth": ("crawl", "max_depth", {"type": int, "metavar": "N", "help": "links from a seed"}),
-    "--max-time": ("crawl", "max_time", {"type": float, "metavar": "SECONDS", "help": "stop this run after that time"}),
+    "--max-time": ("crawl", "max_time", {"type": float, "metavar": "SECONDS", "help": "stop this run after this time"}),
     "--scope": ("crawl", "scope", {"choices": SCOPES, "help": "what belongs to the crawl (host)"}),
     "--include": (
         "scope",
         "include",
-        {"action": "append", "metavar": "PATTERN", "help": "follow only links that match one; may be repeated"},
+        {"action": "append", "metavar": "PATTERN", "help": "follow only matching links; may be repeated"},
     ),
     "--exclude": (
         "scope",
         "exclude",
-        {"action": "append", "metavar": "PATTERN", "help": "follow no link that matches one; may be repeated"},
+        {"action": "append", "metavar": "PATTERN", "help": "skip matching links; may be repeated"},
     ),
     "--order": ("crawl", "order", {"choices": ORDERS, "help": "which URLs go first (breadth)"}),
     "--concurrency": ("crawl", "concurrency", {"type": int, "metavar": "N", "help": "URLs in flight (64)"}),
@@ -51,19 +51,23 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "--host-key": (
         "politeness",
         "host_key",
-        {"choices": HOST_KEYS, "help": "what shares one gap and the lease slots (host)"},
+        {"choices": HOST_KEYS, "help": "what shares one delay and one set of request slots (host)"},
     ),
     "--retry-retired": (
         "politeness",
         "retry_retired",
         {"action": "store_true", "help": "give hosts that an earlier run retired another chance"},
     ),
-    "--rate": ("politeness", "rate", {"type": float, "metavar": "N", "help": "requests a second in all (no limit)"}),
+    "--rate": (
+        "politeness",
+        "rate",
+        {"type": float, "metavar": "N", "help": "requests per second in total (no limit)"},
+    ),
     "--user-agent": ("fetch", "user_agent", {"metavar": "TEXT", "help": "product token first, as in name/1.0"}),
     "--contact": (
         "fetch",
         "contact",
-        {"metavar": "URL-OR-MAIL", "help": "who answers for the crawl; added to the User-Agent"},
+        {"metavar": "URL-OR-MAIL", "help": "where to reach the operator; added to the User-Agent"},
     ),
     "--seen": ("seen", "kind", {"choices": SEEN_KINDS, "help": "kind of seen-set: " + ", ".join(SEEN_KINDS)}),
     "--fpp": (
@@ -75,7 +79,7 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "--ledger": (
         "seen",
         "ledger",
-        {"action": "store_true", "help": "confirm later, from the disk, what the seen-set calls seen"},
+        {"action": "store_true", "help": "check on disk, later, which URLs the seen-set was right about"},
     ),
     "--allow-private": (
         "fetch",
@@ -86,18 +90,21 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "--min-free": (
         "durability",
         "min_free",
-        {"type": int, "metavar": "BYTES", "help": "stop when less is free on the job's disk (0)"},
+        {"type": int, "metavar": "BYTES", "help": "stop when less space is free on the job's disk (0)"},
     ),
     "--recrawl": (
         "recrawl",
         "enabled",
-        {"action": "store_true", "help": "visit finished pages again, each at its own pace; ends only by a limit"},
+        {"action": "store_true", "help": "revisit finished pages, each at its own pace; only a limit ends the crawl"},
     ),
-    "--dashboard": ("dashboard", "listen", {"metavar": "[HOST:]PORT", "help": "serve the live page there"}),
+    "--dashboard": ("dashboard", "listen", {"metavar": "[HOST:]PORT", "help": "serve the live page at this address"}),
     "--dashboard-token-file": (
         "dashboard",
         "token_file",
-        {"metavar": "FILE", "help": "holds the token that the live page asks for (one of its own, in DIR)"},
+        {
+            "metavar": "FILE",
+            "help": "file with the token that the live page asks for (default: a generated one in DIR)",
+        },
     ),
 }
 
@@ -105,19 +112,19 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
 def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEFAULT_JOB) -> None:
     """Add every option of a crawl."""
     parser.add_argument("--job", type=Path, default=job, metavar="DIR", help=f"state and output (default: {job})")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags win over it")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags override them")
     for flag, (_, _, arguments) in FLAGS.items():
         given = {"default": argparse.SUPPRESS, **arguments}
         parser.add_argument(flag, **given)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
-    shown.add_argument("--progress", action="store_true", help="the live view also where there is no terminal")
+    shown.add_argument("--progress", action="store_true", help="show the live view even without a terminal")
 
 
 def whole_number(text: str) -> int:
     """The value of an option that counts."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"{text!r} is no count")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
 
 

@@ -20,7 +20,7 @@ _ROW_BYTES = 30  # benchmarks/filters/exact.py
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = "For each kind of seen-set: memory, bits a URL, slices, false positives and what they cost."
-    parser.add_argument("--urls", type=int, required=True, metavar="N", help="distinct URLs that will be found")
+    parser.add_argument("--urls", type=int, required=True, metavar="N", help="distinct URLs that you expect")
     parser.add_argument("--fpp", type=float, metavar="P", help="bound on the false-positive probability (0.001)")
     parser.add_argument("--capacity", type=int, metavar="N", help="keys in the first slice (1048576)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -57,16 +57,16 @@ def _exact(front: Plan) -> Plan:
 def warnings(made: Plan, free: int | None) -> Iterator[str]:
     """What should be known before that kind is chosen."""
     if free is not None and made.peak > free:
-        yield f"takes more memory than the {free:,} bytes that are free here"
+        yield f"needs more memory than the {free:,} bytes that are free here"
     if made.kind in ("bloom", "bitmap"):
-        yield "made for exactly so many URLs: with more the false positives pass the bound"
+        yield "sized for exactly this many URLs: with more, false positives exceed the bound"
     if made.kind == "exact":
-        yield f"for a crawl only: keeps some {_ROW_BYTES} bytes a URL on disk, and a cache of those in memory"
+        yield f"for crawls only: keeps about {_ROW_BYTES} bytes per URL on disk, with a cache in memory"
     if made.kind == "bitmap":
-        yield "a Bloom filter gives the same answers from a fraction of the memory"
+        yield "a Bloom filter gives the same answers in a fraction of the memory"
     if made.urls_skipped >= _WORTH_NAMING:
-        late = "; with --ledger they are late instead" if made.kind in LEDGER_KINDS else ""
-        yield f"up to {made.urls_skipped:,.0f} URLs may never be fetched, as they are taken for seen ones{late}"
+        late = "; with --ledger they are only delayed" if made.kind in LEDGER_KINDS else ""
+        yield f"up to {made.urls_skipped:,.0f} URLs may never be fetched because they are mistaken for seen ones{late}"
 
 
 def _as_json(
@@ -111,7 +111,7 @@ def _as_text(
     free: int | None,
 ) -> Iterator[str]:
     yield f"{urls:,} URLs, false positives at most {seen.fpp:g}, first slice of {seen.capacity:,} where a kind grows"
-    yield f"{free:,} bytes of memory are free here" if free is not None else "how much memory is free is not known here"
+    yield f"{free:,} bytes of memory are free here" if free is not None else "the amount of free memory is unknown"
     yield ""
     heads = ("kind", "bytes", "at most", "bits a URL", "slices", "fpp then", "URLs skipped", "forgets")
     in_a_crawl = [] if compacted is None else [("scalable, in a crawl", compacted)]
@@ -134,7 +134,7 @@ def _as_text(
     if compacted is not None:
         yield "a crawl rebuilds its scalable chain as one slice (seen.compact_slices); `dedup` and `filter` keep it"
     for kind, why in left_out.items():
-        yield f"{kind}: cannot be made so: {why}"
+        yield f"{kind}: not possible: {why}"
     for name, made in named:
         for warning in warnings(made, free):
             yield f"{name}: {warning}"

@@ -30,8 +30,8 @@ _PLAIN_HEIGHT = 50
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "The state of a job on one screen, renewed each second until q or Ctrl-C. Where standard output is no terminal "
-        "it is printed once."
+        "Show the state of a job on one screen, refreshed every second until q or Ctrl-C. If standard output is not a "
+        "terminal, print it once."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.set_defaults(run=guarded(run))

@@ -94,7 +94,7 @@ def merge_files(paths: Sequence[Path]) -> StoredFilter:
     for path in others:
         part = read_filter(path)
         if whole.keys is not None and part.keys is not None and whole.keys != part.keys:
-            raise FilterFileError(f"filter {first} is of {whole.keys}, {path} of {part.keys}: they cannot be merged")
+            raise FilterFileError(f"filter {first} holds {whole.keys}, {path} holds {part.keys}: they cannot be merged")
         if not isinstance(whole.seen, Chain) or not isinstance(part.seen, Chain):
             raise TypeError(f"a seen-set of kind {whole.seen.kind} cannot be united")
         try:
@@ -208,4 +208,4 @@ class _Process:
         _, told = self._process.communicate()
         lines = told.decode("utf-8", "replace").split("\n")
         words = next((line for line in reversed(lines) if line.strip()), str(problem))
-        return BuildError(f"a process of the build ended with code {self._process.returncode}: {words.strip()}")
+        return BuildError(f"a build process ended with code {self._process.returncode}: {words.strip()}")

@@ -31,12 +31,12 @@ def read_guava(path: Path) -> SeenSet:
         with open(path, "rb", opener=open_at_once) as inp:
             found_at = os.fstat(inp.fileno())
             if not stat.S_ISREG(found_at.st_mode):
-                raise FilterFileError(f"{path} is no file that could hold a filter")
+                raise FilterFileError(f"{path} is not a regular file")
             size = found_at.st_size
             check_memory(size, "the filter in it")
             found = GuavaBloomFilter.read_from(inp, limit=size)
             if inp.read(1):
-                raise FormatError("there is more behind its last word")
+                raise FormatError("there is more data after its last word")
             return seen_from_guava(found)
     except OSError as error:
         raise FilterFileError(f"cannot read filter {path}: {error.strerror}") from error
@@ -63,6 +63,6 @@ def guava_from_seen(seen: SeenSet) -> GuavaBloomFilter:
     parameters: Any = seen.parameters()
     if parameters.get("layout") != GuavaSlice.layout:
         made = f"kind {seen.kind}" + (f" and layout {parameters['layout']}" if "layout" in parameters else "")
-        raise FilterError(f"it is of {made}, whose bits lie elsewhere: build it with --layout guava")
+        raise FilterError(f"it is of {made}, whose bits are laid out differently: build it with --layout guava")
     words = np.frombuffer(seen.snapshot().segments[0].buffer, "<u8")
     return GuavaBloomFilter(words, parameters["hashes"])

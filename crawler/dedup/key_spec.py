@@ -41,7 +41,7 @@ class KeySpec:
         """The inverse. Raises FilterError for keys that this program does not know how to make."""
         made, rules = stored.get("from"), stored.get("rules")
         if made not in ("lines", "urls") or not isinstance(rules, list):
-            raise FilterError(f"its keys are made in a way that this program does not know: {dict(stored)}")
+            raise FilterError(f"its keys were made in an unknown way: {dict(stored)}")
         return cls(made == "lines", tuple(rules))
 
     def reader(self) -> LineKeys:

@@ -47,10 +47,10 @@ def check_agreement(path: Path | None, seen: SeenSet, wanted: Sequence[Wanted]) 
     parameters = seen.parameters()
     for label, name, value in wanted:
         if name not in parameters:
-            raise FilterFileError(f"{label} means nothing for a seen-set of kind {seen.kind}")
+            raise FilterFileError(f"{label} does not apply to a seen-set of kind {seen.kind}")
         if parameters[name] != value:
             where = "the filter" if path is None else f"filter {path}"
             raise FilterFileError(
-                f"{label} {value} does not fit {where}, which has {name} {parameters[name]}: leave it out, or name "
+                f"{label} {value} does not match {where}, which has {name} {parameters[name]}: leave it out, or choose "
                 "another file"
             )

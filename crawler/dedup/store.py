@@ -45,11 +45,11 @@ def read_filter(path: Path) -> StoredFilter:
         with open(path, "rb", opener=open_at_once) as inp:
             found = os.fstat(inp.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise FilterFileError(f"{path} is no file that could hold a filter")
+                raise FilterFileError(f"{path} is not a regular file")
             check_memory(found.st_size, "the filter in it")
             stored = read_stored(inp, found.st_size)
             if inp.read(1):
-                raise FormatError("there is more behind its last segment")
+                raise FormatError("there is more data after its last segment")
             return stored
     except OSError as error:
         raise FilterFileError(f"cannot read filter {path}: {error.strerror}") from error
@@ -130,7 +130,7 @@ class FilterFile:
     def __enter__(self) -> FilterFile:
         """Raises FilterFileError when another process holds it, or nothing can be written there."""
         if self.path.exists() and not self.path.is_file():
-            raise FilterFileError(f"{self.path} is no file that could hold a filter")
+            raise FilterFileError(f"{self.path} is not a regular file")
         while self._fd is None:
             self._fd = self._take()
         os.ftruncate(self._fd, 0)

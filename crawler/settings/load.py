@@ -211,7 +211,7 @@ def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any
         if not whole or not all(500 <= item <= 599 for item in value):
             raise SettingsError(f"{name} must be a list of statuses from 500 to 599, not {_shown(value)}")
         if 503 in value:
-            raise SettingsError(f"{name}: 503 asks to come back later, it never lasts: leave it out")
+            raise SettingsError(f"{name}: 503 is always temporary: leave it out")
         return tuple(value)
     if hint == tuple[str, ...]:
         if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
@@ -254,7 +254,7 @@ def _rule(table: str, number: int, stated: Any, source: Source) -> PriorityRule:
         of_rule = _Nested(source, (table, number))
         checked[key] = _checked(table, key, value, hints[key], of_rule)
     if "class" not in checked:
-        raise SettingsError(f"{name} names no class: add class = 0, the first, to {CLASSES - 1}")
+        raise SettingsError(f"{name} has no class: add class = 0 (goes first) to {CLASSES - 1}")
     return PriorityRule(class_=checked.pop("class"), **checked)
 
 
@@ -277,11 +277,11 @@ def _check_number(place: tuple[str, str], name: str, value: float) -> None:
     if value < _LEAST.get(place, 0):
         raise SettingsError(f"{name} must be at least {_LEAST.get(place, 0)}, not {_shown(value)}")
     if place in (("seen", "fpp"), ("seen", "tightening")) and not 0 < value < 1:
-        raise SettingsError(f"{name} must lie between 0 and 1, both excluded, not {_shown(value)}")
+        raise SettingsError(f"{name} must be between 0 and 1, both excluded, not {_shown(value)}")
     if place == ("seen", "compact_slices") and value == 1:
-        raise SettingsError(f"{name} must be 0 (never) or at least 2, not 1: one slice is what is made of them")
+        raise SettingsError(f"{name} must be 0 (never) or at least 2, not 1: the result is one slice")
     if place == ("seen", "growth") and not 1 <= value <= 16:
-        raise SettingsError(f"{name} must lie between 1 and 16, not {_shown(value)}")
+        raise SettingsError(f"{name} must be between 1 and 16, not {_shown(value)}")
     most = _MOST.get(place, _MOST_WHOLE if isinstance(value, int) else _MOST_SECONDS)
     if value > most:
         raise SettingsError(f"{name} must be at most {most:,.0f}, not {_shown(value)}")
@@ -299,13 +299,12 @@ def _shown(value: Any) -> str:
 def _check_together(settings: Settings, source: Source) -> None:
     if settings.seen.ledger and settings.seen.kind not in LEDGER_KINDS:
         raise SettingsError(
-            f"{source.at('seen', 'ledger')}: seen.ledger is for the kinds {', '.join(LEDGER_KINDS)}, not "
-            f"{settings.seen.kind}: leave one out"
+            f"{source.at('seen', 'ledger')}: seen.ledger works with the kinds {', '.join(LEDGER_KINDS)}, not "
+            f"with {settings.seen.kind}: leave one out"
         )
     if settings.traps.near_duplicates and settings.traps.duplicates == "off":
         raise SettingsError(
-            f"{source.at('traps', 'near_duplicates')}: traps.near_duplicates is asked for, and traps.duplicates is "
-            '"off": no page is compared'
+            f'{source.at("traps", "near_duplicates")}: traps.near_duplicates needs traps.duplicates, which is "off"'
         )
     if not settings.fetch.user_agent.strip():
         raise SettingsError(f"{source.at('fetch', 'user_agent')}: fetch.user_agent must not be empty")

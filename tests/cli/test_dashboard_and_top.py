@@ -151,7 +151,7 @@ def test_the_address_of_a_crawls_own_page_is_said(made: Stopped, tmp_path: Path)
             wait_until((tmp_path / "job" / "live.json").exists, "a crawl that says what it does")
             own = json.loads((tmp_path / "job" / "live.json").read_text())["dashboard"]
             ran = crawler("dashboard", tmp_path / "job")
-            assert (ran.code, ran.out) == (0, f"the crawl has a dashboard of its own: {own}\n")
+            assert (ran.code, ran.out) == (0, f"the crawl already serves its dashboard: {own}\n")
 
 
 @pytest.mark.parametrize("command", ["dashboard", "top"])

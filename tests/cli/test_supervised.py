@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.cli import _parser
+from crawler.cli import command_parser
 from crawler.progress.supervisor import Supervisor
 from tests.needs import need
 from tests.site import ROOT, Site, running, tree
@@ -67,7 +67,7 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     text = (ROOT / "config" / "systemd" / "crawler@.service").read_text()
     assert text.count("/usr/local/bin/crawler") == 1
     (command_line,) = re.findall(r"^ExecStart=\S+ (.*)$", text, re.MULTILINE)
-    given = _parser("crawl").parse_args(["crawl", *shlex.split(command_line)])
+    given = command_parser("crawl").parse_args(["crawl", *shlex.split(command_line)])
     assert (given.seeds, str(given.job), given.quiet) == ("/etc/crawler/%i/seeds.txt", "/var/lib/crawler/%i", True)
     (tmp_path / "crawler@.service").write_text(text.replace("/usr/local/bin/crawler", "/bin/true"))
     command = [need("systemd-analyze", "systemd"), "verify", str(tmp_path / "crawler@.service")]

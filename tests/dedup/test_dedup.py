@@ -351,7 +351,7 @@ def test_what_shaped_the_file_cannot_change(run: Commands, tmp_path: Path) -> No
             "kind scalable",
         ),
     )
-    run.refused("dedup", "--filter", file, "--raw", told=("is of URLs, not of raw lines",))
+    run.refused("dedup", "--filter", file, "--raw", told=("holds URLs, not raw lines",))
     run.refused(
         "dedup",
         "--filter",

@@ -221,7 +221,7 @@ def test_filters_that_differ_are_not_merged_and_what_differs_is_named(tmp_path: 
         "capacity (100 and 200)": build(run, tmp_path / "keys", urls(100), "--keys", "200"),
         "layout (paired and classic)": build(run, tmp_path / "layout", urls(100), "--layout", "classic"),
         "kind (bloom and bitmap)": build(run, tmp_path / "kind", urls(100), "--seen", "bitmap"),
-        "of raw lines": build(run, tmp_path / "raw", urls(100), "--raw"),
+        "holds raw lines": build(run, tmp_path / "raw", urls(100), "--raw"),
         "kind (bloom and scalable)": build(run, tmp_path / "chain", urls(100), "--seen", "scalable"),
     }
     for told, other in others.items():
@@ -229,7 +229,7 @@ def test_filters_that_differ_are_not_merged_and_what_differs_is_named(tmp_path: 
             "filter", "merge", tmp_path / "out", one, other, told=(told, str(one) if "kind" not in told else "")
         )
         assert not (tmp_path / "out").exists()
-    run.refused("filter", "merge", one, one, told=("is there already",))
+    run.refused("filter", "merge", one, one, told=("already exists",))
     run.refused("filter", "merge", tmp_path / "out", one, tmp_path / "none", told=("none", "No such file"))
 
 
@@ -238,7 +238,7 @@ def test_check_prints_the_lines_that_are_in(tmp_path: Path, run: Commands) -> No
     ended = run("filter", "check", file, data=b"http://a.test/~\nno url\nhttp://c.test/\nHTTP://b.test#x")
     assert ended.code == 0
     assert split_lines(ended.out) == [b"http://a.test/~", b"HTTP://b.test#x"]
-    assert "checksums fit" in ended.err
+    assert "checksums match" in ended.err
     assert "3 URLs: 2 contained, 1 not" in ended.err
     assert "1 relative URL" in ended.err
 
@@ -391,18 +391,18 @@ def test_a_plan_leaves_out_what_cannot_be_made_and_says_why(run: Commands) -> No
     assert list(made["impossible"]) == ["cuckoo"]
     assert "no tag of a cuckoo filter" in made["impossible"]["cuckoo"]
     out = run("plan", "--urls", "1000", "--fpp", "1e-30").out.decode()
-    assert "scalable: cannot be made so: an fpp of 1.5e-31 is too small for blocks" in out
+    assert "scalable: not possible: an fpp of 1.5e-31 is too small for blocks" in out
     assert "scalable, in a crawl" not in out
 
 
 def test_a_plan_warns(run: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     out = run("plan", "--urls", "100000000000", "--fpp", "0.001").out.decode()
     assert "100,000,000,000 URLs" in out
-    assert "scalable: takes more memory than" in out
-    assert "bloom: made for exactly so many URLs" in out
+    assert "scalable: needs more memory than" in out
+    assert "bloom: sized for exactly this many URLs" in out
     assert "may never be fetched" in out
     small = run("plan", "--urls", "100", "--fpp", "0.0001").out.decode()
-    assert "takes more memory" not in small
+    assert "needs more memory" not in small
     assert "may never be fetched" not in small
 
 
@@ -424,9 +424,9 @@ def test_plans_that_cannot_be_meant(run: Commands, words: tuple[str, ...], told:
 
 def test_a_pipe_without_a_writer_is_not_waited_for(run: Commands, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    run.refused("filter", "info", tmp_path / "pipe", told=("is no file that could hold a filter",))
+    run.refused("filter", "info", tmp_path / "pipe", told=("is not a regular file",))
     target = tmp_path / "made"
-    run.refused("filter", "import", tmp_path / "pipe", target, "--format", "guava", told=("no file that could hold",))
+    run.refused("filter", "import", tmp_path / "pipe", target, "--format", "guava", told=("is not a regular file",))
 
 
 def test_damage_is_said_to_be_in_which_segment(run: Commands, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_urls_that_are_added(killed: Stopped, job: Path, point: str) -> None:
     assert ran.code == -signal.SIGKILL, f"{point} was not reached"
     assert ADD[point](job), "the place is where its name says"
     if point == "inbox.written":
-        assert crawler("add", job, url).out == "1 admitted, 0 known, 0 out of scope, 0 no URL\n"
+        assert crawler("add", job, url).out == "1 admitted, 0 known, 0 out of scope, 0 invalid\n"
     held_to_account(killed, job, "/extra")
 
 

@@ -177,5 +177,7 @@ def test_a_job_keeps_its_ledger_or_the_want_of_one(half_way: tuple[Path, Site]) 
 
 @pytest.mark.parametrize("kind", ["counting", "cuckoo", "exact", "digest"])
 def test_kinds_that_need_no_ledger_refuse_it(kind: str) -> None:
-    with pytest.raises(SettingsError, match=f"seen.ledger is for the kinds scalable, bloom, bitmap, not {kind}"):
+    with pytest.raises(
+        SettingsError, match=f"seen.ledger works with the kinds scalable, bloom, bitmap, not with {kind}"
+    ):
         settings_from({"seen": {"kind": kind, "ledger": True}})

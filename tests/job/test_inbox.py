@@ -83,15 +83,15 @@ def test_a_running_crawl_takes_urls_in_and_answers(tmp_path: Path) -> None:
             wait_until(lambda: len(site.asked) > 2, "the crawl is under way")
             other = site.url("/", host=1)
             ran = crawler("add", job, site.url("/extra"), site.url("/"), other)
-            assert (ran.code, ran.out) == (0, "1 admitted, 1 known, 1 out of scope, 0 no URL\n"), ran.err
+            assert (ran.code, ran.out) == (0, "1 admitted, 1 known, 1 out of scope, 0 invalid\n"), ran.err
             ran = crawler("add", job, "-", "--seed", stdin=f"{other}\n\n# no\nnonsense\n")
-            assert (ran.code, ran.out) == (0, "1 admitted, 0 known, 0 out of scope, 1 no URL\n"), ran.err
+            assert (ran.code, ran.out) == (0, "1 admitted, 0 known, 0 out of scope, 1 invalid\n"), ran.err
             assert "skipped: nonsense: " in ran.err
             (job / INBOX / "strange").write_text("?")
             wait_until(lambda: not (job / INBOX / "strange").exists(), "it is set aside")
             process.kill()
             process.wait()
-        assert crawler("add", job, site.url("/extra")).out == "0 admitted, 1 known, 0 out of scope, 0 no URL\n"
+        assert crawler("add", job, site.url("/extra")).out == "0 admitted, 1 known, 0 out of scope, 0 invalid\n"
         ran = crawler(tmp_path / "seeds.txt", "--job", job, "--allow-private", "--delay", "0", "--quiet")
         assert ran.code == 0, ran.err
         found = {row["url"]: row for row in rows(job)}

@@ -172,7 +172,7 @@ def hide_behind_the_cursor(job: Path) -> None:
     def pick(found: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
         key, value = found[-1]
         host = decode_host(host_name(key), value)
-        host.cursor = fresh_slot(2**40, 7)
+        host.queue.cursor = fresh_slot(2**40, 7)
         return key, encode_host(host)
 
     change(job, Family.HOSTS, pick)

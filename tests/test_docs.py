@@ -113,11 +113,13 @@ def test_the_examples_of_a_page_that_is_visited_again() -> None:
 
 def test_the_example_of_a_host() -> None:
     host = decode_host("h.test", example("format-store.md", "host"))
-    assert (host.size, host.retry_size, host.crawl_delay, host.next_time) == (3, 1, 2.0, 1_700_000_001.5)
-    assert (host.hold_reason, host.fetched, host.failed) == (HoldReason.CRAWL_DELAY, 5, 1)
-    assert (host.cursor, host.opic_score) == (fresh_slot(7, 2, 2), 0.0)
-    assert (host.size_read, host.seconds, host.latency) == (40_000, 2.5, 0.25)
-    assert host.errors == {FailureClass.TIMEOUT: 2, FailureClass.SERVER_ERROR: 1}
+    queue, politeness, tally = host.queue, host.politeness, host.tally
+    assert (queue.size, queue.retry_size, queue.cursor) == (3, 1, fresh_slot(7, 2, 2))
+    assert (politeness.crawl_delay, politeness.next_time) == (2.0, 1_700_000_001.5)
+    assert (politeness.hold_reason, politeness.latency) == (HoldReason.CRAWL_DELAY, 0.25)
+    assert (tally.fetched, tally.failed, tally.opic_score) == (5, 1, 0.0)
+    assert (tally.size_read, tally.seconds) == (40_000, 2.5)
+    assert tally.errors == {FailureClass.TIMEOUT: 2, FailureClass.SERVER_ERROR: 1}
     hosts = section(page("format-store.md"), "hosts")
     assert all(f"{rule.value} {rule.name.lower()}" in hosts for rule in HoldReason)
     assert all(f"{failure.value} {failure.word}" in hosts for failure in FailureClass)

@@ -48,7 +48,17 @@ from crawler.filters import (
     read_segment,
     write_seen,
 )
-from crawler.frontier import Entry, EntryError, Host, HostRecordError, decode_entry, decode_host, encode_entry
+from crawler.frontier import (
+    BackQueue,
+    Entry,
+    EntryError,
+    Host,
+    HostRecordError,
+    Politeness,
+    decode_entry,
+    decode_host,
+    encode_entry,
+)
 from crawler.frontier.entry import fresh_slot, pending_key, retry_slot, split_pending_key
 from crawler.frontier.host import encode_host, host_name
 from crawler.links import Sitemap
@@ -96,7 +106,7 @@ def readers(home: Path) -> list[Reader]:
     entry = Entry("http://h.test/a?b=c", 3, "http://h.test/", True, 1, 2, 3)
     done = Done(Outcome.FETCHED, 200, entry, (Position(0, 500, 120, 7),))
     page = encode_page(PageRecord(entry, Outcome.FETCHED, 1.7e9, 200, None, "text/html", 512, 3))
-    host = encode_host(Host("h.test:80", size=9, retry_size=2, next_time=1.7e9, crawl_delay=2.0))
+    host = encode_host(Host("h.test:80", BackQueue(9, 2), Politeness(next_time=1.7e9, crawl_delay=2.0)))
     robots = RobotsCache(MemoryStore(), RobotsSettings(), "crawler/1")
     answer = Response(200, {}, None, None, b"User-agent: *\nDisallow: /x\nCrawl-delay: 3\n", None, None, 0.0, 0)
     seen = ScalableBloomFilter(0.01, 64)

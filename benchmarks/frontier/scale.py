@@ -30,6 +30,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
+from crawler.frontier import Done as LeaseDone
 from crawler.frontier import Entry, Frontier
 from crawler.job.recovery import COUNTERS
 from crawler.kv import Batch, Family
@@ -92,7 +93,7 @@ def run(directory: Path, pending: int, hosts: int, taken: int) -> None:
     store = RocksStore(directory / "store")
     opened = time.perf_counter()
     bench = Steps(store)
-    bench.frontier.load(START + 10_000.0)
+    bench.frontier.load(START + 10_000.0, next_number=bench.counters.next_number, hosts=bench.counters.hosts)
     loaded = time.perf_counter()
     first = bench.frontier.take(START + 10_002.0)
     assert first is not None
@@ -124,8 +125,6 @@ class Steps:
             store,
             PolitenessSettings(delay=1.0),
             robots=False,
-            next_number=self.counters.next_number,
-            hosts=self.counters.hosts,
         )
 
     def admit(self, pending: int, hosts: int, base: float) -> None:
@@ -171,7 +170,7 @@ class Steps:
                 batch.put(Family.DONE, sequence_key(self.counters.sequence), encode_done(event))
                 self.counters.sequence += 1
                 self.counters.fetched += 1
-                self.frontier.finish(lease, now, batch)
+                self.frontier.finish(lease, LeaseDone(), now, batch)
                 self._write(batch)
             done += steps
             table.stop(steps)

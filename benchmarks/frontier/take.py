@@ -27,9 +27,20 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from scale import resident
 
 from crawler.bench.machine import describe_machine
-from crawler.frontier import Entry, Frontier, HoldReason, Host, Lease, encode_entry, hosts
+from crawler.frontier import (
+    BackQueue,
+    Done,
+    Entry,
+    Frontier,
+    HoldReason,
+    Host,
+    Lease,
+    Limits,
+    MemoryLimits,
+    encode_entry,
+    encode_host,
+)
 from crawler.frontier.entry import fresh_slot, pending_key
-from crawler.frontier.host import encode_host
 from crawler.kv import Family
 from crawler.settings import PolitenessSettings
 from crawler.store import RocksStore
@@ -54,19 +65,18 @@ def main() -> None:
 
 def measure(directory: Path, count: int, takes: int) -> None:
     for kind, ready, urls, kept in (
-        ("some", min(count, READY), takes // READY, hosts.WAITING_MAX),
+        ("some", min(count, READY), takes // READY, MemoryLimits().waiting),
         ("all", count, 1, 0),
     ):
         store = RocksStore(directory / kind)
         fill(store, count, ready, urls)
         gc.collect()
         before = resident()
-        hosts.WAITING_MAX, usual = kept, hosts.WAITING_MAX
-        frontier = Frontier(store, PolitenessSettings(delay=0.0), robots=False, next_number=2**32)
-        frontier.load(START)
+        limits = Limits(memory=MemoryLimits(waiting=kept))
+        frontier = Frontier(store, PolitenessSettings(delay=0.0), limits, robots=False)
+        frontier.load(START, next_number=2**32)
         growth = resident() - before
         take, finish = turns(frontier, store, min(takes, ready * urls))
-        hosts.WAITING_MAX = usual
         store.close()
         print(
             f"{count:>10,}{kind:>14}{take:>10.1f}{finish:>11.1f}{growth:>15,.0f}{growth * 2**20 / count:>14,.0f}",
@@ -79,10 +89,10 @@ def fill(store: RocksStore, count: int, ready: int, urls: int) -> None:
     batch, number = store.batch(), 0
     for at in range(count):
         name = f"host{at}.example.org:80"
-        host = Host(name, size=urls if at < ready else 1, complete=False)
+        host = Host(name, BackQueue(urls if at < ready else 1, complete=False))
         if at >= ready:
-            host.next_time, host.hold_reason = START + 3_600, HoldReason.RETRY_AFTER
-        for n in range(host.size):
+            host.politeness.next_time, host.politeness.hold_reason = START + 3_600, HoldReason.RETRY_AFTER
+        for n in range(host.queue.size):
             entry = Entry(f"http://host{at}.example.org/path/to/a-page-{n}.html", 2, f"http://host{at}.example.org/")
             batch.put(Family.PENDING, pending_key(name, fresh_slot(number)), encode_entry(entry))
             number += 1
@@ -105,7 +115,7 @@ def turns(frontier: Frontier, store: RocksStore, takes: int) -> tuple[float, flo
         began = time.thread_time()
         for lease in leases:
             now += 1e-5
-            frontier.finish(lease, now, batch)
+            frontier.finish(lease, Done(), now, batch)
         finish.append((time.thread_time() - began) / len(leases) * 1e6)
         store.write(batch)
         frontier.written()

@@ -40,14 +40,10 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
     )
     request = request_outcome(result, settings)
     if request.failure is FailureClass.THROTTLED:
+        after = parse_retry_after(result.retry_after, now, result.headers.get("Date"))
         again = entry._replace(throttled=entry.throttled + 1)
         spent = again.throttled >= settings.throttled_tries
-        return Throttled(
-            again,
-            parse_retry_after(result.retry_after, now, result.headers.get("Date")),
-            record if spent else None,
-            request,
-        )
+        return Throttled(again, record if spent else None, request._replace(retry_after=after))
     if request.failure is not None and entry.tries + 1 < tries_of(request.failure, settings):
         return _again(entry, f"status {result.status}", request, settings)
     if result.status in REDIRECTS:

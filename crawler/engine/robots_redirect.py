@@ -14,7 +14,7 @@ from crawler.engine.context import Context
 from crawler.engine.judge import parse_retry_after, request_outcome
 from crawler.fetch import Failure, FailureKind, Followed, NotNow, Response, ask_robots
 from crawler.fetch.robots_cache import RobotsCache, encode_robots
-from crawler.frontier import Host, HostClosed, Lease, Limits
+from crawler.frontier import AddressKnown, Host, HostClosed, Lease, Limits, SideRequestDone
 from crawler.job.job import Job
 from crawler.kv import Batch, Family
 from crawler.robots import robots_url
@@ -124,21 +124,14 @@ class RobotsRedirect:
                 return got
 
     def _lease(self, name: str, now: float) -> Lease | HostClosed | None:
-        got: list[Lease | HostClosed | None] = []
-
-        def borrow(batch: Batch) -> bool:
-            got.append(self._job.frontier.ad_hoc.borrow(name, now, batch))
-            return True
-
-        self._job.change_hosts(borrow)
-        return got[0]
+        return self._job.change_hosts(lambda batch: self._job.frontier.ad_hoc.borrow(name, now, batch))
 
     async def _enter(self, lease: Lease) -> NotNow | None:
         """Wait for a place at the gate. Where it takes too long the lease ends."""
         frontier, host, until = self._job.frontier, lease.host, self._context.clock() + PATIENCE
         try:
             while (at := frontier.ad_hoc.enter(lease, now := self._context.clock())) > now:
-                if (at > until and not host.hold_reason.is_gap) or (host.in_line and now > until):
+                if (at > until and not host.politeness.hold_reason.is_gap) or (host.in_line and now > until):
                     frontier.ad_hoc.forgo(lease)
                     return NotNow(max(LATER, at - now))
                 await asyncio.sleep(at - now)
@@ -156,7 +149,7 @@ class RobotsRedirect:
             frontier.ad_hoc.forgo(lease)
             raise
         now = self._context.clock()
-        self._job.change_hosts(lambda batch: frontier.address_known(lease, found, now, batch))
+        self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
 
     async def _ask(self, lease: Lease, address: str) -> Followed:
         frontier, retry = self._job.frontier, self._settings.retry
@@ -166,18 +159,18 @@ class RobotsRedirect:
         except asyncio.CancelledError:
             frontier.ad_hoc.forgo(lease)
             raise
-        now, after = self._context.clock(), None
+        now = self._context.clock()
         request = request_outcome(answer, retry)
         if isinstance(answer, Response):
             after = parse_retry_after(answer.retry_after, now, answer.headers.get("Date"))
+            request = request._replace(retry_after=after)
 
-        def give_back(batch: Batch) -> bool:
+        def give_back(batch: Batch) -> None:
             if isinstance(answer, Response) and address == robots_url(address) and 200 <= answer.status < 300:
                 # For others that lead there, too; the host itself asks for it when its turn comes.
                 batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), encode_robots(answer, now))
                 self._cache.forget(lease.host.name)
-            frontier.ad_hoc.give_back(lease, now, batch, request, after)
-            return True
+            frontier.finish(lease, SideRequestDone(request), now, batch)
 
         self._job.change_hosts(give_back)
         return Followed(answer, elsewhere=True)

@@ -11,12 +11,11 @@ from crawler.engine.judge import parse_retry_after, request_outcome
 from crawler.engine.robots_redirect import RobotsRedirect, RobotsVisitSettings
 from crawler.fetch import Failure, NotNow, RobotsResult, fetch_robots
 from crawler.fetch.robots_cache import Refusal, Robots, RobotsCache, encode_robots
-from crawler.frontier import FailureClass, Host, Lease, RequestOutcome, retry_wait, tries_of
+from crawler.frontier import FailureClass, Host, Lease, RequestOutcome, RobotsLater, retry_wait, tries_of
 from crawler.frontier.jitter import jitter
 from crawler.job.found import DECLARED, SITEMAP_DEPTH, Found
 from crawler.job.job import Job
 from crawler.job.verdict import RobotsAnswer
-from crawler.kv import Batch
 from crawler.robots import robots_url
 from crawler.urls import host_key
 
@@ -73,16 +72,17 @@ class RobotsVisits:
         answer, settings = result.answer, self._settings
         failed = isinstance(answer, Failure)
         failed_as = failure if failed and failure is not None else FailureClass.SERVER_ERROR
+        tries = host.politeness.robots_tries + 1
         # A failure has as many tries as its class, also one that another try will hardly change.
-        if not (failed or result.may_pass) or host.robots_tries + 1 >= tries_of(failed_as, settings.retry):
+        if not (failed or result.may_pass) or tries >= tries_of(failed_as, settings.retry):
             return None
-        wait = retry_wait(failed_as, host.robots_tries + 1, settings.retry, host.name)
+        wait = retry_wait(failed_as, tries, settings.retry, host.name)
         if isinstance(answer, Failure):
             why = f"{answer.kind.value}: {answer.message}"
         else:
             after = parse_retry_after(answer.retry_after, now, answer.headers.get("Date")) or 0.0
             wait, why = max(wait, min(after, settings.politeness.max_retry_after)), str(answer.status)
-        if host.robots_tries == 0:
+        if tries == 1:
             log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, why)
         return wait
 
@@ -99,8 +99,5 @@ class RobotsVisits:
         self._job.robots_known(lease, answer, now)
 
     def _come_back(self, lease: Lease, wait: float, now: float) -> None:
-        def hold(batch: Batch) -> bool:
-            self._job.frontier.ad_hoc.come_back(lease, wait, now, batch, RequestOutcome())
-            return True
-
-        self._job.change_hosts(hold)
+        frontier = self._job.frontier
+        self._job.change_hosts(lambda batch: frontier.finish(lease, RobotsLater(wait, counts=False), now, batch))

@@ -110,7 +110,8 @@ class Run:
 
     def still_wants(self, lease: Lease) -> bool:
         """Whether a lease that had to wait may be visited still."""
-        return self.life.reason is None and self.paused is None and not (lease.host.paused or lease.host.blocked)
+        politeness = lease.host.politeness
+        return self.life.reason is None and self.paused is None and not (politeness.paused or politeness.blocked)
 
     def release(self, lease: Lease) -> None:
         """Take a lease back that will not be visited."""

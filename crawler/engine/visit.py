@@ -15,7 +15,7 @@ from crawler.engine.discover import Discovery, listed_depth
 from crawler.engine.judge import judge
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.fetch import is_html
-from crawler.frontier import Entry, Lease
+from crawler.frontier import AddressKnown, Entry, Lease
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.revisit import answer_of
@@ -200,7 +200,7 @@ class Visitor:
         address = await self._context.fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()
         now = self._context.clock()
-        self._job.change_hosts(lambda batch: frontier.address_known(lease, address, now, batch))
+        self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(address), now, batch))
 
     def _seed_failed(self, record: PageRecord) -> None:
         if record.entry.seed and record.outcome is not Outcome.FETCHED:

@@ -1,6 +1,6 @@
 """What an answer, or none, changes in how a host is treated from now on.
 
-    answered                failures and snoozes are forgotten
+    answered                its failures and snoozes are forgotten
     429 or 503              back-off, doubling; after ``retire_throttled`` in a row the host is retired
     no answer               back-off, doubling; after ``snooze_after`` failures in a row the host is snoozed
     no answer after that    snoozed again, twice as long; after ``retire_after`` snoozes the host is retired
@@ -10,7 +10,7 @@ Pure: the host's record is changed, the caller stores it.
 
 from __future__ import annotations
 
-from crawler.frontier.host import Host
+from crawler.frontier.host import NO_FAILURES, Failures, Host
 from crawler.frontier.politeness import HoldReason, hold_after_failure, hold_after_throttle, snooze
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.settings import PolitenessSettings
@@ -22,61 +22,70 @@ Hold = tuple[float, HoldReason]
 
 def note(host: Host, request: RequestOutcome, taken_at: float, now: float, settings: PolitenessSettings) -> Hold | None:
     """Take into account what a request, begun at ``taken_at`` and over at ``now``, came to. Returns for how many
-    seconds the host is held beyond its gap, and by which rule; None when it is not. (An answer 429 or 503 holds it
-    too: ``throttled``.)"""
-    host.seconds += request.seconds
-    host.size_read += request.size
-    failure = request.failure
+    seconds the host is held beyond its gap, and for which reason; None when it is not."""
+    tally, failure = host.tally, request.failure
+    tally.seconds += request.seconds
+    tally.size_read += request.size
     if failure is None or failure.timed:
-        host.latency = request.seconds if host.latency is None else _smoothed(host.latency, request.seconds)
-    if failure is not None:
-        host.errors = host.errors or {}
-        host.errors[failure] = host.errors.get(failure, 0) + 1
-    if failure is None or not failure.unanswered:
-        host.failures_in_a_row = host.snoozes = 0
-        host.last_failure = None
-        if failure is not FailureClass.THROTTLED:
-            host.backoff = 0
-            host.retired = False
+        latency, politeness = request.seconds, host.politeness
+        before = politeness.latency
+        politeness.latency = latency if before is None else before + SMOOTHING * (latency - before)
+    if failure is None:
+        if host.failures is not NO_FAILURES:
+            host.failures = _forgiven(host.failures)
         return None
-    host.last_failure = failure
-    # Requests that were already under way when the last one failed are the same event.
-    if taken_at < host.failed_at:
-        return None
-    host.failures_in_a_row += 1
-    host.failed_at = now
-    return _after_failure(host, now, settings)
+    tally.errors = tally.errors or {}
+    tally.errors[failure] = tally.errors.get(failure, 0) + 1
+    if failure is FailureClass.THROTTLED:
+        return _throttled(host, request, taken_at, now, settings)
+    if failure.unanswered:
+        return _unanswered(host, failure, taken_at, now, settings)
+    host.failures = _forgiven(host.failures)
+    return None
 
 
-def throttled(host: Host, retry_after: float | None, taken_at: float, now: float, settings: PolitenessSettings) -> Hold:
-    """The host answered 429 or 503: for how long it is held, and by which rule."""
-    hold = hold_after_throttle(retry_after, host.backoff, settings, host.name)
-    if taken_at >= host.throttled_at:
-        host.backoff += 1
-        host.throttled_at = now
-    if settings.retire_throttled and host.backoff >= settings.retire_throttled:
-        host.retired, host.last_failure = True, FailureClass.THROTTLED
-        return 0.0, HoldReason.RETIRED
+def _forgiven(failures: Failures) -> Failures:
+    """The host answered. Requests that were already under way when it last failed are still the same event."""
+    return Failures(failed_at=failures.failed_at, throttled_at=failures.throttled_at)
+
+
+def _throttled(
+    host: Host, request: RequestOutcome, taken_at: float, now: float, settings: PolitenessSettings
+) -> Hold | None:
+    """The host answered 429 or 503. Those are counted by themselves; any answer ends a row without one."""
+    failures = host.failures._replace(in_a_row=0, snoozes=0, last=None)
+    hold = hold_after_throttle(request.retry_after, failures.backoff, settings, host.name)
+    if taken_at >= failures.throttled_at:
+        failures = failures._replace(backoff=failures.backoff + 1, throttled_at=now)
+    if settings.retire_throttled and failures.backoff >= settings.retire_throttled:
+        failures = failures._replace(retired=True, last=FailureClass.THROTTLED)
+        hold = 0.0, HoldReason.RETIRED
+    host.failures = failures
     return hold
 
 
-def _after_failure(host: Host, now: float, settings: PolitenessSettings) -> Hold:
-    due = host.snoozes > 0 or host.failures_in_a_row >= settings.snooze_after
+def _unanswered(
+    host: Host, failure: FailureClass, taken_at: float, now: float, settings: PolitenessSettings
+) -> Hold | None:
+    failures = host.failures._replace(last=failure)
+    # Requests that were already under way when the last one failed are the same event.
+    if taken_at < failures.failed_at:
+        host.failures = failures
+        return None
+    failures = failures._replace(in_a_row=failures.in_a_row + 1, failed_at=now)
+    due = failures.snoozes > 0 or failures.in_a_row >= settings.snooze_after
     if not settings.snooze_after or not due:
-        return hold_after_failure(host.failures_in_a_row, settings, host.name)
-    if settings.retire_after and host.snoozes >= settings.retire_after:
-        host.retired = True
-        return 0.0, HoldReason.RETIRED
-    host.snoozes += 1
-    return snooze(host.snoozes, settings, host.name)
-
-
-def _smoothed(latency: float, newest: float) -> float:
-    return latency + SMOOTHING * (newest - latency)
+        hold = hold_after_failure(failures.in_a_row, settings, host.name)
+    elif settings.retire_after and failures.snoozes >= settings.retire_after:
+        failures = failures._replace(retired=True)
+        hold = 0.0, HoldReason.RETIRED
+    else:
+        failures = failures._replace(snoozes=failures.snoozes + 1)
+        hold = snooze(failures.snoozes, settings, host.name)
+    host.failures = failures
+    return hold
 
 
 def give_another_chance(host: Host) -> None:
-    """A retired host is asked again, as if it had never failed."""
-    host.retired = False
-    host.failures_in_a_row = host.snoozes = host.backoff = 0
-    host.last_failure = None
+    """The host is asked again, as if it had never failed."""
+    host.failures = _forgiven(host.failures)

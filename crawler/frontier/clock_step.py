@@ -23,10 +23,11 @@ def move_times(store: Reader, by: float, now: float, batch: Batch) -> int:
         if len(batch.changes) >= CHANGES_MAX:
             return moved
         host = decode_host(host_name(key), value)
-        retries = host.retry_size > 0 and _move_retries(store, host, by, over, batch)
-        if host.next_time > over:
-            host.next_time += by
-            host.last_request += by
+        retries = host.queue.retry_size > 0 and _move_retries(store, host, by, over, batch)
+        politeness = host.politeness
+        if politeness.next_time > over:
+            politeness.next_time += by
+            politeness.last_request += by
             batch.put(Family.HOSTS, key, encode_host(host))
         elif not retries:
             continue

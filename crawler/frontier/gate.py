@@ -11,17 +11,18 @@ take a minute, and enough of them would keep all others waiting.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from crawler.frontier.backoff_policy import give_another_chance, note, throttled
+from crawler.frontier.backoff_policy import give_another_chance, note
+from crawler.frontier.entry import retry_time
 from crawler.frontier.fair_semaphore import FairSemaphore
-from crawler.frontier.host import Host
+from crawler.frontier.host import Host, Politeness
 from crawler.frontier.host_closed import HostClosed, closure, pages_left
+from crawler.frontier.limits import Limits
 from crawler.frontier.politeness import HoldReason, gap, longest_hold
-from crawler.frontier.request_outcome import FailureClass, RequestOutcome, longest_retry
-from crawler.settings import BudgetSettings, PolitenessSettings, Settings
+from crawler.frontier.request_outcome import RequestOutcome
+from crawler.settings import PolitenessSettings
 from crawler.urls import registrable_domain
 
 GROUPS_MAX = 10_000  # looked through for those that can be forgotten when there are more
@@ -29,22 +30,6 @@ GROUPS_MAX = 10_000  # looked through for those that can be forgotten when there
 _OF_THE_KEY = frozenset(
     (HoldReason.GAP, HoldReason.CRAWL_DELAY, HoldReason.ADAPTIVE, HoldReason.RETRY_AFTER, HoldReason.BACKOFF)
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What else bounds the requests to a host: its budget, how many slow hosts are in flight at once, and how long at
-    most (seconds) a URL waits for its next try."""
-
-    budget: BudgetSettings = field(default_factory=BudgetSettings)
-    slow_slots: int = 2**16
-    longest_retry: float = 0.0
-
-    @staticmethod
-    def of(settings: Settings) -> Limits:
-        """As the settings have them."""
-        slow = max(1, math.floor(settings.politeness.slow_share * settings.crawl.concurrency))
-        return Limits(settings.budget, slow, longest_retry(settings.retry))
 
 
 @dataclass(slots=True)
@@ -80,55 +65,57 @@ class Gate:
         """A run begins at ``now``."""
         self.now = self._loaded = now
 
-    def take_up(self, host: Host, now: float) -> None:
+    def restore(self, host: Host) -> None:
         """A host comes from the store: what another clock or an earlier run left is brought in line with what the
-        rules allow from ``now`` on."""
-        if host.retired and self.settings.retry_retired and host.next_time <= self._loaded:
+        rules allow from now on."""
+        now, politeness = self.now, host.politeness
+        if host.failures.retired and self.settings.retry_retired and politeness.next_time <= self._loaded:
             give_another_chance(host)
         # A stored time may be of a clock that was set back since: no rule holds a host longer than from now on. Where
-        # the last request is in the future it surely is: from the run's begin on then, whenever the host is taken up,
+        # the last request is in the future it surely is: from the run's begin on then, whenever the host is restored,
         # or one that leaves memory and comes back would be put off each time.
-        pause, _ = self.gap(host)
-        longest = (
-            pause if host.hold_reason.is_gap else max(longest_hold(self.settings), self.limits.longest_retry, pause)
-        )
-        host.next_time = min(host.next_time, (self._loaded if host.last_request > now else now) + longest)
-        if self._grouped and host.next_time > now and host.hold_reason in _OF_THE_KEY:
-            _hold(self._group(host), host.next_time, host.hold_reason)
+        longest, _ = self.gap(host)
+        if not politeness.hold_reason.is_gap:
+            longest = max(longest_hold(self.settings), self.limits.longest_retry, longest)
+        since = self._loaded if politeness.last_request > now else now
+        politeness.next_time = min(politeness.next_time, since + longest)
+        if self._grouped and politeness.next_time > now and politeness.hold_reason in _OF_THE_KEY:
+            _hold(self._group(host), politeness.next_time, politeness.hold_reason)
 
-    def settle(self, host: Host, now: float) -> None:
-        """A host with something queued comes from the store. A request that was under way when the process before
-        this one died left no trace: it may have been a moment before the run began."""
-        self.take_up(host, now)
+    def restore_queued(self, host: Host) -> None:
+        """The same of a host with something queued. A request that was in flight when the process before this one died
+        left no trace: it may have been made a moment before the run began."""
+        self.restore(host)
         self.hold_gap(host, self._loaded)
 
-    def retry_due(self, time: float, now: float) -> float:
+    def retry_due(self, slot: bytes) -> float:
         """When a stored retry is due: no later than the rules allow from the run's begin on."""
-        longest = max(longest_hold(self.settings), self.limits.longest_retry)
-        return self._loaded + longest if time > now + longest else time
+        time, longest = retry_time(slot), max(longest_hold(self.settings), self.limits.longest_retry)
+        return self._loaded + longest if time > self.now + longest else time
 
     # -- asking ------------------------------------------------------------------------------------------------
 
     def gap(self, host: Host) -> tuple[float, HoldReason]:
         """Seconds between the end of a request to the host and the start of the next, and the rule behind them."""
-        return gap(host.crawl_delay, host.latency, self.settings)
+        return gap(host.politeness.crawl_delay, host.politeness.latency, self.settings)
 
     def closure(self, host: Host) -> HostClosed | None:
         """Why the host is asked no more; None where it is."""
-        if not (self._bounded or host.blocked or host.retired):
+        if not (self._bounded or host.politeness.blocked or host.failures.retired):
             return None  # as most are, and it is asked four times in a step
         return closure(host, self.limits.budget)
 
-    def rests(self, host: Host, *, closed: bool) -> bool:
-        """Whether the host is not to be handed out for now, whatever the time: it stands in a line, has all its
-        leases out, was paused, or may use up its budget by what is in flight. ``closed``: it is asked no more."""
-        if host.in_line or host.side_request or host.leased >= self.settings.per_host:
-            return True
-        return not closed and (host.paused or (host.leased > 0 and pages_left(host, self.limits.budget) == 0))
+    def is_free(self, host: Host) -> bool:
+        """Whether a lease on the host may be begun: it is in no line, and has a slot that is not out."""
+        return not (host.in_line or host.side_request or host.leased >= self.settings.per_host)
+
+    def in_flight_may_use_up_budget(self, host: Host) -> bool:
+        """Whether what is in flight may be all that the budget of the host leaves."""
+        return pages_left(host, self.limits.budget) == 0
 
     def wants_address(self, host: Host) -> bool:
         """Whether the address of the host must be known before it is asked for anything."""
-        return not host.located and self.settings.host_key == "address"
+        return not host.politeness.located and self.settings.host_key == "address"
 
     def share_a_key(self, host: Host, other: Host) -> bool:
         """Whether the two have one gap and one set of lease slots."""
@@ -136,7 +123,8 @@ class Gate:
 
     def is_slow(self, host: Host) -> bool:
         """Whether the host is one of those that may hold only a share of all slots."""
-        return host.failures_in_a_row > 0 or (host.latency is not None and host.latency > self.settings.slow_after)
+        latency = host.politeness.latency
+        return host.failures.in_a_row > 0 or (latency is not None and latency > self.settings.slow_after)
 
     def enter(self, host: Host, now: float, *, slow: bool) -> float | None:
         """Ask for a place for a request at ``now``, the host's own time having come. ``now``: it may be made, and the
@@ -157,7 +145,7 @@ class Gate:
                 return None
             if group.next_time > now:
                 group.slots.step_back(host.name)
-                _hold(host, group.next_time, group.hold_reason)  # so that its row says what it waits for
+                _hold(host.politeness, group.next_time, group.hold_reason)  # so that its row says what it waits for
                 return group.next_time
         if slow:
             self._slow.enter(host.name)
@@ -193,54 +181,49 @@ class Gate:
         if self._grouped:
             self._call(self._group(host).slots.leave())
 
-    def answered(
-        self, host: Host, request: RequestOutcome, taken_at: float, now: float, retry_after: float | None = None
-    ) -> None:
+    def answered(self, host: Host, request: RequestOutcome, taken_at: float, now: float) -> None:
         """A request that began at ``taken_at`` is over at ``now``: note what it came to, and hold the host for its gap
         and for what else follows."""
         held = note(host, request, taken_at, now, self.settings)
-        if request.failure is FailureClass.THROTTLED:
-            held = throttled(host, retry_after, taken_at, now, self.settings)
-        host.last_request = now
+        politeness = host.politeness
+        politeness.last_request = now
         if self._grouped:
             self._group(host).last_request = now
         self.hold_gap(host, now)
         if held is not None:
-            wait, rule = held
-            _hold(host, now + wait, rule)
-            if self._grouped and rule in _OF_THE_KEY:
-                _hold(self._group(host), now + wait, rule)
-        if host.retired:
-            host.next_time, host.hold_reason = now, HoldReason.RETIRED
+            wait, reason = held
+            _hold(politeness, now + wait, reason)
+            if self._grouped and reason in _OF_THE_KEY:
+                _hold(self._group(host), now + wait, reason)
+        if host.failures.retired:
+            politeness.next_time, politeness.hold_reason = now, HoldReason.RETIRED
 
     def hold_gap(self, host: Host, now: float) -> None:
         """Hold the host for its gap from ``now`` on."""
-        pause, rule = gap(host.crawl_delay, host.latency, self.settings)
-        _hold(host, now + pause, rule)
+        politeness = host.politeness
+        pause, reason = gap(politeness.crawl_delay, politeness.latency, self.settings)
+        _hold(politeness, now + pause, reason)
         if self._grouped:
-            _hold(self._group(host), now + pause, rule)
+            _hold(self._group(host), now + pause, reason)
 
     def hold(self, host: Host, until: float, reason: HoldReason) -> None:
         """Hold one host until a time, if no other rule does so for longer."""
-        _hold(host, until, reason)
+        _hold(host.politeness, until, reason)
 
     def not_asked(self, host: Host) -> None:
-        """A place was left without a request: the gap that it reserved was not used; what the last real request asks
-        for still stands."""
+        """A place was left without a request: the gap that it reserved was not used. The gap after the last real
+        request still holds."""
         pause, _ = self.gap(host)
-        for each in self._times(host):
-            in_use = each.slots.inside if isinstance(each, Group) else each.leased
-            if each.hold_reason.is_gap and not in_use:
-                each.next_time = min(each.next_time, each.last_request + pause)
+        if not host.leased:
+            _unreserve(host.politeness, pause)
+        if self._grouped and not (group := self._group(host)).slots.inside:
+            _unreserve(group, pause)
 
     # -- groups ------------------------------------------------------------------------------------------------
 
     def _call(self, name: str | None) -> None:
         if name is not None:
             self._called(name)
-
-    def _times(self, host: Host) -> tuple[Host | Group, ...]:
-        return (host, self._group(host)) if self._grouped else (host,)
 
     def _group(self, host: Host) -> Group:
         key = self._key(host)
@@ -254,7 +237,7 @@ class Gate:
     def _key(self, host: Host) -> str:
         if self.settings.host_key == "domain":
             return registrable_domain(host.name.rpartition(":")[0])
-        return host.address or host.name
+        return host.politeness.address or host.name
 
     def _prune(self) -> None:
         """Forget groups that nobody stands in and whose time has come."""
@@ -264,6 +247,11 @@ class Gate:
         self._prune_at = max(GROUPS_MAX, 2 * len(self._groups))
 
 
-def _hold(held: Host | Group, until: float, reason: HoldReason) -> None:
+def _hold(held: Politeness | Group, until: float, reason: HoldReason) -> None:
     if held.next_time < until:
         held.next_time, held.hold_reason = until, reason
+
+
+def _unreserve(held: Politeness | Group, pause: float) -> None:
+    if held.hold_reason.is_gap:
+        held.next_time = min(held.next_time, held.last_request + pause)

@@ -37,28 +37,29 @@ _BLOCKED = HostClosed("blocked", "its host was blocked by hand")
 
 def closure(host: Host, budget: BudgetSettings) -> HostClosed | None:
     """None for a host that may be asked."""
-    if host.blocked:
+    if host.politeness.blocked:
         return _BLOCKED
-    if host.retired:
+    if host.failures.retired:
         return HostClosed("retired", retired_words(host), failed=True)
-    if budget.host_pages is not None and host.fetched >= budget.host_pages:
-        return HostClosed("budget", f"host_pages: {host.fetched} of {budget.host_pages} responses are taken")
-    if budget.host_bytes is not None and host.size_read >= budget.host_bytes:
-        return HostClosed("budget", f"host_bytes: {host.size_read} of {budget.host_bytes} bytes are taken")
-    if budget.host_seconds is not None and host.seconds >= budget.host_seconds:
-        return HostClosed("budget", f"host_seconds: {host.seconds:.1f} of {budget.host_seconds:g} s are taken")
+    tally = host.tally
+    if budget.host_pages is not None and tally.fetched >= budget.host_pages:
+        return HostClosed("budget", f"host_pages: {tally.fetched} of {budget.host_pages} responses are taken")
+    if budget.host_bytes is not None and tally.size_read >= budget.host_bytes:
+        return HostClosed("budget", f"host_bytes: {tally.size_read} of {budget.host_bytes} bytes are taken")
+    if budget.host_seconds is not None and tally.seconds >= budget.host_seconds:
+        return HostClosed("budget", f"host_seconds: {tally.seconds:.1f} of {budget.host_seconds:g} s are taken")
     return None
 
 
 def retired_words(host: Host) -> str:
     """Why the host was retired."""
-    if host.last_failure is FailureClass.THROTTLED:
-        return f"its host answered 429 or 503 {host.backoff} times in a row"
-    last = "no answer" if host.last_failure is None else host.last_failure.word
-    times, snoozes = host.failures_in_a_row, host.snoozes
-    return f"its host gave no answer {times} times in a row, {snoozes} snoozes among them; the last: {last}"
+    times, snoozes, backoff, last, *_ = host.failures
+    if last is FailureClass.THROTTLED:
+        return f"its host answered 429 or 503 {backoff} times in a row"
+    word = "no answer" if last is None else last.word
+    return f"its host gave no answer {times} times in a row, {snoozes} snoozes among them; the last: {word}"
 
 
 def pages_left(host: Host, budget: BudgetSettings) -> int | None:
     """How many more requests may be begun: those in flight may each become a page. None: any number."""
-    return None if budget.host_pages is None else max(0, budget.host_pages - host.fetched - host.leased)
+    return None if budget.host_pages is None else max(0, budget.host_pages - host.tally.fetched - host.leased)

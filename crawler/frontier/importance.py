@@ -23,7 +23,7 @@ factor of four, three at most; one with less, behind it. So important hosts have
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import frexp
 
 import mmh3
@@ -32,7 +32,6 @@ import numpy as np
 from crawler.frontier.entry import FRESH_SLOT_SIZE, Entry, decode_entry
 from crawler.frontier.host import Host
 from crawler.settings import CLASSES
-from crawler.urls import host_key
 
 SEED_SCORE = 1.0
 LEVELS = 3  # classes that a host can stand before or behind that of its next entry
@@ -46,30 +45,25 @@ class Importance:
 
     def __init__(self, *, active: bool) -> None:
         """Not ``active``, nothing has a score."""
-        self._active = active
+        self.active = active
         self.total = 0.0  # of all hosts
         self._cells = np.zeros((2, CELLS if active else 1), np.float32)
         self._links = 0  # since all was halved
 
     def bring(self, host: Host, amount: float, before: float = 0.0) -> None:
         """Links to the host's pages were found; ``before``: what they had, where it was not taken into account yet."""
-        host.opic_score += amount
+        host.tally.opic_score += amount
         self.total += amount + before
 
-    def credit(self, hrefs: Iterable[str], each: float) -> dict[str, float]:
-        """Links to URLs that were known already were found. Returns what they bring to which hosts."""
-        found: dict[str, float] = {}
-        for href in hrefs if self._active else ():
-            one, other = _places(href)
-            self._cells[0, one] += each
-            self._cells[1, other] += each
-            name = host_key(href)
-            found[name] = found.get(name, 0.0) + each
-            self._links += 1
+    def credit(self, href: str, amount: float) -> None:
+        """A link to a URL that was known already was found."""
+        one, other = _places(href)
+        self._cells[0, one] += amount
+        self._cells[1, other] += amount
+        self._links += 1
         if self._links >= CELLS:
             self._cells *= 0.5
             self._links = 0
-        return found
 
     def opic_score(self, entry: Entry) -> float:
         """What the entry has: what it was found with, and what links have brought since."""
@@ -78,13 +72,13 @@ class Importance:
 
     def share(self, host: Host, entry: Entry) -> float:
         """What a page of the host hands on."""
-        return min(host.opic_score, self.opic_score(entry)) if self._active else 0.0
+        return min(host.tally.opic_score, self.opic_score(entry)) if self.active else 0.0
 
     def spend(self, host: Host, entry: Entry) -> None:
         """A page of the host is done."""
-        if self._active:
+        if self.active:
             spent = self.share(host, entry)
-            host.opic_score -= spent
+            host.tally.opic_score -= spent
             self.total = max(0.0, self.total - spent)
 
     def best(self, rows: Sequence[bytes]) -> int:
@@ -101,11 +95,11 @@ class Importance:
     def front(self, host: Host, hosts: int) -> int:
         """The class of the front queue in which the host stands, one of ``hosts`` with something pending."""
         if self.total <= 0.0:
-            return host.front
+            return host.queue.front
         # The ratio to the mean is at least 2 ** (power - 1) and less than 2 ** power.
-        _, power = frexp(host.opic_score * hosts / self.total)
-        step = max(-LEVELS, min(LEVELS, power // 2)) if host.opic_score > 0.0 else -LEVELS
-        return max(0, min(CLASSES - 1, host.front - step))
+        _, power = frexp(host.tally.opic_score * hosts / self.total)
+        step = max(-LEVELS, min(LEVELS, power // 2)) if host.tally.opic_score > 0.0 else -LEVELS
+        return max(0, min(CLASSES - 1, host.queue.front - step))
 
 
 def _places(href: str) -> tuple[int, int]:

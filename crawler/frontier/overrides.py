@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from crawler.frontier.backoff_policy import give_another_chance
-from crawler.frontier.gate import Gate
-from crawler.frontier.host import Host
 from crawler.frontier.politeness import HoldReason
+from crawler.frontier.workbench import Workbench
 from crawler.kv import Batch
 
 
 class Overrides:
     """Each gives False when the job has met no such host."""
 
-    def __init__(self, gate: Gate, find: Callable[[str], Host | None], changed: Callable[[Host, Batch], None]) -> None:
-        """``find`` gives a host that the job has met, ``changed`` stores one and puts it where it belongs now."""
-        self._gate = gate
-        self._find = find
-        self._changed = changed
+    def __init__(self, workbench: Workbench) -> None:
+        self._workbench = workbench
 
     def pause(self, name: str, batch: Batch) -> bool:
         """Hand out nothing of the host until it is resumed."""
@@ -29,22 +23,24 @@ class Overrides:
         return self._keep_back(name, batch, blocked=True)
 
     def _keep_back(self, name: str, batch: Batch, *, paused: bool = False, blocked: bool = False) -> bool:
-        host = self._find(name)
+        host = self._workbench.find(name)
         if host is not None:
-            host.paused, host.blocked = host.paused or paused, host.blocked or blocked
-            self._gate.withdraw(host)
-            self._changed(host, batch)
+            politeness = host.politeness
+            politeness.paused, politeness.blocked = politeness.paused or paused, politeness.blocked or blocked
+            self._workbench.gate.withdraw(host)
+            self._workbench.save(host, batch)
         return host is not None
 
     def resume(self, name: str, batch: Batch) -> bool:
         """The host is neither paused nor blocked any more; one that was snoozed or retired is asked again, after its
         gap."""
-        host = self._find(name)
+        host = self._workbench.find(name)
         if host is not None:
-            host.paused = host.blocked = False
-            if host.hold_reason in (HoldReason.FAILING, HoldReason.SNOOZED, HoldReason.RETIRED):
+            politeness = host.politeness
+            politeness.paused = politeness.blocked = False
+            if politeness.hold_reason in (HoldReason.FAILING, HoldReason.SNOOZED, HoldReason.RETIRED):
                 give_another_chance(host)
-                pause, host.hold_reason = self._gate.gap(host)
-                host.next_time = host.last_request + pause
-            self._changed(host, batch)
+                pause, politeness.hold_reason = self._workbench.gate.gap(host)
+                politeness.next_time = politeness.last_request + pause
+            self._workbench.save(host, batch)
         return host is not None

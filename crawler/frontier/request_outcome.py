@@ -1,9 +1,9 @@
-"""What can go wrong with a request, in the few classes that a host is judged and a URL is asked again by."""
+"""What came of a request: the few classes of failure by which a host is judged, and when a URL is tried again."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from crawler.frontier.jitter import jitter
 from crawler.settings import RetrySettings
@@ -55,14 +55,18 @@ _UNANSWERED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RequestOutcome:
-    """What a request cost and came to, as far as its host is concerned. ``seconds`` of the whole exchange, ``size`` in
-    bytes of body that were read, ``failure`` None when it was answered."""
+class RequestOutcome(NamedTuple):
+    """What a request cost and came to, as far as its host is concerned: the ``seconds`` of the whole exchange, the
+    ``size`` in bytes of the body as far as it was read, ``failure`` None when it was answered, and for how many seconds
+    the host asked to be left alone (``retry_after``), if it did."""
 
     seconds: float = 0.0
     size: int = 0
     failure: FailureClass | None = None
+    retry_after: float | None = None
+
+
+ANSWERED = RequestOutcome()
 
 
 def tries_of(failure: FailureClass, settings: RetrySettings) -> int:
@@ -74,7 +78,7 @@ def tries_of(failure: FailureClass, settings: RetrySettings) -> int:
 
 
 def retry_wait(failure: FailureClass, tries: int, settings: RetrySettings, name: str) -> float:
-    """Seconds before a URL is asked again after its ``tries``-th failure (1 for the first), the last of this class:
+    """Seconds before a URL is tried again after its ``tries``-th failure (1 for the first), the last of this class:
     the class's first wait, ``growth`` times as long after each further failure, at most ``max_wait``; then up to
     ``jitter`` of that on top, spread over the URLs (``name``)."""
     own: float | None = getattr(settings, f"{failure.word}_wait", None)

@@ -47,32 +47,34 @@ class HostRow:
     errors: dict[str, int]
 
 
-def describe(host: Host, now: float, politeness: PolitenessSettings, budget: BudgetSettings) -> HostRow:
+def describe(host: Host, now: float, settings: PolitenessSettings, budget: BudgetSettings) -> HostRow:
     """The row of a host at ``now``. Of a host read from the store nothing is known to be in flight."""
     state = state_of(host, now, budget)
     rule, reason = _why(host, state, now, budget)
     open_times = state in (HostState.SNOOZED, HostState.WAITING, HostState.READY, HostState.LEASED)
-    next_time = _next_time(host) if open_times and host.size else None
+    next_time = _next_time(host) if open_times and host.queue.size else None
+    tally, known = host.tally, host.politeness
     return HostRow(
         host=host.name,
         state=state,
-        pending=host.size,
-        in_flight=host.taken,
-        fetched=host.fetched,
-        failed=host.failed,
+        pending=host.queue.size,
+        in_flight=host.queue.taken,
+        fetched=tally.fetched,
+        failed=tally.failed,
         next_time=next_time,
         wait_seconds=0.0 if next_time is None else max(0.0, next_time - now),
         rule=rule,
         reason=reason,
-        gap_seconds=gap(host.crawl_delay, host.latency, politeness)[0],
-        latency_seconds=host.latency,
-        errors={failure.word: count for failure, count in sorted((host.errors or {}).items())},
+        gap_seconds=gap(known.crawl_delay, known.latency, settings)[0],
+        latency_seconds=known.latency,
+        errors={failure.word: count for failure, count in sorted((tally.errors or {}).items())},
     )
 
 
 def _next_time(host: Host) -> float:
-    waits_for_retry = not host.immediate and host.retries_waiting and host.retry_at > host.next_time
-    return host.retry_at if waits_for_retry else host.next_time
+    queue, next_time = host.queue, host.politeness.next_time
+    waits_for_retry = not queue.immediate and queue.retries_waiting and queue.retry_at > next_time
+    return queue.retry_at if waits_for_retry else next_time
 
 
 def state_of(host: Host, now: float, budget: BudgetSettings) -> HostState:
@@ -80,17 +82,19 @@ def state_of(host: Host, now: float, budget: BudgetSettings) -> HostState:
     closed = closure(host, budget)
     if closed is not None:
         return HostState.RETIRED if closed.failed else HostState.BLOCKED
-    if host.paused:
+    if host.politeness.paused:
         return HostState.PAUSED
     if host.leased:
         return HostState.LEASED
     if host.in_line:
         return HostState.WAITING
-    if not host.size:
+    if not host.queue.size:
         return HostState.IDLE
     if _next_time(host) <= now:
         return HostState.READY
-    return HostState.SNOOZED if host.hold_reason is HoldReason.SNOOZED and host.next_time > now else HostState.WAITING
+    politeness = host.politeness
+    snoozed = politeness.hold_reason is HoldReason.SNOOZED and politeness.next_time > now
+    return HostState.SNOOZED if snoozed else HostState.WAITING
 
 
 def stored_state(name: str, value: bytes, now: float, budget: BudgetSettings) -> HostState:
@@ -107,7 +111,7 @@ def stored_state(name: str, value: bytes, now: float, budget: BudgetSettings) ->
 
 def _why(host: Host, state: HostState, now: float, budget: BudgetSettings) -> tuple[str, str]:
     """The rule behind a state, and a sentence."""
-    rule = host.hold_reason.name.lower()
+    rule = host.politeness.hold_reason.name.lower()
     match state:
         case HostState.RETIRED | HostState.BLOCKED:
             closed = closure(host, budget)
@@ -122,10 +126,11 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings) -> tu
         case HostState.READY:
             return rule, "may be asked now"
         case HostState.SNOOZED:
-            last = "no answer" if host.last_failure is None else host.last_failure.word
-            return rule, f"{host.failures_in_a_row} requests in a row without an answer, the last: {last}"
+            times, last = host.failures.in_a_row, host.failures.last
+            word = "no answer" if last is None else last.word
+            return rule, f"{times} requests in a row without an answer, the last: {word}"
     if host.in_line:
         return "turn", "waits for its turn: the slots of its key, or of slow hosts, are taken"
-    if host.next_time <= now:
+    if host.politeness.next_time <= now:
         return "retry", "what is queued failed and waits for its next try"
-    return rule, host.hold_reason.words
+    return rule, host.politeness.hold_reason.words

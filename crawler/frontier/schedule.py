@@ -36,7 +36,7 @@ class Due(NamedTuple):
 
     name: str
     ready: float
-    place: int  # the class
+    front: int  # the class
 
 
 class _Several(NamedTuple):
@@ -55,10 +55,10 @@ class Schedule:
         self._passes = [0] * CLASSES
         self._served = 0
 
-    def put(self, host: Host, ready: float, place: int) -> None:
-        """The host may be handed out at ``ready`` or later, in a turn of the class ``place``; a ticket that it had is
+    def put(self, host: Host, ready: float, front: int) -> None:
+        """The host may be handed out at ``ready`` or later, in a turn of the class ``front``; a ticket that it had is
         stale."""
-        if host.on_heap and host.ready == ready and host.place == place:
+        if host.on_heap and host.ready == ready and host.front == front:
             return
         self._number += 1
         ticket = _TICKET.pack(ready if ready > 0.0 else 0.0, self._number) + host.name.encode("ascii")
@@ -66,10 +66,10 @@ class Schedule:
             several = self._several.get(host.name)
             stale = (0 if several is None else several.stale) + host.on_heap
             self._several[host.name] = _Several(ticket, stale)
-        host.on_heap, host.ready, host.place = True, ready, place
-        if place not in self._heaps:
-            self._heaps = dict(sorted([*self._heaps.items(), (place, TimerQueue())]))
-        self._heaps[place].push(ticket)
+        host.on_heap, host.ready, host.front = True, ready, front
+        if front not in self._heaps:
+            self._heaps = dict(sorted([*self._heaps.items(), (front, TimerQueue())]))
+        self._heaps[front].push(ticket)
 
     def leave(self, host: Host) -> None:
         """The host is not to be handed out for now."""
@@ -84,13 +84,13 @@ class Schedule:
         chosen, least = -1, 0
         limit = _TICKET.pack(now if now > 0.0 else 0.0, _LAST)
         several = self._several
-        for place, heap in self._heaps.items():
+        for front, heap in self._heaps.items():
             first = self._settle(heap) if several else heap.first()
             if first is not None and first <= limit:
                 # A class that had no host ready has no claim to the turns it missed.
-                behind = max(self._passes[place], self._served)
+                behind = max(self._passes[front], self._served)
                 if chosen < 0 or behind < least:
-                    chosen, least = place, behind
+                    chosen, least = front, behind
         if chosen < 0:
             return None
         self._served = least
@@ -127,6 +127,6 @@ class Schedule:
         return ticket
 
 
-def _due(ticket: bytes, place: int) -> Due:
+def _due(ticket: bytes, front: int) -> Due:
     # What Due(...) does, in half the time.
-    return _new(Due, (ticket[_NAME_AT:].decode("ascii"), _READY.unpack_from(ticket)[0], place))
+    return _new(Due, (ticket[_NAME_AT:].decode("ascii"), _READY.unpack_from(ticket)[0], front))

@@ -4,12 +4,12 @@
     waiting   on the heap. When there are too many, one goes that is ready late: of the one that was put there last and
               the one that has been there longest the one that is ready later. Where more hosts take turns than there is
               room for, those that stay are the next, and hosts that are held for an hour do not keep others out
-    resting   on no heap: it stands in a line of the gate, or is paused. The one that came last goes first: who has
-              stood longest is called next
+    resting   on no heap: in a line at the gate, or paused. The one that came last goes first: the one that has waited
+              longest is called next
     idle      nothing queued; the least recently used go first
 
-A host that is put away leaves its ticket on the heap, or its name in the line, and its record in the store, and is
-taken up from there: when its ticket comes up, when it is called, or when a URL is admitted to it.
+A host that is put away leaves its ticket on the heap, or its name in the line, and its record in the store. It is
+restored from there when its ticket comes up, when it is called, or when a URL is admitted to it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 from crawler.frontier.host import Host
-
-WAITING_MAX = 131_072  # hosts on the heap that are in memory
-RESTING_MAX = 10_000  # hosts that wait for something else than their time and are in memory
-IDLE_MAX = 10_000  # hosts with nothing queued that are in memory
+from crawler.frontier.limits import MemoryLimits
 
 
 class WorkingSet:
     """Hosts by name."""
 
-    def __init__(self, put_away: Callable[[Host], None]) -> None:
+    def __init__(self, put_away: Callable[[Host], None], limits: MemoryLimits) -> None:
         """``put_away`` is called with each host that leaves memory."""
         self._put_away = put_away
+        self._limits = limits
         self._busy: dict[str, Host] = {}
         self._waiting: OrderedDict[str, Host] = OrderedDict()
         self._resting: OrderedDict[str, Host] = OrderedDict()
@@ -56,26 +54,29 @@ class WorkingSet:
             return self._busy
         if host.on_heap:
             return self._waiting
-        return self._resting if host.size else self._idle
+        return self._resting if host.queue.size else self._idle
 
     def trim(self) -> None:
         """Put away what is too much: only where no batch with a change of a host is unwritten, for a host that was put
         away is read again from the store."""
-        while len(self._waiting) > WAITING_MAX:
+        while len(self._waiting) > self._limits.waiting:
             longest, last = next(iter(self._waiting.values())), next(reversed(self._waiting.values()))
             self._drop(self._waiting.popitem(last=last.ready >= longest.ready)[1])
         self.trim_resting()
-        while len(self._idle) > IDLE_MAX:
+        while len(self._idle) > self._limits.idle:
             self._drop(self._idle.popitem(last=False)[1])
 
     def trim_resting(self) -> None:
         """The same for those that rest alone."""
-        while len(self._resting) > RESTING_MAX:
+        while len(self._resting) > self._limits.resting:
             self._drop(self._resting.popitem()[1])
 
     def _drop(self, host: Host) -> None:
         host.kept = None
         self._put_away(host)
+
+    def __len__(self) -> int:
+        return len(self._busy) + len(self._waiting) + len(self._resting) + len(self._idle)
 
     def __iter__(self) -> Iterator[Host]:
         for kept in (self._busy, self._waiting, self._resting, self._idle):

@@ -369,9 +369,9 @@ def _next_try(slot: bytes, host: Host, row: Row, now: float, per_host: int) -> N
         return NextTry(Wait.HOST_BUSY)
     if host.in_line:
         return NextTry(Wait.HOST_TURN, reason=row["reason"])
-    again = retry_time(slot) if is_retry(slot) else 0.0
-    if again > max(now, host.next_time + _AS_HELD):
+    again, held_until = retry_time(slot) if is_retry(slot) else 0.0, host.politeness.next_time
+    if again > max(now, held_until + _AS_HELD):
         return NextTry(Wait.RETRY, again)
-    if host.next_time > now:
-        return NextTry(Wait.HOST_HELD, host.next_time, host.hold_reason.words)
+    if held_until > now:
+        return NextTry(Wait.HOST_HELD, held_until, host.politeness.hold_reason.words)
     return NextTry(Wait.NOTHING)

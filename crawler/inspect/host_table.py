@@ -22,7 +22,7 @@ def host_row(host: Host, now: float, in_flight: int, settings: Settings) -> Row:
     """One host at ``now`` (seconds since 1970), with ``in_flight`` of its URLs handed out: they are not pending."""
     if not host.leased and in_flight:
         # As the store has it: what is handed out is known to the running crawl alone.
-        host.leased = host.taken = in_flight
+        host.leased = host.queue.taken = in_flight
     row = describe(host, now, settings.politeness, settings.budget)
     values = {name: getattr(row, name) for name in _COLUMNS}
     values["pending"] -= row.in_flight

@@ -112,7 +112,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
         def counted() -> Iterator[Host]:
             nonlocal pending
             for host in hosts(job.store):
-                pending += host.size > 0
+                pending += host.queue.size > 0
                 yield host
 
         states = count_states(counted(), now, job.settings.budget)

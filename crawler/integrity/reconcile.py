@@ -16,7 +16,7 @@ import numpy as np
 
 from crawler.disk import Appender, Disk, failpoint
 from crawler.fetch.robots_cache import RobotsCache
-from crawler.frontier import Entry, Host, HostRecordError, decode_entry, decode_host, encode_entry
+from crawler.frontier import BackQueue, Entry, Host, HostRecordError, Tally, decode_entry, decode_host, encode_entry
 from crawler.frontier.entry import FRESH_START, pending_key, split_pending_key
 from crawler.frontier.host import encode_host, host_name
 from crawler.frontier.order import Order, slot_of
@@ -375,20 +375,22 @@ class Reconciliation:
                 continue
             count += 1
             size, retries = left.pop(name, [0, 0])
-            robots = 0.0 if self._store.get(Family.ROBOTS, key) is None else host.robots_until
-            beside = queue.first.get(name, host.cursor) < host.cursor
+            robots = 0.0 if self._store.get(Family.ROBOTS, key) is None else host.politeness.robots_until
+            own, politeness, tally = host.queue, host.politeness, host.tally
+            beside = queue.first.get(name, own.cursor) < own.cursor
             fetched, failed = ended.pop(name)
             counted = (size, retries, robots, fetched, failed)
-            if beside or (host.size, host.retry_size, host.robots_until, host.fetched, host.failed) != counted:
-                host.size, host.retry_size, host.robots_until, host.fetched, host.failed = counted
-                host.cursor, host.complete = queue.first.get(name, FRESH_START), False
+            if beside or (own.size, own.retry_size, politeness.robots_until, tally.fetched, tally.failed) != counted:
+                own.size, own.retry_size, politeness.robots_until, tally.fetched, tally.failed = counted
+                own.cursor, own.complete = queue.first.get(name, FRESH_START), False
                 self._put(Family.HOSTS, key, encode_host(host))
                 changed += 1
         gone = ended.rest()
         for name in left.keys() | gone.keys():
             size, retries = left.get(name, (0, 0))
             fetched, failed = gone.get(name, (0, 0))
-            made = Host(name, size=size, retry_size=retries, fetched=fetched, failed=failed, complete=False)
+            waiting = BackQueue(size, retries, complete=False)
+            made = Host(name, waiting, tally=Tally(fetched, failed))
             self._put(Family.HOSTS, name.encode("ascii"), encode_host(made))
         if changed:
             self._say(f"{changed} hosts counted other than queue and output hold: counted anew")

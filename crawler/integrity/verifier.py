@@ -226,16 +226,17 @@ def _pending(job: OpenJob, known: _Known | None) -> Iterator[str]:
     met = 0
     for record in hosts(job.store):
         met += 1
-        if record.robots_until and job.store.get(Family.ROBOTS, record.name.encode("ascii")) is None:
+        if record.politeness.robots_until and job.store.get(Family.ROBOTS, record.name.encode("ascii")) is None:
             yield f"store/: host {record.name} has asked for robots.txt, no answer is stored"
         size = sizes.pop(record.name, [0, 0])
-        if [record.size, record.retry_size] != size:
+        queue = record.queue
+        if [queue.size, queue.retry_size] != size:
             yield (
-                f"store/: host {record.name} counts {record.size} pending ({record.retry_size} for a retry), its queue "
+                f"store/: host {record.name} counts {queue.size} pending ({queue.retry_size} for a retry), its queue "
                 f"holds {size[0]} ({size[1]})"
             )
-        if record.name in firsts and firsts[record.name] < record.cursor:
-            yield f"store/: host {record.name}: entries stand before {record.cursor.hex()}, where reading begins"
+        if record.name in firsts and firsts[record.name] < queue.cursor:
+            yield f"store/: host {record.name}: entries stand before {queue.cursor.hex()}, where reading begins"
         sizes.setdefault("", [0, 0])[0] += size[0]
     if met != job.counters.hosts:
         yield f"store/: {job.counters.hosts} hosts counted, there are records of {met}"
@@ -330,9 +331,10 @@ def _ended(job: OpenJob, ended: Ended) -> Iterator[str]:
     """Whether each host has counted the records that the output holds of it."""
     for host in hosts(job.store):
         fetched, failed = ended.pop(host.name)
-        if (host.fetched, host.failed) != (fetched, failed):
+        tally = host.tally
+        if (tally.fetched, tally.failed) != (fetched, failed):
             yield (
-                f"store/: host {host.name} counts {host.fetched} fetched and {host.failed} failed, {PAGES} holds "
+                f"store/: host {host.name} counts {tally.fetched} fetched and {tally.failed} failed, {PAGES} holds "
                 f"{fetched} and {failed}"
             )
 

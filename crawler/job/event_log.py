@@ -15,10 +15,11 @@ def tell_host(events: Events, host: Host, request: RequestOutcome, now: float) -
     """What a request came to that the host did not answer, or only to be asked less; else nothing is told."""
     if request.failure is None:
         return
-    if host.retired:
+    if host.failures.retired:
         events.add(now, Kind.RETIRED, f"given up: {retired_words(host)}", host.name)
-    elif host.hold_reason in _HOLDS and host.next_time > now:
-        words = f"held for {duration(host.next_time - now)}: {host.hold_reason.words} ({request.failure.word})"
+    elif host.politeness.hold_reason in _HOLDS and host.politeness.next_time > now:
+        held, why = duration(host.politeness.next_time - now), host.politeness.hold_reason.words
+        words = f"held for {held}: {why} ({request.failure.word})"
         events.add(now, Kind.BACKOFF, words, host.name)
 
 

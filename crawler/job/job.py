@@ -15,7 +15,9 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
+from crawler import frontier
 from crawler.checkpoint import Generations, Manifest, must_store
 from crawler.clock import Anchor
 from crawler.disk import FULL, failpoint, no_room
@@ -52,6 +54,8 @@ from crawler.settings import Settings
 from crawler.store.wal import dropped_records
 from crawler.traps import Traps, remember
 from crawler.urls import Canonical
+
+T = TypeVar("T")
 
 
 class Job:
@@ -120,14 +124,12 @@ class Job:
         self.frontier = Frontier(
             self.store,
             settings.politeness,
-            limits=Limits.of(settings),
+            Limits.of(settings),
             order=Order(settings.crawl.order),
             robots=not settings.robots.ignore,
-            next_number=self.counters.next_number,
-            hosts=self.counters.hosts,
         )
         follow_clock(self.store, anchor, now, self.notes.append)
-        self.frontier.load(now)
+        self.frontier.load(now, next_number=self.counters.next_number, hosts=self.counters.hosts)
         self.ledger = Ledger(self.store) if settings.seen.ledger else None
         self.traps = Traps(settings.traps, self.store)
         self.revisiting = Revisiting(self.store, settings, self.frontier, self.counters)
@@ -213,15 +215,9 @@ class Job:
             new = self._admission.admit(found, transaction)
             self._admission.leave_out(left_out, record, transaction, now)
             self._finish_record(record, transaction, verdict.answer)
-            self.frontier.finish(
-                lease,
-                now,
-                transaction.batch,
-                requested=verdict.requested,
-                failed=record.outcome is Outcome.FAILED,
-                excluded=record.outcome is Outcome.EXCLUDED,
-                request=verdict.request,
-            )
+            outcome, request = record.outcome, verdict.request if verdict.requested else None
+            done = frontier.Done(request, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED)
+            self.frontier.finish(lease, done, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
         return new
 
@@ -229,7 +225,8 @@ class Job:
         """A transient failure: the URL goes through its host's queue again."""
         with self._transaction() as transaction:
             self.counters.retries += 1
-            self.frontier.retry(lease, verdict.entry, verdict.wait, now, transaction.batch, verdict.request)
+            again = frontier.Retry(verdict.entry, verdict.wait, verdict.request)
+            self.frontier.finish(lease, again, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
 
     def throttle(self, lease: Lease, verdict: Throttled, now: float) -> None:
@@ -238,8 +235,8 @@ class Job:
             self.counters.throttled += 1
             if verdict.last is not None:
                 self._finish_record(verdict.last, transaction, verdict.answer)
-            again = verdict.entry if verdict.last is None else None
-            self.frontier.throttle(lease, again, verdict.retry_after, now, transaction.batch, verdict.request)
+            held = frontier.Throttled(verdict.entry if verdict.last is None else None, verdict.request)
+            self.frontier.finish(lease, held, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
 
     def robots_known(self, lease: Lease, answer: RobotsAnswer, now: float) -> None:
@@ -250,16 +247,16 @@ class Job:
                 self._admission.admit(answer.sitemaps, transaction)
             batch, request = transaction.batch, answer.request
             batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), answer.stored)
-            self.frontier.robots_known(lease, answer.until, answer.crawl_delay, now, batch, request)
+            self.frontier.finish(lease, frontier.RobotsKnown(answer.until, answer.crawl_delay, request), now, batch)
         tell_host(self.events, lease.host, request, now)
 
     def robots_later(self, lease: Lease, wait: float, now: float, request: RequestOutcome) -> None:
         """robots.txt could not be had; it is asked for again."""
         with self._transaction() as transaction:
-            self.frontier.robots_later(lease, wait, now, transaction.batch, request)
+            self.frontier.finish(lease, frontier.RobotsLater(wait, request), now, transaction.batch)
         tell_host(self.events, lease.host, request, now)
 
-    def change_hosts(self, change: Callable[[Batch], bool]) -> bool:
+    def change_hosts(self, change: Callable[[Batch], T]) -> T:
         """A change of hosts alone. Returns what ``change`` does."""
         with self._transaction() as transaction:
             return change(transaction.batch)

@@ -38,11 +38,9 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """The host is held, for ``retry_after`` seconds when it named a time. ``last`` is the record of a URL that has
-    had all its tries, else ``entry`` goes again."""
+    """The host is held. ``last`` is the record of a URL that has had all its tries, else ``entry`` goes again."""
 
     entry: Entry
-    retry_after: float | None
     last: PageRecord | None
     request: RequestOutcome
     answer: Answer | None = None

@@ -65,8 +65,8 @@ def host_page(store: Reader, settings: Settings, host: Host, now: float, in_flig
         "asked_at": None if robots is None else robots.asked_at,
         "status": None if robots is None else robots.status,
         "error": None if robots is None or robots.failure is None else robots.failure.text,
-        "crawl_delay": host.crawl_delay,
-        "until": host.robots_until or None,
+        "crawl_delay": host.politeness.crawl_delay,
+        "until": host.politeness.robots_until or None,
         "ignored": settings.robots.ignore,
     }
     entries = (entry for _, entry in itertools.islice(queue(store, host.name), _QUEUE_SHOWN))

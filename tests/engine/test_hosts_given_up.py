@@ -217,5 +217,5 @@ def test_failures_are_counted_by_class(laboratory: Laboratory) -> None:
     laboratory.run(SEED)
     stored = laboratory.store.get(Family.HOSTS, b"odd.test:80")
     assert stored is not None
-    errors = decode_host("odd.test:80", stored).errors
+    errors = decode_host("odd.test:80", stored).tally.errors
     assert errors == {FailureClass.DNS: 4, FailureClass.TLS: 1, FailureClass.OTHER: 1, FailureClass.CUT_OFF: 4}

@@ -25,7 +25,7 @@ def test_a_crawl_in_any_order_is_stopped_and_carried_on(tmp_path: Path, order: s
         assert (max(depths) > 2) == (order == "depth"), "newest first goes deep at once"
         with store_of(made.job) as store:
             (row,) = store.scan(Family.HOSTS, b"")
-            assert (decode_host("h", row[1]).opic_score > 0.0) == (order == "score")
+            assert (decode_host("h", row[1]).tally.opic_score > 0.0) == (order == "score")
         other = "breadth"
         refused = crawler(*words, "--order", other)
         assert refused.code == 2

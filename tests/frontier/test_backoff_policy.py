@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.backoff_policy import note, throttled
+from crawler.frontier.backoff_policy import note
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import closure
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.frontier.row import HostState, describe
 from crawler.settings import BudgetSettings, PolitenessSettings
+from tests.frontier.hosts import made_host
 
 NOW = 1_700_000_000.0
 SETTINGS = PolitenessSettings(
@@ -24,6 +25,13 @@ UNANSWERED = [failure for failure in FailureClass if failure.unanswered]
 
 def fail(host: Host, failure: FailureClass = FailureClass.TIMEOUT, at: float = NOW) -> tuple[float, HoldReason] | None:
     return note(host, RequestOutcome(1.0, 0, failure), at, at, SETTINGS)
+
+
+def limited(host: Host, at: float, settings: PolitenessSettings) -> tuple[float, HoldReason]:
+    """The host answers 429."""
+    hold = note(host, RequestOutcome(0.1, 0, FailureClass.THROTTLED), at, at, settings)
+    assert hold is not None
+    return hold
 
 
 @pytest.mark.parametrize("failure", UNANSWERED)
@@ -38,7 +46,7 @@ def test_a_host_that_keeps_failing_is_held_then_snoozed_then_retired(failure: Fa
         (0.0, HoldReason.RETIRED),
         (0.0, HoldReason.RETIRED),
     ]
-    assert host.retired
+    assert host.failures.retired
     closed = closure(host, NO_BUDGET)
     assert closed is not None
     assert closed.failed
@@ -55,7 +63,7 @@ def test_an_answer_makes_up_for_all_failures(failures: list[FailureClass], answe
     for at, failure in enumerate(failures):
         fail(host, failure, NOW + at)
     assert note(host, RequestOutcome(0.1, 10, answer), NOW + 99, NOW + 99, SETTINGS) is None
-    assert (host.failures_in_a_row, host.snoozes, host.retired, host.last_failure) == (0, 0, False, None)
+    assert host.failures[:5] == (0, 0, 0, None, False)
     assert fail(host, at=NOW + 100) == (5.0, HoldReason.FAILING)
 
 
@@ -63,8 +71,8 @@ def test_failures_of_requests_already_under_way_count_once() -> None:
     host = Host("h.test:80")
     holds = [note(host, RequestOutcome(10.0, 0, FailureClass.TIMEOUT), NOW, NOW + 10 + n, SETTINGS) for n in range(4)]
     assert holds == [(5.0, HoldReason.FAILING), None, None, None]
-    assert host.failures_in_a_row == 1
-    assert host.errors == {FailureClass.TIMEOUT: 4}
+    assert host.failures.in_a_row == 1
+    assert host.tally.errors == {FailureClass.TIMEOUT: 4}
 
 
 def test_zero_means_never() -> None:
@@ -74,15 +82,17 @@ def test_zero_means_never() -> None:
         hold = note(host, RequestOutcome(1.0, 0, FailureClass.DNS), NOW + at, NOW + at, never)
         assert hold is not None
         assert hold[1] is HoldReason.FAILING
-        assert throttled(host, None, NOW + at, NOW + at, never)[1] is HoldReason.BACKOFF
-    assert not host.retired
+    assert not host.failures.retired
+    for at in range(300):
+        assert limited(host, NOW + at, never)[1] is HoldReason.BACKOFF
+    assert not host.failures.retired
     snoozing = PolitenessSettings(jitter=0.0, snooze_after=1, retire_after=0)
     for at in range(300, 600):
         assert note(host, RequestOutcome(1.0, 0, FailureClass.DNS), NOW + at, NOW + at, snoozing) != (
             0.0,
             HoldReason.RETIRED,
         )
-    assert not host.retired
+    assert not host.failures.retired
 
 
 def test_a_host_that_answers_nothing_but_429_is_retired_in_the_end() -> None:
@@ -90,8 +100,7 @@ def test_a_host_that_answers_nothing_but_429_is_retired_in_the_end() -> None:
     settings = PolitenessSettings(jitter=0.0, retire_throttled=4)
     holds = []
     for at in range(4):
-        note(host, RequestOutcome(0.1, 0, FailureClass.THROTTLED), NOW + at, NOW + at, settings)
-        holds.append(throttled(host, None, NOW + at, NOW + at, settings))
+        holds.append(limited(host, NOW + at, settings))
     assert [hold[0] for hold in holds[:3]] == [5.0, 10.0, 20.0]
     assert holds[3] == (0.0, HoldReason.RETIRED)
     closed = closure(host, NO_BUDGET)
@@ -102,8 +111,7 @@ def test_a_host_that_answers_nothing_but_429_is_retired_in_the_end() -> None:
 def test_a_good_answer_between_them_ends_a_row_of_429() -> None:
     host = Host("h.test:80")
     for at in range(0, 40, 2):
-        note(host, RequestOutcome(0.1, 0, FailureClass.THROTTLED), NOW + at, NOW + at, SETTINGS)
-        assert throttled(host, None, NOW + at, NOW + at, SETTINGS) == (5.0, HoldReason.BACKOFF)
+        assert limited(host, NOW + at, SETTINGS) == (5.0, HoldReason.BACKOFF)
         note(host, RequestOutcome(0.1), NOW + at + 1, NOW + at + 1, SETTINGS)
 
 
@@ -112,9 +120,9 @@ def test_the_smoothed_response_time_stays_among_the_response_times(seconds: list
     host = Host("h.test:80")
     for each in seconds:
         note(host, RequestOutcome(each), NOW, NOW, SETTINGS)
-    assert host.latency is not None
-    assert min(seconds) - 1e-9 <= host.latency <= max(seconds) + 1e-9
-    assert host.seconds == pytest.approx(sum(seconds))
+    assert host.politeness.latency is not None
+    assert min(seconds) - 1e-9 <= host.politeness.latency <= max(seconds) + 1e-9
+    assert host.tally.seconds == pytest.approx(sum(seconds))
 
 
 def test_the_response_time_follows_a_server_that_becomes_slow() -> None:
@@ -123,11 +131,11 @@ def test_the_response_time_follows_a_server_that_becomes_slow() -> None:
         note(host, RequestOutcome(0.1), NOW, NOW, SETTINGS)
     for _ in range(8):
         note(host, RequestOutcome(10.0), NOW, NOW, SETTINGS)
-    assert host.latency is not None
-    assert host.latency > 9.0
-    refused = host.latency
+    assert host.politeness.latency is not None
+    assert host.politeness.latency > 9.0
+    refused = host.politeness.latency
     note(host, RequestOutcome(0.0, 0, FailureClass.REFUSED), NOW, NOW, SETTINGS)
-    assert host.latency == refused, "a refusal says nothing of how fast the server is"
+    assert host.politeness.latency == refused, "a refusal says nothing of how fast the server is"
 
 
 @pytest.mark.parametrize(
@@ -139,9 +147,10 @@ def test_the_response_time_follows_a_server_that_becomes_slow() -> None:
     ],
 )
 def test_a_budget_that_is_used_up_closes_the_host(budget: BudgetSettings, words: str) -> None:
-    host = Host("h.test:80", fetched=2)
+    host = made_host("h.test:80", fetched=2)
     assert closure(host, BudgetSettings(4, 1_000, 9.0)) is None
-    host.fetched, host.size_read, host.seconds = 3, 600, 1.5
+    tally = host.tally
+    tally.fetched, tally.size_read, tally.seconds = 3, 600, 1.5
     closed = closure(host, budget)
     assert closed is not None
     assert closed.error.startswith(words)
@@ -156,35 +165,36 @@ def row_state(host: Host, now: float = NOW) -> tuple[str, str]:
 def test_the_row_of_a_host_says_what_it_does_and_why() -> None:
     host = Host("h.test:80")
     assert row_state(host) == ("idle", "none")
-    host.size = 2
+    host.queue.size = 2
     assert row_state(host) == ("ready", "none")
-    host.next_time, host.hold_reason, host.crawl_delay = NOW + 7, HoldReason.CRAWL_DELAY, 8.0
+    politeness = host.politeness
+    politeness.next_time, politeness.hold_reason, politeness.crawl_delay = NOW + 7, HoldReason.CRAWL_DELAY, 8.0
     row = describe(host, NOW, SETTINGS, NO_BUDGET)
     assert (row.state, row.next_time, row.wait_seconds, row.gap_seconds) == (HostState.WAITING, NOW + 7, 7.0, 8.0)
     assert row.reason == "Crawl-delay in robots.txt"
     assert row_state(host, NOW + 7) == ("ready", "crawl_delay")
-    host.leased = host.taken = 1
+    host.leased = host.queue.taken = 1
     assert row_state(host) == ("leased", "crawl_delay")
-    host.leased = host.taken = 0
+    host.leased = host.queue.taken = 0
     host.in_line = True
     assert row_state(host) == ("waiting", "turn")
     host.in_line = False
     for at in range(3):
         fail(host, FailureClass.DNS, NOW + at)
-    host.next_time, host.hold_reason = NOW + 62, HoldReason.SNOOZED
+    politeness.next_time, politeness.hold_reason = NOW + 62, HoldReason.SNOOZED
     row = describe(host, NOW + 2, SETTINGS, NO_BUDGET)
     assert (row.state, row.reason) == (HostState.SNOOZED, "3 requests in a row without an answer, the last: dns")
     assert row.errors == {"dns": 3}
-    host.paused = True
+    politeness.paused = True
     assert row_state(host) == ("paused", "paused")
-    host.retired = True
+    host.failures = host.failures._replace(retired=True)
     row = describe(host, NOW, SETTINGS, NO_BUDGET)
     assert (row.state, row.rule, row.next_time, row.pending) == (HostState.RETIRED, "retired", None, 2)
-    host.blocked = True
+    politeness.blocked = True
     assert row_state(host) == ("blocked", "blocked")
 
 
 def test_a_host_whose_urls_all_wait_for_a_retry_says_so() -> None:
-    host = Host("h.test:80", size=1, retry_size=1, retries_waiting=1, retry_at=NOW + 30, next_time=NOW + 1)
+    host = made_host("h.test:80", size=1, retry_size=1, retries_waiting=1, retry_at=NOW + 30, next_time=NOW + 1)
     row = describe(host, NOW + 2, SETTINGS, NO_BUDGET)
     assert (row.state, row.rule, row.next_time) == (HostState.WAITING, "retry", NOW + 30)

@@ -7,10 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from crawler.frontier import Entry, Frontier, HoldReason, Lease
+from crawler.frontier import (
+    Completion,
+    Done,
+    Entry,
+    Frontier,
+    HoldReason,
+    Lease,
+    Limits,
+    MemoryLimits,
+    Retry,
+    RobotsKnown,
+    RobotsLater,
+)
 from crawler.kv import Family, Store
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore, RocksStore
+from tests.frontier.hosts import throttled
 
 NOW = 1_700_000_000.0
 
@@ -27,8 +40,8 @@ Make = Callable[..., Frontier]
 
 @pytest.fixture
 def make(store: Store) -> Make:
-    def frontier(*, robots: bool = False, next_number: int = 0, **politeness: float) -> Frontier:
-        return Frontier(store, PolitenessSettings(**politeness), robots=robots, next_number=next_number)
+    def frontier(limits: Limits | None = None, *, robots: bool = False, **politeness: float) -> Frontier:
+        return Frontier(store, PolitenessSettings(**politeness), limits, robots=robots)
 
     return frontier
 
@@ -39,9 +52,9 @@ def admit(frontier: Frontier, store: Store, *hrefs: str) -> None:
     store.write(batch)
 
 
-def finish(frontier: Frontier, store: Store, lease: Lease, now: float, **how: bool) -> None:
+def finish(frontier: Frontier, store: Store, lease: Lease, now: float, end: Completion | None = None) -> None:
     batch = store.batch()
-    frontier.finish(lease, now, batch, **how)
+    frontier.finish(lease, end or Done(), now, batch)
     store.write(batch)
 
 
@@ -108,7 +121,7 @@ def test_a_retry_waits_its_time_and_others_go_first(store: Store, make: Make) ->
     assert lease is not None
     assert lease.entry is not None
     batch = store.batch()
-    frontier.retry(lease, lease.entry._replace(tries=1), 10.0, NOW, batch)
+    frontier.finish(lease, Retry(lease.entry._replace(tries=1), 10.0), NOW, batch)
     store.write(batch)
     other = frontier.take(NOW)
     assert href(other) == "http://h0.test/1"
@@ -131,16 +144,16 @@ def test_429_holds_the_whole_host(store: Store, make: Make) -> None:
         lease = frontier.take(now)
         assert lease is not None
         batch = store.batch()
-        frontier.throttle(lease, lease.entry, None, now, batch)
+        frontier.finish(lease, throttled(lease.entry), now, batch)
         store.write(batch)
         assert frontier.next_ready() == pytest.approx(now + expected)
         now += expected + 0.01
     lease = frontier.take(now)
     assert lease is not None
     batch = store.batch()
-    frontier.throttle(lease, lease.entry, 7.0, now, batch)
+    frontier.finish(lease, throttled(lease.entry, 7.0), now, batch)
     assert frontier.next_ready() == pytest.approx(now + 7.0), "what the server asks for wins over the back-off"
-    assert lease.host.hold_reason is HoldReason.RETRY_AFTER
+    assert lease.host.politeness.hold_reason is HoldReason.RETRY_AFTER
 
 
 def test_answers_429_to_requests_already_under_way_are_one_event(store: Store, make: Make) -> None:
@@ -150,9 +163,9 @@ def test_answers_429_to_requests_already_under_way_are_one_event(store: Store, m
     for lease in leases:
         assert lease is not None
         batch = store.batch()
-        frontier.throttle(lease, lease.entry, None, NOW + 1, batch)
+        frontier.finish(lease, throttled(lease.entry), NOW + 1, batch)
         store.write(batch)
-        assert lease.host.backoff == 1
+        assert lease.host.failures.backoff == 1
 
 
 def test_robots_comes_first_and_keeps_the_gap(store: Store, make: Make) -> None:
@@ -164,7 +177,7 @@ def test_robots_comes_first_and_keeps_the_gap(store: Store, make: Make) -> None:
     assert frontier.peek(robots.host).href == "http://h0.test/0"
     assert frontier.take(NOW + 10) is None, "no page before robots.txt is known"
     batch = store.batch()
-    frontier.robots_known(robots, NOW + 86_400, 3.0, NOW + 10, batch)
+    frontier.finish(robots, RobotsKnown(NOW + 86_400, 3.0), NOW + 10, batch)
     store.write(batch)
     assert frontier.take(NOW + 12.9) is None
     assert href(frontier.take(NOW + 13)) == "http://h0.test/0"
@@ -176,13 +189,13 @@ def test_robots_that_cannot_be_had_is_asked_again_later(store: Store, make: Make
     lease = frontier.take(NOW)
     assert lease is not None
     batch = store.batch()
-    frontier.robots_later(lease, 20.0, NOW, batch)
+    frontier.finish(lease, RobotsLater(20.0), NOW, batch)
     store.write(batch)
     assert frontier.next_ready() == NOW + 20
     again = frontier.take(NOW + 20)
     assert again is not None
     assert again.entry is None
-    assert again.host.robots_tries == 1
+    assert again.host.politeness.robots_tries == 1
 
 
 def test_a_url_that_was_never_asked_costs_no_gap(store: Store, make: Make) -> None:
@@ -193,7 +206,7 @@ def test_a_url_that_was_never_asked_costs_no_gap(store: Store, make: Make) -> No
     finish(frontier, store, first, NOW + 1)
     refused = frontier.take(NOW + 6)
     assert refused is not None
-    finish(frontier, store, refused, NOW + 6, requested=False)
+    finish(frontier, store, refused, NOW + 6, Done(request=None))
     assert href(frontier.take(NOW + 6)) == "http://h0.test/2"
 
 
@@ -231,8 +244,8 @@ def test_a_frontier_taken_up_again_holds_what_was_not_finished(store: Store, mak
     assert done is not None
     finish(frontier, store, done, NOW)
     assert frontier.take(NOW) is not None, "in flight when the process dies"
-    resumed = make(delay=1.0, next_number=frontier.next_number)
-    resumed.load(NOW + 0.5)
+    resumed = make(delay=1.0)
+    resumed.load(NOW + 0.5, next_number=frontier.next_number)
     assert resumed.queued == 3
     assert resumed.take(NOW + 1.4) is None, "a request may have been under way: the gap starts anew"
     taken = set()
@@ -252,22 +265,19 @@ def test_a_hold_outlives_the_process_but_not_what_the_rules_allow(store: Store, 
     lease = frontier.take(NOW)
     assert lease is not None
     batch = store.batch()
-    frontier.throttle(lease, lease.entry, 1800.0, NOW, batch)
+    frontier.finish(lease, throttled(lease.entry, 1800.0), NOW, batch)
     store.write(batch)
-    resumed = make(delay=0.0, next_number=9)
-    resumed.load(NOW + 60)
+    resumed = make(delay=0.0)
+    resumed.load(NOW + 60, next_number=9)
     assert resumed.next_ready() == pytest.approx(NOW + 1800, abs=0.01)
-    set_back = make(delay=0.0, next_number=9)
-    set_back.load(NOW - 100_000)
+    set_back = make(delay=0.0)
+    set_back.load(NOW - 100_000, next_number=9)
     assert set_back.next_ready() == pytest.approx(NOW - 100_000 + 3600), "the clock was set back: no longer than that"
     assert href(set_back.take(NOW - 96_000)) == "http://h0.test/0"
 
 
-def test_idle_hosts_leave_no_trace_in_memory_and_keep_their_gap(
-    store: Store, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("crawler.frontier.working_set.IDLE_MAX", 1)
-    frontier = make(delay=10.0)
+def test_idle_hosts_leave_no_trace_in_memory_and_keep_their_gap(store: Store, make: Make) -> None:
+    frontier = make(Limits(memory=MemoryLimits(idle=1)), delay=10.0)
     for host in range(4):
         admit(frontier, store, *urls(host, 1))
     for _ in range(4):
@@ -286,8 +296,8 @@ def test_an_idle_host_of_a_clock_that_was_set_back_waits_no_longer_than_its_gap(
     lease = frontier.take(NOW)
     assert lease is not None
     finish(frontier, store, lease, NOW)
-    resumed = make(delay=2.0, next_number=9)
-    resumed.load(NOW - 3600)
+    resumed = make(delay=2.0)
+    resumed.load(NOW - 3600, next_number=9)
     admit(resumed, store, "http://h0.test/new")
     ready = resumed.next_ready()
     assert ready is not None
@@ -302,17 +312,17 @@ def test_a_retry_stored_before_older_ones_of_a_clock_that_was_set_back(store: St
         assert lease is not None
         assert lease.entry is not None
         batch = store.batch()
-        frontier.retry(lease, lease.entry, 5.0, NOW, batch)
+        frontier.finish(lease, Retry(lease.entry, 5.0), NOW, batch)
         store.write(batch)
     early = NOW - 100_000
-    resumed = make(delay=0.0, per_host=2, jitter=0.0, next_number=99)
-    resumed.load(early)
+    resumed = make(delay=0.0, per_host=2, jitter=0.0)
+    resumed.load(early, next_number=99)
     first = resumed.take(early + 3600)
     second = resumed.take(early + 3600)
     assert first is not None
     assert first.entry is not None
     batch = store.batch()
-    resumed.retry(first, first.entry, 5.0, early + 3601, batch)
+    resumed.finish(first, Retry(first.entry, 5.0), early + 3601, batch)
     store.write(batch)
     again = resumed.take(early + 3606.1)
     assert href(again) == first.entry.href

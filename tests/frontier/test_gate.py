@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crawler.frontier import HostRow, HostState
+from crawler.frontier import HostRow, HostState, MemoryLimits
 from crawler.settings import BudgetSettings, PolitenessSettings, RetrySettings
 from tests.frontier.world import START, Protocol, Temper, World, jain
 
@@ -224,14 +224,10 @@ def test_a_host_that_is_resumed_by_hand_is_asked_after_its_gap() -> None:
 
 @pytest.mark.parametrize("key", ["host", "domain", "address"])
 @pytest.mark.parametrize("robots", [True, False])
-def test_hosts_that_are_put_away_while_they_wait_keep_their_place(
-    key: str, robots: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("crawler.frontier.working_set.WAITING_MAX", 4)
-    monkeypatch.setattr("crawler.frontier.working_set.RESTING_MAX", 1)
-    monkeypatch.setattr("crawler.frontier.working_set.IDLE_MAX", 1)
+def test_hosts_that_are_put_away_while_they_wait_keep_their_place(key: str, robots: bool) -> None:
+    memory = MemoryLimits(waiting=4, resting=1, idle=1)
     politeness = PolitenessSettings(host_key=key, per_host=2)
-    world = World(11, 30, 12, slots=8, politeness=politeness, robots=robots, name="h{0}.shared{1}.test")
+    world = World(11, 30, 12, slots=8, politeness=politeness, robots=robots, name="h{0}.shared{1}.test", memory=memory)
     world.seed(6)
     world.run(requests=100)
     world.lose_everything()
@@ -239,31 +235,28 @@ def test_hosts_that_are_put_away_while_they_wait_keep_their_place(
 
 
 @pytest.mark.parametrize("key", ["host", "domain", "address"])
-def test_memory_does_not_grow_with_the_hosts_that_stand_in_a_line(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kept in ("WAITING_MAX", "RESTING_MAX", "IDLE_MAX"):
-        monkeypatch.setattr(f"crawler.frontier.working_set.{kept}", 5)
-    monkeypatch.setattr("crawler.frontier.frontier._PASSED_MAX", 10)
+def test_memory_does_not_grow_with_the_hosts_that_stand_in_a_line(key: str) -> None:
+    memory = MemoryLimits(waiting=5, resting=5, idle=5, passed_over=10)
     politeness = PolitenessSettings(delay=0.1, host_key=key, slow_share=0.1, slow_after=1.0, snooze_after=0)
     tempers = {Temper.PLAIN: 0.5, Temper.SLOW: 0.5}
     name = "h{0}.shared{1}.test"
-    world = World(12, 300, 3, slots=20, politeness=politeness, robots=False, tempers=tempers, name=name)
+    world = World(12, 300, 3, slots=20, politeness=politeness, robots=False, tempers=tempers, name=name, memory=memory)
     world.seed(3)
     longest = most = 0
     for _ in range(40):
         world.run(requests=world.protocol.requests + 20)
-        kept = sum(1 for _ in world.frontier._hosts)
         rows = [world.frontier.describe(f"{server.name}:80", world.now) for server in world.servers]
         longest = max(longest, sum(row is not None and row.rule == "turn" for row in rows))
-        most = max(most, kept)
+        most = max(most, world.frontier.hosts_in_memory)
     assert longest > 60, "the line was long"
     assert most <= 20 + 3 * 5 + 10, "what is leased, what may stay, and what the last step left to be put away"
     held_to_the_rules(world, world.run())
 
 
-def test_a_host_that_is_paused_while_it_stands_in_a_line_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawler.frontier.working_set.RESTING_MAX", 1)
+def test_a_host_that_is_paused_while_it_stands_in_a_line_out_of_memory() -> None:
     politeness = PolitenessSettings(delay=0.1, slow_share=0.1, slow_after=1.0)
-    world = World(12, 40, 3, slots=10, politeness=politeness, robots=False, tempers={Temper.SLOW: 1.0})
+    memory = MemoryLimits(resting=1)
+    world = World(12, 40, 3, slots=10, politeness=politeness, robots=False, tempers={Temper.SLOW: 1.0}, memory=memory)
     world.seed(3)
     world.run(requests=60)
 
@@ -272,9 +265,10 @@ def test_a_host_that_is_paused_while_it_stands_in_a_line_out_of_memory(monkeypat
         return {row.host: row for row in found if row is not None}
 
     waiting = [name for name, row in rows().items() if row.rule == "turn"]
-    away = [name for name in waiting if world.frontier._hosts.get(name) is None]
+    known = world.frontier.known
+    away = [name for name in waiting if known(name) is not known(name)]  # read from its record each time
     assert len(away) >= len(waiting) - 1 > 10
-    assert all(world.frontier.known(name).in_line for name in away)  # type: ignore[union-attr]
+    assert all(host is not None and host.in_line for host in map(known, away))
     for change in (world.frontier.overrides.pause, world.frontier.overrides.resume):
         batch = world.store.batch()
         assert change(away[3], batch)

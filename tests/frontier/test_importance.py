@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, decode_host
-from crawler.frontier.host import Host
+from crawler.frontier import SEED_SCORE, Done, Entry, Frontier, Order, decode_host
 from crawler.frontier.importance import CELLS, LEVELS, Importance
 from crawler.kv import Family
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore
+from tests.frontier.hosts import made_host
 from tests.frontier.web_graph import START, WebGraph, crawled, early
 
 
@@ -40,11 +40,11 @@ def test_a_link_to_a_known_url_brings_it_forward() -> None:
     assert frontier.share(lease) == pytest.approx(0.5)
     assert store.get(Family.HOSTS, b"nobody.test:80") is None, "a host that was never admitted to is not made up"
     batch = store.batch()
-    frontier.finish(lease, START, batch)
+    frontier.finish(lease, Done(), START, batch)
     store.write(batch)
     stored = store.get(Family.HOSTS, b"h.test:80")
     assert stored is not None
-    assert decode_host("h.test:80", stored).opic_score == pytest.approx(0.4), "what the page had goes with it"
+    assert decode_host("h.test:80", stored).tally.opic_score == pytest.approx(0.4), "what the page had goes with it"
 
 
 def test_without_order_by_score_nothing_is_handed_on() -> None:
@@ -57,13 +57,13 @@ def test_without_order_by_score_nothing_is_handed_on() -> None:
     lease = frontier.take(START)
     assert lease is not None
     assert frontier.share(lease) == 0.0
-    assert lease.host.opic_score == 0.0
+    assert lease.host.tally.opic_score == 0.0
 
 
 @pytest.mark.parametrize(("score", "expected"), [(0.0, 3 + LEVELS), (0.4, 4), (1.0, 3), (1.9, 3), (2.0, 2), (500.0, 0)])
 def test_a_host_stands_a_class_forward_for_each_factor_of_four(score: float, expected: int) -> None:
     importance = Importance(active=True)
-    host = Host("h.test", size=1, retry_size=1, retries_waiting=1, retry_class=3, opic_score=score)
+    host = made_host("h.test", size=1, retry_size=1, retries_waiting=1, retry_class=3, opic_score=score)
     importance.total = 1_000.0
     assert importance.front(host, 1_000) == expected
 
@@ -71,7 +71,8 @@ def test_a_host_stands_a_class_forward_for_each_factor_of_four(score: float, exp
 def test_old_links_count_for_less_and_less() -> None:
     importance = Importance(active=True)
     entry = Entry("http://h.test/", 1)
-    importance.credit([entry.href], 8.0)
+    importance.credit(entry.href, 8.0)
     assert importance.opic_score(entry) == 8.0
-    importance.credit(["http://h.test/other"] * CELLS, 0.0)
+    for _ in range(CELLS - 1):
+        importance.credit("http://h.test/other", 0.0)
     assert importance.opic_score(entry) == 4.0

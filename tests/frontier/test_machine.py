@@ -16,7 +16,19 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from crawler.frontier import Entry, EntryError, Frontier, Lease, Order, decode_entry, decode_host
+from crawler.frontier import (
+    Done,
+    Entry,
+    EntryError,
+    Frontier,
+    Lease,
+    Limits,
+    MemoryLimits,
+    Order,
+    Retry,
+    decode_entry,
+    decode_host,
+)
 from crawler.frontier.entry import CLASSES, is_retry, split_pending_key
 from crawler.frontier.host import host_name
 from crawler.kv import Family, Store
@@ -25,13 +37,7 @@ from crawler.store import MemoryStore, RocksStore
 
 START = 1_700_000_000.0
 ROUNDING = 1e-6  # seconds: less is the rounding of times of this size
-SMALL = {
-    "crawler.frontier.queues.READ_AHEAD": 2,
-    "crawler.frontier.queues.BUFFERED_MAX": 3,
-    "crawler.frontier.working_set.WAITING_MAX": 1,
-    "crawler.frontier.working_set.RESTING_MAX": 1,
-    "crawler.frontier.working_set.IDLE_MAX": 1,
-}
+SMALL = MemoryLimits(waiting=1, resting=1, idle=1, read_ahead=2, rows=3)
 
 
 @dataclass
@@ -59,9 +65,6 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.patch = pytest.MonkeyPatch()
-        for name, value in SMALL.items():
-            self.patch.setattr(name, value)
         self.store = self.make_store()
         self.now = START
         self.sites: dict[str, Site] = {}
@@ -72,17 +75,16 @@ class FrontierMachine(RuleBasedStateMachine):
         return MemoryStore()
 
     def teardown(self) -> None:
-        self.patch.undo()
         self.store.close()
 
     @initialize(order=st.sampled_from(Order), per_host=st.integers(1, 2), delay=st.sampled_from([0.0, 1.0]))
     def begin(self, order: Order, per_host: int, delay: float) -> None:
         self.order, self.per_host, self.delay = order, per_host, delay
-        self.frontier = self.made(0, 0)
+        self.frontier = self.made()
 
-    def made(self, number: int, hosts: int) -> Frontier:
+    def made(self) -> Frontier:
         politeness = PolitenessSettings(delay=self.delay, per_host=self.per_host)
-        return Frontier(self.store, politeness, order=self.order, robots=False, next_number=number, hosts=hosts)
+        return Frontier(self.store, politeness, Limits(memory=SMALL), order=self.order, robots=False)
 
     def write(self, batch: Any) -> None:
         self.store.write(batch)
@@ -149,10 +151,10 @@ class FrontierMachine(RuleBasedStateMachine):
             wait = data.draw(st.sampled_from([0.0, 3.0, 20.0]))
             known.number, known.due = self.frontier.next_number, math.ceil((self.now + wait) * 1000) / 1000
             known.entry = known.entry._replace(tries=min(known.entry.tries + 1, 255))
-            self.frontier.retry(lease, known.entry, wait, self.now, batch)
+            self.frontier.finish(lease, Retry(known.entry, wait), self.now, batch)
         else:
             del site.urls[lease.entry.href]
-            self.frontier.finish(lease, self.now, batch, requested=end == "finish")
+            self.frontier.finish(lease, Done() if end == "finish" else Done(request=None), self.now, batch)
         if end != "refuse":
             site.answered = self.now
             site.reserved = self.now
@@ -165,8 +167,9 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         """What was in flight is pending again, and may have been asked for a moment ago."""
-        self.frontier = self.made(self.frontier.next_number, self.frontier.hosts)
-        self.frontier.load(self.now)
+        number, hosts = self.frontier.next_number, self.frontier.hosts
+        self.frontier = self.made()
+        self.frontier.load(self.now, next_number=number, hosts=hosts)
         self.begun = self.now
         for site in self.sites.values():
             site.leases.clear()
@@ -187,7 +190,7 @@ class FrontierMachine(RuleBasedStateMachine):
         due = [known for known in waiting if known.due is not None and known.due <= self.now]
         if due:
             return [min(due, key=lambda known: (known.due, known.number))]
-        window = SMALL["crawler.frontier.queues.READ_AHEAD"] if self.order is Order.SCORE else 1
+        window = SMALL.read_ahead if self.order is Order.SCORE else 1
         first = sorted((known for known in waiting if known.due is None), key=self.rank)[:window]
         return [known for known in first if known.entry.priority == first[0].entry.priority]
 
@@ -219,8 +222,8 @@ class FrontierMachine(RuleBasedStateMachine):
                 firsts.setdefault(name, slot)
         for key, value in self.store.scan(Family.HOSTS, b""):
             host = decode_host(host_name(key), value)
-            assert [host.size, host.retry_size] == sizes.get(host.name, [0, 0])
-            assert host.cursor <= firsts.get(host.name, b"\xff")
+            assert [host.queue.size, host.queue.retry_size] == sizes.get(host.name, [0, 0])
+            assert host.queue.cursor <= firsts.get(host.name, b"\xff")
 
 
 class RocksFrontierMachine(FrontierMachine):
@@ -252,7 +255,7 @@ def test_a_queue_that_lacks_what_its_record_counts_is_named() -> None:
     batch = store.batch()
     batch.delete_range(Family.PENDING, b"", b"\xff")
     store.write(batch)
-    resumed = Frontier(store, PolitenessSettings(delay=0.0), robots=False, next_number=40)
-    resumed.load(START)
+    resumed = Frontier(store, PolitenessSettings(delay=0.0), robots=False)
+    resumed.load(START, next_number=40)
     with pytest.raises(EntryError, match=r"h\.test:80: 40 entries counted, none in the store"):
         resumed.take(START + 1)

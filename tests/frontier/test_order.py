@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from crawler.frontier import Entry, Frontier, Order, default_class
+from crawler.frontier import Done, Entry, Frontier, Order, default_class
 from crawler.frontier.entry import CLASSES
 from crawler.frontier.host import Host
 from crawler.frontier.schedule import SHARES, Schedule
@@ -25,7 +25,7 @@ def taken(frontier: Frontier, store: MemoryStore, count: int, now: float = NOW, 
         assert lease.entry is not None
         found.append(lease.entry)
         batch = store.batch()
-        frontier.finish(lease, now, batch)
+        frontier.finish(lease, Done(), now, batch)
         store.write(batch)
         frontier.written()
         now += step

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.frontier import Entry, Frontier, Lease
+from crawler.frontier import Done, Entry, Frontier, Lease, Retry, RobotsKnown
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore
+from tests.frontier.hosts import throttled
 
 START = 1_700_000_000.0
 
@@ -99,15 +100,15 @@ def _answer(web, frontier, lease, now, batch, finished, chance) -> None:  # type
     if lease.entry is None:
         web.gaps[host] = max(web.delay, delay := chance.choice([0.0, 1.0, 4.0]))
         web.hold(host, now + web.gap(host))
-        frontier.robots_known(lease, now + 30.0, delay or None, now, batch)
+        frontier.finish(lease, RobotsKnown(now + 30.0, delay or None), now, batch)
         return
     fate = chance.random()
     if fate < 0.1:
         wait = chance.choice([None, 0.0, 2.0])
-        frontier.throttle(lease, lease.entry._replace(throttled=1), wait, now, batch)
+        frontier.finish(lease, throttled(lease.entry._replace(throttled=1), wait), now, batch)
         web.hold(host, now + (3.0 if wait is None else wait))
     elif fate < 0.2 and lease.entry.tries < 3:
-        frontier.retry(lease, lease.entry._replace(tries=lease.entry.tries + 1), 5.0, now, batch)
+        frontier.finish(lease, Retry(lease.entry._replace(tries=lease.entry.tries + 1), 5.0), now, batch)
     else:
         finished.append(lease.entry.href)
-        frontier.finish(lease, now, batch, failed=fate > 0.9)
+        frontier.finish(lease, Done(failed=fate > 0.9), now, batch)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from crawler.frontier import Entry, Frontier, Lease
+from crawler.frontier import Done, Entry, Frontier, Lease, Limits, MemoryLimits
 from crawler.kv import Batch
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore
@@ -14,25 +12,24 @@ HOSTS, URLS, ROOM = 50, 40, 200
 
 def rows(frontier: Frontier) -> list[int]:
     hosts = [frontier.known(f"h{at}.test:80") for at in range(HOSTS)]
-    return [len(host.buffer) for host in hosts if host is not None]
+    return [len(host.queue.window) for host in hosts if host is not None]
 
 
 def finish(frontier: Frontier, lease: Lease, store: MemoryStore) -> None:
     batch = Batch()
-    frontier.finish(lease, 0.0, batch)
+    frontier.finish(lease, Done(), 0.0, batch)
     store.write(batch)
     frontier.written()
 
 
-def test_windows_use_the_room_there_is_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawler.frontier.queues.BUFFERED_MAX", ROOM)
+def test_windows_use_the_room_there_is_and_no_more() -> None:
     store, batch = MemoryStore(), Batch()
     Frontier(store, PolitenessSettings(delay=0.0), robots=False).admit(
         [Entry(f"http://h{at % HOSTS}.test/{at}", 0) for at in range(HOSTS * URLS)], batch
     )
     store.write(batch)
-    frontier = Frontier(store, PolitenessSettings(delay=0.0), robots=False, next_number=HOSTS * URLS)
-    frontier.load(0.0)
+    frontier = Frontier(store, PolitenessSettings(delay=0.0), Limits(memory=MemoryLimits(rows=ROOM)), robots=False)
+    frontier.load(0.0, next_number=HOSTS * URLS)
     held, seen = [], []
     for _ in range(HOSTS * URLS):
         lease = frontier.take(0.0)

@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, default_class
+from crawler.frontier import SEED_SCORE, Done, Entry, Frontier, Order, default_class
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore
 
@@ -97,7 +97,7 @@ def crawled(web: WebGraph, order: Order, *, delay: float, slots: int = 8) -> lis
         known = set(links) - set(new)
         frontier.credit([href for href in links if href in known], each, batch)
         frontier.admit([Entry(href, depth, priority=priority, score=each) for href in new], batch)
-        frontier.finish(lease, now, batch)
+        frontier.finish(lease, Done(), now, batch)
         store.write(batch)
         frontier.written()
     return fetched

@@ -17,7 +17,23 @@ from enum import Enum, auto
 
 from crawler.engine.judge import judge, status_failure
 from crawler.fetch import Failure, FailureKind, Response
-from crawler.frontier import Entry, Frontier, Lease, Limits, RequestOutcome, longest_retry, retry_wait, tries_of
+from crawler.frontier import (
+    AddressKnown,
+    Done,
+    Entry,
+    Frontier,
+    Lease,
+    Limits,
+    MemoryLimits,
+    RequestOutcome,
+    Retry,
+    RobotsKnown,
+    RobotsLater,
+    longest_retry,
+    retry_wait,
+    tries_of,
+)
+from crawler.frontier import Throttled as ThrottledEnd
 from crawler.frontier.clock_step import move_times
 from crawler.job.verdict import Again, Finished, Throttled
 from crawler.kv import Batch, Store
@@ -118,6 +134,7 @@ class World:
         name: str = "h{0}.test",
         tempers: dict[Temper, float] | None = None,
         store: Store | None = None,
+        memory: MemoryLimits | None = None,
     ) -> None:
         self.chance = random.Random(seed)
         self.now = START
@@ -127,7 +144,7 @@ class World:
         self.politeness = politeness or PolitenessSettings()
         self.retry = retry or RetrySettings()
         slow = max(1, int(self.politeness.slow_share * slots))
-        self.limits = Limits(budget or BudgetSettings(), slow, longest_retry(self.retry))
+        self.limits = Limits(budget or BudgetSettings(), slow, longest_retry(self.retry), memory or MemoryLimits())
         self.store: Store = store or MemoryStore()
         self.protocol = Protocol()
         shares = tempers or SHARES
@@ -157,9 +174,9 @@ class World:
 
     # -- the crawl ---------------------------------------------------------------------------------------------
 
-    def open_frontier(self, next_number: int = 0) -> Frontier:
+    def open_frontier(self) -> Frontier:
         """A frontier over what the store holds."""
-        return Frontier(self.store, self.politeness, limits=self.limits, robots=self.robots, next_number=next_number)
+        return Frontier(self.store, self.politeness, self.limits, robots=self.robots)
 
     def seed(self, each: int) -> None:
         """Admit the first pages of every host."""
@@ -231,8 +248,8 @@ class World:
             batch = self.store.batch()
             move_times(self.store, offset, self.now, batch)
             self.store.write(batch)
-        self.frontier = self.open_frontier(number)
-        self.frontier.load(self.now)
+        self.frontier = self.open_frontier()
+        self.frontier.load(self.now, next_number=number)
 
     # -- requests ----------------------------------------------------------------------------------------------
 
@@ -253,13 +270,17 @@ class World:
 
     def _disallowed(self, lease: Lease) -> bool:
         # As `refuse` of a visit: after robots.txt could not be had everything is disallowed for an hour.
-        return lease.entry is not None and lease.host.name in self._given_up and lease.host.robots_until > self.now
+        return (
+            lease.entry is not None
+            and lease.host.name in self._given_up
+            and lease.host.politeness.robots_until > self.now
+        )
 
     def _refuse(self, lease: Lease) -> None:
         assert lease.entry is not None
         batch = self.store.batch()
         failed = lease.closed is None or lease.closed.failed
-        self.frontier.finish(lease, self.now, batch, requested=False, failed=failed)
+        self.frontier.finish(lease, Done(None, failed), self.now, batch)
         self._write(batch)
         self._done(lease.entry.href, Outcome.FAILED if failed else Outcome.EXCLUDED)
         self._queued[lease.host.name] -= 1
@@ -327,7 +348,7 @@ class World:
         name = lease.host.name
         if result is None:
             batch = self.store.batch()
-            self.frontier.address_known(lease, self.address(name), self.now, batch)
+            self.frontier.finish(lease, AddressKnown(self.address(name)), self.now, batch)
             self._write(batch)
             return
         server, protocol = self._by_host[name], self.protocol
@@ -350,16 +371,13 @@ class World:
 
     def _answer_robots(self, lease: Lease, server: Server, result: Response | Failure, batch) -> None:  # type: ignore[no-untyped-def]
         host, retry = lease.host, self.retry
+        tries = host.politeness.robots_tries + 1
         verdict = judge(Entry("http://h/robots.txt", 0), result, self.now, retry)
         request: RequestOutcome = verdict.request
         good = request.failure is None
-        if (
-            not good
-            and request.failure is not None
-            and host.robots_tries + 1 < min(retry.tries, tries_of(request.failure, retry))
-        ):
-            wait = retry_wait(request.failure, host.robots_tries + 1, retry, host.name)
-            self.frontier.robots_later(lease, wait, self.now, batch, request)
+        if not good and request.failure is not None and tries < min(retry.tries, tries_of(request.failure, retry)):
+            wait = retry_wait(request.failure, tries, retry, host.name)
+            self.frontier.finish(lease, RobotsLater(wait, request), self.now, batch)
             return
         if not good:
             self._given_up.add(host.name)
@@ -367,26 +385,26 @@ class World:
         server.delay_known = good
         key = self._keys[self.key(host.name)]
         key.free_at = max(key.free_at, self.now + self.gap(server))
-        self.frontier.robots_known(lease, self.now + 86_400, delay, self.now, batch, request)
+        self.frontier.finish(lease, RobotsKnown(self.now + 86_400, delay, request), self.now, batch)
 
     def _answer_page(self, lease: Lease, entry: Entry, server: Server, result: Response | Failure, batch) -> None:  # type: ignore[no-untyped-def]
         protocol, key = self.protocol, self._keys[self.key(lease.host.name)]
         match judge(entry, result, self.now, self.retry):
             case Again() as again:
                 protocol.retried += 1
-                self.frontier.retry(lease, again.entry, again.wait, self.now, batch, again.request)
+                self.frontier.finish(lease, Retry(again.entry, again.wait, again.request), self.now, batch)
             case Throttled() as throttled:
                 protocol.throttled += 1
-                after, settings = throttled.retry_after, self.politeness
+                after, settings = throttled.request.retry_after, self.politeness
                 wait = settings.backoff_first if after is None else min(after, settings.max_retry_after)
                 key.free_at = max(key.free_at, self.now + wait)
                 again_entry = throttled.entry if throttled.last is None else None
-                self.frontier.throttle(lease, again_entry, after, self.now, batch, throttled.request)
+                self.frontier.finish(lease, ThrottledEnd(again_entry, throttled.request), self.now, batch)
                 if throttled.last is not None:
                     self._done(entry.href, Outcome.FETCHED)
             case Finished() as finished:
                 failed = finished.record.outcome is Outcome.FAILED
-                self.frontier.finish(lease, self.now, batch, failed=failed, request=finished.request)
+                self.frontier.finish(lease, Done(finished.request, failed), self.now, batch)
                 self._done(entry.href, finished.record.outcome)
                 assert (
                     isinstance(result, Failure) or status_failure(result.status, self.retry) == finished.request.failure

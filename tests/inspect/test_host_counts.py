@@ -23,8 +23,8 @@ def miscount(job: Path) -> None:
     def one_more(found: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
         ((key, value),) = found
         host = decode_host(key.decode(), value)
-        host.fetched += 1
-        host.failed += 2
+        host.tally.fetched += 1
+        host.tally.failed += 2
         return key, encode_host(host)
 
     change(job, Family.HOSTS, one_more)

@@ -24,28 +24,29 @@ from crawler.job.job import Job
 from crawler.kv import Family
 from crawler.settings import BudgetSettings, PolitenessSettings
 from crawler.store import MemoryStore
+from tests.frontier.hosts import made_host
 from tests.jobs import crawler
 from tests.laboratory import Laboratory, links
 
 NOW = 1_700_000_000.0
 HOSTS = {
-    HostState.BLOCKED: Host("a.test:80", size=1, blocked=True, retired=True),
-    HostState.RETIRED: Host("b.test:80", size=1, retired=True, paused=True),
-    HostState.PAUSED: Host("c.test:80", size=1, paused=True),
+    HostState.BLOCKED: made_host("a.test:80", size=1, blocked=True, retired=True),
+    HostState.RETIRED: made_host("b.test:80", size=1, retired=True, paused=True),
+    HostState.PAUSED: made_host("c.test:80", size=1, paused=True),
     HostState.IDLE: Host("d.test:80"),
-    HostState.SNOOZED: Host("e.test:80", size=1, next_time=NOW + 60, hold_reason=HoldReason.SNOOZED),
-    HostState.WAITING: Host("f.test:80", size=1, next_time=NOW + 1, hold_reason=HoldReason.GAP),
-    HostState.READY: Host("g.test:80", size=1, next_time=NOW - 1, hold_reason=HoldReason.SNOOZED),
-    HostState.LEASED: Host("h.test:80", size=1, leased=1, taken=1, next_time=NOW + 60),
+    HostState.SNOOZED: made_host("e.test:80", size=1, next_time=NOW + 60, hold_reason=HoldReason.SNOOZED),
+    HostState.WAITING: made_host("f.test:80", size=1, next_time=NOW + 1, hold_reason=HoldReason.GAP),
+    HostState.READY: made_host("g.test:80", size=1, next_time=NOW - 1, hold_reason=HoldReason.SNOOZED),
+    HostState.LEASED: made_host("h.test:80", size=1, leased=1, taken=1, next_time=NOW + 60),
 }
 
 
 def test_each_state_is_counted_by_its_word() -> None:
     counts = count_states(
-        [*HOSTS.values(), Host("i.test:80"), Host("j.test:80", size=1, in_line=True)], NOW, BudgetSettings()
+        [*HOSTS.values(), Host("i.test:80"), made_host("j.test:80", size=1, in_line=True)], NOW, BudgetSettings()
     )
     assert counts == {state.value: 2 if state.value in ("idle", "waiting") else 1 for state in HostState}
-    assert count_states([Host("k.test:80", fetched=3)], NOW, BudgetSettings(host_pages=3))["blocked"] == 1
+    assert count_states([made_host("k.test:80", fetched=3)], NOW, BudgetSettings(host_pages=3))["blocked"] == 1
 
 
 @given(
@@ -59,8 +60,9 @@ def test_a_record_tells_the_state_as_the_host_does(
     flags: tuple[bool, bool, bool], size: int, wait: float, reason: HoldReason, pages: int | None
 ) -> None:
     paused, blocked, retired = flags
-    host = Host("h.test:80", size=size, next_time=NOW + wait, hold_reason=reason, fetched=3)
-    host.paused, host.blocked, host.retired = paused, blocked, retired
+    host = made_host("h.test:80", size=size, next_time=NOW + wait, hold_reason=reason, fetched=3)
+    host.politeness.paused, host.politeness.blocked = paused, blocked
+    host.failures = host.failures._replace(retired=retired)
     value, budget = encode_host(host), BudgetSettings(host_pages=pages)
     assert stored_state(host.name, value, NOW, budget) is state_of(decode_host(host.name, value), NOW, budget)
     for odd in (b"", value[:-1], b"\x02" + value[1:]):
@@ -117,7 +119,7 @@ async def test_looking_at_many_hosts_takes_a_bounded_part_of_the_time(monkeypatc
     store = MemoryStore()
     batch = store.batch()
     for n in range(3_000):
-        host = Host(f"h{n}.test:80", size=n % 2, next_time=NOW + 1)
+        host = made_host(f"h{n}.test:80", size=n % 2, next_time=NOW + 1)
         batch.put(Family.HOSTS, host.name.encode(), encode_host(host))
     store.write(batch)
     states = HostStates(store, Frontier(store, PolitenessSettings()), BudgetSettings(), lambda: NOW)

@@ -14,7 +14,7 @@ from crawler.engine.judge import parse_retry_after
 from crawler.engine.lifecycle import Stop
 from crawler.fetch import Response, RobotsResult, SimulatedWeb, fetch_robots
 from crawler.frontier import decode_host
-from crawler.frontier.host import Host, encode_host
+from crawler.frontier.host import Host, Politeness, encode_host
 from crawler.job.clock_anchor import CLOCK, encode_anchor, follow_clock, job_time, stored_anchor
 from crawler.kv import Family
 from crawler.settings import RetrySettings, RobotsSettings
@@ -95,14 +95,16 @@ def test_what_is_over_is_not_moved_into_the_future() -> None:
         job_held_until = [START - 10, START + 10]
         batch = store.batch()
         for number, until in enumerate(job_held_until):
-            host = Host(f"h{number}.test:80", next_time=until, last_request=until - 1)
+            host = Host(f"h{number}.test:80", politeness=Politeness(next_time=until, last_request=until - 1))
             batch.put(Family.HOSTS, host.name.encode(), encode_host(host))
         batch.put(Family.META, CLOCK, encode_anchor(Anchor(BOOT, 0.0)))
         store.write(batch)
         told: list[str] = []
         follow_clock(store, Anchor(BOOT, by), START + by, told.append)
         assert told == [f"the clock was set {way} by 3600 s since the last run: what holds {held} was moved with it"]
-        times = [decode_host("h", value).next_time - START - by for _, value in store.scan(Family.HOSTS, b"")]
+        times = [
+            decode_host("h", value).politeness.next_time - START - by for _, value in store.scan(Family.HOSTS, b"")
+        ]
         assert times[0] <= 0
         assert times[1] == 10
 

@@ -1,0 +1,34 @@
+"""Hosts as tests want them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crawler.frontier import (
+    BackQueue,
+    Entry,
+    FailureClass,
+    Failures,
+    Host,
+    Politeness,
+    RequestOutcome,
+    Tally,
+    Throttled,
+)
+
+
+def made_host(name: str, **values: Any) -> Host:
+    """A host with these values, each where it belongs."""
+    host = Host(name)
+    for key, value in values.items():
+        if key in Failures._fields:
+            host.failures = host.failures._replace(**{key: value})
+            continue
+        parts: tuple[BackQueue | Politeness | Tally | Host, ...] = (host.queue, host.politeness, host.tally, host)
+        setattr(next(part for part in parts if hasattr(part, key)), key, value)
+    return host
+
+
+def throttled(entry: Entry | None, after: float | None = None) -> Throttled:
+    """The end of a lease that was answered with 429."""
+    return Throttled(entry, RequestOutcome(failure=FailureClass.THROTTLED, retry_after=after))

@@ -55,8 +55,9 @@ from crawler.traps import Traps, check_content
 from crawler.traps.copies import content_digest
 from tests.documents import DOCS, page
 from tests.jobs import stopped_job
+from tests.layers import LAYERS
 from tests.site import crawler
-from tests.test_repository import LAYERS, ROOT
+from tests.test_repository import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 SOURCE = PROJECT["urls"]["Source"]

@@ -7,34 +7,18 @@ import dataclasses
 import itertools
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from crawler.cli.options import FLAGS
 from crawler.settings import PriorityRule, Settings, as_tables, settings_from
+from tests.layers import LAYERS, MODULES
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "crawler"
 
-# Low to high: a module imports only from lower lines, or from its own package.
-LAYERS: list[set[str]] = [
-    {"urls", "settings", "clock", "memory", "kv"},
-    {"slices", "robots"},
-    {"filters"},
-    {"links", "scope", "frontier"},
-    {"traps"},
-    {"records"},
-    {"disk", "metrics"},
-    {"store", "checkpoint", "output", "fetch", "dashboard", "progress", "exact"},
-    {"job"},
-    {"inspect"},
-    {"engine", "integrity"},
-    {"service"},
-    {"demo", "bench", "dedup"},
-    {"cli"},
-    {"__main__"},
-]
 PURE = {
     "urls",
     "slices",
@@ -65,6 +49,7 @@ def modules() -> list[Path]:
 
 
 def imports(path: Path) -> set[str]:
+    """The modules and packages that it imports from."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -90,6 +75,48 @@ def test_imports_point_one_way(path: Path) -> None:
         words = name.split(".")
         if words[0] == "crawler" and len(words) > 1 and words[1] != mine:
             assert layer(words[1]) < layer(mine), f"{path.relative_to(ROOT)} imports {name}, which stands above it"
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported_modules(path: Path) -> set[str]:
+    """The same, down to the module that a name of a package is."""
+    known = {name_of(module) for module in modules()}
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            within = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= within & known or {node.module or ""}
+    return found
+
+
+def packages() -> list[str]:
+    return sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("package", packages())
+def test_the_modules_of_a_package_import_only_from_those_before_them(package: str) -> None:
+    order = MODULES.get(package, "").split()
+    there = {path.stem for path in (PACKAGE / package).glob("*.py")} - {"__init__"}
+    assert sorted(order) == sorted(there), f"tests/layers.py must name each module of {package} once, low to high"
+    for place, module in enumerate(order):
+        for name in imported_modules(PACKAGE / package / f"{module}.py"):
+            assert name != f"crawler.{package}", f"{package}/{module}.py imports its own package: name the module"
+            if name.startswith(f"crawler.{package}."):
+                lower = name.split(".")[2]
+                assert lower in order[:place], f"{package}/{module}.py imports {lower}, which tests/layers.py has above"
+
+
+def test_no_package_has_grown_into_several() -> None:
+    lines = Counter[str]()
+    for path in modules():
+        lines[part_of(path)] += len(path.read_text("utf-8").splitlines())
+    for part, count in lines.items():
+        assert count <= 0.12 * lines.total(), f"{part} holds {count / lines.total():.0%} of all lines: cut it"
 
 
 @pytest.mark.parametrize("part", sorted(PURE))

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from crawler.fetch import Failure, FailureKind, Response
+from crawler.fetch.outcome import Failure, FailureKind, Response
 from crawler.kv import Family, Reader
 from crawler.robots import DISALLOW_ALL, RobotsRecordError, RobotsRules, robots_for_status
 from crawler.settings import RobotsSettings

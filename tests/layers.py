@@ -1,0 +1,114 @@
+"""The order of the code, from low to high: of packages, and of the modules inside each.
+
+A new module needs a place in ``MODULES``, a new package one in ``LAYERS`` too: behind all that it imports. The tests in
+``test_repository`` say what is missing, and what imports something that stands behind it.
+"""
+
+from __future__ import annotations
+
+# A package imports only from lower lines.
+LAYERS: list[set[str]] = [
+    {"urls", "settings", "clock", "memory", "kv"},
+    {"slices", "robots"},
+    {"filters"},
+    {"links", "scope", "frontier"},
+    {"traps"},
+    {"records"},
+    {"disk", "metrics"},
+    {"store", "checkpoint", "output", "fetch", "dashboard", "progress", "exact"},
+    {"job"},
+    {"inspect"},
+    {"engine", "integrity"},
+    {"service"},
+    {"demo", "bench", "dedup"},
+    {"cli"},
+    {"__main__"},
+]
+
+# Inside a package, a module imports only from modules that are named before it.
+MODULES: dict[str, str] = {
+    "urls": """
+        host_key rules steps whatwg clean domain base canonicaliser
+    """,
+    "settings": """
+        parts load
+    """,
+    "slices": """
+        digest_batch digests errors fpp_model bit_storage blocked_slice classic_slice cow_snapshot table_slice
+        contract counting_slice cuckoo_slice guava_slice layouts
+    """,
+    "filters": """
+        chain_compaction protocol segment_format advisor guava slice_entry watched_keys chain memory_budget
+        projection bloom scalable growing kinds
+    """,
+    "links": """
+        encoding sitemap tags extract query
+    """,
+    "scope": """
+        modes patterns boundary priority rule_faults
+    """,
+    "frontier": """
+        entry fair_semaphore jitter timer_queue order page politeness request_outcome host revisits backoff_policy
+        clock_step host_closed importance schedule working_set gate lease queues row ad_hoc_lease overrides frontier
+    """,
+    "traps": """
+        copies shape traps
+    """,
+    "disk": """
+        failpoints full files faulty_disk
+    """,
+    "metrics": """
+        events history prometheus words course
+    """,
+    "store": """
+        links memory_store wal faulty_store rocks salvage
+    """,
+    "checkpoint": """
+        envelope generations renewal
+    """,
+    "output": """
+        jsonl record_reader reverse_reader
+    """,
+    "exact": """
+        rows ledger seen
+    """,
+    "fetch": """
+        addresses outcome connector robots_cache failures robots_fetch fetcher simulated
+    """,
+    "dashboard": """
+        event_stream listen access guard token server
+    """,
+    "progress": """
+        say summary supervisor text_table top_view live_line
+    """,
+    "job": """
+        clock_anchor directory event_log found history_file inbox platform revisit_backfill scope_state
+        seen_compaction stored_errors transaction admission live_status recovery revisit run_settings verdict job
+    """,
+    "inspect": """
+        host_states host_table statistics job_reader explanation record_stream
+    """,
+    "engine": """
+        capacity_forecast discover ending judge ledger_resolver lifecycle loop_lag seeds context injector gauges
+        keeper robots_redirect robots_visit visit run worker
+    """,
+    "integrity": """
+        inventory quarantine digest_rows revisit_rows reconcile verifier repairer
+    """,
+    "service": """
+        command_files explanation_text status_reporter control responses attach commands crawl_api session
+    """,
+    "demo": """
+        modules pydoc_child render site
+    """,
+    "bench": """
+        child file_server machine made_pages scripts made_crawl
+    """,
+    "dedup": """
+        interrupt key_spec lines lookout store exchange make stream worker build
+    """,
+    "cli": """
+        errors toml_lines add bench config damaged_job options plan repair canon crawl dashboard dedup explain
+        forget hosts stats tail top verify demo filter
+    """,
+}

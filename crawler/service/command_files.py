@@ -43,9 +43,10 @@ async def give_order(directory: Path, pid: int, word: str, host: str | None) -> 
     name = f"{time.time_ns()}-{os.getpid()}-{next(_NUMBERS)}"
     order, done = orders / (name + _ORDER), orders / (name + _DONE)
     _write(order, {"pid": pid, "do": word, "host": host})
-    deadline = time.monotonic() + WAIT
+    now = asyncio.get_running_loop().time
+    deadline = now() + WAIT
     try:
-        while time.monotonic() < deadline:
+        while now() < deadline:
             await asyncio.sleep(_POLL)
             with suppress(FileNotFoundError):
                 answer = _read(done)

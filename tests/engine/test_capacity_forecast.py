@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from crawler.memory import available_memory
 from crawler.settings import SeenSettings
 from crawler.store import FaultyStore
 from tests.site import Site, crawler, running, tree, wait_until
+from tests.virtual import run_virtually
 
 ROOMY = 2**40
 NOTHING = Progress(0, 0)
@@ -171,17 +171,22 @@ def test_a_running_crawl_shows_its_advice_and_warns(tmp_path: Path) -> None:
     assert advice["cause"] in (None, "target")
 
 
-async def test_a_warning_waits_for_no_look_and_a_crawl_that_ends_soon_is_warned_too(
+def test_a_warning_waits_for_no_look_and_a_crawl_that_ends_soon_is_warned_too(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    run_virtually(_warned(caplog))
+
+
+async def _warned(caplog: pytest.LogCaptureFixture) -> None:
+    clock = asyncio.get_running_loop().time
     for stop, told in ((950, "reaches its target of 0.001 in 50 URLs"), (1_200, "was made for 1,000")):
         seen = seen_set("bloom")
-        watching = asyncio.create_task(Adviser(2).watch(seen, time.monotonic, lambda: NOTHING))
+        watching = asyncio.create_task(Adviser(2).watch(seen, clock, lambda: NOTHING))
         await asyncio.sleep(0)
         fill(seen, 0, stop)
-        began = time.monotonic()
+        began = clock()
         while stop < 1_000 and told not in caplog.text:
-            assert time.monotonic() - began < INTERVAL, "the next look was waited for"
+            assert clock() - began < INTERVAL, "the next look was waited for"
             await asyncio.sleep(0.01)
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):

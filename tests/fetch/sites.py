@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 from crawler.settings import FetchSettings
 
-# Limits that let a test of slowness end soon.
+# Limits that let a test of slowness end soon, and yet a busy machine tell the slow server from its own pauses.
 HASTY = FetchSettings(
     allow_private=True,
-    connect_timeout=0.3,
-    headers_timeout=0.3,
-    body_timeout=0.3,
-    idle_timeout=0.2,
+    connect_timeout=0.6,
+    headers_timeout=0.6,
+    body_timeout=0.6,
+    idle_timeout=0.4,
     max_body=100_000,
 )
 LOCAL = FetchSettings(allow_private=True, max_body=1_000_000)

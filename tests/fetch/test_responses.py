@@ -29,7 +29,7 @@ async def test_a_page() -> None:
     assert (answer.content_type, answer.charset) == ("text/html", "utf-8")
     assert (answer.location, answer.retry_after) == (None, "7")
     assert answer.headers["x-OTHER"] == "1"
-    assert 0 < answer.seconds < 10
+    assert answer.seconds > 0
     assert served.requests[0].startswith(b"GET /a%2Fb?c=%2f&d HTTP/1.1\r\n")
 
 

@@ -121,7 +121,7 @@ async def test_a_crawl_ends_though_a_file_was_closed_after_all_in_it_was_done(
     job = Job(tmp_path, settings, began)
     try:
         web = SimulatedWeb({"http://h.test/": "x", "http://h.test/late": "y"})
-        assert await asyncio.wait_for(Driven(job, web, settings, time.time, seeds()).to_the_end(), 20) is Stop.FINISHED
+        assert await Driven(job, web, settings, time.time, seeds()).to_the_end() is Stop.FINISHED
     finally:
         job.close()
 

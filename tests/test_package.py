@@ -56,7 +56,7 @@ def test_the_metadata_are_complete(wheel: zipfile.ZipFile) -> None:
     labels = {text.partition(", ")[0] for text in metadata.get_all("Project-URL", [])}
     assert labels == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
     assert metadata.get_all("Provides-Extra") == ["dev"]
-    assert metadata.get_payload() == (ROOT / "README.md").read_text("utf-8")
+    assert metadata.get_payload(decode=True) == (ROOT / "README.md").read_bytes()
     licence = name.replace("METADATA", "licenses/LICENSE")
     assert wheel.read(licence) == (ROOT / "LICENSE").read_bytes()
 

@@ -48,8 +48,9 @@ MODULES: dict[str, str] = {
         modes patterns boundary priority rule_faults
     """,
     "frontier": """
-        entry fair_semaphore jitter timer_queue order page politeness request_outcome host revisits backoff_policy
-        clock_step host_closed importance schedule working_set gate lease queues row ad_hoc_lease overrides frontier
+        entry fair_semaphore jitter timer_queue order page politeness request_outcome limits host revisits
+        backoff_policy clock_step host_closed importance schedule working_set gate lease queues row workbench
+        ad_hoc_lease overrides frontier
     """,
     "traps": """
         copies shape traps

@@ -13,13 +13,14 @@ from crawler.cli.damaged_job import stopped_text
 from crawler.cli.errors import Exit, UsageError
 from crawler.clock import SteadyClock
 from crawler.filters import NoMemoryError
+from crawler.frontier import queue_of
 from crawler.inspect.job_reader import queue
 from crawler.job.directory import JobError, read_identity
 from crawler.job.job import Job
 from crawler.job.stored_errors import DAMAGE
 from crawler.progress.say import say
 from crawler.settings import Settings, SettingsError, settings_from
-from crawler.urls import Canonical, Canonicaliser, Rejected, host_key
+from crawler.urls import Canonical, Canonicaliser, Rejected
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +65,7 @@ def _forget(directory: Path, settings: Settings, urls: Sequence[Canonical]) -> d
     clock = SteadyClock()
     job = Job(directory, settings, clock(), anchor=clock.anchor)
     try:
-        waiting = {entry.href for url in urls for _, entry in queue(job.store, host_key(url.href))}
+        waiting = {entry.href for url in urls for _, entry in queue(job.store, queue_of(url.href))}
         pending = [url for url in urls if url.href in waiting]
         if pending:
             raise UsageError(f"{pending[0].href} is pending: it will be fetched anyway")

@@ -15,11 +15,11 @@ from rich.table import Table
 from crawler.cli.damaged_job import guarded
 from crawler.cli.errors import Exit
 from crawler.cli.options import whole_number
+from crawler.frontier import queue_of
 from crawler.inspect.host_table import SORTS, Row, choose, host_rows
 from crawler.inspect.job_reader import open_job
 from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
-from crawler.urls import host_key
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
 
@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     live = read_live(arguments.job)
-    in_flight = Counter(map(host_key, {} if live is None else live.in_flight))
+    in_flight = Counter(map(queue_of, {} if live is None else live.in_flight))
     order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
     with open_job(arguments.job) as job:
         rows = host_rows(job.store, job.settings, job_time(job.store), in_flight)

@@ -19,7 +19,6 @@ from crawler.job.job import Job
 from crawler.kv import Batch, Family
 from crawler.robots import robots_url
 from crawler.settings import PolitenessSettings, RetrySettings, RobotsSettings, Settings
-from crawler.urls import host_key
 
 PATIENCE = 60.0  # seconds that a host may be held or have its leases out before who waits for it comes back later
 LATER = 5.0  # seconds until then, at least
@@ -61,7 +60,8 @@ class RobotsRedirect:
 
     async def follow(self, host: Host, address: str) -> Followed | NotNow:
         """Ask for what the robots.txt of a host, which is leased, redirects to; and whether that was another host."""
-        name, frontier = host_key(address), self._job.frontier
+        frontier = self._job.frontier
+        name = frontier.queue_of(address)
         if frontier.ad_hoc.share_a_key(host, name):
             await asyncio.sleep(frontier.ad_hoc.gap(host))
             answer = await ask_robots(self._context.fetcher, address, self._settings.robots)

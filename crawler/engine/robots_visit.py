@@ -17,7 +17,6 @@ from crawler.job.found import DECLARED, SITEMAP_DEPTH, Found
 from crawler.job.job import Job
 from crawler.job.verdict import RobotsAnswer
 from crawler.robots import robots_url
-from crawler.urls import host_key
 
 log = logging.getLogger("crawler")
 
@@ -45,7 +44,7 @@ class RobotsVisits:
 
     def declares(self, href: str) -> bool:
         """Whether the host's robots.txt calls the URL a sitemap."""
-        robots = None if self._settings.robots.ignore else self._cache.get(host_key(href))
+        robots = None if self._settings.robots.ignore else self._cache.get(self._job.frontier.queue_of(href))
         return robots is not None and href in robots.rules.sitemaps
 
     async def visit(self, lease: Lease) -> None:

@@ -1,6 +1,6 @@
 """The URLs known and unfinished, host by host, and the order to take them in."""
 
-from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
+from crawler.frontier.entry import Entry, EntryError, QueueOf, decode_entry, encode_entry, queue_of
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.host import (
     BackQueue,
@@ -63,6 +63,7 @@ __all__ = [
     "Page",
     "PageError",
     "Politeness",
+    "QueueOf",
     "Reader",
     "RequestOutcome",
     "Retry",
@@ -82,6 +83,7 @@ __all__ = [
     "encode_host",
     "longest_retry",
     "pack_page",
+    "queue_of",
     "retired_words",
     "retry_wait",
     "split_due_key",

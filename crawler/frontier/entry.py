@@ -18,9 +18,14 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from typing import NamedTuple
 
 from crawler.settings import CLASSES
+from crawler.urls import host_key
+
+QueueOf = Callable[[str], str]  # names the queue that an href belongs to
+queue_of: QueueOf = host_key  # a queue for each scheme, host and port, as politeness and robots.txt have it
 
 RETRY_LANE = 0
 FRESH_LANE = 1

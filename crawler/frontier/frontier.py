@@ -17,10 +17,10 @@ of some 90 bytes for each further one with something queued, and a read-ahead, n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from crawler.frontier.ad_hoc_lease import AdHocLeases
-from crawler.frontier.entry import Entry, retry_slot
+from crawler.frontier.entry import Entry, QueueOf, queue_of, retry_slot
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.importance import Importance
@@ -43,7 +43,6 @@ from crawler.frontier.row import HostRow, describe
 from crawler.frontier.workbench import Workbench
 from crawler.kv import Batch, Reader
 from crawler.settings import PolitenessSettings
-from crawler.urls import host_key
 
 _ALWAYS = float("inf")
 
@@ -59,7 +58,7 @@ class Frontier:
         *,
         order: Order = Order.BREADTH,
         robots: bool = True,
-        queue_of: Callable[[str], str] = host_key,
+        queue_of: QueueOf = queue_of,
     ) -> None:
         """``limits`` are none but those of ``settings`` where not given; ``robots``: robots.txt is asked for first;
         ``queue_of`` names the queue that an href belongs to. URLs of one queue must share scheme, host and port."""

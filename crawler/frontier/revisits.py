@@ -17,11 +17,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from crawler.frontier.entry import Entry
+from crawler.frontier.entry import Entry, QueueOf, queue_of
 from crawler.frontier.page import Answer, Page, PageError, milliseconds, pack_page, unpack_page, visited
 from crawler.kv import Batch, Family, Reader
 from crawler.settings import RecrawlSettings
-from crawler.urls import host_key
 
 QUEUED_MAX = 4_096  # revisits in all host queues together
 HOST_MAX = 16  # of one host
@@ -43,12 +42,16 @@ def split_due_key(key: bytes) -> tuple[float, str]:
 
 
 class Revisits:
-    """The schedule of a job. ``pace`` gives the seconds between two requests to a host."""
+    """The schedule of a job. ``pace`` gives the seconds between two requests to a host, ``queue_of`` the queue that
+    an href belongs to."""
 
-    def __init__(self, store: Reader, settings: RecrawlSettings, pace: Callable[[str], float]) -> None:
+    def __init__(
+        self, store: Reader, settings: RecrawlSettings, pace: Callable[[str], float], queue_of: QueueOf = queue_of
+    ) -> None:
         self._store = store
         self._settings = settings
         self._pace = pace
+        self._queue_of = queue_of
         self._queued: Counter[str] = Counter()  # of this run; what an earlier one queued comes on top
         self._put_off: dict[str, float] = {}
         self._first = b""  # no key of ``due`` stands before it: the store would walk over all that was deleted there
@@ -74,7 +77,7 @@ class Revisits:
         """A visit has ended. Gives the page, whether it had changed, and how many more pages have a time now; None for
         a page that is not to be visited again: what was excluded at its first visit is not."""
         if entry.revisit:
-            self._leave(host_key(entry.href))
+            self._leave(self._queue_of(entry.href))
         elif excluded or not self._settings.enabled:
             return None
         before = self.page(entry.href)
@@ -108,7 +111,7 @@ class Revisits:
                 raise PageError(f"{href} is due and unknown")
             page = unpack_page(value)
             batch.delete(Family.DUE, key)
-            name = host_key(href)
+            name = self._queue_of(href)
             if self._queued[name] >= HOST_MAX:
                 self._put(page, self._later(name, now), batch)
                 continue

@@ -13,7 +13,7 @@ from typing import Any
 from crawler.exact import ExactSeenSet, Seen, rows_of
 from crawler.fetch.robots_cache import RobotsCache
 from crawler.filters import Chain, digest_keys
-from crawler.frontier import Entry, Host, HostState, decode_host, unpack_page
+from crawler.frontier import Entry, Host, HostState, decode_host, queue_of, unpack_page
 from crawler.frontier.entry import is_retry, retry_time
 from crawler.inspect.host_table import Row, host_row
 from crawler.inspect.job_reader import open_job, queue
@@ -28,7 +28,7 @@ from crawler.robots import RobotsRecordError
 from crawler.scope import Boundary, Outside, PriorityRules, Scope
 from crawler.settings import Settings
 from crawler.traps import Traps
-from crawler.urls import Canonical, Canonicaliser, Rejected, host_key
+from crawler.urls import Canonical, Canonicaliser, Rejected
 
 QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are looked through for a URL
 _AS_HELD = 0.002  # seconds: a retry that waits as long as its host is held stands in its lane by the millisecond
@@ -221,7 +221,7 @@ def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]
     if isinstance(url, Rejected):
         found.rejected = url.reason
     else:
-        found.href, found.key, found.host = url.href, url.key, host_key(url.href)
+        found.href, found.key, found.host = url.href, url.key, url.host_key
         try:
             yield from _fill(known, url, found)
         except DAMAGE as error:
@@ -253,14 +253,14 @@ def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
     found.seen = known.seen(url)
     if known.settings.seen.ledger:
         found.ledger = _ledger(known, url)
-    name = host_key(url.href)
+    name = queue_of(url.href)
     host = known.host(name)
     if host is None:
         stored = known.store.get(Family.HOSTS, name.encode("ascii"))
         if stored is None:
             return
         host = decode_host(name, stored)
-    row = host_row(host, found.at, sum(host_key(href) == name for href in known.in_flight), known.settings)
+    row = host_row(host, found.at, sum(queue_of(href) == name for href in known.in_flight), known.settings)
     found.host_row = row
     found.robots = _robots(known, url, name)
     for place in _places(known, url, host, row, found.at):

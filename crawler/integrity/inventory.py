@@ -26,14 +26,14 @@ import numpy.typing as npt
 
 from crawler.exact import digest_exactly
 from crawler.filters import digest_keys
-from crawler.frontier import Entry, EntryError, decode_entry
+from crawler.frontier import Entry, EntryError, decode_entry, queue_of
 from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.kv import Family, Store
 from crawler.output import Record, record_of
 from crawler.records import DIGEST_SIZE, Counters, Done, JournalError, Outcome, decode_done, decode_seen
 from crawler.settings import Settings
 from crawler.traps import CopyRecordError, TrapRecordError, check_content, check_row
-from crawler.urls import Canonical, Canonicaliser, host_key
+from crawler.urls import Canonical, Canonicaliser
 
 _SCAN = 2_048
 _LINES = 1_024  # lines of the output hashed together
@@ -161,7 +161,7 @@ def read_queue(store: Store, keys: Keys) -> Queue:
             host, slot = "", b""
         if slot:
             found.number = max(found.number, int.from_bytes(slot[-8:], "big") + 1)
-        if entry is None or key is None or host != host_key(entry.href):
+        if entry is None or key is None or host != queue_of(entry.href):
             found.bad.append(row)
             if entry is not None and key is not None:
                 found.again.append(entry)
@@ -294,7 +294,7 @@ class Ended:
             return
         outcome = record.get("outcome")
         if outcome in _RESPONDED or outcome == Outcome.FAILED.value:
-            self._hosts.setdefault(host_key(url), [0, 0])[outcome == Outcome.FAILED.value] += 1
+            self._hosts.setdefault(queue_of(url), [0, 0])[outcome == Outcome.FAILED.value] += 1
 
     def pop(self, host: str) -> tuple[int, int]:
         """(fetched, failed) of the host, taken out."""

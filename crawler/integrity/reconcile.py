@@ -16,7 +16,17 @@ import numpy as np
 
 from crawler.disk import Appender, Disk, failpoint
 from crawler.fetch.robots_cache import RobotsCache
-from crawler.frontier import BackQueue, Entry, Host, HostRecordError, Tally, decode_entry, decode_host, encode_entry
+from crawler.frontier import (
+    BackQueue,
+    Entry,
+    Host,
+    HostRecordError,
+    Tally,
+    decode_entry,
+    decode_host,
+    encode_entry,
+    queue_of,
+)
 from crawler.frontier.entry import FRESH_START, pending_key, split_pending_key
 from crawler.frontier.host import encode_host, host_name
 from crawler.frontier.order import Order, slot_of
@@ -49,7 +59,6 @@ from crawler.output import Record, entry_of, lines_of, record_of
 from crawler.records import DIGEST_SIZE, Counters, JournalError, decode_seen, encode_admitted, sequence_key
 from crawler.robots import RobotsRecordError
 from crawler.settings import Settings
-from crawler.urls import host_key
 
 _CHANGES = 4_096  # in one batch
 _EVENT = 256  # URLs named by one new event
@@ -194,7 +203,7 @@ class Reconciliation:
             digest = halves(self._keys.digests([url]))
             if np.isin(as_halves(digest), marks).any():
                 continue  # it stands in a good row as well
-            name = host_key(entry.href)
+            name = queue_of(entry.href)
             slot = slot_of(self._order, entry, number)
             queue.first[name] = min(slot, queue.first.get(name, slot))
             self._put(Family.PENDING, pending_key(name, slot), encode_entry(entry))

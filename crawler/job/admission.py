@@ -32,7 +32,7 @@ from crawler.records import (
 from crawler.scope import PriorityRules
 from crawler.slices.digests import digest_words
 from crawler.traps import Traps
-from crawler.urls import Canonical, host_key
+from crawler.urls import Canonical
 
 NOT_SEEN = "was not seen"
 TAKEN_FOR_ANOTHER = "was never admitted, and cannot be told from URLs that were"
@@ -117,7 +117,7 @@ class Admission:
     def leave_out(self, urls: Sequence[Canonical], copy: PageRecord, transaction: Transaction, now: float) -> None:
         """The links of a page that is a copy of another are not followed: those that were never seen are refused, as
         long as its host has not had as many records of such links as a trap may have."""
-        if urls and self._policy.traps.takes_copies(host_key(copy.entry.href)):
+        if urls and self._policy.traps.takes_copies(copy.entry.href):
             self.admit(Found(urls, copy.entry.depth + 1, copy.entry.href, found_at=now, copy=copy), transaction)
 
     def _refuse(
@@ -127,7 +127,7 @@ class Admission:
         rules: Sequence[str | None]
         if copy is not None and copy.content is not None:
             rules = [f"traps.duplicates: on a page that says the same as {copy.content.duplicate_of}"] * len(entries)
-            counted = self._policy.traps.count_copies(host_key(copy.entry.href), len(entries), transaction.batch)
+            counted = self._policy.traps.count_copies(copy.entry.href, len(entries), transaction.batch)
         else:
             rules, counted = self._policy.traps.refusals([entry.href for entry in entries], transaction.batch)
         self._counters.trap_counts += counted

@@ -47,7 +47,7 @@ class Revisiting:
     """The part of a job's steps that revisits take."""
 
     def __init__(self, store: Store, settings: Settings, frontier: Frontier, counters: Counters) -> None:
-        self._revisits = Revisits(store, settings.recrawl, self._pace)
+        self._revisits = Revisits(store, settings.recrawl, self._pace, frontier.queue_of)
         self.backfill = RevisitBackfill(store, self._revisits, counters, settings)
         self._frontier = frontier
         self._counters = counters

@@ -22,20 +22,26 @@ from crawler.urls.host_key import split_origin, surt
 from crawler.urls.steps import tidy_percent
 
 # Bounds what a page with links to endless host names can make us remember.
-_ORIGINS_REMEMBERED = 100_000
+ORIGINS_REMEMBERED = 100_000
 
 
 class Scope:
     """The scope of one crawl, of a mode in ``settings.SCOPES`` (ValueError otherwise)."""
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, origins_remembered: int = ORIGINS_REMEMBERED) -> None:
         if mode not in SCOPES:
             raise ValueError(f"unknown scope {mode!r}; known are {', '.join(SCOPES)}")
         self.mode = mode
+        self._most = origins_remembered
         self._entries: dict[str, None] = {}  # in the order they came
         self._longest = 0  # characters, of an entry
         # Scheme, host and port -> their entry; with ``prefix``, how it begins.
         self._names: dict[str, str] = {}
+
+    @property
+    def origins_known(self) -> int:
+        """How many origins the scope has an answer in memory for."""
+        return len(self._names)
 
     def widen(self, href: str) -> str | None:
         """Take in a seed, or where a seed redirects to; the new entry, or None if it belonged already."""
@@ -86,7 +92,7 @@ class Scope:
 
     def _name(self, root: str) -> str:
         """Look up and remember what ``contains`` needs of a scheme, host and port, given with a slash behind."""
-        if len(self._names) >= _ORIGINS_REMEMBERED:
+        if len(self._names) >= self._most:
             self._names.clear()
         name = http_surt(root)[:-1] if self.mode == "prefix" else self._entry(root)
         self._names[root[:-1]] = name

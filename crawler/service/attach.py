@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from crawler.frontier import decode_host
+from crawler.frontier import decode_host, queue_of
 from crawler.inspect.explanation import explain_url
 from crawler.inspect.host_table import Row, choose, host_rows
 from crawler.inspect.job_reader import job_stats, open_job
@@ -36,7 +36,6 @@ from crawler.service.responses import (
     table_asked,
     url_asked,
 )
-from crawler.urls import host_key
 
 T = TypeVar("T")
 
@@ -126,7 +125,7 @@ class JobView:
         return explained(explain_url(self.directory, text, now))
 
     def _in_flight(self) -> Counter[str]:
-        return Counter(map(host_key, {} if self.live is None else self.live.in_flight))
+        return Counter(map(queue_of, {} if self.live is None else self.live.in_flight))
 
 
 class JobApi:

@@ -38,7 +38,7 @@ from crawler.service.responses import (
     url_asked,
 )
 from crawler.settings import Settings
-from crawler.urls import Canonical, Canonicaliser, host_key
+from crawler.urls import Canonical, Canonicaliser
 
 T = TypeVar("T")
 
@@ -184,7 +184,7 @@ class CrawlApi:
 
 
 def _in_flight(crawl: Run) -> Counter[str]:
-    return Counter(map(host_key, crawl.under_way))
+    return Counter(map(crawl.job.frontier.queue_of, crawl.under_way))
 
 
 def _stored_host(crawl: Run, name: str) -> Host | None:

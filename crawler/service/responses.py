@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from crawler.fetch.robots_cache import RobotsCache
-from crawler.frontier import Host
+from crawler.frontier import Host, queue_of
 from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import SORTS, host_row
 from crawler.inspect.job_reader import queue
@@ -19,7 +19,6 @@ from crawler.kv import Reader
 from crawler.output.reverse_reader import decoded, lines_backwards
 from crawler.service.explanation_text import explanation_lines
 from crawler.settings import Settings
-from crawler.urls import host_key
 
 MOST_ROWS = 1_000  # hosts in one answer
 MOST_OFFSET = 100_000  # hosts passed over: so many rows are held while the table is sorted
@@ -88,7 +87,7 @@ def recent(path: Path, end: int | None, name: str) -> Iterator[dict[str, Any] | 
             yield None
         elif found[1].startswith(start) and words in found[1]:
             record = decoded(*found, path.name)
-            if host_key(record["url"]) == name:
+            if queue_of(record["url"]) == name:
                 shown += 1
                 yield record
         if pieces == _RECENT_PIECES or shown == _RECENT_SHOWN:

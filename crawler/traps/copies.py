@@ -68,11 +68,12 @@ class Copies:
             simhash = simhash_of(body)
         original = self._store.get(Family.CONTENT, host + b"d" + digest)
         if original is None and simhash is not None:
-            original = self._near(host, simhash)
+            original = self.near(host, simhash)
         url = None if original is None else _url(original)
         return Content(digest, simhash, None if url == href else url)
 
-    def _near(self, host: bytes, simhash: int) -> bytes | None:
+    def near(self, host: bytes, simhash: int) -> bytes | None:
+        """The URL of a page whose simhash is near; ``host`` is how the rows of the page's host begin."""
         for start in _bands(host, simhash):
             rows = self._store.scan(Family.CONTENT, start, start + b"\xff" * 9, COMPARED_MOST)
             for key, _ in rows:

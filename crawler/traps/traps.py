@@ -90,13 +90,14 @@ class Traps:
             self._keep(key, number)
         return rules, grown
 
-    def takes_copies(self, host: str) -> bool:
-        """Whether one more link of a copy on the host may have a record."""
-        return self._number(_copies_key(host)) < self._settings.max_records
+    def takes_copies(self, href: str) -> bool:
+        """Whether one more link of a copy, the page at ``href``, may have a record."""
+        return self._number(_copies_key(href)) < self._settings.max_records
 
-    def count_copies(self, host: str, links: int, batch: Batch) -> int:
-        """Count new links of a copy, all of them refused. Returns by how much all numbers have grown together."""
-        key = _copies_key(host)
+    def count_copies(self, href: str, links: int, batch: Batch) -> int:
+        """Count new links of a copy, the page at ``href``: all are refused. Returns by how much all numbers have
+        grown together."""
+        key = _copies_key(href)
         number = self._number(key) + links
         batch.put(Family.TRAPS, COUNT + key, _NUMBER.pack(number))
         self._keep(key, number)
@@ -230,8 +231,8 @@ def _rows(store: Reader, kind: bytes) -> Iterator[tuple[bytes, bytes]]:
     return store.rows(Family.TRAPS, kind, bytes([kind[0] + 1]))
 
 
-def _copies_key(host: str) -> bytes:
-    return _digest(f"{host} copies")
+def _copies_key(href: str) -> bytes:
+    return _digest(f"{host_key(href)} copies")
 
 
 def _digest(text: str) -> bytes:

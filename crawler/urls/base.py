@@ -12,7 +12,7 @@ from crawler.urls import clean
 from crawler.urls.steps import identity
 
 # Bounds what a page with links to endless host names can make us remember.
-_ROOTS_REMEMBERED = 50_000
+ROOTS_REMEMBERED = 50_000
 
 # Links that begin with more "../" than this are left to the parser.
 _LEVELS = 8
@@ -20,11 +20,13 @@ _NOWHERE = "", b"nowhere"
 
 
 class Roots:
-    """Remembers which roots (scheme, host, port and slash) are clean: a crawl meets the same ones again."""
+    """Remembers which roots (scheme, host, port and slash) are clean, ``most`` of them: a crawl meets the same ones
+    again."""
 
-    __slots__ = ("known",)
+    __slots__ = ("_most", "known")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = ROOTS_REMEMBERED) -> None:
+        self._most = most
         self.known: set[str] = set()
 
     def join(self, link: str) -> str | None:
@@ -34,7 +36,7 @@ class Roots:
         if root not in self.known:
             if clean.root(root) is None:
                 return None
-            if len(self.known) >= _ROOTS_REMEMBERED:
+            if len(self.known) >= self._most:
                 self.known.clear()
             self.known.add(root)
         return link if slash > 0 else root

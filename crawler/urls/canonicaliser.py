@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from crawler.urls import clean
 from crawler.urls.base import Base, Roots
+from crawler.urls.host_key import PORTS, host_key, split_origin
 from crawler.urls.rules import chosen, settle
 from crawler.urls.steps import STEPS, identity
 from crawler.urls.whatwg import (
@@ -29,10 +30,33 @@ from crawler.urls.whatwg import (
 
 
 class Canonical(NamedTuple):
-    """The two values of one URL, both ASCII."""
+    """The two values of one URL, both ASCII, and the server that the first one names."""
 
     href: str  # what is fetched: the WHATWG href without its fragment
     key: str  # what the seen-set hashes
+
+    # Read off the href when they are asked for: most links of a page are known already, and nobody asks.
+
+    @property
+    def scheme(self) -> str:
+        """``http`` or ``https``."""
+        return split_origin(self.href)[0]
+
+    @property
+    def host(self) -> str:
+        """The host of what is fetched; an IPv6 address keeps its brackets."""
+        return split_origin(self.href)[1]
+
+    @property
+    def port(self) -> int:
+        """The port, where it is not given the scheme's own."""
+        scheme, _, port, _ = split_origin(self.href)
+        return int(port) if port else PORTS[scheme]
+
+    @property
+    def host_key(self) -> str:
+        """``host:port``, what politeness groups by."""
+        return host_key(self.href)
 
 
 # One call into C for each link; the class itself would cost a Python frame.

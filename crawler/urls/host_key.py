@@ -5,6 +5,8 @@ All take an href, as the WHATWG serialiser writes it for http and https; of othe
 
 from __future__ import annotations
 
+PORTS = {"http": 80, "https": 443}
+
 
 def split_origin(href: str) -> tuple[str, str, str, str]:
     """(scheme, host, port, rest): port is "" when it is the scheme's own, rest starts at the path.

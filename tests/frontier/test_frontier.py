@@ -23,6 +23,7 @@ from crawler.frontier import (
 from crawler.kv import Family, Store
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore, RocksStore
+from crawler.urls import host_key
 from tests.frontier.hosts import throttled
 
 NOW = 1_700_000_000.0
@@ -327,3 +328,20 @@ def test_a_retry_stored_before_older_ones_of_a_clock_that_was_set_back(store: St
     again = resumed.take(early + 3606.1)
     assert href(again) == first.entry.href
     assert href(second) != href(again), "what is in flight is not handed out twice"
+
+
+def test_which_queue_a_url_belongs_to_is_given_from_outside(store: Store) -> None:
+    def by_section(href: str) -> str:
+        return f"{host_key(href)}/{href.split('/')[3]}"
+
+    frontier = Frontier(store, PolitenessSettings(delay=1.0), robots=False, queue_of=by_section)
+    admit(frontier, store, "http://h.test/a/1", "http://h.test/a/2", "http://h.test/b/1")
+    leases = [frontier.take(NOW), frontier.take(NOW)]
+    assert [href(lease) for lease in leases] == ["http://h.test/a/1", "http://h.test/b/1"], "each queue has its own gap"
+    assert frontier.take(NOW) is None
+    assert [name for name, _ in store.scan(Family.HOSTS, b"")] == [b"h.test:80/a", b"h.test:80/b"]
+    resumed = Frontier(store, PolitenessSettings(delay=1.0), robots=False, queue_of=by_section)
+    resumed.load(NOW, next_number=frontier.next_number, hosts=frontier.hosts)
+    assert (resumed.queued, resumed.hosts_pending) == (3, 2)
+    admit(resumed, store, "http://h.test/b/2")
+    assert resumed.hosts == 2

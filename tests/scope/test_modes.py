@@ -138,12 +138,12 @@ def test_many_entries_are_not_all_listed() -> None:
     assert made.explain("http://other.example/").endswith("h4.example and 3 more.")
 
 
-def test_remembered_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawler.scope.modes._ORIGINS_REMEMBERED", 10)
-    made = scope("host", "http://h7.example/")
+def test_remembered_answers_are_bounded() -> None:
+    made = Scope("host", origins_remembered=10)
+    made.widen("http://h7.example/")
     inside = [number for number in range(100) if made.contains(f"http://h{number}.example/")]
     assert inside == [7]
-    assert len(made._names) <= 10
+    assert made.origins_known <= 10
 
 
 def test_unknown_mode_is_refused() -> None:

@@ -87,7 +87,7 @@ def test_whatever_bits_differ_near_is_three_at_most(simhash: int, bits: set[int]
     other = simhash
     for bit in bits:
         other ^= 1 << bit
-    found = site.copies._near(b"h.test:80\0", other)
+    found = site.copies.near(b"h.test:80\0", other)
     assert (found is not None) == (len(bits) <= DISTANCE)
 
 
@@ -135,7 +135,7 @@ def test_a_hostile_page_is_not_compared_with_all_others() -> None:
         return scan(*words)
 
     site.store.scan = counted  # type: ignore[method-assign]
-    site.copies._near(b"h.test:80\0", 7 << 48 | 0xFFFF_FFFF_FFFF)
+    site.copies.near(b"h.test:80\0", 7 << 48 | 0xFFFF_FFFF_FFFF)
     assert len(asked) == 4
     assert sum(limit or 10**9 for limit in asked) <= 256
 

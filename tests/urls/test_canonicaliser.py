@@ -133,9 +133,25 @@ def test_unknown_rule_is_named_with_the_nearest() -> None:
         Canonicaliser(["drop-www", "sort_qery"])
 
 
-def test_remembered_hosts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawler.urls.base._ROOTS_REMEMBERED", 10)
-    roots = Roots()
+def test_remembered_hosts_are_bounded() -> None:
+    roots = Roots(10)
     for number in range(100):
         assert roots.join(f"http://h{number}.example/") == f"http://h{number}.example/"
         assert len(roots.known) <= 10
+
+
+@pytest.mark.parametrize(
+    ("text", "server"),
+    [
+        ("https://example.com/a?b", ("https", "example.com", 443, "example.com:443")),
+        ("http://example.com:8080/", ("http", "example.com", 8080, "example.com:8080")),
+        ("HTTP://u:p@EXAMPLE.com:80/", ("http", "example.com", 80, "example.com:80")),
+        ("http://[::1]/", ("http", "[::1]", 80, "[::1]:80")),
+        ("https://[::1]:8443/@:1/", ("https", "[::1]", 8443, "[::1]:8443")),
+    ],
+)
+def test_a_canonical_url_names_its_server(text: str, server: tuple[str, str, int, str]) -> None:
+    url = Canonicaliser().canonicalise(text)
+    assert isinstance(url, Canonical)
+    assert (url.scheme, url.host, url.port, url.host_key) == server
+    assert url == (url.href, url.key), "what it is compared and stored by is these two"

@@ -11,9 +11,9 @@ INTERRUPTED = 130
 
 
 def run() -> NoReturn:
-    """Run the command that the words of the process name, and end the process with its exit code."""
+    """Run the command that the process's arguments name, and exit with its code."""
     _open_standard_streams()
-    # Some hundred modules are read first. Python would answer a Ctrl-C meanwhile with a traceback, from wherever it is.
+    # Importing takes a moment. During that time Python would answer Ctrl-C with a traceback.
     mine = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if mine:
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
@@ -31,8 +31,8 @@ def run() -> NoReturn:
 
 
 def _open_standard_streams() -> None:
-    """Put /dev/null where a standard stream is closed: the next file to be opened would take its number, and get what
-    is meant for the stream."""
+    """Put /dev/null in place of a closed standard stream. Otherwise the next file to be opened would take its number,
+    and receive what is meant for the stream."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             fd = os.open(os.devnull, os.O_RDWR)

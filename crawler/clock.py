@@ -12,8 +12,8 @@ _BOOT_ID_SIZE = 36
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """What tells, within one boot of a machine, a clock that was set from time that has passed: the name of the boot,
-    and the clock's reading less the seconds since then. Two clocks of one boot with the same offset agree."""
+    """Distinguishes, within one boot of a machine, a clock step from elapsed time: the boot's id, and the clock's
+    reading minus the seconds since boot. Two clocks of one boot with the same offset agree."""
 
     boot: str
     offset: float
@@ -22,10 +22,9 @@ class Anchor:
 class SteadyClock:
     """Seconds since 1970 that never jump.
 
-    Read off the wall once, at the start, and carried on by a clock that nobody sets: a wall clock that is set an hour
-    forward or back while the crawl runs makes neither a burst nor a stall, and what is stored is still a time of day.
-    Where the system has a clock that counts while the machine sleeps, that one carries on: sleep is time that has
-    passed.
+    The wall clock is read once, at the start. From then on a clock that is never set counts the seconds. So setting the
+    wall clock forward or back by an hour causes neither a burst nor a stall, and what is stored is still a time of day.
+    Where the system allows, the time that the machine sleeps is counted too.
     """
 
     def __init__(self) -> None:
@@ -37,7 +36,7 @@ class SteadyClock:
 
     @property
     def anchor(self) -> Anchor | None:
-        """What the next run may compare its clock with; None where the system does not tell."""
+        """What the next run can compare its clock with; None where the system provides nothing."""
         if not hasattr(time, "CLOCK_BOOTTIME"):
             return None
         try:

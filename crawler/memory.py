@@ -1,7 +1,7 @@
-"""How much memory is free: the one thing that a filter asks of the machine.
+"""How much memory is free: the one thing that a filter asks the machine.
 
-A slice's memory is promised by the system at once and taken page by page later, so that one too many shows as the end
-of some process, not as an error. So its size is compared with what is free before it is made.
+The system promises a slice's memory at once, and hands it out page by page later. One slice too many shows as a killed
+process, not as an error. So the size of a slice is compared with the free memory before the slice is made.
 """
 
 from __future__ import annotations

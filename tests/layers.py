@@ -106,10 +106,10 @@ MODULES: dict[str, str] = {
         child file_server machine made_pages scripts made_crawl
     """,
     "dedup": """
-        interrupt key_spec lines lookout store exchange make stream worker build
+        interrupt key_spec lines lookout store exchange make stream build_process build
     """,
     "cli": """
-        errors toml_lines add bench config damaged_job options plan repair canon crawl dashboard dedup explain
+        exit_codes toml_lines add bench config damaged_job options plan repair canon crawl dashboard dedup explain
         forget hosts stats tail top verify demo filter
     """,
 }

@@ -21,7 +21,7 @@ from crawler.checkpoint import Generations, decode_envelope
 from crawler.cli import COMMANDS, CommandParser, command_parser
 from crawler.cli.demo import MAGIC as DEMO_MAGIC
 from crawler.cli.demo import VERSION as DEMO_VERSION
-from crawler.cli.errors import Exit
+from crawler.cli.exit_codes import Exit
 from crawler.disk import RealDisk
 from crawler.engine.capacity_forecast import Forecast
 from crawler.engine.lifecycle import State

@@ -34,7 +34,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from crawler.bench.machine import describe_machine
 from crawler.checkpoint import EnvelopeError, Generations, decode_envelope, encode_envelope
 from crawler.checkpoint.generations import manifest_name
-from crawler.cli.errors import UsageError
+from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import read_toml
 from crawler.disk import RealDisk
 from crawler.fetch import Response

@@ -35,7 +35,7 @@ def _memory() -> str:
 
 
 def _field(path: Path, name: str) -> str | None:
-    """What stands behind the first ``name :`` of a file of /proc; None where there is none (no Linux)."""
+    """The text after the first ``name :`` in a file of /proc; None where there is none, as on other systems."""
     try:
         lines = path.read_text("utf-8", "replace").splitlines()
     except OSError:

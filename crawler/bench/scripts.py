@@ -13,7 +13,7 @@ from pathlib import Path
 import crawler
 
 CHECKOUT = Path(crawler.__file__).resolve().parent.parent / "benchmarks"
-STUDIES = ("hashes", "bits-per-key", "membership")  # known by name where there is no checkout, too
+STUDIES = ("hashes", "bits-per-key", "membership")  # known by name even without a checkout
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Script:
 
 
 def scripts(folder: Path = CHECKOUT) -> Iterator[Script]:
-    """All of them, in the order of their names; none where there is no such folder."""
+    """All scripts, in the order of their names; none if the folder does not exist."""
     found = []
     for path in folder.rglob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""The edge: words of the command line in, exit code out."""
+"""The command line: words in, exit code out."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from crawler.cli.errors import Exit, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.progress.say import say
 from crawler.settings import nearest
 
 __all__ = ["COMMANDS", "CommandParser", "command_parser", "main"]
 
-# What `--help` says of each. A command is the module of its name, of which `add_options` takes the command's parser and
-# sets ``run``. Only the one that is named is imported: a tool in a pipe must not wait for all that a crawl needs.
+# What `--help` says about each. A command is the module of that name; its `add_options` takes the command's parser and
+# sets ``run``. Only the named one is imported: a tool in a pipe must not wait for everything that a crawl needs.
 COMMANDS = {
     "crawl": "start a crawl, or resume the one in the job directory",
     "stats": "seen-set and frontier statistics of a job, running or not",
@@ -69,7 +69,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # Who read our output has enough; the interpreter must not try to flush the rest.
+        # The reader of our output has left. The interpreter must not try to flush the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
     except OSError as error:
@@ -78,7 +78,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool
 
 
 def _check_text(words: list[str]) -> None:
-    """Raises UsageError for bytes that are no UTF-8: neither the job's store nor its output could name such a file."""
+    """Raises UsageError for bytes that are not UTF-8: neither the job's store nor its output could name such a file."""
     for word in words:
         try:
             word.encode("utf-8")
@@ -87,7 +87,7 @@ def _check_text(words: list[str]) -> None:
 
 
 def _with_command(words: list[str]) -> list[str]:
-    """The words with ``crawl`` put in front where the first is no command. Raises UsageError for a near miss."""
+    """The words with ``crawl`` put in front unless the first is a command. Raises UsageError for a near miss."""
     if not words or words[0] in COMMANDS or words[0] in ("-h", "--help", "--version"):
         return words
     first = words[0]
@@ -99,7 +99,7 @@ def _with_command(words: list[str]) -> list[str]:
 
 
 def command_parser(*names: str) -> CommandParser:
-    """Of the named commands with all their options; of the others it has what ``--help`` says."""
+    """A parser of the named commands with all their options. The other commands have only their line of ``--help``."""
     parser = CommandParser(
         prog="crawler",
         description="A streaming web crawler that loses nothing and says how far its seen-set can be trusted.",

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from crawler.cli.errors import Exit, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.clock import SteadyClock
 from crawler.disk import RealDisk
 from crawler.engine.discover import Discovery
@@ -24,10 +24,10 @@ from crawler.progress.say import say
 from crawler.settings import Settings, SettingsError
 from crawler.urls import Canonicaliser, Rejected
 
-WAIT = 30.0  # seconds that an answer is waited for
+WAIT = 30.0  # seconds to wait for an answer
 _POLL = 0.05  # seconds between two looks for it
-_PATIENCE = 1.0  # seconds that lines of standard input are gathered
-_UNANSWERED = 8  # files that may wait in the inbox before more of standard input is read
+_PATIENCE = 1.0  # seconds to gather lines of standard input
+_UNANSWERED = 8  # files in the inbox at which reading standard input pauses
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +82,7 @@ class _Adding:
         return await self._report()
 
     async def stream(self) -> int:
-        """Standard input, as it comes, until it ends. Raises SeedsError."""
+        """Add standard input as it arrives, until it ends. Raises SeedsError."""
         async for lines in _gathered(stream_batches(STDIN)):
             self._deposit(lines)
             if self._waits and len(self._unanswered) >= _UNANSWERED:
@@ -96,7 +96,7 @@ class _Adding:
         self._left += len(urls)
 
     async def _wait(self, most: int) -> None:
-        """Until at most so many files are unanswered, or for ``WAIT`` seconds. Raises JobError, OSError."""
+        """Wait until at most ``most`` files are unanswered, for up to ``WAIT`` seconds. Raises JobError, OSError."""
         deadline = time.monotonic() + WAIT
         while len(self._unanswered) > most and time.monotonic() < deadline:
             for name in list(self._unanswered):
@@ -107,18 +107,18 @@ class _Adding:
             if len(self._unanswered) <= most:
                 return
             if lock_holder(self._directory) is None:
-                await self._take_in()
+                await self._admit_inbox()
             else:
                 await asyncio.sleep(_POLL)
 
-    async def _take_in(self) -> None:
-        """No crawl is running: admit what lies in the inbox. Raises JobError, OSError."""
+    async def _admit_inbox(self) -> None:
+        """Admit what is in the inbox, as no crawl is running. Raises JobError, OSError."""
         clock = SteadyClock()
         try:
             job = Job(self._directory, self._settings, clock(), anchor=clock.anchor)
         except JobError:
             if lock_holder(self._directory) is not None:
-                return  # a crawl has begun meanwhile, and will answer
+                return  # a crawl has started since, and will answer
             raise
         try:
             await Injector(job, Discovery.of(job, self._settings), self._inbox, lambda: None).drain(clock())
@@ -150,7 +150,7 @@ class _Adding:
 
 
 async def _gathered(batches: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
-    """The lines of the batches in larger ones: of a second, or as many as a file holds."""
+    """The same lines in larger batches: those of one second, or as many as a file holds."""
     lines: list[str] = []
     coming = asyncio.ensure_future(_next(batches))
     while True:

@@ -14,7 +14,7 @@ from crawler.bench.machine import describe_machine
 from crawler.bench.made_crawl import MadeCrawlError, measure_crawl
 from crawler.bench.made_pages import CHAPTER, MADE_HOSTS, MADE_PAGES
 from crawler.bench.scripts import STUDIES, Script, scripts
-from crawler.cli.errors import Exit, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.progress.text_table import text_table
 
 _PACKAGES = ("aiohttp", "ada-url", "selectolax", "mmh3", "numpy", "bitarray", "rocksdict")
@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     crawl.set_defaults(run=_crawl)
     found = list(scripts())
     for script in found:
-        # Its own words, --help among them, are the script's to understand.
+        # The script parses its own words, including --help.
         words = names.add_parser(script.name, help=_escaped(script.about), add_help=False, prefix_chars="\0")
         words.add_argument("words", nargs=argparse.REMAINDER)
         words.set_defaults(run=partial(_run_script, script))

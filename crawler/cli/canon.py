@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from crawler.cli.errors import Exit, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import lay_flags_over
 from crawler.settings import SettingsError, settings_from
 from crawler.urls import Canonicaliser, Rejected

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.damaged_job import stopped_text
-from crawler.cli.errors import Exit, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import add_crawl_options, settings_tables
 from crawler.dashboard import access_of
 from crawler.engine.lifecycle import Stop
@@ -124,7 +124,7 @@ def _check_seeds(path: Path, canonicaliser: Canonicaliser) -> None:
 
 def _say_idle_rules(path: Path, canonicaliser: Canonicaliser, settings: Settings, source: Source) -> None:
     """Warn of rules that can only match seeds, and of rules about hosts that the seeds do not lead to. The second check
-    is left out where there are so many seeds that it would take long."""
+    is skipped where it would take long because there are many seeds."""
     for fault in rules_for_seeds_alone(settings):
         say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
     if not settings.scope.include and not settings.priority.rules:
@@ -200,7 +200,7 @@ def _report(result: Result, quiet: bool) -> int:
 
 
 def _stopped_by(error: Exception, directory: Path, began: bool) -> int:
-    """One line on standard error; the traceback of a bug goes to a file, for whoever mends it."""
+    """One line on standard error; the traceback of a bug goes to a file, for the bug report."""
     text = " ".join(str(error).split()) or type(error).__name__
     where = ""
     if not isinstance(error, OSError):
@@ -211,7 +211,7 @@ def _stopped_by(error: Exception, directory: Path, began: bool) -> int:
             path.write_text(details, "utf-8")
             where = f"; details in {path}"
         except OSError:
-            # No room for them: better an ugly screen than a bug without a trace.
+            # There is no room for the file: an ugly screen is better than a bug without a trace.
             where = f"; details:\n{details}"
     kept = (
         "progress is saved: the same command resumes the crawl"
@@ -223,7 +223,7 @@ def _stopped_by(error: Exception, directory: Path, began: bool) -> int:
 
 
 class _Handler(logging.Handler):
-    """Log lines go above the live view where there is one."""
+    """Writes log lines above the live view, if there is one."""
 
     def __init__(self, view: View | None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What commands that look at a job say when it cannot be read."""
+"""What commands report when a job cannot be read."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from crawler.cli.errors import Exit, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
 from crawler.settings import SettingsError
 
 
 def stopped_text(directory: Path, error: Exception) -> str:
-    """What a command says that found the job damaged while it was changing it."""
+    """The message of a command that found the job damaged while changing it."""
     return (
         f"stopped: {directory} is damaged: {error}; nothing else was changed: `crawler verify {directory}` lists the "
         f"damage, `crawler repair {directory}` repairs it"
@@ -21,7 +21,7 @@ def stopped_text(directory: Path, error: Exception) -> str:
 
 
 def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """No job in ``arguments.job``, or one that cannot be read: one line."""
+    """The command, reporting in one line that ``arguments.job`` holds no job, or one that cannot be read."""
 
     def run(arguments: argparse.Namespace) -> int:
         try:

@@ -1,4 +1,4 @@
-"""``crawler dashboard DIR``: the live page of a job that runs, or of one that does not."""
+"""``crawler dashboard DIR``: the live page of a job, running or not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 from crawler.cli.damaged_job import guarded
-from crawler.cli.errors import Exit, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.clock import SteadyClock
 from crawler.dashboard import Access, Dashboard, access_of, keep_token, spoken_of
 from crawler.job.stored_errors import DAMAGE
@@ -42,14 +42,14 @@ def run(arguments: argparse.Namespace) -> int:
         assert access.token is not None
         keep_token(settings, arguments.job, access.token)
     except OSError:
-        # A job of somebody else: its crawl cannot be told anything, and on this machine it can still be looked at.
+        # Another user's job: its crawl cannot be controlled, but on this machine it can still be watched.
         access = access if access.to_look else Access()
     asyncio.run(_serve(view, settings, access))
     return Exit.OK
 
 
 async def _serve(view: JobView, settings: DashboardSettings, access: Access) -> None:
-    """Until SIGINT or SIGTERM."""
+    """Serve the page until SIGINT or SIGTERM."""
     clock, loop = SteadyClock(), asyncio.get_running_loop()
     api = JobApi(view, clock, DAMAGE)
     board = Dashboard(settings, lambda: view.stats(clock()), clock, api.routes(), access, view.course)

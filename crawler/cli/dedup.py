@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from crawler.cli.errors import Exit, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import lay_flags_over
 from crawler.dedup.interrupt import Interruption
 from crawler.dedup.key_spec import KeySpec
@@ -93,7 +93,7 @@ def seen_settings(arguments: argparse.Namespace, usual: str | None = None) -> tu
         labels["kind"] = "--seen"
     kind = arguments.seen or usual
     if kind is not None:
-        # Not checked together with the file's other settings: those about a crawl may not go with it.
+        # Not checked together with the file's other settings: those for a crawl may not fit this kind.
         settings = replace(settings, seen=replace(settings.seen, kind=kind))
     return settings, labels
 
@@ -111,9 +111,9 @@ def _new(settings: SeenSettings, wanted: list[Wanted], keys: KeySpec) -> StoredF
 def _resumed(
     stored: StoredFilter, path: Path, wanted: list[Wanted], raw: bool | None, rules: tuple[str, ...]
 ) -> StoredFilter:
-    """What the file holds, if it is what was asked for. Raises FilterFileError."""
+    """What the file holds. Raises FilterFileError when it is not what was asked for."""
     held = stored.seen.parameters()
-    # A configuration is written for any kind, a flag for this run.
+    # A configuration is meant for every kind; a flag is meant for this run.
     check_agreement(path, stored.seen, [want for want in wanted if _is_flag(want) or want.name in held])
     if stored.keys is None:
         return StoredFilter(stored.seen, _spec(raw, rules))
@@ -141,7 +141,7 @@ def _run(stored: StoredFilter, keeper: Keeper | None) -> int:
 
 
 def ended(tally: Tally) -> int:
-    """The exit code, after a line about what went wrong."""
+    """Report what went wrong, if anything; returns the exit code."""
     if tally.stopped is not None:
         return fail(f"stopped after {tally.lines:,} lines: {tally.stopped}")
     return Exit.INTERRUPTED if tally.interrupted else Exit.OK
@@ -157,7 +157,7 @@ def fail(text: str) -> int:
 
 
 def summary(tally: Tally, seen: SeenSet, keys: KeySpec) -> Iterator[str]:
-    """What became of the lines, and how far the answers can be trusted."""
+    """What happened to the lines, and how far the answers can be trusted."""
     yield f"{tally.lines:,} {keys}: {tally.new:,} new, {tally.lines - tally.new:,} seen before"
     yield from skipped_lines(tally)
     yield from figures(seen)

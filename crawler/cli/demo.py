@@ -9,7 +9,7 @@ from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.cli import crawl
-from crawler.cli.errors import UsageError
+from crawler.cli.exit_codes import UsageError
 from crawler.cli.options import add_crawl_options
 from crawler.demo import DemoSite
 from crawler.disk import RealDisk, replace_file

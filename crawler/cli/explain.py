@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from crawler.cli.damaged_job import guarded
-from crawler.cli.errors import Exit
+from crawler.cli.exit_codes import Exit
 from crawler.inspect.explanation import explain_url
 from crawler.service.explanation_text import explanation_lines
 

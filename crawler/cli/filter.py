@@ -1,4 +1,4 @@
-"""``crawler filter``: seen-sets in files, made of lists, looked at, merged and exchanged."""
+"""``crawler filter``: build, inspect, merge and exchange seen-set files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from crawler.cli.dedup import STDIN, STDOUT, add_seen_options, ended, fail, figures, seen_settings, skipped_lines
-from crawler.cli.errors import Exit, UsageError
-from crawler.dedup.build import BuildError, Recipe, build_from_file, build_from_source, merge_files
+from crawler.cli.exit_codes import Exit, UsageError
+from crawler.dedup.build import BuildError, build_from_file, build_from_source, merge_files
+from crawler.dedup.build_process import Recipe
 from crawler.dedup.exchange import guava_from_seen, read_guava
 from crawler.dedup.interrupt import Interruption
 from crawler.dedup.key_spec import KeySpec
@@ -80,7 +81,7 @@ def _list(parser: argparse.ArgumentParser) -> int:
 
 
 def _guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """What cannot be done with these files and parameters: one line."""
+    """The command, reporting in one line what cannot be done with these files and parameters."""
 
     def run(arguments: argparse.Namespace) -> int:
         try:
@@ -110,7 +111,7 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _is_pipe(name: str) -> bool:
-    """Whether the list comes only once: then it cannot be counted, or cut into parts. Raises UsageError."""
+    """Whether the list can be read only once, and so neither counted nor split. Raises UsageError."""
     if name == "-":
         return True
     try:
@@ -215,7 +216,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[FilterFile]:
-    """Raises FilterFileError when there is one already: what is in it cannot be had again."""
+    """Raises FilterFileError when the file exists: what is in it could not be recovered."""
     with FilterFile(path) as file:
         if file.path.exists():
             raise FilterFileError(f"{path} already exists: choose another file, or remove it")

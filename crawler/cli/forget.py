@@ -10,7 +10,7 @@ from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.damaged_job import stopped_text
-from crawler.cli.errors import Exit, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.clock import SteadyClock
 from crawler.filters import NoMemoryError
 from crawler.frontier import queue_of
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _forget(directory: Path, settings: Settings, urls: Sequence[Canonical]) -> dict[int, str]:
-    """The positions of those that stay as they were, and why. Raises JobError, UsageError, OSError, any of DAMAGE."""
+    """The positions of URLs that were not forgotten, and why. Raises JobError, UsageError, OSError, any of DAMAGE."""
     clock = SteadyClock()
     job = Job(directory, settings, clock(), anchor=clock.anchor)
     try:

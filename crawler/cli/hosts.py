@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crawler.cli.damaged_job import guarded
-from crawler.cli.errors import Exit
+from crawler.cli.exit_codes import Exit
 from crawler.cli.options import whole_number
 from crawler.frontier import queue_of
 from crawler.inspect.host_table import SORTS, Row, choose, host_rows

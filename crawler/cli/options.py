@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crawler.cli.errors import UsageError
+from crawler.cli.exit_codes import UsageError
 from crawler.cli.toml_lines import FileSource
 from crawler.settings import HOST_KEYS, ORDERS, SCOPES, SEEN_KINDS, SettingsError, Source, check_tables, one_table_each
 
@@ -163,7 +163,7 @@ def _read(path: Path) -> tuple[MutableTables, str]:
         text = data.decode("utf-8").replace("\r\n", "\n")
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        # A syntax error, bytes that are no text, a number of thousands of digits, brackets thousands deep.
+        # A syntax error, bytes that are not text, a number with thousands of digits, or brackets nested thousands deep.
         raise UsageError(f"configuration file {path}: {error}") from error
     try:
         check_tables(tables, FileSource(f"configuration file {path}", text, {}))

@@ -1,14 +1,14 @@
-"""``crawler plan``: what each kind of seen-set would take for a crawl not yet begun."""
+"""``crawler plan``: what each kind of seen-set would need for a crawl that has not started."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from crawler.cli.errors import Exit, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.filters import FilterError, Plan, not_planned, plan, plan_compacted
 from crawler.memory import available_memory
 from crawler.progress.text_table import text_table
@@ -41,12 +41,24 @@ def run(arguments: argparse.Namespace) -> int:
     possible = "scalable" not in left_out
     plans += [_exact(made) for made in plans if made.kind == "scalable"]
     compacted = plan_compacted(*asked, slices=seen.compact_slices) if possible else None
-    free = available_memory()
+    comparison = Comparison(urls, seen, plans, compacted, left_out, available_memory())
     if arguments.json:
-        print(json.dumps(_as_json(urls, seen, plans, compacted, left_out, free), indent=2))
+        print(json.dumps(_as_json(comparison), indent=2))
     else:
-        print("\n".join(_as_text(urls, seen, plans, compacted, left_out, free)))
+        print("\n".join(_as_text(comparison)))
     return Exit.OK
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The plans for ``urls`` URLs."""
+
+    urls: int
+    seen: SeenSettings
+    plans: Sequence[Plan]
+    compacted: Plan | None  # the scalable kind, as a crawl keeps it
+    impossible: Mapping[str, str]  # kind -> why there is no plan
+    free: int | None  # bytes of memory
 
 
 def _exact(front: Plan) -> Plan:
@@ -55,7 +67,7 @@ def _exact(front: Plan) -> Plan:
 
 
 def warnings(made: Plan, free: int | None) -> Iterator[str]:
-    """What should be known before that kind is chosen."""
+    """What a user should know before choosing that kind."""
     if free is not None and made.peak > free:
         yield f"needs more memory than the {free:,} bytes that are free here"
     if made.kind in ("bloom", "bitmap"):
@@ -69,22 +81,16 @@ def warnings(made: Plan, free: int | None) -> Iterator[str]:
         yield f"up to {made.urls_skipped:,.0f} URLs may never be fetched because they are mistaken for seen ones{late}"
 
 
-def _as_json(
-    urls: int,
-    seen: SeenSettings,
-    plans: list[Plan],
-    compacted: Plan | None,
-    left_out: dict[str, str],
-    free: int | None,
-) -> dict[str, Any]:
+def _as_json(made: Comparison) -> dict[str, Any]:
+    seen, compacted = made.seen, made.compacted
     return {
-        "urls": urls,
+        "urls": made.urls,
         "fpp": seen.fpp,
         "capacity": seen.capacity,
-        "memory_available": free,
-        "kinds": [_row_as_json(made, free) for made in plans],
-        "compacted": compacted and {"compact_slices": seen.compact_slices, **_row_as_json(compacted, free)},
-        "impossible": left_out,
+        "memory_available": made.free,
+        "kinds": [_row_as_json(one, made.free) for one in made.plans],
+        "compacted": compacted and {"compact_slices": seen.compact_slices, **_row_as_json(compacted, made.free)},
+        "impossible": dict(made.impossible),
     }
 
 
@@ -102,39 +108,34 @@ def _row_as_json(made: Plan, free: int | None) -> dict[str, Any]:
     }
 
 
-def _as_text(
-    urls: int,
-    seen: SeenSettings,
-    plans: list[Plan],
-    compacted: Plan | None,
-    left_out: dict[str, str],
-    free: int | None,
-) -> Iterator[str]:
-    yield f"{urls:,} URLs, false positives at most {seen.fpp:g}, first slice of {seen.capacity:,} where a kind grows"
+def _as_text(made: Comparison) -> Iterator[str]:
+    seen, free, compacted = made.seen, made.free, made.compacted
+    capacity = f"first slice of {seen.capacity:,} where a kind grows"
+    yield f"{made.urls:,} URLs, false positives at most {seen.fpp:g}, {capacity}"
     yield f"{free:,} bytes of memory are free here" if free is not None else "the amount of free memory is unknown"
     yield ""
     heads = ("kind", "bytes", "at most", "bits a URL", "slices", "fpp then", "URLs skipped", "forgets")
     in_a_crawl = [] if compacted is None else [("scalable, in a crawl", compacted)]
-    named = [*in_a_crawl, *((made.kind, made) for made in plans)]
+    named = [*in_a_crawl, *((one.kind, one) for one in made.plans)]
     rows = [
         (
             name,
-            f"{made.size:,}",
-            f"{made.peak:,}",
-            f"{made.bits_per_url:.1f}",
-            str(made.slices),
-            f"{made.fpp:.2g}",
-            f"{made.urls_skipped:,.1f}" if made.urls_skipped < 1000 else f"{made.urls_skipped:,.0f}",
-            "yes" if made.forgets else "no",
+            f"{one.size:,}",
+            f"{one.peak:,}",
+            f"{one.bits_per_url:.1f}",
+            str(one.slices),
+            f"{one.fpp:.2g}",
+            f"{one.urls_skipped:,.1f}" if one.urls_skipped < 1000 else f"{one.urls_skipped:,.0f}",
+            "yes" if one.forgets else "no",
         )
-        for name, made in named
+        for name, one in named
     ]
     yield from text_table(heads, rows)
     yield ""
     if compacted is not None:
         yield "a crawl rebuilds its scalable chain as one slice (seen.compact_slices); `dedup` and `filter` keep it"
-    for kind, why in left_out.items():
+    for kind, why in made.impossible.items():
         yield f"{kind}: not possible: {why}"
-    for name, made in named:
-        for warning in warnings(made, free):
+    for name, one in named:
+        for warning in warnings(one, free):
             yield f"{name}: {warning}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from crawler.cli.errors import Exit, UsageError
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.clock import SteadyClock
 from crawler.integrity.repairer import repair_job
 from crawler.job.directory import JobError

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from crawler.cli.damaged_job import guarded
-from crawler.cli.errors import Exit
+from crawler.cli.exit_codes import Exit
 from crawler.inspect.job_reader import job_stats
 from crawler.progress.summary import summary
 

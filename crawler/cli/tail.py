@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from crawler.cli.damaged_job import guarded
-from crawler.cli.errors import Exit
+from crawler.cli.exit_codes import Exit
 from crawler.cli.options import whole_number
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import JobError

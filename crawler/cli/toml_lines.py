@@ -1,7 +1,7 @@
-"""On which line of a TOML file a table, a key or an element of an array stands: ``tomllib`` does not tell.
+"""Finds the line of a table, a key or an array element in a TOML file, which ``tomllib`` does not report.
 
-Only what ``tomllib`` has read without complaint is looked through, so that no check is made twice: strings (where a
-bracket or a hash means nothing), comments, brackets and keys are all that matter. The language is TOML 1.0, as at
+``tomllib`` must have accepted the text, so no check is made twice. Only strings (in which brackets and hashes have no
+meaning), comments, brackets and keys matter here. The language is TOML 1.0, as at
 https://toml.io/en/v1.0.0.
 """
 

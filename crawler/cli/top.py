@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.live import Live
 
 from crawler.cli.damaged_job import guarded
-from crawler.cli.errors import Exit
+from crawler.cli.exit_codes import Exit
 from crawler.clock import SteadyClock
 from crawler.progress.top_view import screen
 from crawler.service.attach import INTERVAL, JobView
@@ -70,7 +70,7 @@ class _Keys:
             return False
         pressed = os.read(self._stream, 64)
         if not pressed:
-            self._stream = None  # closed: nobody can press a key any more
+            self._stream = None  # closed: no key will be pressed any more
         return b"q" in pressed
 
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from crawler.cli.damaged_job import guarded
-from crawler.cli.errors import Exit
+from crawler.cli.exit_codes import Exit
 from crawler.integrity.verifier import verify_job
 
 

@@ -9,6 +9,6 @@ From low to high:
     make        a seen-set for a tool, and whether what was asked for is what a file holds
     stream      lines in, new lines out, in order
     build       a seen-set from a list, in several processes
-    worker      what one of those processes does
+    build_process   what one of those processes does
     exchange    filters of other libraries
 """

@@ -1,13 +1,13 @@
-"""A seen-set from a list, at the speed of the machine.
+"""Builds a seen-set from a list, on all cores.
 
-The list is cut into pieces of bytes, dealt out in turn to as many processes as there are cores. Nearly all work is done
-there: cutting lines, canonicalising, hashing.
+The list is cut into pieces, which are dealt out in turn to as many processes as there are cores. They do nearly all of
+the work: splitting lines, canonicalising, hashing.
 
-    bloom, bitmap    each process sets bits in a filter of its own; in the end they are united (OR)
-    the others       each process gives digests, and they are added here in the order of the list
+    bloom, bitmap    each process sets bits in a filter of its own; these are united (OR) at the end
+    other kinds      each process returns digests, which are added here in the order of the list
 
-The first way has no part that does not scale, and costs the memory of a filter a process. Either gives the same answers
-as adding the list line by line in one process.
+The first way scales completely, and costs the memory of one filter per process. Both give the same answers as
+adding the list line by line in one process.
 """
 
 from __future__ import annotations
@@ -18,51 +18,40 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, cast
 
 import crawler
-from crawler.dedup.key_spec import KeySpec, LineKeys
+from crawler.dedup.build_process import Pieces, Recipe, Share, tally_of
+from crawler.dedup.key_spec import LineKeys
 from crawler.dedup.lines import LineSource, Pause, part_of_file
 from crawler.dedup.make import UNITED, make_filter, room_of
 from crawler.dedup.store import FilterFileError, StoredFilter, read_filter, read_stored
 from crawler.dedup.stream import Tally
-from crawler.dedup.worker import Share, tally_of
 from crawler.filters import DIGEST_BYTES, FilterError, FormatError, SeenSet, read_segment
 from crawler.filters.bloom import FixedChain
 from crawler.filters.chain import Chain
 from crawler.filters.memory_budget import Room
-from crawler.settings import SeenSettings
 
 _PIECE = 8 * 2**20
 _LEAST_PIECE = 2**16
-_WORTH_A_PROCESS = 16 * 2**20  # bytes of a list; starting a process takes as long as reading these
+_WORTH_A_PROCESS = 16 * 2**20  # bytes of a list; starting a process takes as long as reading this many
 
 
 class BuildError(Exception):
     """A process of a build ended too early; one line for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """What is to be made of the lines of a list."""
-
-    keys: KeySpec
-    seen: SeenSettings
-    layout: str | None = None
-
-
 def usual_jobs(size: int) -> int:
-    """How many processes a list of ``size`` bytes is worth."""
+    """How many processes are worth starting for a list of ``size`` bytes."""
     return max(1, min(len(os.sched_getaffinity(0)), size // _WORTH_A_PROCESS))
 
 
 def build_from_file(path: Path, recipe: Recipe, jobs: int | None = None) -> tuple[SeenSet, Tally]:
-    """The seen-set of a regular file's lines, made by ``jobs`` processes; None: as many as are of use.
+    """The seen-set of a regular file's lines, made by ``jobs`` processes; None means as many as help.
 
-    Raises BuildError, LineTooLongError, FilterError (before anything is allocated that has no room), OSError.
+    Raises BuildError, LineTooLongError, FilterError (before anything too large is allocated), OSError.
     """
     size = path.stat().st_size
     unite = recipe.seen.kind in UNITED
@@ -70,15 +59,14 @@ def build_from_file(path: Path, recipe: Recipe, jobs: int | None = None) -> tupl
     if jobs == 1:
         return seen, _alone(path, size, recipe, seen)
     piece = max(_LEAST_PIECE, min(_PIECE, -(-size // (4 * jobs))))
-    whole = Share(str(path), size, piece, 0, jobs, recipe.keys, recipe.seen, recipe.layout, unite)
-    shares = [replace(whole, first=number) for number in range(jobs)]
+    shares = [Share(str(path), Pieces(size, piece, number, jobs), recipe, unite) for number in range(jobs)]
     tally = Tally()
     with ExitStack() as ending:
         processes = [ending.enter_context(_Process(share)) for share in shares]
         if unite:
             _unite(seen, processes)
         else:
-            _add_in_turn(seen, processes, whole)
+            _add_in_turn(seen, processes, -(-size // piece))
         for process in processes:
             lines, skipped = process.tally()
             tally.lines += lines
@@ -106,9 +94,10 @@ def merge_files(paths: Sequence[Path]) -> StoredFilter:
 
 
 def _empty(recipe: Recipe, jobs: int, unite: bool, must: bool) -> tuple[SeenSet, int]:
-    """An empty seen-set, and how many processes may fill filters like it; fewer than asked for unless they ``must``."""
+    """An empty seen-set, and how many processes may fill filters like it: fewer than ``jobs`` where memory is short,
+    unless that many ``must`` be used."""
     try:
-        # Beside those of the processes: the united one, and the one that is just read.
+        # Besides those of the processes: the united one, and the one being read.
         return make_filter(recipe.seen, recipe.layout, copies=jobs + 2 if unite and jobs > 1 else 1), jobs
     except FilterError:
         if must or jobs == 1:
@@ -117,7 +106,7 @@ def _empty(recipe: Recipe, jobs: int, unite: bool, must: bool) -> tuple[SeenSet,
 
 
 def build_from_source(source: LineSource, recipe: Recipe) -> tuple[SeenSet, Tally]:
-    """The same of lines that come through a pipe, in this process. Raises LineTooLongError, FilterError, OSError."""
+    """The same from lines of a pipe, in this process. Raises LineTooLongError, FilterError, OSError."""
     seen = make_filter(recipe.seen, recipe.layout)
     keys, room = recipe.keys.reader(), room_of(seen)
     tally = Tally(skipped=keys.skipped)
@@ -150,24 +139,24 @@ def _unite(seen: SeenSet, processes: Sequence[_Process]) -> None:
         seen.unite(part)
 
 
-def _add_in_turn(seen: SeenSet, processes: Sequence[_Process], whole: Share) -> None:
+def _add_in_turn(seen: SeenSet, processes: Sequence[_Process], pieces: int) -> None:
     room = room_of(seen)
-    for number in range(-(-whole.size // whole.piece)):
+    for number in range(pieces):
         digests = processes[number % len(processes)].digests()
         room.need(len(seen) + len(digests) // DIGEST_BYTES)
         seen.add_digests(digests)
 
 
 class _Process:
-    """A worker at a share; ended when it is left."""
+    """A process that works on a share; killed on exit."""
 
     def __init__(self, share: Share) -> None:
-        self._piece = share.piece
+        self._piece = share.pieces.piece
         root = str(Path(crawler.__file__).resolve().parent.parent)
         path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
-            # Without -P a package of that name in the working directory would be taken.
-            [sys.executable, "-P", "-m", "crawler.dedup.worker", share.to_json()],
+            # Without -P, a package called crawler in the working directory would be used.
+            [sys.executable, "-P", "-m", "crawler.dedup.build_process", share.to_json()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -185,7 +174,7 @@ class _Process:
     def filter(self, size: int) -> SeenSet:
         """The seen-set of its share, of ``size`` bytes. Raises BuildError."""
         try:
-            # What is watched beside the filter is a few mebibytes at most.
+            # The keys that are watched besides the filter take a few mebibytes at most.
             return read_stored(self._out, size + 2**24).seen
         except FormatError as problem:
             raise self._ended(problem) from problem

@@ -1,8 +1,8 @@
-"""Filters of others: those of Guava (``crawler.filters.guava``).
+"""Filters of other libraries: Guava's (``crawler.filters.guava``).
 
-A seen-set of kind ``bloom`` and layout ``guava`` has the very bits of a filter of Guava's, so it goes either way
-without loss. Such a file does not tell how many keys are in or how many it was made for: the first is estimated from
-its bits, the second taken to be what half of the bits stand for, where the fpp is 2**-k.
+A seen-set of kind ``bloom`` and layout ``guava`` has exactly the bits of a Guava filter, so conversion loses nothing in
+either direction. A Guava file does not say how many keys it holds or was made for. The first is estimated from its
+bits. The second is taken to be the number at which half of the bits are set and the fpp is 2**-k.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from crawler.dedup.store import FilterFileError, open_at_once
+from crawler.dedup.store import FilterFileError, open_without_waiting
 from crawler.filters import BloomFilter, FilterError, FormatError, SeenSet, load_seen
 from crawler.filters.guava import GuavaBloomFilter
 from crawler.filters.memory_budget import check_memory
@@ -28,7 +28,7 @@ from crawler.slices.guava_slice import GuavaSlice
 def read_guava(path: Path) -> SeenSet:
     """The filter that Guava wrote to ``path``. Raises FilterFileError."""
     try:
-        with open(path, "rb", opener=open_at_once) as inp:
+        with open(path, "rb", opener=open_without_waiting) as inp:
             found_at = os.fstat(inp.fileno())
             if not stat.S_ISREG(found_at.st_mode):
                 raise FilterFileError(f"{path} is not a regular file")

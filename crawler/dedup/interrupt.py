@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as something that can be waited for, so that neither finds a block half done."""
+"""SIGINT and SIGTERM as a readable descriptor, so that no signal interrupts a block half-way."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """While it is entered, the first signal makes ``fd`` readable; a second one raises KeyboardInterrupt."""
+    """While this is entered, the first signal makes ``fd`` readable; a second one raises KeyboardInterrupt."""
 
     def __enter__(self) -> Interruption:
         self.fd, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._came = False
+        self._signalled_before = False
         self._wakeup = signal.set_wakeup_fd(self._write)
         self._before: list[Any] = [signal.signal(number, self._signalled) for number in _SIGNALS]
         return self
@@ -28,6 +28,6 @@ class Interruption:
         os.close(self._write)
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
-        if self._came:
+        if self._signalled_before:
             raise KeyboardInterrupt
-        self._came = True
+        self._signalled_before = True

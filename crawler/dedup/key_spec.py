@@ -1,10 +1,10 @@
-"""From a line to the key that decides whether it was seen.
+"""The key of a line, which decides whether the line was seen.
 
     raw     the key is the line's bytes, whatever they are
-    URLs    the key is that of the URL in the line (``crawler.urls``), so that spellings of one URL are one; lines that
-            are not UTF-8 or no http(s) URL are counted by reason, and skipped
+    URLs    the key is that of the URL in the line (``crawler.urls``), the same for all spellings of a URL; lines that
+            are not UTF-8 or not an http(s) URL are skipped, and counted by reason
 
-A line ends with a line feed, which is no part of it; the last one may lack it. All work is done on blocks of lines.
+A line ends with a line feed, which is not part of it; the last line may lack one. All work is done on blocks of lines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EMPTY = Rejected("empty line")
 
 @dataclass(frozen=True, slots=True)
 class KeySpec:
-    """How the keys of a filter were made of lines; stored with it, since other keys would find nothing in it."""
+    """How the keys of a filter were made from lines; stored with it, because other keys would find nothing in it."""
 
     raw: bool = False
     rules: tuple[str, ...] = ()  # of canonicalisation
@@ -38,7 +38,7 @@ class KeySpec:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> KeySpec:
-        """The inverse. Raises FilterError for keys that this program does not know how to make."""
+        """The inverse. Raises FilterError for keys made in an unknown way."""
         made, rules = stored.get("from"), stored.get("rules")
         if made not in ("lines", "urls") or not isinstance(rules, list):
             raise FilterError(f"its keys were made in an unknown way: {dict(stored)}")

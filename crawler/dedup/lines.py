@@ -1,7 +1,7 @@
-"""Blocks of whole lines: of a pipe as they come, or of a part of a file.
+"""Blocks of whole lines, from a pipe as they arrive or from a part of a file.
 
-Large blocks, because hashing and asking cost least in batches of thousands; but never a wait for more while there is
-something: a block ends where the input would make us wait.
+Blocks are large because hashing and look-ups cost least in batches of thousands. But a block ends where reading on
+would mean to wait: lines that have arrived are never held back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 BLOCK = 2**20  # bytes read at once
-LONGEST = 2**28  # bytes of a line; one without end must not take all memory
+LONGEST = 2**28  # bytes of a line; an endless line must not take all memory
 
 
 class LineTooLongError(ValueError):
@@ -20,7 +20,7 @@ class LineTooLongError(ValueError):
 
 
 class Pause(Enum):
-    """Why there is no block."""
+    """Why no block was returned."""
 
     END = "the input ended"
     IDLE = "nothing came for so long"
@@ -64,7 +64,7 @@ class LineSource:
     """The lines of an open file, pipe or terminal."""
 
     def __init__(self, fd: int, wake: int | None = None, longest: int = LONGEST) -> None:
-        """``wake`` is a descriptor that can be read when a signal came."""
+        """``wake`` is a descriptor that becomes readable when a signal arrives."""
         self._fd = fd
         self._wake = wake
         self._splitter = Splitter(longest)
@@ -77,7 +77,7 @@ class LineSource:
             self._either.register(wake, select.POLLIN)
 
     def next(self, timeout: float | None = None) -> bytes | Pause:
-        """The next whole lines, all that are there up to about a mebibyte; waits ``timeout`` seconds for them.
+        """The next whole lines, up to about a mebibyte of those that have arrived; waits up to ``timeout`` seconds.
 
         Raises LineTooLongError, OSError.
         """
@@ -110,9 +110,9 @@ class LineSource:
 
 
 def part_of_file(fd: int, start: int, end: int) -> Iterator[bytes]:
-    """Blocks of whole lines: those lines of a file whose first byte lies from ``start`` up to before ``end``.
+    """Blocks of the whole lines whose first byte lies in ``start`` <= offset < ``end``.
 
-    So parts that join cover every line once. Raises LineTooLongError, OSError.
+    Adjacent parts therefore cover every line exactly once. Raises LineTooLongError, OSError.
     """
     at, stop = _line_start(fd, start), _line_start(fd, end)
     splitter = Splitter()
@@ -128,7 +128,7 @@ def part_of_file(fd: int, start: int, end: int) -> Iterator[bytes]:
 
 
 def _line_start(fd: int, offset: int) -> int:
-    """Where the first line starts that starts at ``offset`` or behind it; the end of the file if none does."""
+    """The offset of the first line that starts at or after ``offset``; the end of the file if there is none."""
     if offset <= 0:
         return 0
     at = offset - 1

@@ -1,8 +1,8 @@
-"""What is ahead of a seen-set that takes a stream of keys: said once for each cause, before it is too late.
+"""Warns of what lies ahead of a seen-set that takes a stream of keys: once for each cause, in time to act.
 
-Asking what is ahead reads a part of the filter, so it is not done for each batch. When it matters next is known:
-when a tenth of the newest slice is left, and when that slice is passed. No more keys are added at once than are missing
-to that count, so no large batch steps over it.
+Forecasting reads a part of the filter, so it is not done for each batch. The counts at which it matters are known in
+advance: when a tenth of the newest slice is left, and when that slice is full. Keys are added only up to the next of
+these counts at once, so a large batch does not step over it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from crawler.filters.advisor import Cause, matters_at
 
 
 class Lookout:
-    """Adds keys to a seen-set, and says what is ahead of it."""
+    """Adds keys to a seen-set, and warns of what lies ahead of it."""
 
     def __init__(self, seen: SeenSet, say: Callable[[str], object], memory: Callable[[], int | None]) -> None:
-        """``memory``: free bytes, None where nobody says."""
+        """``memory`` returns the free bytes, or None where they are unknown."""
         self._seen = seen
         self._say = say
         self._memory = memory
@@ -37,7 +37,7 @@ class Lookout:
         return new
 
     def _look(self) -> int:
-        """Say what there is to be said; returns how many keys there are when there may be something else."""
+        """Warn if there is a reason; returns the number of keys at which to look again."""
         now = self._seen.statistics()
         advice = advise(now, self._seen.parameters(), memory=self._memory())
         if advice.warning is not None and advice.cause not in self._said:

@@ -1,4 +1,4 @@
-"""A seen-set for a tool, and whether what was asked for is what a file holds."""
+"""Makes the seen-set of a tool, and checks that a file holds what was asked for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNITED = ("bloom", "bitmap")  # a list is cut into filters of these kinds, which
 
 
 class Wanted(NamedTuple):
-    """A parameter that the user gave: how he named it, its name in ``parameters()``, its value."""
+    """A parameter that the user gave: the words used for it, its name in ``parameters()``, its value."""
 
     label: str
     name: str
@@ -26,7 +26,7 @@ class Wanted(NamedTuple):
 
 
 def make_filter(settings: SeenSettings, layout: str | None = None, copies: int = 1) -> SeenSet:
-    """An empty seen-set. Raises FilterError: none like it, or no memory for it, ``copies`` times."""
+    """An empty seen-set. Raises FilterError when there is no such kind, or no memory for ``copies`` of it."""
     if settings.kind not in KINDS:
         raise FilterError(f"there is no seen-set of kind {settings.kind} for lines; there are {', '.join(KINDS)}")
     if layout is not None and settings.kind != "bloom":
@@ -38,7 +38,7 @@ def make_filter(settings: SeenSettings, layout: str | None = None, copies: int =
 
 
 def room_of(seen: SeenSet) -> Room:
-    """The slices that ``seen`` may still open."""
+    """The room for the slices that ``seen`` may still open."""
     return Room(seen.parameters(), len(seen.statistics()["slices"]))
 
 

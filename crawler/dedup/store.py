@@ -1,9 +1,9 @@
 """A seen-set in a file, replaced whole or not at all, and held by one process at a time.
 
-FILE        a stored seen-set (docs/reference/format-slice.md); the header of its first segment also tells, under
-            ``keys``, how keys were made of lines
-FILE.part   the next one while it is written
-FILE.lock   held (flock) by the process that is going to replace FILE; its pid stands inside
+FILE        a stored seen-set (docs/reference/format-slice.md); ``keys`` in the header of its first segment says
+            how keys were made from lines
+FILE.part   its next version, while it is being written
+FILE.lock   held (flock) by the process that will replace FILE; it contains the pid
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class FilterFileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredFilter:
-    """What a file holds; ``keys`` is None where it does not tell."""
+    """What a file holds; ``keys`` is None where the file does not say."""
 
     seen: SeenSet
     keys: KeySpec | None
 
 
 def read_filter(path: Path) -> StoredFilter:
-    """Raises FilterFileError, also for a file that is not there and for one that does not fit into memory."""
+    """Raises FilterFileError, also when the file is missing or does not fit into memory."""
     try:
-        with open(path, "rb", opener=open_at_once) as inp:
+        with open(path, "rb", opener=open_without_waiting) as inp:
             found = os.fstat(inp.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise FilterFileError(f"{path} is not a regular file")
@@ -57,8 +57,8 @@ def read_filter(path: Path) -> StoredFilter:
         raise FilterFileError(f"filter {path}: {problem}") from problem
 
 
-def open_at_once(path: str, flags: int) -> int:
-    """For ``open``: a pipe without a writer is not waited for."""
+def open_without_waiting(path: str, flags: int) -> int:
+    """An opener for ``open`` that does not wait for the writer of a pipe."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -85,7 +85,7 @@ def _payload(inp: BinaryIO, name: str, limit: int) -> memoryview:
 
 
 def write_stored(out: Output, stored: StoredFilter) -> None:
-    """As ``crawler.filters.write_seen`` does, which reads it too, with the keys told in the first header."""
+    """As ``crawler.filters.write_seen`` does, which reads it too, with the keys in the first header."""
     shot = stored.seen.snapshot()
     header: dict[str, Any] = {"holds": _HOLDS, "state": shot.state, "segments": [part.name for part in shot.segments]}
     if stored.keys is not None:
@@ -102,7 +102,7 @@ class Writer(Protocol):
 
 
 def replace_with(disk: Disk, path: Path, write: Writer) -> None:
-    """``replace_file`` for what is too large to lie in memory a second time. Raises OSError."""
+    """``replace_file`` for content that is too large to hold in memory twice. Raises OSError."""
     part = path.with_name(path.name + ".part")
     file = disk.open(part, create=True)
     try:
@@ -119,7 +119,7 @@ def replace_with(disk: Disk, path: Path, write: Writer) -> None:
 
 
 class FilterFile:
-    """A filter's file, held for as long as it is entered; ``path`` is where links lead to."""
+    """A filter's file, locked while it is entered; ``path`` has symbolic links resolved."""
 
     def __init__(self, path: Path, disk: Disk | None = None) -> None:
         self.path = Path(os.path.realpath(path))
@@ -128,7 +128,7 @@ class FilterFile:
         self._fd: int | None = None
 
     def __enter__(self) -> FilterFile:
-        """Raises FilterFileError when another process holds it, or nothing can be written there."""
+        """Raises FilterFileError when another process holds it, or it cannot be written."""
         if self.path.exists() and not self.path.is_file():
             raise FilterFileError(f"{self.path} is not a regular file")
         while self._fd is None:
@@ -139,13 +139,13 @@ class FilterFile:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._fd is not None:
-            # While it is held: whoever opened it meanwhile finds that its name is gone, and starts again.
+            # Unlinked while held: a process that has opened it since finds the name gone, and starts again.
             os.unlink(self._lock)
             os.close(self._fd)
             self._fd = None
 
     def _take(self) -> int | None:
-        """The lock's descriptor; None when its holder took it away between opening and locking."""
+        """The lock's descriptor; None when its holder removed it between our opening and locking it."""
         try:
             fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
@@ -162,7 +162,7 @@ class FilterFile:
         return None
 
     def write(self, stored: StoredFilter) -> None:
-        """Replace the file; after a crash it is the old one or the new one, whole. Raises OSError."""
+        """Replace the file; after a crash it is the old one or the new one, complete. Raises OSError."""
         self.replace(lambda out: write_stored(out, stored))
 
     def replace(self, write: Writer) -> None:

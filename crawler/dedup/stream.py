@@ -1,15 +1,15 @@
 """Lines in, new lines out, in order.
 
-One block at a time: hash its lines, ask and add them, write the new ones, and only then read on. So a line comes out as
-soon as the input makes us wait, and between two blocks the seen-set is exactly what was written. It is stored only
-there: at the end, when a signal asks to stop, and every so often.
+It works a block at a time: hash the lines, look them up and add them, write the new ones, and only then read on. So new
+lines are written as soon as the input pauses, and between two blocks the seen-set is exactly what was written. It is
+stored only there: at the end, when a signal asks to stop, and at intervals.
 
     after                           what the file holds
     the end, SIGINT, SIGTERM        all that was written: the next run prints none of it again
     SIGKILL, a write that fails     what was written when it was last stored: what was written since is printed again
 
-So every line comes out at least once, whatever happens. Where the output is a file it is made durable before the
-seen-set is, or a power loss could keep the one without the other.
+So every new line is printed at least once, whatever happens. An output file is synced before the seen-set is stored:
+otherwise a power loss could keep the seen-set and lose the lines.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from crawler.dedup.store import FilterFile, StoredFilter
 from crawler.filters import FilterError, SeenSet
 from crawler.memory import available_memory
 
-_SHARE = 10  # of the time at most one part in so many goes into storing
+_SHARE = 10  # storing takes at most a tenth of the time
 
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the lines."""
+    """What happened to the lines."""
 
     lines: int = 0  # with a key
     new: int = 0
@@ -44,7 +44,7 @@ class Tally:
 
 
 class Keeper:
-    """Stores the seen-set of a stream in a file, when it is due."""
+    """Stores the seen-set of a stream in a file, at intervals."""
 
     def __init__(
         self, file: FilterFile, keys: KeySpec, out: int, *, interval: float, clock: Callable[[], float]
@@ -59,11 +59,11 @@ class Keeper:
         self._due = clock() + interval
 
     def seconds_left(self) -> float | None:
-        """Until it is due; None when there is nothing to store."""
+        """Seconds until storing is due; None when there is nothing to store."""
         return self._due - self._clock() if self._changed else None
 
     def written(self, seen: SeenSet, new: int) -> None:
-        """So many new lines were added and written."""
+        """``new`` lines were added and written; store the seen-set if that is due."""
         self._changed |= new > 0
         if self._changed and self._clock() >= self._due:
             self.store(seen)
@@ -91,8 +91,8 @@ def deduplicate(
 ) -> Tally:
     """Write the lines of ``source`` whose keys are new to ``out``, to its end or until a signal comes.
 
-    ``warn`` is called with what is ahead of ``seen``, before it happens. Raises OSError, with nothing stored since the
-    last time.
+    ``warn`` is called with what lies ahead of ``seen``, before it happens. Raises OSError; nothing was stored since the
+    last time then.
     """
     tally = Tally(skipped=keys.skipped)
     room = room_of(seen)

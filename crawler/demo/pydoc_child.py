@@ -1,10 +1,8 @@
-"""Renders pages in a process of its own: module names come in on standard input, one a line; pages go to
-files.
+"""Renders pages in a process of its own: reads module names from standard input, one per line, and writes files.
 
-Run as ``python -I pydoc_child.py FOLDER``. Each name is answered by the same name on standard output once
-``FOLDER/NAME.html`` stands complete under its final name; the file is empty when this Python has no such
-module. Isolated mode and a bare environment are the caller's duty: a page shows ``os.environ`` and
-``sys.path`` as they are here.
+Run as ``python -I pydoc_child.py FOLDER``. Each name is repeated on standard output once ``FOLDER/NAME.html`` is
+complete. The file is empty when this Python has no such module. The caller must provide isolated mode and a bare
+environment: a page shows ``os.environ`` and ``sys.path`` as they are here.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ def render(name: str) -> str:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    # What an imported module prints must not be taken for an answer.
+    # What an imported module prints must not be mistaken for an answer.
     answers = os.fdopen(os.dup(1), "w", encoding="ascii", buffering=1)
     os.dup2(2, 1)
     for line in sys.stdin:

@@ -1,8 +1,8 @@
 """The demo's pages: rendered by a child process in the background, kept on disk, awaited one by one.
 
-All pages take a few seconds, the largest under one. Serving starts at once: a page that is asked for
-and not there yet goes to the front of the line, so nobody waits for more than the page being rendered and
-those that others asked for before. A second start finds all pages on disk and starts no child.
+Rendering all pages takes a few seconds; the largest takes less than one. Serving starts at once: a requested page that
+is not ready goes to the front of the line, so a request waits only for the page being rendered and for those requested
+before it. A second start finds all pages on disk and starts no child.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import IO
 from crawler.demo.modules import MODULES
 
 _CHILD = Path(__file__).with_name("pydoc_child.py")
-# Counts up when the child writes pages differently, so that those of an older version are not served.
+# Raised when the child writes pages differently, so that pages of an older version are not served.
 _EDITION = 1
 
 
 class RenderError(Exception):
-    """The child process ended before all pages were there; the text is one line for the user."""
+    """The child process ended before all pages were ready; the text is one line for the user."""
 
 
 class Pages:
@@ -63,7 +63,7 @@ class Pages:
             self._rendering = loop.create_task(self._render())
 
     async def stop(self) -> None:
-        """Ends the child; whoever still waits for a page gets a RenderError."""
+        """End the child; a caller that still waits for a page gets a RenderError."""
         # Not by cancelling: the child must be waited for, also when it was about to end by itself.
         self._stopping = True
         if self._child is not None and self._child.returncode is None:
@@ -83,7 +83,7 @@ class Pages:
         if page is not None:
             if not page.done():
                 self._wanted.append(name)
-            # Shielded: the future is shared by all who wait for this page.
+            # Shielded: all callers that wait for this page share the future.
             await asyncio.shield(page)
         return (self._folder / f"{name}.html").read_bytes() or None
 
@@ -112,16 +112,16 @@ class Pages:
         finally:
             for page in self._waiting.values():
                 page.set_exception(RenderError(reason))
-                page.exception()  # nobody need be waiting for it
+                page.exception()  # perhaps no caller waits for it
 
     async def _feed_child(self, complaints: IO[bytes]) -> str:
-        """Has all waiting pages rendered; returns why not, when the child ended before."""
+        """Have all waiting pages rendered; returns the reason if the child ended before that."""
         child = self._child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-W", "ignore", str(_CHILD), str(self._folder)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=complaints,
-            # The page of `os` shows the environment: the user's own must not stand in it.
+            # The page of `os` shows the environment: it must not show the user's.
             env={key: value for key, value in os.environ.items() if key in ("SYSTEMROOT", "TMPDIR")},
             # Ctrl-C on the terminal is for the crawl; the child ends when its input does.
             start_new_session=True,

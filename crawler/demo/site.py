@@ -1,9 +1,8 @@
 """The demo's web: the rendered pages on several loopback ports, each a host of its own.
 
-A module has its home on one of the ports, by a stable hash of its name; links lead there, so that a crawl
-crosses hosts. What a real web has besides pages is here too: a start page on every host, renamed pages
-that redirect, pages that are gone (410) or never were (404), and a search that robots.txt asks crawlers
-to leave alone.
+Each module has its home on one of the ports, chosen by a stable hash of its name. Links lead there, so that a crawl
+crosses hosts. The web also has what real ones have: a start page on every host, renamed pages that redirect, pages that
+are gone (410) or never existed (404), and a search that robots.txt excludes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Every setting of the program, with its default and its unit.
 
-One small frozen dataclass for each part, so that a part is handed only what concerns it. ``Settings`` holds them
-all; the names of its fields are the tables of the TOML file, the names of theirs are the keys. ``config/default.toml``
-lists every key with its reason and a test holds the two equal.
+Each part has a small frozen dataclass of its own, so that it is handed only the settings that concern it. ``Settings``
+holds them all: its field names are the tables of the TOML file, theirs are the keys. ``config/default.toml`` lists
+every key with its reason, and a test keeps the two equal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 ORDERS = ("breadth", "depth", "score")
 SCOPES = ("host", "domain", "prefix", "any")
 SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bitmap")
-LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # those that err, and cannot forget
+LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # those with false positives that cannot forget
 DUPLICATES = ("record", "skip-links", "off")
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
 HOST_KEYS = ("host", "domain", "address")
@@ -21,7 +21,7 @@ RETRY_CLASSES = ("dns", "refused", "unreachable", "tls", "timeout", "cut_off", "
 
 @dataclass(frozen=True, slots=True)
 class CrawlSettings:
-    """How much, in all."""
+    """The crawl as a whole."""
 
     concurrency: int = 64  # URLs in flight
     max_pages: int | None = None  # `fetched` URLs in this job
@@ -44,8 +44,7 @@ CLASSES = 8  # priority classes: 0, which goes first, to 7
 
 @dataclass(frozen=True, slots=True)
 class PriorityRule:
-    """One ``[[priority]]``: what is given must all hold of a URL for it to get the class (``class_`` is ``class``
-    there)."""
+    """One ``[[priority]]``: a URL gets the class if all given conditions match (``class_`` is ``class`` in TOML)."""
 
     class_: int  # 0, which goes first, to 7
     pattern: str | None = None
@@ -58,14 +57,14 @@ class PriorityRule:
 
 @dataclass(frozen=True, slots=True)
 class PrioritySettings:
-    """Which class a URL gets; the first rule that matches decides."""
+    """Which class a URL gets; the first rule whose conditions all match wins."""
 
     rules: tuple[PriorityRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PolitenessSettings:
-    """What one host is asked to bear."""
+    """How much one host is asked for."""
 
     delay: float = 1.0  # seconds between the end of one request to a host and the start of the next
     per_host: int = 1  # lease slots a host
@@ -95,7 +94,7 @@ class FetchSettings:
 
     user_agent: str = "crawler/0.1"
     contact: str | None = None  # URL or mail address, added to the User-Agent
-    connect_timeout: float = 10.0  # seconds until the connection stands, name look-up and TLS included
+    connect_timeout: float = 10.0  # seconds to connect, including name look-up and TLS
     headers_timeout: float = 30.0  # seconds from the request to the end of the response's headers
     body_timeout: float = 60.0  # seconds for the whole body
     idle_timeout: float = 20.0  # seconds without a byte
@@ -134,7 +133,7 @@ class RetrySettings:
 
 @dataclass(frozen=True, slots=True)
 class BudgetSettings:
-    """What is taken of one host in all; what is over is an `excluded` record."""
+    """How much is taken from one host in total; a URL beyond that becomes an `excluded` record."""
 
     host_pages: int | None = None  # responses
     host_bytes: int | None = None  # of bodies
@@ -161,7 +160,7 @@ class SeenSettings:
     growth: float = 2.0  # capacity of a slice over the one before
     tightening: float = 0.85  # fpp of a slice over the one before
     layout: str = "paired"  # where the bits of a key lie
-    compact_slices: int = 2  # a scalable chain of so many is rebuilt as one slice; 0: never
+    compact_slices: int = 2  # slices at which a scalable chain is rebuilt as one; 0: never
     ledger: bool = False  # what the filter calls seen is confirmed later, from digests on the disk
 
 
@@ -186,10 +185,10 @@ class LinkSettings:
 
 @dataclass(frozen=True, slots=True)
 class TrapSettings:
-    """How much of one kind is taken from a host before it is called a trap; 0: no limit."""
+    """How much of one kind is taken from a host before that counts as a trap; 0: no limit."""
 
     max_segments: int = 32  # of a path
-    max_repeats: int = 4  # times the same segment may stand in a path
+    max_repeats: int = 4  # occurrences of the same segment in a path
     max_variants: int = 100_000  # distinct URLs of one pattern, on one host
     max_query_shapes: int = 1_000  # sets of parameter names of one path
     max_records: int = 100  # `excluded` records of one trap; what comes then is only counted

@@ -365,7 +365,7 @@ def test_what_shaped_the_file_cannot_change(run: Commands, tmp_path: Path) -> No
         ),
     )
     run.refused(
-        "dedup", "--filter", file, "--config", config, "--fpp", "0.01", told=("not of URLs by the rules drop-www",)
+        "dedup", "--filter", file, "--config", config, "--fpp", "0.01", told=("not URLs by the rules drop-www",)
     )
     assert file.read_bytes() == before
     same = run("dedup", "--filter", file, "--fpp", "1e-2", "--no-raw", "--seen", "scalable", data=b"http://a.test/\n")
@@ -384,7 +384,7 @@ def test_damaged_foreign_and_newer_files_are_named_and_left_alone(run: Commands,
         good[:-1] + bytes([good[-1] ^ 1]): "damaged",
         b"PK\3\4" + good[4:]: "not a segment",
         good[:8] + b"\2" + good[9:]: "version 2",
-        good + b"x": "more behind",
+        good + b"x": "more data after",
     }
     for data, told in damages.items():
         file.write_bytes(data)

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crawler.dedup.build import BuildError, Recipe, build_from_file
+from crawler.dedup.build import BuildError, build_from_file
+from crawler.dedup.build_process import Recipe
 from crawler.dedup.key_spec import KeySpec, split_lines
 from crawler.dedup.lines import LineTooLongError, Splitter, count_lines, part_of_file
 from crawler.dedup.make import make_filter, room_of

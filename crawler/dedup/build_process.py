@@ -1,11 +1,11 @@
-"""What one process of a build does: ``python -m crawler.dedup.worker``, started by ``build``.
+"""One process of a build: ``python -m crawler.dedup.build_process``, started by ``build``.
 
-Its one argument is a ``Share`` as JSON. On standard output it gives segments (docs/reference/format-slice.md):
+Its one argument is a ``Share`` as JSON. It writes segments (docs/reference/format-slice.md) to standard output:
 
-    unite    when all its pieces are read: the stored seen-set made of them
-    not      for each piece, in order: a segment whose payload are the digests of the piece's keys
+    unite       the stored seen-set made of all its pieces, at the end
+    otherwise   for each piece, in order, a segment whose payload is the digests of the piece's keys
 
-and then one without payload, whose header tells how many lines had a key, and how many had none, by reason.
+The last segment has no payload. Its header says how many lines had a key, and how many had none, by reason.
 """
 
 from __future__ import annotations
@@ -30,43 +30,62 @@ NOTHING = memoryview(b"")
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """Every ``step``-th piece of ``piece`` bytes of a list, from piece ``first`` on."""
+class Recipe:
+    """What is to be made of the lines of a list."""
 
-    path: str
-    size: int  # bytes of the list
+    keys: KeySpec
+    seen: SeenSettings
+    layout: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Every ``step``-th piece of ``piece`` bytes of ``size`` bytes, from piece ``first`` on."""
+
+    size: int
     piece: int
     first: int
     step: int
-    keys: KeySpec
-    seen: SeenSettings
-    layout: str | None
-    unite: bool
 
-    def pieces(self) -> Iterator[tuple[int, int]]:
+    def __iter__(self) -> Iterator[tuple[int, int]]:
         """Where each begins and ends."""
         for start in range(self.first * self.piece, self.size, self.step * self.piece):
             yield start, min(start + self.piece, self.size)
 
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one process does: make what the recipe says of the list's pieces; ``unite``: into one filter."""
+
+    path: str
+    pieces: Pieces
+    recipe: Recipe
+    unite: bool
+
     def to_json(self) -> str:
-        return json.dumps({**asdict(self), "keys": self.keys.as_json()})
+        made = asdict(self)
+        made["recipe"]["keys"] = self.recipe.keys.as_json()
+        return json.dumps(made)
 
     @classmethod
     def from_json(cls, text: str) -> Share:
         made = json.loads(text)
-        return cls(**{**made, "keys": KeySpec.from_json(made["keys"]), "seen": SeenSettings(**made["seen"])})
+        stated = made["recipe"]
+        recipe = Recipe(KeySpec.from_json(stated["keys"]), SeenSettings(**stated["seen"]), stated["layout"])
+        return cls(made["path"], Pieces(**made["pieces"]), recipe, made["unite"])
 
 
 def work(share: Share, out: BinaryIO) -> None:
     """Do a share. Raises LineTooLongError, OSError, FilterError."""
-    keys = share.keys.reader()
-    seen = make_filter(share.seen, share.layout) if share.unite else None
+    recipe = share.recipe
+    keys = recipe.keys.reader()
+    seen = make_filter(recipe.seen, recipe.layout) if share.unite else None
     parent, lines = os.getppid(), 0
     fd = os.open(share.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for start, end in share.pieces():
+        for start, end in share.pieces:
             if os.getppid() != parent:
-                return  # nobody waits for this any more
+                return  # the build has ended: its result is not needed
             digests: list[bytes] = []
             for block in part_of_file(fd, start, end):
                 kept, made = keys.read(block)
@@ -81,7 +100,7 @@ def work(share: Share, out: BinaryIO) -> None:
     finally:
         os.close(fd)
     if seen is not None:
-        write_stored(out, StoredFilter(seen, share.keys))
+        write_stored(out, StoredFilter(seen, recipe.keys))
     skipped: dict[str, JSON] = dict(keys.skipped)
     write_segment(out, {"holds": "tally", "lines": lines, "skipped": skipped}, NOTHING)
     out.flush()
@@ -96,7 +115,7 @@ def tally_of(header: dict[str, object]) -> tuple[int, Counter[str]]:
 
 
 if __name__ == "__main__":
-    # Ctrl-C reaches the whole group; the one that started this ends it.
+    # Ctrl-C reaches the whole process group; the process that started this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         work(Share.from_json(sys.argv[1]), sys.stdout.buffer)

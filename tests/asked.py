@@ -7,6 +7,8 @@ import http.client
 import socket
 import urllib.parse
 
+from tests.program import PATIENCE
+
 
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -16,7 +18,7 @@ def free_port() -> int:
 def asked(url: str, method: str = "GET", body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
     """Status and body, of an endless one the beginning; 0 where nobody listens."""
     parts = urllib.parse.urlsplit(url)
-    with contextlib.closing(http.client.HTTPConnection(parts.netloc, timeout=10)) as connection:
+    with contextlib.closing(http.client.HTTPConnection(parts.netloc, timeout=PATIENCE)) as connection:
         try:
             connection.request(method, f"{parts.path}?{parts.query}", body, headers)
         except ConnectionRefusedError:

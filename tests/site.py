@@ -11,7 +11,7 @@ from typing import Self
 
 from aiohttp import web
 
-from tests.program import ROOT, Ran, as_anybody, crawler, running, wait_until
+from tests.program import PATIENCE, ROOT, Ran, as_anybody, crawler, running, wait_until
 
 __all__ = ["ROOT", "Ran", "Site", "as_anybody", "crawler", "linked", "running", "tree", "wait_until"]
 
@@ -44,12 +44,12 @@ class Site:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
-        assert self._ready.wait(10), "the site did not come up"
+        assert self._ready.wait(PATIENCE), "the site did not come up"
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        self._thread.join()
 
     def _serve(self) -> None:
         asyncio.run(self._run())

@@ -21,6 +21,9 @@ import pytest
 from tests.documents import ROOT, page
 from tests.site import Site, crawler, linked, tree
 
+# Whole pages of commands are carried out, with the pauses that a polite crawl makes.
+pytestmark = pytest.mark.timeout(300)
+
 _BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 ON_LOOPBACK = "--contact you@example.org --allow-private --delay 0"
 
@@ -69,7 +72,6 @@ def carry_out(name: str, folder: Path, changes: Mapping[str, str]) -> list[str]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=200,
             check=False,
         )
         assert ran.returncode == 0, f"{name}: {commands}{ran.stdout}{ran.stderr}"
@@ -81,7 +83,7 @@ def python_files(name: str, folder: Path) -> dict[str, str]:
     """What each Python file of the page prints when it is run in ``folder``."""
     return {
         block.title: subprocess.run(
-            [sys.executable, "-c", block.text], cwd=folder, capture_output=True, text=True, timeout=200, check=True
+            [sys.executable, "-c", block.text], cwd=folder, capture_output=True, text=True, check=True
         ).stdout
         for block in blocks(name)
         if block.language == "python"

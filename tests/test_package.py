@@ -14,6 +14,9 @@ import pytest
 
 from tests.documents import ROOT
 
+# A wheel is built and installed.
+pytestmark = pytest.mark.timeout(300)
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
@@ -28,7 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree / name)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*command, "--wheel-dir", out, tree], check=True, timeout=120)
+    subprocess.run([*command, "--wheel-dir", out, tree], check=True)
     (built,) = out.iterdir()
     with zipfile.ZipFile(built) as opened:
         yield opened

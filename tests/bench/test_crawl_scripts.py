@@ -7,7 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.needs import need
+
+# Each script makes several crawls.
+pytestmark = pytest.mark.timeout(300)
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "benchmarks" / "crawl"
 
@@ -15,9 +20,7 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "benchmarks" / "crawl"
 def table(script: str, *words: str) -> dict[str, list[str]]:
     """The figures of a script's table, by crawler."""
     need("nginx", "nginx-light")
-    ran = subprocess.run(
-        [sys.executable, str(SCRIPTS / script), *words], capture_output=True, text=True, check=False, timeout=120
-    )
+    ran = subprocess.run([sys.executable, str(SCRIPTS / script), *words], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     rows = [line for line in ran.stdout.splitlines() if re.match(r"(crawler|floor) ", line)]
     return {words[0]: words[1:] for words in map(str.split, rows)}

@@ -7,15 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.needs import need
+
+# Each script makes several crawls.
+pytestmark = pytest.mark.timeout(300)
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "benchmarks" / "durability"
 
 
 def run(script: str, *words: str) -> str:
-    ran = subprocess.run(
-        [sys.executable, str(SCRIPTS / script), *words], capture_output=True, text=True, check=False, timeout=120
-    )
+    ran = subprocess.run([sys.executable, str(SCRIPTS / script), *words], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
 

@@ -25,7 +25,6 @@ def bench(*words: str | Path, root: Path = PACKAGE.parent, cwd: Path | None = No
         text=True,
         check=False,
         cwd=cwd,
-        timeout=100,
         env={"PYTHONPATH": str(root)},
     )
     return ran.returncode, ran.stdout, ran.stderr

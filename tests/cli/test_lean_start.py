@@ -33,7 +33,6 @@ def imported(*words: str) -> set[str]:
         input=b"",
         cwd=ROOT,
         check=True,
-        timeout=60,
     )
     return set(json.loads(ran.stdout.splitlines()[-1]))
 

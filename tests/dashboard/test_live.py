@@ -46,7 +46,7 @@ def free_port() -> int:
 
 
 def asked(url: str, path: str) -> Any:
-    with urllib.request.urlopen(url + path, timeout=30) as answer:
+    with urllib.request.urlopen(url + path) as answer:
         return json.load(answer)
 
 
@@ -60,7 +60,7 @@ def figure(text: str) -> int:
 
 
 def see(true: Callable[[], bool], what: str) -> None:
-    wait_until(true, what, 60)
+    wait_until(true, what)
 
 
 def agree_on_numbers(browser: Chrome, stats: dict[str, Any]) -> None:
@@ -142,7 +142,7 @@ def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_p
             # The token is still good: the page was not reloaded.
             browser.find_element(By.ID, "stop").click()
             browser.find_element(By.CSS_SELECTOR, "#stop-dialog [value=stop]").click()
-            assert process.wait(60) == 130
+            assert process.wait() == 130
         see(lambda: text(browser, "#working-words").startswith("Stopped with "), "its end")
         # What the browser says of an address where nobody listens any more is not the page's.
         gone = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET")

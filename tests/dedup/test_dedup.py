@@ -17,6 +17,7 @@ import pytest
 from crawler.dedup.lookout import Lookout
 from crawler.filters import BloomFilter, ScalableBloomFilter, digest_lines
 from tests.dedup.commands import Commands
+from tests.program import PATIENCE
 from tests.site import ROOT, Ran, wait_until
 
 
@@ -41,7 +42,7 @@ class Stream:
         os.set_blocking(self._in, False)
         view = memoryview(data)
         while view:
-            readable, writable, _ = select.select([self._out], [self._in], [], 30)
+            readable, writable, _ = select.select([self._out], [self._in], [], PATIENCE)
             assert readable or writable, "stuck"
             if readable:
                 self.printed += os.read(self._out, 2**16)
@@ -51,7 +52,7 @@ class Stream:
     def expect(self, lines: int) -> None:
         """Wait until so many lines in all came out."""
         while self.printed.count(b"\n") < lines:
-            assert select.select([self._out], [], [], 30)[0], f"only {self.printed[-200:]!r} came out"
+            assert select.select([self._out], [], [], PATIENCE)[0], f"only {self.printed[-200:]!r} came out"
             piece = os.read(self._out, 2**16)
             assert piece, self.process.communicate()[1]
             self.printed += piece
@@ -67,8 +68,8 @@ class Stream:
     def end(self, number: signal.Signals | None = None) -> Ran:
         if number is not None:
             self.process.send_signal(number)
-            self.process.wait(30)
-        rest, told = self.process.communicate(timeout=30)
+            self.process.wait()
+        rest, told = self.process.communicate()
         self.printed += rest
         return Ran(self.process.returncode, self.printed.decode("utf-8", "replace"), told.decode())
 
@@ -189,7 +190,7 @@ def test_a_slow_producer_s_line_comes_out_before_the_next_is_written() -> None:
 def test_a_reader_that_has_enough_is_no_crash(run: Commands, tmp_path: Path) -> None:
     command = f"{sys.executable} -m crawler dedup --raw --filter {tmp_path / 'f'} | head -n 2"
     data = b"".join(b"line %d\n" % number for number in range(200_000))
-    done = subprocess.run(command, shell=True, input=data, capture_output=True, cwd=ROOT, timeout=60, check=False)
+    done = subprocess.run(command, shell=True, input=data, capture_output=True, cwd=ROOT, check=False)
     assert done.stdout == b"line 0\nline 1\n"
     assert b"Traceback" not in done.stderr
     # What was not delivered must not be taken for seen.
@@ -235,7 +236,7 @@ def test_a_signal_in_a_flood_keeps_what_was_printed_and_only_that(run: Commands,
         process = subprocess.Popen(words, stdin=lines, stdout=out, stderr=subprocess.PIPE, cwd=ROOT)
         wait_until(lambda: (tmp_path / "out").stat().st_size > 0, "lines come out")
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate()
     assert process.returncode in (0, 130), told
     printed = (tmp_path / "out").read_bytes()
     code, rest, _ = run("dedup", "--filter", tmp_path / "seen", data=data)

@@ -32,6 +32,9 @@ from tests.metrics.samples import statistics
 from tests.needs import need
 from tests.site import ROOT, Site, linked, running, wait_until
 
+# Alerts wait for the minutes of their rules, shortened.
+pytestmark = pytest.mark.timeout(300)
+
 CONFIG = ROOT / "config"
 TOKEN = "correct-horse-battery"
 URLS = 400
@@ -41,9 +44,7 @@ OF_THE_MACHINE = {"CrawlerDiskLow", "CrawlerDiskFillsUp", "CrawlerStalls", "Craw
 
 
 def promtool(*words: str | Path, stdin: bytes = b"") -> str:
-    done = subprocess.run(
-        [need("promtool", PACKAGE), *map(str, words)], input=stdin, capture_output=True, check=False, timeout=60
-    )
+    done = subprocess.run([need("promtool", PACKAGE), *map(str, words)], input=stdin, capture_output=True, check=False)
     said = (done.stdout + done.stderr).decode()
     assert done.returncode == 0, said
     return said
@@ -170,7 +171,7 @@ def prometheus(directory: Path, crawl: str, crawling: subprocess.Popen[bytes]) -
             yield watch
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait()
 
 
 @contextmanager
@@ -240,12 +241,12 @@ def test_alerts_fire_when_their_causes_are_made(tmp_path: Path) -> None:
     options = ("--seen", "bloom", "--capacity", "64", "--fpp", "0.01", "--per-host", "4")
     with watched(tmp_path, endless(), *options, "--config", str(tmp_path / "never.toml")) as watch:
         causes = {"CrawlerFilterWorseThanAsked", "CrawlerFilterNearCapacity", "CrawlerNoProgress"}
-        wait_until(lambda: causes <= watch.firing(), f"{causes} fire", 60)
+        wait_until(lambda: causes <= watch.firing(), f"{causes} fire")
         assert (watch.number("crawler_seen_fpp_estimated_ratio") or 0) > 0.01
         assert watch.firing() - causes <= OF_THE_MACHINE
         assert watch.number('crawler_advice_cause{cause="passed"}') == 1
         watch.process.kill()
-        wait_until(lambda: watch.firing() == {"CrawlerDown"}, "it is missed, and nothing else", 60)
+        wait_until(lambda: watch.firing() == {"CrawlerDown"}, "it is missed, and nothing else")
 
 
 # -- what the machine does to a crawl ----------------------------------------------------------------------------
@@ -285,7 +286,7 @@ def hinder(crawl: subprocess.Popen[bytes], done: threading.Event) -> None:
 def control(address: str, word: str) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
     body = json.dumps({"do": word}).encode()
-    urllib.request.urlopen(urllib.request.Request(f"{address}/api/control", body, headers), timeout=30).close()
+    urllib.request.urlopen(urllib.request.Request(f"{address}/api/control", body, headers)).close()
 
 
 @contextmanager
@@ -322,11 +323,11 @@ def test_alerts_of_the_machine_fire_when_their_causes_are_made(tmp_path: Path) -
             control(address, "checkpoint")
             beside.submit(fill, filler, done)
             causes = {"CrawlerDiskLow", "CrawlerCheckpointOld", "CrawlerDiskFillsUp"}
-            wait_until(lambda: causes <= watch.firing(), f"{causes} fire", 60)
+            wait_until(lambda: causes <= watch.firing(), f"{causes} fire")
             control(address, "pause")
-            wait_until(lambda: "CrawlerPaused" in watch.firing(), "the pause is told", 60)
-            wait_until(lambda: "CrawlerCheckpointOld" not in watch.firing(), "no checkpoint is due then", 60)
+            wait_until(lambda: "CrawlerPaused" in watch.firing(), "the pause is told")
+            wait_until(lambda: "CrawlerCheckpointOld" not in watch.firing(), "no checkpoint is due then")
             beside.submit(hinder, crawl, done)
-            wait_until(lambda: "CrawlerStalls" in watch.firing(), "that it stands still is told", 60)
+            wait_until(lambda: "CrawlerStalls" in watch.firing(), "that it stands still is told")
         finally:
             done.set()

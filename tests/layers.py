@@ -77,7 +77,7 @@ MODULES: dict[str, str] = {
         addresses outcome connector robots_cache failures robots_fetch fetcher simulated
     """,
     "dashboard": """
-        event_stream listen access guard token server
+        event_stream feed listen access guard http_server token server
     """,
     "progress": """
         say summary supervisor text_table top_view live_line
@@ -97,7 +97,7 @@ MODULES: dict[str, str] = {
         inventory quarantine digest_rows revisit_rows reconcile verifier repairer
     """,
     "service": """
-        command_files explanation_text status_reporter control responses attach commands crawl_api session
+        explanation_text host_page status_reporter commands command_files view api attach run_view session
     """,
     "demo": """
         modules pydoc_child render site

@@ -48,7 +48,6 @@ from crawler.records import (
     encode_page,
     sequence_key,
 )
-from crawler.service.command_files import ORDERS
 from crawler.settings import SHAPING, RobotsSettings, Settings, TrapSettings
 from crawler.store import MemoryStore
 from crawler.traps import Traps, check_content
@@ -174,6 +173,16 @@ def test_the_examples_of_the_ledger() -> None:
     assert LedgerCounts.decode(example("format-store.md", "ledger-counts")) == LedgerCounts(1, 40, 2)
 
 
+def test_the_examples_of_commands(tmp_path: Path) -> None:
+    inbox, name = Inbox(tmp_path, RealDisk()), f"{1:020d}-2-3"
+    inbox.path.mkdir()
+    (inbox.path / f"{name}.command").write_bytes(example("format-inbox.md", "command"))
+    assert inbox.take_command(7) == (name, {"pid": 7, "do": "pause", "host": None})
+    inbox.answer_command(name, {"error": None, "status": 200})
+    assert (inbox.path / f"{name}.answer").read_bytes() == example("format-inbox.md", "command-answer")
+    assert inbox.command_answer(name) == {"error": None, "status": 200}
+
+
 def test_the_examples_of_the_inbox(tmp_path: Path) -> None:
     inbox, name = Inbox(tmp_path, RealDisk()), f"{1:020d}-2-3"
     inbox.path.mkdir()
@@ -231,7 +240,7 @@ def test_every_family_key_and_counter_of_the_store_is_documented() -> None:
 def test_every_file_of_a_job_is_documented(tmp_path: Path) -> None:
     documented = set(first_column(page("format-job.md")))
     named = {identity.PAGES, identity.IDENTITY, identity.LOCK, identity.LIVE, RUN, COURSE, "crash.txt", "demo.json"}
-    assert named | {f"{identity.STORE}/", f"{identity.SEEN}/", f"{INBOX}/", f"{ORDERS}/"} <= documented
+    assert named | {f"{identity.STORE}/", f"{identity.SEEN}/", f"{INBOX}/"} <= documented
     with stopped_job(tmp_path, 5) as made:
         found = {path.name + "/" * path.is_dir() for path in made.job.iterdir()}
     assert found <= documented

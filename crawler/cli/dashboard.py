@@ -11,9 +11,10 @@ from pathlib import Path
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.clock import SteadyClock
-from crawler.dashboard import Access, Dashboard, access_of, keep_token, spoken_of
+from crawler.dashboard import Access, Dashboard, Feed, access_of, keep_token, spoken_of
 from crawler.job.stored_errors import DAMAGE
-from crawler.service.attach import JobApi, JobView
+from crawler.service.api import Api
+from crawler.service.attach import AttachedView, JobView
 from crawler.settings import DashboardSettings
 
 
@@ -51,8 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
 async def _serve(view: JobView, settings: DashboardSettings, access: Access) -> None:
     """Serve the page until SIGINT or SIGTERM."""
     clock, loop = SteadyClock(), asyncio.get_running_loop()
-    api = JobApi(view, clock, DAMAGE)
-    board = Dashboard(settings, lambda: view.stats(clock()), clock, api.routes(), access, view.course)
+    attached = AttachedView(view, clock, DAMAGE)
+    feed = Feed(lambda: view.stats(clock()), clock, view.course)
+    board = Dashboard(settings, feed, Api(attached, clock).routes(), access)
     try:
         address = await board.start()
     except OSError as error:
@@ -61,7 +63,7 @@ async def _serve(view: JobView, settings: DashboardSettings, access: Access) -> 
         ) from error
     for line in spoken_of(settings, access, address):
         print(line, flush=True)
-    keeping = asyncio.create_task(api.keep())
+    keeping = asyncio.create_task(attached.keep())
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, keeping.cancel)
     try:
@@ -69,4 +71,4 @@ async def _serve(view: JobView, settings: DashboardSettings, access: Access) -> 
             await keeping
     finally:
         await board.stop()
-        api.close()
+        await attached.close()

@@ -20,7 +20,7 @@ from crawler.cli.exit_codes import Exit
 from crawler.clock import SteadyClock
 from crawler.progress.top_view import screen
 from crawler.service.attach import INTERVAL, JobView
-from crawler.service.responses import TableAsked
+from crawler.service.view import TableAsked
 
 _HOSTS_EVERY = 5  # looks at the job for one at its hosts, which opens the store
 _HOSTS = TableAsked("failed", descending=True, offset=0, limit=100, q="")

@@ -1,14 +1,28 @@
 """The live page, and the same numbers for programs.
 
 `listen` and `access` are pure (where to bind, who may look, who may change something), `guard` asks them before every
-route, `token` keeps the token, `events` feeds the listeners, `server` is the HTTP side, ``page/`` is what the browser
-loads. Everything shown comes from one mapping, the one that ``stats --json`` prints.
+route, `token` keeps the token, `feed` says what is and what happened, `event_stream` carries it to the listeners,
+`http_server` bounds connections, `server` has the routes, ``page/`` is what the browser loads. Everything shown comes
+from one mapping, the one that ``stats --json`` prints.
 """
 
 from crawler.dashboard.access import Access
+from crawler.dashboard.feed import Feed
 from crawler.dashboard.guard import json_body
+from crawler.dashboard.http_server import Limits
 from crawler.dashboard.listen import is_loopback, parse_listen
 from crawler.dashboard.server import Dashboard
 from crawler.dashboard.token import access_of, keep_token, spoken_of
 
-__all__ = ["Access", "Dashboard", "access_of", "is_loopback", "json_body", "keep_token", "parse_listen", "spoken_of"]
+__all__ = [
+    "Access",
+    "Dashboard",
+    "Feed",
+    "Limits",
+    "access_of",
+    "is_loopback",
+    "json_body",
+    "keep_token",
+    "parse_listen",
+    "spoken_of",
+]

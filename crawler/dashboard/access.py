@@ -1,4 +1,4 @@
-"""Who may look, and who may change something.
+"""Access: who may look, and who may change something.
 
 A route needs no code of its own for this: ``Guard`` stands before all of them and decides by the method.
 
@@ -40,7 +40,7 @@ from crawler.dashboard.listen import is_loopback
 
 COOKIE = "crawler_dashboard"
 LOOKING = frozenset({"GET", "HEAD"})
-# Answered to whoever asks by a right Host: it says nothing but that the crawl lives, to what supervises it.
+# Answered without a token to any request with a valid Host: a supervisor learns that the crawl is alive, and no more.
 HEALTH = "/healthz"
 
 
@@ -54,7 +54,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """``token`` is asked of whoever changes something, with ``to_look`` of everybody. None: nothing can be changed."""
+    """``token`` is required for changes, with ``to_look`` for everything. None: nothing can be changed."""
 
     token: str | None = None
     to_look: bool = False
@@ -102,7 +102,7 @@ def names_this_machine(header: str) -> bool:
 
 
 def comes_from_another_site(headers: Mapping[str, str], host: str) -> bool:
-    """Whether the browser says that a page which is not ours asks; a link to us that was followed is no such thing.
+    """Whether the browser says that a page which is not ours asks; following a link to us does not count.
 
     https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/. The scheme is not compared:
     behind a TLS proxy it is the proxy's.
@@ -115,7 +115,7 @@ def comes_from_another_site(headers: Mapping[str, str], host: str) -> bool:
 
 
 def urlsplit_host(origin: str) -> str:
-    """Host and port of an Origin; empty for ``null`` and for what is none."""
+    """Host and port of an Origin; empty for ``null`` and anything malformed."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:

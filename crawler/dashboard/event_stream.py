@@ -43,7 +43,7 @@ class Listener:
 
 
 class Listeners:
-    """All who listen at the moment; at most ``MOST_LISTENERS``."""
+    """The current listeners; at most ``MOST_LISTENERS``."""
 
     def __init__(self) -> None:
         self._all: set[Listener] = set()

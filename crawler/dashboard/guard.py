@@ -28,9 +28,10 @@ HEADERS = {
 }
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_BODY_TIMEOUT = web.AppKey("body_timeout", float)
 
 
-def guarded_application(access: Access) -> web.Application:
+def guarded_application(access: Access, body_timeout: float = BODY_TIMEOUT) -> web.Application:
     """An application of which every route answers only those whom ``access`` lets in, with ``HEADERS``."""
 
     @web.middleware
@@ -54,7 +55,9 @@ def guarded_application(access: Access) -> web.Application:
                 response.set_cookie(COOKIE, cookie_value(access.token), httponly=True, samesite="Strict")
         return response
 
-    return web.Application(middlewares=[guard], client_max_size=MOST_BODY)
+    app = web.Application(middlewares=[guard], client_max_size=MOST_BODY)
+    app[_BODY_TIMEOUT] = body_timeout
+    return app
 
 
 async def json_body(request: web.Request) -> Any:
@@ -65,7 +68,7 @@ async def json_body(request: web.Request) -> Any:
     if request.content_type != "application/json":
         raise web.HTTPUnsupportedMediaType(text="The body must be JSON: send Content-Type: application/json.")
     try:
-        async with asyncio.timeout(BODY_TIMEOUT):
+        async with asyncio.timeout(request.app[_BODY_TIMEOUT]):
             body = await request.read()
         return json.loads(body)
     except web.HTTPRequestEntityTooLarge:

@@ -11,7 +11,7 @@ _LISTEN = re.compile(r"(?:(?P<host>\[[^\]]*\]|[^\[\]:]+):)?(?P<port>[0-9]{1,5})"
 def parse_listen(text: str) -> tuple[str, int]:
     """Host and port of ``[HOST:]PORT``; the host is 127.0.0.1 when none is given, port 0 means a free one.
 
-    An IPv6 address stands in brackets, which the returned host has lost. Raises ValueError with one line.
+    An IPv6 address is written in brackets, which the returned host lacks. Raises ValueError with one line.
     """
     match = _LISTEN.fullmatch(text.strip())
     if match is None:
@@ -24,7 +24,7 @@ def parse_listen(text: str) -> tuple[str, int]:
         try:
             ipaddress.IPv6Address(host)
         except ValueError:
-            raise ValueError(f"dashboard host [{host}] is no IPv6 address") from None
+            raise ValueError(f"dashboard host [{host}] is not an IPv6 address") from None
     return host, port
 
 

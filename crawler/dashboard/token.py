@@ -12,13 +12,13 @@ from crawler.dashboard.listen import is_loopback, parse_listen
 from crawler.settings import DashboardSettings
 
 TOKEN = "dashboard-token"
-# With 16 of these nobody gets through by guessing over a network.
+# 16 of these cannot be guessed over a network.
 LEAST = 16
 _TOKEN = re.compile(rf"[!-~]{{{LEAST},512}}")
 
 
 def checked_token(text: str, source: str) -> str:
-    """``text``, when a header can carry it and nobody guesses it. Raises ValueError with one line."""
+    """``text``, if a header can carry it and it is hard to guess. Raises ValueError with one line."""
     if _TOKEN.fullmatch(text) is None:
         raise ValueError(f"{source} must be {LEAST} to 512 printable ASCII characters without spaces")
     return text
@@ -35,8 +35,8 @@ def token_from_file(path: Path) -> str:
 
 
 def job_token(directory: Path) -> str:
-    """The token that the job keeps, so that a page which is open stays valid when the crawl is carried on; a new one
-    where there is none yet, or none that can be used."""
+    """The token that the job keeps, so that an open page stays valid when the crawl resumes; a new one if it
+    keeps none that can be used."""
     try:
         return token_from_file(directory / TOKEN)
     except ValueError:
@@ -56,7 +56,7 @@ def keep_token(settings: DashboardSettings, directory: Path, token: str) -> None
 
 
 def access_of(settings: DashboardSettings, directory: Path) -> Access:
-    """Who may look at and change the crawl in ``directory``, which need not exist yet.
+    """The access to the crawl in ``directory``, which need not exist yet.
 
     Raises ValueError with one line: an address or a token that cannot be used.
     """

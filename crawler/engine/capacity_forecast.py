@@ -58,22 +58,30 @@ class Forecast:
     urls_skipped: float
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast the crawl goes: ``new`` URLs were found and ``finished`` done in the last ``seconds``."""
+
+    new: float
+    finished: float
+    seconds: float
+
+
 def forecast(
     statistics: Any,
     parameters: Mapping[str, Any],
     left: int,
-    new: float,
-    finished: float,
-    seconds: float,
+    pace: Pace,
     *,
     compact_slices: int = 0,
     endless: bool = False,
 ) -> Forecast:
-    """``left`` URLs are to be finished. ``new`` were found and ``finished`` done in the last ``seconds``.
+    """What lies ahead with ``left`` URLs to finish at this pace.
 
     Each that is left brings ``new / finished`` others, these bring as many again, and so on: where that is less than
     one each, ``left / (1 - new / finished)`` are still to come, and the crawl ends. Otherwise, and where it is
     ``endless``, a day is looked ahead. Raises FilterError for a kind that has no slices."""
+    new, finished, seconds = pace.new, pace.finished, pace.seconds
     share = new / finished
     ends = share < 1 and not endless
     to_finish = left / (1 - share) if ends else DAY * finished / seconds
@@ -166,9 +174,7 @@ class Adviser:
                 seen.statistics(),
                 seen.parameters(),
                 progress.left,
-                count - before,
-                finished - done,
-                now - since,
+                Pace(count - before, finished - done, now - since),
                 compact_slices=self._compact_slices,
                 endless=self._endless,
             )

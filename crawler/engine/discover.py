@@ -52,8 +52,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """URLs that somebody gives to a job: those that may be admitted, how many are out of scope, and texts that are no
-    URL, with the reason."""
+    """URLs that were added to a job: those that may be admitted, how many are out of scope, and invalid texts, with the
+    reason."""
 
     inside: list[Canonical]
     outside: int
@@ -90,7 +90,7 @@ class Discovery:
         return cls(job, Boundary(job.scope, settings), DiscoverySettings.of(settings))
 
     def seeds(self, lines: list[str]) -> list[Canonical]:
-        """The URLs of the lines. A line that is no URL is counted and shown."""
+        """The URLs of the lines. Invalid lines are counted and logged."""
         found: list[Canonical] = []
         for line in lines:
             url = self._canonicaliser.canonicalise(line)
@@ -102,7 +102,7 @@ class Discovery:
         return found
 
     def added(self, texts: Sequence[str], *, seed: bool) -> Added:
-        """What may be admitted of URLs that somebody gives to the job; with ``seed`` each widens the scope."""
+        """Those of the added URLs that may be admitted; with ``seed`` each widens the scope."""
         found: list[Canonical] = []
         rejected: list[tuple[str, str]] = []
         for text in texts:
@@ -138,8 +138,8 @@ class Discovery:
         return Outlinks(len(urls), self._inside(links, depth), page.truncated, content)
 
     def sitemap(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks:
-        """Some of the URLs that a sitemap lists. It is no page on a way: they are as deep as the sitemap, and one link
-        from a seed that is one."""
+        """Some of the URLs that a sitemap lists. They are as deep as the sitemap itself; one link deep if it is
+        a seed."""
         found: dict[str, Canonical] = {}
         priorities: dict[str, float] = {}
         for one in listed:

@@ -55,11 +55,11 @@ class Keeper:
         return await asked
 
     def close(self) -> None:
-        """The run is over: whoever waits for a checkpoint is told that the last one is being written."""
-        self._answer("the crawl ends: its last checkpoint is being written")
+        """The run is over: answer those that wait for a checkpoint; the last one is about to be written."""
+        self._answer("the crawl is ending: its last checkpoint is being written")
 
     def tell_notes(self, say: Callable[[str], None]) -> None:
-        """Hand over what the job has noted."""
+        """Hand on what the job has noted."""
         while self._job.notes:
             note = self._job.notes.pop(0)
             self._job.events.add(self._context.clock(), Kind.ERROR, note)
@@ -83,7 +83,7 @@ class Keeper:
         """Whether steps can be written; tries the one that could not."""
         job, was = self._job, self._job.blocked
         if was is not None and job.write_again():
-            log.warning("there is space again: the crawl goes on")
+            log.warning("there is space again: the crawl resumes")
             self._context.wake()
         elif was is not None and not self._said_blocked:
             log.warning("paused, nothing is lost: %s; waiting for space", was)

@@ -1,4 +1,4 @@
-"""URLs that the seen-set calls seen are looked up, beside the running crawl, until each is decided."""
+"""Resolves doubted URLs, those that the seen-set calls seen: looks each up in the ledger, beside the running crawl."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LEAST, MOST = 16, 1_024  # URLs in a slice
 SHORT, LONG = 0.001, 0.004  # seconds that a slice should take
 
 
-async def confirm_beside(decide: Callable[[int], int], waiting: Callable[[], int], idle: Callable[[], bool]) -> None:
-    """Call ``decide`` with the size of a slice until cancelled; it says how many URLs it decided. ``waiting`` says how
-    many are left, and where the crawl is ``idle`` they are all that it waits for.
+async def resolve_beside(decide: Callable[[int], int], waiting: Callable[[], int], idle: Callable[[], bool]) -> None:
+    """Call ``decide`` with the size of a slice until cancelled; it returns how many URLs it decided. ``waiting``
+    returns how many are left; if the crawl is ``idle``, it waits for nothing else.
 
     A slice reads the disk on the event loop, so it is made smaller where that takes long."""
     loop = asyncio.get_running_loop()

@@ -19,7 +19,7 @@ class State(StrEnum):
 
 
 class Stop(StrEnum):
-    """Why the crawl handed out no more."""
+    """Why the crawl stopped handing out URLs."""
 
     FINISHED = "finished"
     MAX_PAGES = "max-pages"
@@ -29,7 +29,7 @@ class Stop(StrEnum):
 
 
 class PausedBy(StrEnum):
-    """Who or what keeps a crawl from handing out URLs."""
+    """What keeps a crawl from handing out URLs."""
 
     USER = "user"
     DISK = "disk"
@@ -69,8 +69,8 @@ class Lifecycle:
         return None
 
     def stop(self, reason: Stop) -> bool:
-        """Hand out no more. True if this is what stops the run; a user who interrupts a run that a limit is stopping is
-        told of the interruption all the same."""
+        """Stop handing out URLs. True if this is what stops the run. If a limit is already stopping it, an interruption
+        still becomes the reason."""
         first = self.reason is None
         if first or reason is Stop.INTERRUPTED:
             self.reason = reason

@@ -1,8 +1,8 @@
 """A robots.txt that redirects to another host, as http://a.test/ does to https://www.a.test/: the request that follows
 is one to that host, and takes a lease on it as every other does, with its gap and its holds.
 
-Where the other host's own robots.txt is what it leads to and that is known, nothing is asked. The host that redirects
-keeps its lease meanwhile, so only few may wait, for no longer than a gap and a request; the others come back later.
+If the target is the other host's own robots.txt and that is known, no request is made. The host that redirects keeps
+its lease, so only few may wait, for no longer than a gap and a request; the others come back later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from crawler.kv import Batch, Family
 from crawler.robots import robots_url
 from crawler.settings import PolitenessSettings, RetrySettings, RobotsSettings, Settings
 
-PATIENCE = 60.0  # seconds that a host may be held or have its leases out before who waits for it comes back later
+PATIENCE = 60.0  # seconds to wait for a host that is held or has its leases out, before coming back later
 LATER = 5.0  # seconds until then, at least
 _LOOK = 0.1  # seconds between two looks whether a lease is free
 
@@ -76,7 +76,7 @@ class RobotsRedirect:
             lease = await self._borrow(name, address)
             if not isinstance(lease, Lease):
                 return lease
-            known = self._known(name, address)  # another asked for it meanwhile
+            known = self._known(name, address)  # another may have asked for it
             if known is not None or frontier.ad_hoc.share_a_key(host, name):  # its address is known by now
                 frontier.ad_hoc.forgo(lease)
                 return known or NotNow(LATER)

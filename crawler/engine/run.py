@@ -21,7 +21,7 @@ from crawler.engine.ending import Ending
 from crawler.engine.gauges import Gauges
 from crawler.engine.injector import Injector
 from crawler.engine.keeper import Keeper
-from crawler.engine.ledger_resolver import confirm_beside
+from crawler.engine.ledger_resolver import resolve_beside
 from crawler.engine.lifecycle import Lifecycle, Pause, PausedBy, State, Stop
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
@@ -76,7 +76,7 @@ class Run:
             self.incoming.watch(self._context.clock),
         ]
         if job.ledger is not None:
-            beside.append(confirm_beside(self._decide, lambda: job.doubted, self._is_idle))
+            beside.append(resolve_beside(self._decide, lambda: job.doubted, self._is_idle))
         if self._ending.endless:
             beside.append(revisit_beside(self._revisit))
             if job.revisiting.backfill.left:
@@ -101,11 +101,11 @@ class Run:
         return life.is_over
 
     def take(self, now: float) -> Lease | None:
-        """The next lease; None while there is none, or none may be handed out."""
+        """The next lease; None if no host is ready, or nothing may be handed out."""
         return self.job.frontier.take(now) if self._may_take() else None
 
     def refuse(self, lease: Lease) -> bool:
-        """Finish a URL that may not be asked for, without asking."""
+        """Finish a URL without a request if it may not be fetched."""
         return self._visitor.refuse(lease)
 
     def still_wants(self, lease: Lease) -> bool:
@@ -240,4 +240,4 @@ class Run:
 
 def pause_text(pause: Pause) -> str:
     """The words that ``stats`` has for it."""
-    return "paused by user" if pause.by is PausedBy.USER else pause.detail
+    return "paused by user" if pause.by is PausedBy.USER else f"disk full: {pause.detail}"

@@ -1,7 +1,7 @@
 """Seeds: one URL a line, ``#`` comments and empty lines apart, from a file, or streaming from standard input or what
 else can be read only once.
 
-A line over 64 KiB is no URL; in its place comes a text that says so, which is none either.
+A line over 64 KiB is invalid; a text that says so takes its place, and is invalid too.
 """
 
 from __future__ import annotations

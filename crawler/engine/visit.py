@@ -64,7 +64,7 @@ class Visitor:
         self.last_seed_error: str | None = None  # why the last seed that could not be fetched was not
 
     def refuse(self, lease: Lease) -> bool:
-        """Finish a URL that a pattern or robots.txt does not allow, or whose host is asked no more, without asking."""
+        """Finish a URL without a request if a pattern or robots.txt disallows it, or its host is closed."""
         entry = lease.entry
         if entry is None:
             return False
@@ -164,7 +164,7 @@ class Visitor:
         return entry.sitemap or self._robots.declares(entry.href)
 
     def _is_sitemap(self, entry: Entry, body: bytes) -> bool:
-        """What any document may be is no sitemap only because it looks like one."""
+        """A feed or a text counts as a sitemap only if it is named or declared as one: many documents look like it."""
         if is_sitemap(body):
             return True
         if is_feed(body):

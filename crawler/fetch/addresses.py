@@ -1,4 +1,4 @@
-"""Which addresses of the network are nobody's business.
+"""Which addresses of the network a crawl must not reach.
 
 A page on the public web may link to ``http://169.254.169.254/`` or resolve its name to 127.0.0.1, and a
 crawler that follows lends it a foot in the door. So the check is made on the address that is about to be
@@ -35,7 +35,7 @@ def refusal(address: str) -> str | None:
     """Why an IPv4 or IPv6 address must not be dialled ("loopback", "private" ...); None if it is public.
 
     Addresses that carry an IPv4 address inside (mapped, 6to4, NAT64) are judged by that one. Raises
-    ``ValueError`` for text that is no address.
+    ``ValueError`` for text that is not an address.
     """
     parsed = ip_address(address)
     if isinstance(parsed, IPv6Address):

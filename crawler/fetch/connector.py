@@ -44,7 +44,7 @@ current_exchange: ContextVar[Exchange] = ContextVar("current_exchange")
 class Connector(aiohttp.TCPConnector):
     """aiohttp's, with the address check, the clock of the exchange, and a bound on idle connections.
 
-    Connections in use are bounded by whoever calls ``fetch``; waiting for a connection inside would count
+    Connections in use are bounded by the caller of ``fetch``; waiting for a connection inside would count
     against a host that has done nothing.
     """
 

@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
 from typing import Self
@@ -38,11 +39,21 @@ def is_html(content_type: str | None) -> bool:
     return content_type is None or content_type in HTML_TYPES
 
 
+@dataclass(frozen=True, slots=True)
+class _Want:
+    """What is asked for, and how much of it."""
+
+    accept: Callable[[str | None], bool]
+    max_body: int
+    truncate: bool
+    headers: Mapping[str, str] | None
+
+
 class Fetcher:
     """An async context manager that owns connections. Any number of ``fetch`` may run at once.
 
     ``concurrency`` and ``per_host`` are what the caller keeps to; here they only bound how many idle
-    connections are kept. ``resolver`` stands in for the name service.
+    connections are kept. ``resolver`` replaces the name service.
     """
 
     def __init__(
@@ -98,16 +109,16 @@ class Fetcher:
         there.
         """
         started = time.perf_counter()
-        limit = asyncio.timeout(self._settings.headers_timeout)
+        settings = self._settings
+        want = _Want(accept, settings.max_body if max_body is None else max_body, truncate, headers)
+        limit = asyncio.timeout(settings.headers_timeout)
         exchange = Exchange(limit)
         token = current_exchange.set(exchange)
         try:
             async with limit:
-                return await self._exchange(
-                    href, exchange, accept=accept, max_body=max_body, truncate=truncate, started=started, sent=headers
-                )
+                return await self._exchange(href, want, exchange, started)
         except FAILURES as error:
-            kind, message = classify(error, exchange, self._settings)
+            kind, message = classify(error, exchange, settings)
             return Failure(kind, message, time.perf_counter() - started)
         finally:
             current_exchange.reset(token)
@@ -123,17 +134,7 @@ class Fetcher:
         except FAILURES:
             return None
 
-    async def _exchange(
-        self,
-        href: str,
-        exchange: Exchange,
-        *,
-        accept: Callable[[str | None], bool],
-        max_body: int | None,
-        truncate: bool,
-        started: float,
-        sent: Mapping[str, str] | None,
-    ) -> Response | Failure:
+    async def _exchange(self, href: str, want: _Want, exchange: Exchange, started: float) -> Response | Failure:
         assert self._session is not None, "a Fetcher is used inside `async with`"
         if _REQUESTABLE(href) is None:
             return Failure(FailureKind.BAD_URL, "not an absolute http or https URL in ASCII", 0.0)
@@ -142,40 +143,42 @@ class Fetcher:
             url.raw_host  # noqa: B018, yarl looks at host and port only now
         except ValueError as error:
             return Failure(FailureKind.BAD_URL, str(error), time.perf_counter() - started)
-        answer = await self._session.get(url, allow_redirects=False, headers=sent)
+        answer = await self._session.get(url, allow_redirects=False, headers=want.headers)
         try:
-            headers = answer.headers
-            status = answer.status
-            content_type, charset = _content_type(headers.get("Content-Type"))
-            location = headers.get("Location") if 300 <= status < 400 else None
-            body: bytes | None = None
-            if location is None and accept(content_type):
-                limit = self._settings.max_body if max_body is None else max_body
-                if not answer.content.is_eof():
-                    exchange.enter("body", self._settings.body_timeout)
-                read = await _read(answer, limit, truncate)
-                if read is None:
-                    message = f"body larger than {limit} bytes"
-                    return Failure(FailureKind.TOO_LARGE, message, time.perf_counter() - started)
-                body = read
-                received = len(body)
-            else:
-                received = await _drop(answer, exchange)
-            return Response(
-                status,
-                headers,
-                content_type,
-                charset,
-                body,
-                None if location is None else _browser_text(location),
-                _browser_text(headers.get("Retry-After", "")) or None,
-                time.perf_counter() - started,
-                received,
-            )
+            return await self._response(answer, want, exchange, started)
         finally:
             # A connection whose response was read to its end is back in the pool by now; any other is of no
             # use.
             answer.close()
+
+    async def _response(
+        self, answer: aiohttp.ClientResponse, want: _Want, exchange: Exchange, started: float
+    ) -> Response | Failure:
+        headers, status = answer.headers, answer.status
+        content_type, charset = _content_type(headers.get("Content-Type"))
+        location = headers.get("Location") if 300 <= status < 400 else None
+        body: bytes | None = None
+        if location is None and want.accept(content_type):
+            if not answer.content.is_eof():
+                exchange.enter("body", self._settings.body_timeout)
+            body = await _read(answer, want.max_body, want.truncate)
+            if body is None:
+                message = f"body larger than {want.max_body} bytes"
+                return Failure(FailureKind.TOO_LARGE, message, time.perf_counter() - started)
+            received = len(body)
+        else:
+            received = await _drop(answer, exchange)
+        return Response(
+            status,
+            headers,
+            content_type,
+            charset,
+            body,
+            None if location is None else _browser_text(location),
+            _browser_text(headers.get("Retry-After", "")) or None,
+            time.perf_counter() - started,
+            received,
+        )
 
 
 async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool) -> bytes | None:
@@ -200,9 +203,9 @@ async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool) -> b
 
 
 async def _drop(answer: aiohttp.ClientResponse, exchange: Exchange) -> int:
-    """Read a small body that nobody wants, so that its connection can be used again; how many bytes it had.
+    """Read a small body that is not wanted, so that its connection can be reused; returns how many bytes it had.
 
-    How that ends changes nothing: what was asked for is known.
+    How that ends changes nothing: the response is known.
     """
     stream = answer.content
     stated = answer.content_length

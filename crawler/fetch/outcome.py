@@ -63,9 +63,9 @@ class Failure:
 class Response:
     """A complete response; of some only status and headers are wanted.
 
-    ``headers`` is case-insensitive and gives the first value of a name; a byte that is not UTF-8 stands in
-    it as a lone surrogate (the fields below are free of them). ``content_type`` is ``type/subtype`` in
-    lower case. ``body`` has its content encoding undone; it is None when nobody asked for it: a type that
+    ``headers`` is case-insensitive and gives the first value of a name; a byte that is not UTF-8 becomes a
+    lone surrogate (the fields below are free of them). ``content_type`` is ``type/subtype`` in
+    lower case. ``body`` has its content encoding undone; it is None when it was not wanted: a type that
     was not accepted, or a redirect. ``location`` is the header of a 3xx as it came. ``seconds`` are those
     of the whole exchange, ``received`` the bytes of body that were read, after decoding, also where
     ``body`` is None.

@@ -58,7 +58,7 @@ async def fetch_robots(
     fetcher: Fetches, href: str, settings: RobotsSettings, follow: Follow | None = None
 ) -> RobotsResult | NotNow:
     """The robots.txt that rules ``href`` (any URL of the host). ``follow`` asks for what it redirects to, politely; it
-    says whether that was another host, and what that cost is no part of the result. NotNow where it says so."""
+    says whether that was another host, whose cost is not part of the result. Returns NotNow if ``follow`` does."""
 
     async def ask(address: str) -> Followed | NotNow:
         return Followed(await ask_robots(fetcher, address, settings))
@@ -83,7 +83,7 @@ async def ask_robots(fetcher: Fetches, address: str, settings: RobotsSettings) -
 
 
 def _target(answer: Response | Failure, address: str) -> str | None:
-    """Where the answer redirects to, if it does and that can be asked for."""
+    """Where the answer redirects to, if it is a redirect to a valid URL."""
     if isinstance(answer, Failure) or answer.location is None:
         return None
     target = Canonicaliser().canonicalise(answer.location, address)

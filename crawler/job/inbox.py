@@ -1,4 +1,4 @@
-"""URLs on their way into a job: ``DIR/inbox``.
+"""The way into a job that lives: ``DIR/inbox``, for URLs and for commands.
 
 Whoever has URLs for a job leaves them in a file there, and they are safe when ``deposit`` returns. The crawl looks
 each second, admits what a file holds, makes that durable, answers, and only then removes the file: when it dies in
@@ -7,7 +7,11 @@ two, and it does not matter whether the crawl runs, or begins tomorrow.
 
     NAME.urls     an envelope, {"urls": [text...], "seed": bool, "answer": bool}
     NAME.answer   an envelope, {"admitted", "known", "off_scope": counts, "rejected": [[text, reason]...]}
-    aside/        files that are neither
+    NAME.command  an envelope, {"pid": int, "do": WORD, "host": text or null}; its answer is {"error", "status"}
+    aside/        files that are none of these
+
+A command is for the process that runs and for no other: what that has not heard when it ends is nobody's, and a crawl
+that begins tomorrow is not stopped by what was said today. So nothing of it is synced.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,13 +31,17 @@ from crawler.disk import Disk, failpoint, replace_file
 INBOX = "inbox"
 MAGIC = "crawler-inbox"
 ANSWER_MAGIC = "crawler-answer"
+COMMAND_MAGIC = "crawler-command"
+COMMAND_ANSWER_MAGIC = "crawler-command-answer"
 VERSION = 1
 MOST_URLS = 10_000  # in one file
 KEPT = 600.0  # seconds that an answer is kept for who no longer waits
 _ASIDE = "aside"
 _URLS = ".urls"
+_COMMAND = ".command"
 _ANSWER = ".answer"
 _PART = ".part"
+_NUMBERS = itertools.count(1)  # of this process
 _NAME = re.compile(r"[0-9]{20}-[0-9]+-[0-9]+")
 
 
@@ -80,7 +88,6 @@ class Inbox:
         self.path = directory / INBOX
         self._directory = directory
         self._disk = disk
-        self._deposits = 0
 
     # -- whoever has URLs --------------------------------------------------------------------------------------
 
@@ -88,9 +95,7 @@ class Inbox:
         """Leave at most ``MOST_URLS`` URLs; durable on return. The name is what ``answer`` is asked with."""
         self.path.mkdir(exist_ok=True)
         self._disk.sync_directory(self._directory)
-        self._deposits += 1
-        # Sorted by name, files come in the order in which they were left.
-        name = f"{time.time_ns():020d}-{os.getpid()}-{self._deposits}"
+        name = self._next_name()
         content = {"urls": list(urls), "seed": seed, "answer": answer}
         path = self.path / (name + _URLS)
         replace_file(self._disk, path, encode_envelope(MAGIC, VERSION, content), "inbox.written")
@@ -110,12 +115,35 @@ class Inbox:
         path.unlink(missing_ok=True)
         return answer
 
+    def command(self, content: Mapping[str, Any]) -> str:
+        """Leave a command; the name is what ``command_answer`` is asked with."""
+        self.path.mkdir(exist_ok=True)
+        name = self._next_name()
+        _put(self.path / (name + _COMMAND), encode_envelope(COMMAND_MAGIC, VERSION, dict(content)))
+        return name
+
+    def command_answer(self, name: str) -> dict[str, Any] | None:
+        """What came of a command; None while that is not known. Raises EnvelopeError too."""
+        path = self.path / (name + _ANSWER)
+        try:
+            return read_envelope(path, COMMAND_ANSWER_MAGIC, VERSION, path.name)
+        except FileNotFoundError:
+            return None
+
+    def take_back(self, name: str) -> None:
+        """Remove a command and its answer: nobody waits any more."""
+        for suffix in (_COMMAND, _ANSWER):
+            (self.path / (name + suffix)).unlink(missing_ok=True)
+
+    def _next_name(self) -> str:
+        """Sorted by name, files come in the order in which they were left."""
+        return f"{time.time_ns():020d}-{os.getpid()}-{next(_NUMBERS)}"
+
     # -- the crawl ---------------------------------------------------------------------------------------------
 
     def waiting(self) -> list[str]:
         """Names of files that hold URLs, oldest first."""
-        names = (path.name for path in self._entries())
-        return sorted(name.removesuffix(_URLS) for name in names if name.endswith(_URLS) and _is_ours(name))
+        return self._named(_URLS)
 
     def read(self, name: str) -> Parcel:
         """Raises EnvelopeError when it is none."""
@@ -142,6 +170,26 @@ class Inbox:
         failpoint("inbox.answered")
         self._disk.unlink(self.path / (parcel.name + _URLS))
 
+    def take_command(self, pid: int) -> tuple[str, dict[str, Any]] | None:
+        """The oldest command for the process, with its name; it is removed. So is what is for another process, or is no
+        command: nobody else will hear it."""
+        for name in self._named(_COMMAND):
+            path = self.path / (name + _COMMAND)
+            try:
+                content = read_envelope(path, COMMAND_MAGIC, VERSION, path.name)
+            except FileNotFoundError:
+                continue  # whoever left it has just gone
+            except EnvelopeError:
+                content = {}
+            path.unlink(missing_ok=True)
+            if content.get("pid") == pid:
+                return name, content
+        return None
+
+    def answer_command(self, name: str, content: Mapping[str, Any]) -> None:
+        """Say what came of a command."""
+        _put(self.path / (name + _ANSWER), encode_envelope(COMMAND_ANSWER_MAGIC, VERSION, dict(content)))
+
     def set_aside(self, name: str) -> Path:
         """Move a damaged or foreign file, named as in the directory, out of the way; returns where it is."""
         aside = self.path / _ASIDE
@@ -163,6 +211,10 @@ class Inbox:
                 path.unlink(missing_ok=True)
         return strange
 
+    def _named(self, suffix: str) -> list[str]:
+        names = (path.name for path in self._entries())
+        return sorted(name.removesuffix(suffix) for name in names if name.endswith(suffix) and _is_ours(name))
+
     def _entries(self) -> list[Path]:
         try:
             return [path for path in self.path.iterdir() if path.name != _ASIDE]
@@ -170,7 +222,13 @@ class Inbox:
             return []
 
 
+def _put(path: Path, data: bytes) -> None:
+    """Write a file that is whole or not there; not synced."""
+    part = path.with_name(path.name + _PART)
+    part.write_bytes(data)
+    part.replace(path)
+
+
 def _is_ours(name: str) -> bool:
-    stem = name.removesuffix(_PART)
-    stem = stem.removesuffix(_URLS) if stem.endswith(_URLS) else stem.removesuffix(_ANSWER)
-    return stem != name and _NAME.fullmatch(stem) is not None
+    stem, dot, suffix = name.removesuffix(_PART).partition(".")
+    return dot + suffix in (_URLS, _COMMAND, _ANSWER) and _NAME.fullmatch(stem) is not None

@@ -1,4 +1,4 @@
-"""What the statistics of a crawl mean to those who watch it: time series, words, and (in `prometheus`) metrics.
+"""What the statistics of a crawl mean to people: time series, words, and (in `prometheus`) metrics.
 
 Everything here is pure and reads one mapping, the one that ``stats --json`` prints. Null there, or a key
 that is not there, means that the part does not exist: it yields no sample, never a zero.

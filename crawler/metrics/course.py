@@ -20,7 +20,7 @@ class Course:
     """Fed once a second with the statistics; the events that these tell of are added by themselves."""
 
     def __init__(self, *, tells: bool = True) -> None:
-        """Without ``tells`` the events come from whoever runs the crawl, and none is added."""
+        """Without ``tells`` the events come from the process that runs the crawl, and none are added."""
         self._tells = tells
         self.history = History()
         self.events = Events()

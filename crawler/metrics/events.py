@@ -21,8 +21,8 @@ _CUT = "..."
 class Kind(StrEnum):
     """What an event is about."""
 
-    RUN = "run"  # begun, carried on, ended
-    CONTROL = "control"  # somebody pressed a button
+    RUN = "run"  # begun, resumed, ended
+    CONTROL = "control"  # a user pressed a button
     CHECKPOINT = "checkpoint"
     SLICE = "slice"  # the seen-set grew, or was compacted
     BACKOFF = "backoff"  # a host is held: 429, 503, snoozed
@@ -42,7 +42,7 @@ class Event:
 
 
 class EventsError(ValueError):
-    """What was written down is no list of events."""
+    """The stored text is not a list of events."""
 
 
 class Events:

@@ -9,7 +9,7 @@ a longer time. Three series are kept:
 - ``all``: one in 2^k observations since the job began; whenever there are ``MOST`` of them every second one
   goes and k grows by one.
 
-They can be written down and taken up again (``dump``, ``restore``), so that they outlast a run.
+They can be stored and loaded (``dump``, ``restore``), so that they outlast a run.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Row = tuple[float, tuple[Value, ...], tuple[Value, ...]]  # time, counters, leve
 
 
 class HistoryError(ValueError):
-    """What was written down is no history."""
+    """The stored text is not a history."""
 
 
 class _Window:
@@ -159,7 +159,7 @@ class History:
     # -- beyond the run ----------------------------------------------------------------------------------------
 
     def dump(self) -> dict[str, Any]:
-        """What ``restore`` takes: for each series the columns, each a line of numbers, a hyphen where there is none."""
+        """What ``restore`` takes: for each series the columns, each a line of numbers, with a hyphen for none."""
         kept = {"recent": self._recent.rows, "hour": self._hour.rows, "all": self._all}
         return {"stride": self._stride, **{name: _written(rows) for name, rows in kept.items()}}
 
@@ -207,7 +207,7 @@ def _columns(rows: Iterable[Row]) -> Series:
 
 
 def _rate(before: Value, after: Value, seconds: float) -> Value:
-    """None also when a counter went back: it began anew, and the difference means nothing."""
+    """None also if a counter went back: it was reset, and the difference means nothing."""
     if before is None or after is None or after < before:
         return None
     return round((after - before) / seconds, 3)

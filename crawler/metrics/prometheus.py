@@ -24,7 +24,7 @@ CAUSES = ("memory", "full", "target", "passed")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric and where its value stands in the statistics.
+    """One metric and where the statistics have its value.
 
     With ``label``, ``path`` leads to a mapping (its keys are the label's values), to a list (its indices
     are, and ``field`` names the value in each element) or to one of ``words`` (1 for that one, 0 for the
@@ -250,8 +250,8 @@ def exposition(stats: Mapping[str, Any], accept: str = "", *others: Collector) -
     registry = CollectorRegistry(auto_describe=False)
     for collector in (_Statistics(stats), *others):
         registry.register(collector)
-    # Only the kind is negotiated: the library raises TypeError for a version that is no number, and promises every
-    # higher one that it is asked for.
+    # Only the kind is negotiated: the library raises TypeError for a version that is not a number, and
+    # promises any higher one that a client names.
     encode, content_type = choose_encoder(OPENMETRICS if OPENMETRICS in accept else "")
     return encode(registry), content_type
 

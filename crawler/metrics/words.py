@@ -9,12 +9,12 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def count(value: float | None) -> str:
-    """A count with thousands apart; a dash when there is none."""
+    """A count with thousands separators; a dash for none."""
     return "-" if value is None else f"{round(value):,}"
 
 
 def probability(value: float | None) -> str:
-    """Two significant digits; 0.0021 as it stands, smaller ones as 2.1e-5; a dash when there is none."""
+    """Two significant digits; 0.0021 as it is, smaller ones as 2.1e-5; a dash for none."""
     if value is None:
         return "-"
     if value == 0 or value >= 0.0001:
@@ -29,7 +29,7 @@ def per_second(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it, to two units; whole days from two days on."""
+    """A time as people say it, in two units; in whole days from two days on."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -48,7 +48,8 @@ def working(stats: Mapping[str, Any], pages: float | None, slope: float | None) 
     """
     state, pending, flying = stats.get("state"), stats.get("urls_pending") or 0, stats.get("urls_in_flight") or 0
     if stats.get("paused"):
-        return {"mark": "bad", "text": f"Paused: {stats['paused']}."}
+        why = str(stats["paused"])
+        return {"mark": "bad", "text": f"{why[0].upper()}{why[1:]}."}
     match state:
         case "running" if pages:
             text = f"Working: {per_second(pages)} pages/s over the last minute"
@@ -58,22 +59,22 @@ def working(stats: Mapping[str, Any], pages: float | None, slope: float | None) 
                 text += f", the frontier grows by {per_second(slope)} URLs/s"
             return {"mark": "good", "text": f"{text}."}
         case "running" if pending + flying == 0:
-            return {"mark": "wait", "text": "Waiting for seeds: nothing is pending."}
+            return {"mark": "wait", "text": "Waiting for seeds: no URLs are pending."}
         case "running":
             where = f"{count(flying)} in flight, {count(stats.get('hosts_pending'))} hosts pending"
             return {"mark": "wait", "text": f"Waiting: no page in the last minute, {where}."}
         case "stopping":
-            return {"mark": "wait", "text": "Stopping: what is in flight has a few seconds to finish."}
+            return {"mark": "wait", "text": "Stopping: requests in flight have a few seconds to finish."}
         case "ended":
             failed = f", {count(stats.get('pages_failed'))} failed" if stats.get("pages_failed") else ""
             return {"mark": "over", "text": f"Ended: {count(stats.get('pages_fetched'))} pages fetched{failed}."}
         case "stopped":
-            return {"mark": "over", "text": f"Stopped with {count(pending)} URLs left: the same command carries on."}
-    return {"mark": "wait", "text": "Beginning."}
+            return {"mark": "over", "text": f"Stopped with {count(pending)} URLs left: run the same command to resume."}
+    return {"mark": "wait", "text": "Starting."}
 
 
 def size(value: float | None) -> str:
-    """Bytes in the largest unit of which there is one; a dash when there are none to speak of."""
+    """Bytes in the largest unit that fits; a dash for none."""
     if value is None:
         return "-"
     unit = 0
@@ -84,19 +85,19 @@ def size(value: float | None) -> str:
 
 
 def outlook(stats: Mapping[str, Any]) -> str:
-    """When the crawl ends, if it goes on as it does, and what that rests on; empty when nothing can be said."""
+    """When the crawl ends at its present rate, and the figure that rests on; empty if nothing can be said."""
     told = _forecast(stats)
     if told is None:
         return ""
     new = told["new_per_url"]
     brings = f"Each finished URL brings {f'{new:.2g}' if new < 9.5 else count(new)} new one{'' if new == 1 else 's'}"
     if told["when"] == "end" and stats["state"] == "paused":
-        return f"{brings}: if that stays so the crawl ends some time after it goes on."
+        return f"{brings}: at this rate the crawl ends some time after it resumes."
     if told["when"] == "end":
-        return f"{brings}: if that stays so the crawl ends in {duration(told['seconds'])}."
+        return f"{brings}: at this rate the crawl ends in {duration(told['seconds'])}."
     if told["new_per_url"] >= 1:
-        return f"{brings}: there is no end in sight."
-    return "The crawl goes on for ever: it visits its pages again."
+        return f"{brings}: no end in sight."
+    return "The crawl never ends: it revisits its pages."
 
 
 def _forecast(stats: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -116,7 +117,7 @@ def forecast(stats: Mapping[str, Any]) -> str:
     skipped = told["urls_skipped"]
     if skipped >= 0.95:
         return f"{text}, about {count(skipped)} URL{'' if round(skipped) == 1 else 's'} skipped by mistake in all."
-    return f"{text}, {'probably ' if skipped else ''}no URL skipped by mistake."
+    return f"{text}, {'probably ' if skipped else ''}no URLs skipped by mistake."
 
 
 def trust(stats: Mapping[str, Any]) -> str:
@@ -132,15 +133,15 @@ def trust(stats: Mapping[str, Any]) -> str:
         return "No URL has been seen yet."
     if expected >= 0.95:
         were = "was" if round(expected) == 1 else "were"
-        text = f"Of {count(new)} new URLs about {count(expected)} {were} taken for seen and skipped by mistake."
+        text = f"About {count(expected)} of {count(new)} new URLs {were} probably skipped by mistake."
     else:
-        few = probability(expected) if expected >= 0.001 else "fewer than 0.001"
-        text = f"Of {count(new)} new URLs probably none was skipped by mistake ({few} expected)."
+        few = probability(expected) if expected >= 0.001 else "less than 0.001"
+        text = f"No URLs are likely to have been skipped by mistake (expected: {few} of {count(new)})."
     ledger = seen.get("ledger")
     if ledger:
         found, waiting = count(ledger["false_positives"]), count(ledger["waiting"])
-        text += f" The ledger undid {found} such mistakes; {waiting} URLs wait for it."
+        text += f" The ledger corrected {found} such mistakes; {waiting} URLs are waiting for it."
     estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
     if estimated is not None and target is not None and estimated > target:
-        text += f" The filter is worse than asked for: {probability(estimated)}, not {probability(target)}."
+        text += f" The estimated fpp is {probability(estimated)}, above the target of {probability(target)}."
     return text

@@ -32,7 +32,7 @@ class Progress:
     """
 
     def __init__(self, stream: TextIO, every: float = 10.0, *, force: bool = False) -> None:
-        """``force`` draws the live view also where the stream is no terminal."""
+        """``force`` draws the live view also if the stream is not a terminal."""
         self._stream = stream
         self._every = every
         self._next_line = 0.0

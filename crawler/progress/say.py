@@ -1,4 +1,4 @@
-"""Lines for whoever may be watching, or may have gone."""
+"""Lines for a reader that may have gone away."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def watched(stream: TextIO) -> Iterator[None]:
 
 
 def say(stream: TextIO, text: str) -> None:
-    """Write a line, for whoever may be watching."""
+    """Write a line; a reader that has gone away is no error."""
     with watched(stream):
         stream.write(text + "\n")
         stream.flush()

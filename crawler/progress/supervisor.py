@@ -1,6 +1,6 @@
 """What is told to the service manager that started the program: sd_notify(3), as systemd and others understand it.
 
-``NOTIFY_SOCKET`` in the environment names a datagram socket; without it nobody is told anything. ``READY=1`` says that
+``NOTIFY_SOCKET`` in the environment names a datagram socket; without it nothing is sent. ``READY=1`` says that
 the crawl has begun, ``WATCHDOG=1`` that its event loop turns, ``STATUS=`` how it is getting on, ``STOPPING=1`` that it
 comes to its end.
 """
@@ -11,7 +11,7 @@ import errno
 import socket
 from collections.abc import Mapping
 
-# Gone, or too busy: it is told again in a second, and no crawl stops because nobody hears of it.
+# Gone, or too busy: the next message follows in a second, and a crawl does not stop for want of a listener.
 _UNHEARD = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.EAGAIN, errno.ENOBUFS})
 
 

@@ -1,4 +1,4 @@
-"""A job on one screen of a terminal: the dashboard of people who came by ssh. Pure: numbers in, lines out."""
+"""A job on one screen of a terminal: the dashboard over ssh. Pure: numbers in, lines out."""
 
 from __future__ import annotations
 
@@ -141,5 +141,5 @@ def _events(course: Course, most: int) -> Panel:
 
 
 def _printable(text: str) -> str:
-    """What a terminal would obey is shown as an escape: names and messages come from the web."""
+    """Control characters are shown as escapes: names and messages come from the web."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -1,20 +1,22 @@
-"""What was asked of a running crawl is done: by a button of its dashboard, or by an order in its directory."""
+"""Commands: what a running crawl may be told, by a button of its dashboard, by a program, or by a file in its inbox."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from crawler.engine.lifecycle import State
 from crawler.engine.run import Run
 from crawler.metrics import Events, Kind
-from crawler.service.command_files import Refused
-from crawler.service.control import HOST_WORDS, NOT_RUNNING, Perform, asked_wrongly
 
+WORDS = ("pause", "resume", "checkpoint", "stop")
+HOST_WORDS = ("pause-host", "resume-host", "block-host")
 _SAID = {
     "pause": "paused from the dashboard",
     "resume": "resumed from the dashboard",
-    "checkpoint": "a checkpoint was asked for from the dashboard",
+    "checkpoint": "checkpoint requested from the dashboard",
     "stop": "stopped from the dashboard",
     "pause-host": "paused from the dashboard",
     "resume-host": "resumed from the dashboard",
@@ -22,52 +24,98 @@ _SAID = {
 }
 
 
-async def _do(crawl: Run, word: str) -> str | None:
-    """Do it; returns why it cannot be done."""
+class Refusal(Enum):
+    """Why a command is not carried out; the value is the status that HTTP has for it."""
+
+    SENSELESS = 400
+    NOT_NOW = 409
+    NO_ANSWER = 504
+
+    @property
+    def status(self) -> int:
+        return self.value
+
+    @classmethod
+    def of_status(cls, status: object) -> Refusal:
+        """What a running crawl has written down; of a status that none of ours has, only that it refused is known."""
+        return next((each for each in cls if each.value == status), cls.NOT_NOW)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A command that was not carried out, and why, in one line."""
+
+    why: Refusal
+    text: str
+
+
+NOT_RUNNING = Refused(Refusal.NOT_NOW, "the crawl is not running")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """``word`` is one of ``WORDS``, or of ``HOST_WORDS`` and about a ``host`` (with its port)."""
+
+    word: str
+    host: str | None = None
+
+
+Perform = Callable[[Command], Awaitable[Refused | None]]
+
+
+def parse_command(asked: Any) -> Command | Refused:
+    """The command in ``{"do": WORD, "host": HOST}``."""
+    word = asked.get("do") if isinstance(asked, dict) else None
+    if word in WORDS:
+        return Command(word)
+    if word not in HOST_WORDS:
+        return Refused(Refusal.SENSELESS, f"say what to do: {', '.join(WORDS + HOST_WORDS)}")
+    host = asked.get("host")
+    if not isinstance(host, str):
+        return Refused(Refusal.SENSELESS, "name the host, with its port, as in a.test:80")
+    return Command(word, host)
+
+
+def performing(run: Callable[[], Run | None], events: Events, clock: Callable[[], float]) -> Perform:
+    """What carries out commands and tells of it. ``run()`` is None before there is one; ``clock()`` is in seconds since
+    1970."""
+
+    async def perform(command: Command) -> Refused | None:
+        running = run()
+        if running is None or running.life.state is not State.RUNNING:
+            return NOT_RUNNING
+        if command.host is None:
+            refused = await _do(running, command.word)
+        else:
+            refused = _do_to_host(running, command.word, command.host)
+        if refused is None:
+            events.add(clock(), Kind.CONTROL, _SAID[command.word], command.host)
+        return refused
+
+    return perform
+
+
+async def _do(run: Run, word: str) -> Refused | None:
     match word:
         case "pause":
-            crawl.hold()
+            run.hold()
+        case "resume" if run.job.blocked is not None:
+            return Refused(Refusal.NOT_NOW, f"the crawl resumes by itself when there is space again: {run.job.blocked}")
         case "resume":
-            if crawl.job.blocked is not None:
-                return f"the crawl goes on by itself when there is space again: {crawl.job.blocked}"
-            crawl.go_on()
+            run.go_on()
         case "checkpoint":
-            return await crawl.keeper.checkpoint_now()
+            trouble = await run.keeper.checkpoint_now()
+            return None if trouble is None else Refused(Refusal.NOT_NOW, trouble)
         case "stop":
-            crawl.stop()
+            run.stop()
     return None
 
 
-def _do_to_host(crawl: Run, word: str, host: str) -> str | None:
-    if crawl.job.blocked is not None:
-        return f"nothing can be written now: {crawl.job.blocked}"
-    frontier = crawl.job.frontier
-    acts = {
-        "pause-host": frontier.overrides.pause,
-        "resume-host": frontier.overrides.resume,
-        "block-host": frontier.overrides.block,
-    }
-    met = crawl.job.change_hosts(lambda batch: acts[word](host, batch))
-    crawl.wake()
-    return None if met else "no URL of that host was admitted"
-
-
-def performing(crawl: Callable[[], Run | None], events: Events, clock: Callable[[], float]) -> Perform:
-    """What does what was asked of the crawl and tells of it; it returns None, or why that was not done. ``crawl()`` is
-    None before the crawl is there; ``clock()`` is in seconds since 1970."""
-
-    async def perform(asked: Any) -> Refused | None:
-        refused = asked_wrongly(asked)
-        if refused is not None:
-            return refused
-        word, host = asked["do"], asked.get("host") if asked["do"] in HOST_WORDS else None
-        running = crawl()
-        if running is None or running.life.state is not State.RUNNING:
-            return NOT_RUNNING
-        trouble = await _do(running, word) if host is None else _do_to_host(running, word, host)
-        if trouble is not None:
-            return 409, trouble
-        events.add(clock(), Kind.CONTROL, _SAID[word], host)
-        return None
-
-    return perform
+def _do_to_host(run: Run, word: str, host: str) -> Refused | None:
+    if run.job.blocked is not None:
+        return Refused(Refusal.NOT_NOW, f"nothing can be written now: {run.job.blocked}")
+    overrides = run.job.frontier.overrides
+    acts = {"pause-host": overrides.pause, "resume-host": overrides.resume, "block-host": overrides.block}
+    met = run.job.change_hosts(lambda batch: acts[word](host, batch))
+    run.wake()
+    return None if met else Refused(Refusal.NOT_NOW, "no URL of that host was admitted")

@@ -9,27 +9,28 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from crawler.clock import SteadyClock
-from crawler.dashboard import Dashboard, access_of, keep_token, spoken_of
+from crawler.dashboard import Access, Dashboard, Feed, access_of, keep_token, spoken_of
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher
 from crawler.job.history_file import load_course
+from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.run_settings import write_run
-from crawler.metrics import Kind
+from crawler.metrics import Course, Kind
+from crawler.service.api import Api
 from crawler.service.command_files import obey
 from crawler.service.commands import performing
-from crawler.service.control import Perform, control_routes
-from crawler.service.crawl_api import CrawlApi
+from crawler.service.run_view import RunView
 from crawler.service.status_reporter import StatusReporter, View
-from crawler.settings import Settings
+from crawler.settings import DashboardSettings, Settings
 
 log = logging.getLogger("crawler")
 
@@ -38,19 +39,28 @@ log = logging.getLogger("crawler")
 class Result:
     """How the run ended."""
 
-    reason: Stop | None
+    reason: Stop
     stats: dict[str, Any]
     seeds_fetched: int
     last_seed_error: str | None
 
 
+class Front:
+    """What others see of the run and do to it. It is there before the run is."""
+
+    def __init__(self, course: Course, settings: Settings, clock: Callable[[], float]) -> None:
+        self.run: Run | None = None
+        self.course = course
+        self.clock = clock
+        self.perform = performing(lambda: self.run, course.events, clock)
+        self.view = RunView(lambda: self.run, self.perform, settings, clock)
+
+    def stats(self) -> dict[str, Any]:
+        return {} if self.run is None else self.run.stats()
+
+
 async def run_crawl(
-    directory: Path,
-    settings: Settings,
-    seeds: AsyncIterator[list[str]],
-    view: View | None,
-    *,
-    finite: bool = True,
+    directory: Path, settings: Settings, seeds: AsyncIterator[list[str]], view: View | None, *, finite: bool = True
 ) -> Result:
     """Crawl in the job directory until it is done or stopped, then write a last generation. ``finite`` seeds are read
     to their end also where a limit is reached before.
@@ -58,96 +68,108 @@ async def run_crawl(
     Raises what ``Job`` raises when the job cannot be opened, OSError when the dashboard's port is taken or the disk
     fails, and any bug: the state is then checkpointed as far as it is whole, and the job can be run again."""
     _allow_files(settings.crawl.concurrency)
-    clock = SteadyClock()
-    crawl: Run | None = None
-
-    def stats() -> dict[str, Any]:
-        return {} if crawl is None else crawl.stats()
-
-    course = load_course(directory, clock())
+    clock, fetch = SteadyClock(), settings.fetch
+    front = Front(load_course(directory, clock()), settings, clock)
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
-    api = CrawlApi(lambda: crawl, settings, clock)
-    perform = performing(lambda: crawl, course.events, clock)
-    dashboard: Dashboard | None = None
-    address: str | None = None
-    addresses: list[str] = []
-    if access is not None:
-        routes = [*api.routes(), *control_routes(perform)]
-        dashboard = Dashboard(settings.dashboard, stats, clock, routes, access, course)
-        address = await dashboard.start()
-        addresses = spoken_of(settings.dashboard, access, address)
+    async with (
+        _dashboard(settings.dashboard, access, front) as address,
+        _open_job(directory, settings, clock, front) as job,
+        Fetcher(fetch, concurrency=settings.crawl.concurrency, per_host=settings.politeness.per_host) as fetcher,
+    ):
+        if access is not None and access.token is not None:
+            keep_token(settings.dashboard, directory, access.token)
+        write_run(job.disk, directory, settings)
+        worker = Worker(fetcher, WorkerSettings.of(settings), clock)
+        front.run = run = Run(job, settings, worker.context, seeds, finite=finite)
+        spare_the_collector()
+        front.course.observe(clock(), run.stats())
+        front.course.events.add(clock(), Kind.RUN, "resumed" if job.resumed else "begun")
+        if view is not None:
+            run.keeper.tell_notes(view.say)
+            for line in [] if access is None or address is None else spoken_of(settings.dashboard, access, address):
+                view.say(line)
+        return await _drive(worker, run, StatusReporter(directory, front.course, clock, view, address), front)
+
+
+@contextlib.asynccontextmanager
+async def _dashboard(settings: DashboardSettings, access: Access | None, front: Front) -> AsyncIterator[str | None]:
+    """Serve the dashboard if one is asked for, at the address. It binds before the job is opened, so that nothing is
+    changed where the port is taken."""
+    if access is None:
+        yield None
+        return
+    feed = Feed(front.stats, front.clock, front.course)
+    dashboard = Dashboard(settings, feed, Api(front.view, front.clock).routes(), access)
+    address = await dashboard.start()
     try:
-        job = Job(directory, settings, clock(), anchor=clock.anchor)
-        job.events = course.events
-        try:
-            if access is not None and access.token is not None:
-                keep_token(settings.dashboard, directory, access.token)
-            write_run(job.disk, directory, settings)
-            async with Fetcher(
-                settings.fetch,
-                concurrency=settings.crawl.concurrency,
-                per_host=settings.politeness.per_host,
-            ) as fetcher:
-                worker = Worker(fetcher, WorkerSettings.of(settings), clock)
-                crawl = Run(job, settings, worker.context, seeds, finite=finite)
-                spare_the_collector()
-                course.observe(clock(), crawl.stats())
-                course.events.add(clock(), Kind.RUN, "carried on" if job.resumed else "begun")
-                if view is not None:
-                    crawl.keeper.tell_notes(view.say)
-                    for line in addresses:
-                        view.say(line)
-                shown = StatusReporter(directory, course, clock, view, address)
-                return await _guarded(crawl, worker, shown, perform, clock)
-        finally:
-            await api.close()
-            job.close()
+        yield address
     finally:
-        if dashboard is not None:
-            await dashboard.stop()
+        await dashboard.stop()
 
 
-async def _guarded(
-    crawl: Run,
-    worker: Worker,
-    shown: StatusReporter,
-    perform: Perform,
-    clock: Callable[[], float],
-) -> Result:
-    job = crawl.job
-    showing = asyncio.create_task(shown.keep(crawl))
-    obeying = asyncio.create_task(obey(job.directory, perform))
+@contextlib.asynccontextmanager
+async def _open_job(directory: Path, settings: Settings, clock: SteadyClock, front: Front) -> AsyncIterator[Job]:
+    job = Job(directory, settings, clock(), anchor=clock.anchor)
+    job.events = front.course.events
     try:
-        with _signals(crawl):
+        yield job
+    finally:
+        await front.view.close()
+        job.close()
+
+
+async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Front) -> Result:
+    """Drive the run to its end, while it is shown and told what to do, and write its last generation."""
+    job = run.job
+    obeying = obey(Inbox(job.directory, job.disk), front.perform)
+    try:
+        async with _beside(reporter.keep(run), obeying):
             try:
-                await worker.drive(crawl)
-            finally:
-                # Also after a bug: what was done is worth keeping, if memory and store still agree.
-                if job.whole:
-                    # Who asks an ended crawl should not wait for a replay each time; who stops one should not wait now.
-                    await job.checkpoint(clock(), whole=crawl.life.state is State.ENDED)
-                    await job.sync()
-        stats = crawl.stats()
-        shown.end(stats)
-        return Result(crawl.life.reason, stats, job.counters.seeds_fetched, crawl.last_seed_error)
-    except Exception as error:
-        # What was seen up to now says what led there; that it cannot be kept must not hide what went wrong.
-        with contextlib.suppress(Exception):
-            job.events.add(clock(), Kind.ERROR, f"the crawl is stopped by an error: {type(error).__name__}")
-            shown.end(crawl.stats())
-        raise
+                with _signals(run):
+                    await _drive_and_checkpoint(worker, run, front.clock)
+                stats = run.stats()
+                reporter.end(stats)
+            except Exception as error:
+                # What was seen up to now says what led there; that it cannot be kept must not hide what went wrong.
+                with contextlib.suppress(Exception):
+                    job.events.add(
+                        front.clock(), Kind.ERROR, f"the crawl is stopped by an error: {type(error).__name__}"
+                    )
+                    reporter.end(run.stats())
+                raise
     finally:
-        obeying.cancel()
-        showing.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await showing
-        shown.take_away()
-        with contextlib.suppress(asyncio.CancelledError):
-            await obeying
+        reporter.take_away()
+    assert run.life.reason is not None
+    return Result(run.life.reason, stats, job.counters.seeds_fetched, run.last_seed_error)
+
+
+async def _drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], float]) -> None:
+    try:
+        await worker.drive(run)
+    finally:
+        # Also after a bug: what was done is worth keeping, if memory and store still agree.
+        if run.job.whole:
+            # A look at an ended crawl should not replay its journal each time; a user who stops one should not wait.
+            await run.job.checkpoint(clock(), whole=run.life.state is State.ENDED)
+            await run.job.sync()
+
+
+@contextlib.asynccontextmanager
+async def _beside(*coroutines: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run them as long as the block does. Raises what they raised."""
+    tasks = [asyncio.create_task(each) for each in coroutines]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
 
 def spare_the_collector() -> None:
-    """Take what lives as long as the process (modules, settings, the hosts of a job that is carried on) out of the
+    """Take what lives as long as the process (modules, settings, the hosts of a job that is resumed) out of the
     garbage collector's sight. Each of its full passes walks all that it sees, while the event loop stands still."""
     gc.collect()
     gc.freeze()
@@ -164,8 +186,8 @@ def _allow_files(concurrency: int) -> None:
 
 
 @contextlib.contextmanager
-def _signals(crawl: Run) -> Iterator[None]:
-    """The first SIGINT or SIGTERM stops in order; a second SIGINT leaves at once, the journal stands for the rest."""
+def _signals(run: Run) -> Iterator[None]:
+    """The first SIGINT or SIGTERM stops in order; a second SIGINT quits at once and leaves the rest to the journal."""
 
     interrupts = 0
 
@@ -173,14 +195,14 @@ def _signals(crawl: Run) -> Iterator[None]:
         nonlocal interrupts
         interrupts += 1
         if interrupts > 1:
-            os.write(2, b"crawler: left at once; the same command replays the journal\n")
+            os.write(2, b"crawler: quit; the same command resumes from the journal\n")
             os._exit(130)
-        log.warning("interrupted: finishing what is in flight, once more leaves at once")
-        crawl.stop(Stop.INTERRUPTED)
+        log.warning("interrupted: finishing requests in flight; press Ctrl-C again to quit now")
+        run.stop(Stop.INTERRUPTED)
 
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, interrupted)
-    loop.add_signal_handler(signal.SIGTERM, crawl.stop)
+    loop.add_signal_handler(signal.SIGTERM, run.stop)
     try:
         yield
     finally:

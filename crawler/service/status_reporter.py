@@ -46,14 +46,14 @@ class StatusReporter:
         self._address = address
         self._supervisor = Supervisor(os.environ)
 
-    async def keep(self, crawl: Run) -> None:
+    async def keep(self, run: Run) -> None:
         """Until cancelled. Raises OSError when a file cannot be written, but not for want of space."""
         loop = asyncio.get_running_loop()
         next_live = loop.time()
         next_course = loop.time() + COURSE_INTERVAL
         while True:
             if self._view is not None or loop.time() >= next_live:
-                stats = crawl.stats()
+                stats = run.stats()
                 if self._view is not None:
                     self._view.update(stats)
                 if loop.time() >= next_live:
@@ -61,10 +61,10 @@ class StatusReporter:
                     if self._address is None:
                         self._course.observe(self._clock(), stats)
                     events = self._course.events.after(self._course.events.last - LIVE_EVENTS)
-                    live = Live(stats, crawl.under_way, crawl.job.durable_end, self._address, events)
+                    live = Live(stats, run.under_way, run.job.durable_end, self._address, events)
                     write_live(self._directory, live)
                     status = self._course.words(stats)["working"]["text"]
-                    self._supervisor.alive(status, stopping=crawl.life.state is State.STOPPING)
+                    self._supervisor.alive(status, stopping=run.life.state is State.STOPPING)
             if loop.time() >= next_course:
                 next_course = loop.time() + COURSE_INTERVAL
                 await asyncio.to_thread(write_course, self._directory, self._course.dump())

@@ -99,7 +99,7 @@ def test_it_follows_a_crawl_that_begins_and_one_without_a_page_of_its_own(made: 
         options.insert(options.index("--delay") + 1, "0.2")
         with running(made.seeds, "--job", job, "--config", config, *options):
             wait_until(lambda: ask(url, "api/stats")["state"] == "running", "the crawl seen")
-            wait_until(lambda: "carried on" in [event["text"] for event in ask(url, "api/log")["events"]], "it told")
+            wait_until(lambda: "resumed" in [event["text"] for event in ask(url, "api/log")["events"]], "it told")
             assert ask(url, "api/stats")["elapsed_seconds"] is not None
         wait_until(lambda: ask(url, "api/stats")["state"] == "stopped", "its end seen")
 
@@ -127,7 +127,7 @@ def test_a_crawl_without_a_page_of_its_own_is_told_what_to_do(tmp_path: Path) ->
                 assert control(do="resume") == {"done": True}
                 wait_until(lambda: ask(url, "api/stats")["urls_excluded"] > 0, "its URLs excluded")
                 told = [event["text"] for event in ask(url, "api/log")["events"] if event["kind"] == "control"]
-                assert told[:2] == ["paused from the dashboard", "a checkpoint was asked for from the dashboard"]
+                assert told[:2] == ["paused from the dashboard", "checkpoint requested from the dashboard"]
                 wait_until(lambda: ask(url, "api/stats")["state"] in ("ended", "stopped"), "the end")
                 assert control(409, do="stop")["error"] == "the crawl is not running"
             assert crawling.wait() == 0
@@ -173,7 +173,7 @@ def test_where_there_is_no_terminal_top_prints_once(made: Stopped) -> None:
     ran = crawler("top", made.job)
     assert ran.code == 0, ran.err
     assert "\x1b" not in ran.out
-    assert "URLs left: the same command carries on." in ran.out
+    assert "URLs left: run the same command to resume." in ran.out
     assert made.site.hosts[0] in ran.out
     assert "begun" in ran.out
 
@@ -227,9 +227,9 @@ def test_a_screen_says_what_the_statistics_say() -> None:
     course.events.add(1_700_000_020.0, Kind.RETIRED, "given up", "dead.test:80")
     text = printed(course)
     assert "Working: 30.0 pages/s" in text
-    assert "Of 12,347 new URLs about 2 were taken for seen" in text
+    assert "About 2 of 12,347 new URLs were probably skipped" in text
     assert "1 of 2,000 hosts, most failures first; retired 1, leased 2, idle 1, snoozed 1, waiting 2" in text
-    assert "Each finished URL brings 0.42 new ones: if that stays so the crawl ends in 11 min 40 s. Then the" in text
+    assert "Each finished URL brings 0.42 new ones: at this rate the crawl ends in 11 min 40 s. Then the" in text
     assert "in 10 s" in text
     assert "250 ms" in text
     assert "back-off after 429 or 503 (3 timeout)" in text

@@ -15,7 +15,7 @@ from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
-from crawler.dashboard import Access, Dashboard, json_body
+from crawler.dashboard import Access, Dashboard, Feed, json_body
 from crawler.metrics import Course
 from crawler.settings import DashboardSettings
 from tests.metrics.samples import statistics
@@ -72,20 +72,20 @@ class Crawl:
 
     def routes(self) -> list[web.RouteDef]:
         return [
-            web.get("/api/hosts", self._hosts),
-            web.get("/api/hosts/{host}", self._host),
-            web.get("/api/explain", self._explain),
-            web.post("/api/control", self._control),
+            web.get("/api/hosts", self.table),
+            web.get("/api/hosts/{host}", self.host),
+            web.get("/api/explain", self.explain),
+            web.post("/api/control", self.control),
         ]
 
-    async def _hosts(self, request: web.Request) -> web.Response:
+    async def table(self, request: web.Request) -> web.Response:
         key, backwards = request.query["sort"], request.query["order"] == "desc"
         rows = [row for row in self.hosts if request.query["q"] in row["host"]]
         rows.sort(key=lambda row: (row[key] is None, row[key] or 0), reverse=backwards)
         offset, limit = int(request.query["offset"]), int(request.query["limit"])
         return web.json_response({"total": len(rows), "hosts": rows[offset : offset + limit]})
 
-    async def _host(self, request: web.Request) -> web.Response:
+    async def host(self, request: web.Request) -> web.Response:
         (row,) = [row for row in self.hosts if row["host"] == request.match_info["host"]]
         queue = [{"url": f"http://{row['host']}/<i>{number}</i>", "depth": 2, "class": 3} for number in range(3)]
         recent = [{"url": "http://h.test/", "status": 200, "bytes": 512, "fetched_at": "2026-01-01T00:00:00.000Z"}]
@@ -96,12 +96,12 @@ class Crawl:
         }
         return web.json_response(row | {"robots": robots, "queue": queue, "recent": recent})
 
-    async def _explain(self, request: web.Request) -> web.Response:
+    async def explain(self, request: web.Request) -> web.Response:
         return web.json_response(
             {"lines": [{"what": "href", "text": request.query["url"]}, {"what": "seen", "text": "no"}]}
         )
 
-    async def _control(self, request: web.Request) -> web.Response:
+    async def control(self, request: web.Request) -> web.Response:
         asked = await json_body(request)
         self.asked.append(asked)
         if asked["do"] == "checkpoint":
@@ -136,7 +136,7 @@ async def shown(
     crawl: Crawl, port: int = 0, token: str = TOKEN, to_look: bool = False, course: Course | None = None
 ) -> AsyncIterator[tuple[Dashboard, str]]:
     settings = DashboardSettings(listen=f"127.0.0.1:{port}", interval=0.1)
-    board = Dashboard(settings, crawl.stats, crawl.clock, crawl.routes(), Access(token, to_look), course)
+    board = Dashboard(settings, Feed(crawl.stats, crawl.clock, course), crawl.routes(), Access(token, to_look))
     url = await board.start()
     try:
         yield board, url

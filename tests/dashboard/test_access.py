@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.dashboard import Dashboard, is_loopback, parse_listen
+from crawler.dashboard import Dashboard, Feed, is_loopback, parse_listen
 from crawler.dashboard.access import Access, bearer, cookie_matches, cookie_value, names_this_machine, token_matches
 from crawler.settings import DashboardSettings
 
@@ -49,7 +49,7 @@ def test_other_machines(host: str) -> None:
 @pytest.mark.parametrize("token", [None, ""])
 def test_beyond_loopback_a_token_is_needed(listen: str, token: str | None) -> None:
     with pytest.raises(ValueError, match="needs a token"):
-        Dashboard(DashboardSettings(listen=listen, token=token), dict, float)
+        Dashboard(DashboardSettings(listen=listen, token=token), Feed(dict, float))
 
 
 @pytest.mark.parametrize("header", ["127.0.0.1:8080", "localhost", "LOCALHOST:9", "[::1]:8080", "[::1]", "127.0.0.1"])

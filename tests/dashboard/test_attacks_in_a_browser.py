@@ -71,9 +71,9 @@ class Looked(Crawl):
         super().__init__()
         self.looks: list[str] = []
 
-    async def _explain(self, request: web.Request) -> web.Response:
+    async def explain(self, request: web.Request) -> web.Response:
         self.looks.append(request.path_qs)
-        return await super()._explain(request)
+        return await super().explain(request)
 
 
 @asynccontextmanager
@@ -123,7 +123,7 @@ async def test_a_strangers_page_reads_nothing_and_changes_nothing(browser: Chrom
 
 async def nobody_listens(board: Dashboard) -> None:
     async with asyncio.timeout(10):
-        while len(board._listeners):  # noqa: ASYNC110 (the page that was left is on the other side of a socket)
+        while len(board.feed.listeners):  # noqa: ASYNC110 (the page that was left is on the other side of a socket)
             await asyncio.sleep(0.01)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 
 from crawler.checkpoint import decode_envelope
-from crawler.dashboard import Dashboard
+from crawler.dashboard import Dashboard, Feed
 from crawler.dashboard.event_stream import MOST_LISTENERS
 from crawler.job.history_file import MAGIC, VERSION
 from crawler.metrics import Course, Events, History, Kind
 from crawler.metrics.events import EACH
 from crawler.metrics.history import HOUR, MOST, RECENT
-from crawler.service.commands import performing
-from crawler.service.control import HOST_WORDS, WORDS, control_routes
-from crawler.service.crawl_api import CrawlApi
+from crawler.service.api import Api
+from crawler.service.commands import HOST_WORDS, WORDS, performing
+from crawler.service.run_view import RunView
 from crawler.settings import DashboardSettings, Settings
 from tests.documents import page
 from tests.metrics.samples import statistics
@@ -23,15 +23,10 @@ RUNNING = " ".join(TEXT.split())  # whatever its lines
 
 
 async def test_every_address_is_documented_and_no_other() -> None:
-    routes = [
-        *CrawlApi(lambda: None, Settings(), float).routes(),
-        *control_routes(performing(lambda: None, Events(), float)),
-    ]
-    board = Dashboard(DashboardSettings(listen="0"), statistics, float, routes)
-    await board.start()
-    assert board._runner is not None
-    served = {resource.canonical for resource in board._runner.app.router.resources()}
-    await board.stop()
+    view = RunView(lambda: None, performing(lambda: None, Events(), float), Settings(), float)
+    board = Dashboard(DashboardSettings(listen="0"), Feed(statistics, float), Api(view, float).routes())
+    await view.close()
+    served = board.server.paths
     documented = set(re.findall(r"^\| `(/[^`]*)` \|", TEXT, re.MULTILINE))
     assert documented | {"/page/{name}"} == served
 

@@ -7,6 +7,7 @@ import asyncio
 import hmac
 import io
 import json
+import socket
 import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,8 +18,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from crawler.dashboard import Access, Dashboard, access, access_of, json_body, keep_token, spoken_of
-from crawler.dashboard import server as dashboard_server
+from crawler.dashboard import Access, Dashboard, Feed, Limits, access, access_of, json_body, keep_token, spoken_of
 from crawler.dashboard.event_stream import MOST_LISTENERS
 from crawler.dashboard.guard import MOST_BODY
 from crawler.dashboard.token import TOKEN, token_from_file
@@ -45,11 +45,13 @@ class Changed:
 
 
 @asynccontextmanager
-async def dashboard(who: Access) -> AsyncIterator[tuple[Changed, aiohttp.ClientSession, Dashboard]]:
+async def dashboard(
+    who: Access, limits: Limits | None = None
+) -> AsyncIterator[tuple[Changed, aiohttp.ClientSession, Dashboard]]:
     changed = Changed()
     routes = [web.post("/api/change", changed.change)]
     settings = DashboardSettings(listen="127.0.0.1:0", interval=0.01)
-    board = Dashboard(settings, statistics, iter(range(10**9)).__next__, routes, who)
+    board = Dashboard(settings, Feed(statistics, iter(range(10**9)).__next__), routes, who, limits)
     url = await board.start()
     try:
         connector = aiohttp.TCPConnector(limit=0)
@@ -73,8 +75,8 @@ async def until(true: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("who", [OPEN, SHUT], ids=["open", "shut"])
 async def test_the_token_in_the_header_changes_something(who: Access) -> None:
-    async with dashboard(who) as (changed, client, _):
-        ours = {"Origin": str(client._base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
+    async with dashboard(who) as (changed, client, board):
+        ours = {"Origin": "http://{}:{}".format(*board.server.address), "Sec-Fetch-Site": "same-origin"}
         assert await answer(client, "POST", "/api/change", json=[1], headers=RIGHT) == (200, '{"done": true}')
         assert (await answer(client, "POST", "/api/change", json=[2], headers=RIGHT | ours))[0] == 200
         assert changed.bodies == [[1], [2]]
@@ -130,7 +132,7 @@ async def test_a_page_of_another_site_is_refused_even_with_the_token(who: Access
             assert status == 403, path
             assert "pages_fetched" not in text
         assert changed.bodies == []
-        assert len(board._listeners) == 0
+        assert len(board.feed.listeners) == 0
 
 
 async def test_a_link_on_another_site_leads_to_the_page() -> None:
@@ -166,7 +168,7 @@ async def test_the_stream_of_events_needs_the_token_too() -> None:
         for headers in ({}, {"Authorization": "Bearer wrong"}):
             status, text = await answer(client, "GET", "/api/events", headers=headers)
             assert (status, "data:" in text) == (401, False)
-        assert len(board._listeners) == 0
+        assert len(board.feed.listeners) == 0
         assert (await answer(client, "GET", "/api/events", headers=RIGHT))[0] == 200
 
 
@@ -223,10 +225,9 @@ PROBES = [
 ]
 
 
-async def raw(client: aiohttp.ClientSession, request: bytes) -> bytes:
+async def raw(board: Dashboard, request: bytes) -> bytes:
     """What comes back for these bytes, sent as they are."""
-    assert client._base_url is not None
-    reader, writer = await asyncio.open_connection(client._base_url.host, client._base_url.port)
+    reader, writer = await asyncio.open_connection(*board.server.address)
     writer.write(request)
     try:
         return await asyncio.wait_for(reader.read(), 10)
@@ -235,15 +236,15 @@ async def raw(client: aiohttp.ClientSession, request: bytes) -> bytes:
 
 
 async def test_no_path_of_the_machine_is_in_an_answer() -> None:
-    async with dashboard(OPEN) as (_, client, _):
+    async with dashboard(OPEN) as (_, _, board):
         answers = []
         for path in PROBES:
             line = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
-            answers.append(await raw(client, line))
+            answers.append(await raw(board, line))
             assert answers[-1].startswith(b"HTTP/1.1 404 "), path
-        answers.append(await raw(client, b"GET / HTTP/1.1\r\n\r\n"))
-        answers.append(await raw(client, b"\x16\x03\x01\x02\x00 no HTTP\r\n\r\n"))
-        answers.append(await raw(client, b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n"))
+        answers.append(await raw(board, b"GET / HTTP/1.1\r\n\r\n"))
+        answers.append(await raw(board, b"\x16\x03\x01\x02\x00 no HTTP\r\n\r\n"))
+        answers.append(await raw(board, b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n"))
         assert all(each.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4")) for each in answers)
         for text in answers:
             for word in (str(ROOT), str(Path.home()), "site-packages", "Traceback", ".py"):
@@ -263,9 +264,9 @@ NO_HTTP = [
 
 
 async def test_what_is_no_http_is_answered_and_leaves_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async with dashboard(OPEN) as (_, client, _):
+    async with dashboard(OPEN) as (_, _, board):
         for request in NO_HTTP:
-            answer = await raw(client, request)
+            answer = await raw(board, request)
             assert answer.startswith(b"HTTP/1.0 400 "), request
             assert b"Server: crawler\r\n" in answer
             assert b"aiohttp" not in answer
@@ -274,27 +275,25 @@ async def test_what_is_no_http_is_answered_and_leaves_nothing_in_the_log(caplog:
         )
         for line, status in ((b"GET /api/stats", b"200"), (b"POST /api/change", b"401"), (b"CONNECT a:1", b"401")):
             request = line + b" HTTP/1.1\r\nHost: localhost\r\n" + odd
-            assert (await raw(client, request)).startswith(b"HTTP/1.1 " + status), request
+            assert (await raw(board, request)).startswith(b"HTTP/1.1 " + status), request
         for body in (
             b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnone",
             b"Transfer-Encoding: chunked\r\n\r\nnone",
         ):
             for who, status in ((b"", b"401"), (f"Authorization: {RIGHT['Authorization']}\r\n".encode(), b"400")):
                 head = b"POST /api/change HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                said = await raw(client, head + b"Connection: close\r\n" + who + body)
+                said = await raw(board, head + b"Connection: close\r\n" + who + body)
                 assert said[9:12] in (status, b"400"), said
     assert caplog.records == []
 
 
 async def test_a_body_that_does_not_come_whole_is_given_up_and_leaves_nothing_in_the_log(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("crawler.dashboard.guard.BODY_TIMEOUT", 0.2)
     head = "POST /api/change HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
     half = f"{head}Connection: close\r\nAuthorization: {RIGHT['Authorization']}\r\n\r\n[".encode()
-    async with dashboard(OPEN) as (_, client, _):
-        assert client._base_url is not None
-        address = client._base_url.host, client._base_url.port
+    async with dashboard(OPEN, Limits(body_timeout=0.2)) as (_, _, board):
+        address = board.server.address
         reader, writer = await asyncio.open_connection(*address)
         writer.write(half)
         assert (await asyncio.wait_for(reader.readline(), 10)).startswith(b"HTTP/1.1 408 ")
@@ -314,7 +313,7 @@ async def test_a_bug_is_told_in_the_log_and_not_to_who_asks(caplog: pytest.LogCa
 
     routes = [web.post("/api/change", Bug().change)]
     settings = DashboardSettings(listen="127.0.0.1:0")
-    board = Dashboard(settings, statistics, float, routes, OPEN)
+    board = Dashboard(settings, Feed(statistics, float), routes, OPEN)
     url = await board.start()
     async with aiohttp.ClientSession(url) as client:
         status, text = await answer(client, "POST", "/api/change", json=[], headers=RIGHT)
@@ -328,54 +327,40 @@ async def test_a_thousand_listeners_leave_the_dashboard_its_limits() -> None:
     async with dashboard(OPEN) as (_, client, board):
         crowd = await asyncio.gather(*(client.get("/api/events") for _ in range(1_000)))
         assert sorted({response.status for response in crowd}) == [200, 503]
-        assert sum(response.status == 200 for response in crowd) == len(board._listeners) == MOST_LISTENERS
+        assert sum(response.status == 200 for response in crowd) == len(board.feed.listeners) == MOST_LISTENERS
         assert json.loads(await next(each for each in crowd if each.status == 503).text())["error"]
         assert (await answer(client, "GET", "/api/stats"))[0] == 200
         for response in crowd:
             response.close()
-        await until(lambda: not len(board._listeners))
+        await until(lambda: not len(board.feed.listeners))
         assert (await answer(client, "GET", "/api/events"))[0] == 200
 
 
-async def test_connections_beyond_the_limit_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dashboard_server, "MOST_CONNECTIONS", 3)
-    async with dashboard(OPEN) as (_, client, board):
-        idle = [await asyncio.open_connection(client._base_url.host, client._base_url.port) for _ in range(3)]
-        assert (await raw(client, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")).startswith(b"HTTP/1.1 503 ")
+async def test_connections_beyond_the_limit_are_told_so() -> None:
+    async with dashboard(OPEN, Limits(connections=3)) as (_, client, board):
+        idle = [await asyncio.open_connection(*board.server.address) for _ in range(3)]
+        assert (await raw(board, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")).startswith(b"HTTP/1.1 503 ")
         for _, writer in idle:
             writer.close()
-        assert board._runner is not None
-        assert board._runner.server is not None
-        server = board._runner.server
-        await until(lambda: not server.connections)
+        await until(lambda: not board.server.connections)
         assert (await answer(client, "GET", "/healthz"))[0] == 200
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET /api/stats HTTP/1.1\r\nHost: loc"])
-async def test_a_connection_that_brings_no_whole_request_is_closed(
-    monkeypatch: pytest.MonkeyPatch, begun: bytes
-) -> None:
-    monkeypatch.setattr(dashboard_server, "_IDLE_TIMEOUT", 0.05)
-    async with dashboard(OPEN) as (_, client, _):
-        assert await raw(client, begun) == b""
+async def test_a_connection_that_brings_no_whole_request_is_closed(begun: bytes) -> None:
+    async with dashboard(OPEN, Limits(idle_timeout=0.05)) as (_, _, board):
+        assert await raw(board, begun) == b""
 
 
-async def test_a_listener_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dashboard_server, "_WRITE_TIMEOUT", 0.05)
+async def test_a_listener_that_takes_nothing_is_cut_off() -> None:
     padding = "x" * 1_000_000
-    board = Dashboard(DashboardSettings(listen="0", interval=0.001), lambda: statistics(state=padding), float)
+    feed = Feed(lambda: statistics(state=padding), float)
+    board = Dashboard(DashboardSettings(listen="0", interval=0.001), feed, limits=Limits(write_timeout=0.05))
     await board.start()
-    assert board._runner is not None
-    server = board._runner.server
-    assert server is not None
-    port = board._runner.addresses[0][1]
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    reader._transport.pause_reading()  # type: ignore[attr-defined]
-    writer.write(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    await writer.drain()
-    await until(lambda: bool(len(board._listeners)))
-    await until(lambda: not len(board._listeners) and not server.connections)
-    writer.close()
+    with socket.create_connection(board.server.address) as deaf:
+        deaf.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await until(lambda: bool(len(feed.listeners)))
+        await until(lambda: not len(feed.listeners) and not board.server.connections)
     await board.stop()
 
 

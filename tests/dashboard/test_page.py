@@ -53,8 +53,8 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         assert await asyncio.to_thread(complaints, browser) == []
     assert page["title"] == "running · crawl"
     assert page["trust"] == (
-        "Of 12,347 new URLs about 2 were taken for seen and skipped by mistake. "
-        "The ledger undid 2 such mistakes; 12 URLs wait for it."
+        "About 2 of 12,347 new URLs were probably skipped by mistake. "
+        "The ledger corrected 2 such mistakes; 12 URLs are waiting for it."
     )
     assert page["shown"] == {
         "elapsed_seconds": "12 s",
@@ -129,7 +129,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         ["slice full", "24,000", "2", "50.0 KiB", "0.0005", "\N{EN DASH}"],
         ["at the end", "62,345", "3", "244.1 KiB", "0.0007", "21"],
     ]
-    assert page["forecast"] == "Each finished URL brings 0.42 new ones: if that stays so the crawl ends in 11 min 40 s."
+    assert page["forecast"] == "Each finished URL brings 0.42 new ones: at this rate the crawl ends in 11 min 40 s."
     assert page["only"] == ["ledger"]
     assert page["states"] == [
         f"{state} {number}" for state, number in crawl.stats()["hosts_by_state"].items() if number
@@ -188,7 +188,7 @@ async def test_values_are_read_off_a_chart_by_keyboard(browser: Chrome) -> None:
 
 
 async def test_a_chart_says_the_time_that_is_read_off(browser: Chrome) -> None:
-    async with shown(Crawl(state="paused", paused="somebody")) as (_, url):
+    async with shown(Crawl(state="paused", paused="paused by user")) as (_, url):
         await open_page(browser, url)
         path = "return document.querySelector('#chart-pending [data-line]').getAttribute('d')"
         await until(browser, lambda: browser.execute_script(path).count("L") >= 5)
@@ -269,7 +269,7 @@ async def test_a_filter_worse_than_asked_for_is_called_so(browser: Chrome) -> No
     seen = statistics()["seen"] | {"fpp_estimated": 0.002}
     async with shown(Crawl(seen=seen)) as (_, url):
         await open_page(browser, url)
-        assert "worse than asked for" in await asyncio.to_thread(text, browser, "#trust")
+        assert "above the target of" in await asyncio.to_thread(text, browser, "#trust")
         trusted = "return document.querySelector('.trust').dataset.trusted"
         assert await asyncio.to_thread(browser.execute_script, trusted) == "no"
 
@@ -423,7 +423,7 @@ async def test_with_the_token_the_crawl_is_paused_resumed_and_stopped(browser: C
         assert await asyncio.to_thread(lambda: browser.current_url) == url
         await asyncio.to_thread(click, browser, "#pause")
         await until(browser, lambda: text(browser, "#pause") == "Resume")
-        assert await asyncio.to_thread(text, browser, "#working-words") == "Paused: somebody."
+        assert await asyncio.to_thread(text, browser, "#working-words") == "Paused by user."
         await asyncio.to_thread(click, browser, "#pause")
         await until(browser, lambda: text(browser, "#pause") == "Pause")
         await asyncio.to_thread(click, browser, "[data-do=checkpoint]")

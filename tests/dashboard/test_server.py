@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from crawler.dashboard import Dashboard
+from crawler.dashboard import Dashboard, Feed
 from crawler.settings import DashboardSettings
 from tests.metrics.samples import statistics
 
@@ -34,7 +34,7 @@ async def dashboard(
     """A dashboard whose clock goes one second a tick, and a client that knows its address."""
     seconds = itertools.count(1_000)
     settings = DashboardSettings(listen="127.0.0.1:0", token=token, interval=interval)
-    board = Dashboard(settings, stats, lambda: float(next(seconds)))
+    board = Dashboard(settings, Feed(stats, lambda: float(next(seconds))))
     url = await board.start()
     jar = aiohttp.CookieJar(unsafe=True) if cookies else aiohttp.DummyCookieJar()
     try:
@@ -182,30 +182,25 @@ async def test_a_listener_that_does_not_read_costs_one_message_and_does_not_hold
     padding = "x" * 100_000
     ticks = itertools.count()
     async with dashboard(lambda: statistics(state=f"{next(ticks)} {padding}"), interval=0.001) as (board, client):
-        deaf_reader, deaf_writer = await asyncio.open_connection(client._base_url.host, client._base_url.port)
-        deaf_writer.write(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        await deaf_writer.drain()
-        deaf_reader._transport.pause_reading()  # type: ignore[attr-defined]
+        deaf = socket.create_connection(board.server.address)
+        deaf.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         async with client.get("/api/events", read_bufsize=2**22) as response:
             heard = events(response)
             for _ in range(200):
                 await anext(heard)
             # 20 MB went to the one who listens; for the other waits what was begun, above the high-water mark.
-            assert board._runner is not None
-            assert board._runner.server is not None
-            connections = board._runner.server.connections
-            waiting = [c.transport.get_write_buffer_size() for c in connections if c.transport is not None]
+            waiting = board.server.unsent()
             assert len(waiting) == 2
             assert 0 < max(waiting) < 400_000
-        # Who does not read is not waited for: it stays open until the dashboard has gone.
+        # A listener that does not read is not waited for: it stays open until the dashboard has gone.
         async with asyncio.timeout(HALF_A_MINUTE):
             await board.stop()
-        deaf_writer.close()
+        deaf.close()
 
 
 async def test_a_port_in_use_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        board = Dashboard(DashboardSettings(listen=str(taken.getsockname()[1])), statistics, float)
+        board = Dashboard(DashboardSettings(listen=str(taken.getsockname()[1])), Feed(statistics, float))
         with pytest.raises(OSError) as caught:  # noqa: PT011 (the errno is what is asserted)
             await board.start()
         assert caught.value.errno == errno.EADDRINUSE
@@ -215,9 +210,9 @@ async def test_a_port_in_use_is_an_error() -> None:
 async def test_a_failure_of_the_statistics_is_not_hidden() -> None:
     answers = iter([statistics()])
     settings = DashboardSettings(listen="0", interval=0.001)
-    board = Dashboard(settings, lambda: next(answers, None) or statistics()["no such key"], float)
+    board = Dashboard(settings, Feed(lambda: next(answers, None) or statistics()["no such key"], float))
     await board.start()
-    assert board._ticking is not None
-    await asyncio.wait([board._ticking])
+    assert board.ticking is not None
+    await asyncio.wait([board.ticking])
     with pytest.raises(KeyError, match="no such key"):
         await board.stop()

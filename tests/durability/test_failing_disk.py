@@ -57,7 +57,9 @@ async def full_then_space(job: Job, make_space) -> None:  # type: ignore[no-unty
             assert not task.done(), "the disk was never full: the test proves nothing"
             await asyncio.sleep(0)
         assert running.stats()["state"] == State.PAUSED
-        assert running.stats()["paused"] == os.strerror(errno.ENOSPC), "others read it: no path of the machine"
+        assert running.stats()["paused"] == f"disk full: {os.strerror(errno.ENOSPC)}", (
+            "others read it: no path of the machine"
+        )
         fetched = job.counters.fetched
         assert not job.whole
         with pytest.raises(RuntimeError):

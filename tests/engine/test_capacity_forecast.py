@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from crawler.engine.capacity_forecast import INTERVAL, Adviser, Progress, When, forecast
+from crawler.engine.capacity_forecast import INTERVAL, Adviser, Pace, Progress, When, forecast
 from crawler.exact import Seen, make_seen
 from crawler.filters import digest_keys
 from crawler.job.directory import LIVE
@@ -78,14 +78,14 @@ def test_a_kind_that_has_no_slices_of_its_own_has_no_advice() -> None:
 def test_what_is_left_brings_others_and_these_bring_others() -> None:
     seen = seen_set("scalable", 1_000)
     fill(seen, 0, 600)
-    told = forecast(seen.statistics(), seen.parameters(), 100, new=30, finished=60, seconds=20.0)
+    told = forecast(seen.statistics(), seen.parameters(), 100, Pace(30, 60, 20.0))
     # 100 + 50 + 25 + ... are still to be finished, three a second; all but the first hundred are new.
     assert (told.when, told.new_per_url, told.urls) == (When.END, 0.5, 700)
     assert told.seconds == pytest.approx(200 / 3)
     assert (told.slices, told.bytes) == (1, seen.statistics()["bytes"])
     assert seen.statistics()["fpp_estimated"] < told.fpp < 0.001
     assert 0 < told.urls_skipped < 0.1
-    more = forecast(seen.statistics(), seen.parameters(), 10_000, new=30, finished=60, seconds=20.0)
+    more = forecast(seen.statistics(), seen.parameters(), 10_000, Pace(30, 60, 20.0))
     assert (more.urls, more.slices) == (10_600, 4)
     assert told.fpp < more.fpp < 0.001
     assert told.bytes < more.bytes
@@ -94,7 +94,7 @@ def test_what_is_left_brings_others_and_these_bring_others() -> None:
 @pytest.mark.parametrize(("new", "endless"), [(60, False), (90, False), (6, True)])
 def test_where_each_url_brings_one_or_more_a_day_is_looked_ahead(new: int, endless: bool) -> None:
     seen = seen_set("scalable", 1_000)
-    told = forecast(seen.statistics(), seen.parameters(), 100, new, 60, 20.0, endless=endless)
+    told = forecast(seen.statistics(), seen.parameters(), 100, Pace(new, 60, 20.0), endless=endless)
     assert (told.when, told.seconds) == (When.DAY, 86_400.0)
     assert told.urls == 86_400 * new / 20
 

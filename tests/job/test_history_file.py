@@ -29,7 +29,7 @@ def test_runs_follow_each_other(made: Stopped) -> None:
     assert [event["text"] for event in course.events.after(0) if event["kind"] == "run"] == [
         "begun",
         "the crawl is stopped, 10 pages fetched",
-        "carried on",
+        "resumed",
         "the crawl is stopped, 20 pages fetched",
     ]
     numbers = [event["number"] for event in course.events.after(0)]
@@ -84,7 +84,7 @@ def test_a_damaged_one_is_named_begun_anew_and_set_aside_by_a_repair(
     ran = made.resume(job)
     assert ran.code == 0, ran.err
     assert "what was seen of earlier runs is not shown" in ran.err
-    assert read_course(job, 4e9).events.after(0)[0]["text"] == "carried on"
+    assert read_course(job, 4e9).events.after(0)[0]["text"] == "resumed"
 
 
 def test_a_flipped_bit_is_found(made: Stopped, tmp_path: Path) -> None:

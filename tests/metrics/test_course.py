@@ -82,7 +82,7 @@ def test_a_course_taken_up_again_goes_on() -> None:
     course, again = observed({}, {"paused": "No space left"}), Course()
     again.restore(json.loads(json.dumps(course.dump())), 2_000.0)
     assert again.dump() == course.dump()
-    again.events.add(2_000.0, Kind.RUN, "carried on")
+    again.events.add(2_000.0, Kind.RUN, "resumed")
     assert [event["number"] for event in again.events.after(0)] == [1, 2]
 
 

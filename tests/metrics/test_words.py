@@ -33,19 +33,19 @@ def seen(**changes: object) -> dict[str, object]:
 
 def test_trust_says_how_many_were_skipped_of_how_many() -> None:
     stats = statistics(urls_admitted=1_204_329, seen=seen(expected_urls_skipped=3.2))
-    assert trust(stats) == "Of 1,204,332 new URLs about 3 were taken for seen and skipped by mistake."
+    assert trust(stats) == "About 3 of 1,204,332 new URLs were probably skipped by mistake."
 
 
 def test_trust_says_when_probably_none_was() -> None:
     stats = statistics(urls_admitted=9_000, seen=seen(expected_urls_skipped=0.04))
-    assert trust(stats) == "Of 9,000 new URLs probably none was skipped by mistake (0.04 expected)."
+    assert trust(stats) == "No URLs are likely to have been skipped by mistake (expected: 0.04 of 9,000)."
     stats = statistics(urls_admitted=9_000, seen=seen(expected_urls_skipped=3e-23))
-    assert trust(stats) == "Of 9,000 new URLs probably none was skipped by mistake (fewer than 0.001 expected)."
+    assert trust(stats) == "No URLs are likely to have been skipped by mistake (expected: less than 0.001 of 9,000)."
 
 
 def test_trust_warns_when_the_target_is_missed() -> None:
     stats = statistics(seen=seen(fpp_estimated=0.002, fpp_target=0.001))
-    assert trust(stats).endswith("The filter is worse than asked for: 0.002, not 0.001.")
+    assert trust(stats).endswith("The estimated fpp is 0.002, above the target of 0.001.")
 
 
 def test_trust_of_an_exact_an_empty_and_no_seen_set() -> None:
@@ -87,10 +87,10 @@ def test_small_rates_have_a_tenth() -> None:
         ),
         ({}, 30.0, None, "good", "Working: 30.0 pages/s over the last minute."),
         ({}, 0.0, 0.0, "wait", "Waiting: no page in the last minute, 64 in flight, 5 hosts pending."),
-        ({"urls_pending": 0, "urls_in_flight": 0}, None, None, "wait", "Waiting for seeds: nothing is pending."),
-        ({"state": "paused", "paused": "no space"}, 9.0, None, "bad", "Paused: no space."),
+        ({"urls_pending": 0, "urls_in_flight": 0}, None, None, "wait", "Waiting for seeds: no URLs are pending."),
+        ({"state": "paused", "paused": "disk full: no space"}, 9.0, None, "bad", "Disk full: no space."),
         ({"state": "ended"}, None, None, "over", "Ended: 10,000 pages fetched, 81 failed."),
-        ({"state": "stopped"}, None, None, "over", "Stopped with 2,000 URLs left: the same command carries on."),
+        ({"state": "stopped"}, None, None, "over", "Stopped with 2,000 URLs left: run the same command to resume."),
     ],
 )
 def test_whether_it_works(
@@ -100,7 +100,7 @@ def test_whether_it_works(
 
 
 def test_before_the_crawl_is_there_nothing_is_claimed() -> None:
-    assert working({}, None, None)["text"] == "Beginning."
+    assert working({}, None, None)["text"] == "Starting."
     assert forecast({}) == ""
 
 
@@ -112,29 +112,28 @@ def ahead(**changes: object) -> dict[str, object]:
 
 def test_what_the_filter_will_hold() -> None:
     assert forecast(ahead()) == (
-        "Each finished URL brings 0.42 new ones: if that stays so the crawl ends in 11 min 40 s. Then the filter holds "
+        "Each finished URL brings 0.42 new ones: at this rate the crawl ends in 11 min 40 s. Then the filter holds "
         "62,345 URLs in 3 slices, 244.1 KiB: fpp 0.0007, about 21 URLs skipped by mistake in all."
     )
     assert forecast(ahead(urls_skipped=1.2)).endswith("about 1 URL skipped by mistake in all.")
-    assert forecast(ahead(urls_skipped=0.3)).endswith("fpp 0.0007, probably no URL skipped by mistake.")
-    assert forecast(ahead(urls_skipped=0.0)).endswith("fpp 0.0007, no URL skipped by mistake.")
+    assert forecast(ahead(urls_skipped=0.3)).endswith("fpp 0.0007, probably no URLs skipped by mistake.")
+    assert forecast(ahead(urls_skipped=0.0)).endswith("fpp 0.0007, no URLs skipped by mistake.")
 
 
 def test_a_crawl_without_an_end_is_not_given_one() -> None:
     told = forecast(ahead(when="day", new_per_url=1.3, slices=1))
     assert told.startswith(
-        "Each finished URL brings 1.3 new ones: there is no end in sight. "
-        "In a day the filter holds 62,345 URLs in 1 slice,"
+        "Each finished URL brings 1.3 new ones: no end in sight. In a day the filter holds 62,345 URLs in 1 slice,"
     )
     assert forecast(ahead(when="day", new_per_url=0.1)).startswith(
-        "The crawl goes on for ever: it visits its pages again. In a day the filter holds"
+        "The crawl never ends: it revisits its pages. In a day the filter holds"
     )
 
 
 def test_of_a_paused_crawl_no_time_is_told() -> None:
     told = forecast(ahead() | {"state": "paused"})
     assert told.startswith(
-        "Each finished URL brings 0.42 new ones: if that stays so the crawl ends some time after it goes on. Then the"
+        "Each finished URL brings 0.42 new ones: at this rate the crawl ends some time after it resumes. Then the"
     )
 
 
@@ -158,5 +157,5 @@ def test_the_words_of_a_course_are_of_the_last_minute() -> None:
 def test_trust_tells_what_the_ledger_found() -> None:
     ledger = {"waiting": 12, "confirmed": 5_000, "false_positives": 3}
     assert trust(statistics(seen=seen(expected_urls_skipped=0.0, ledger=ledger))).endswith(
-        "The ledger undid 3 such mistakes; 12 URLs wait for it."
+        "The ledger corrected 3 such mistakes; 12 URLs are waiting for it."
     )

@@ -8,13 +8,11 @@ import json
 import signal
 import subprocess
 import threading
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,8 +23,8 @@ from crawler.inspect.host_table import choose
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import JobError
 from crawler.output.reverse_reader import last_record, lines_backwards
-from crawler.service.crawl_api import MOST_TABLES, CrawlApi
-from crawler.settings import Settings
+from crawler.service.api import MOST_TABLES, Api
+from crawler.service.view import Table, TableAsked
 from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, stopped_job
 from tests.site import Site, crawler, running, tree, wait_until
 
@@ -89,31 +87,32 @@ def test_a_host_with_errors_stands_before_those_without_when_none_of_its_urls_ha
     assert (order("errors", True), order("errors", False)) == ("31204", "04213")
 
 
+class Counted:
+    """A view of a job without hosts; ``looks`` counts how often it was read."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    async def hosts(self, asked: TableAsked) -> Table:
+        self.looks += 1
+        await asyncio.sleep(0.01)
+        return Table(0, [])
+
+
 async def test_one_reading_of_the_hosts_serves_all_who_ask_the_same_at_once() -> None:
-    scans = 0
-
-    def pages(*asked: Any) -> list[Any]:
-        nonlocal scans
-        scans += 1
-        time.sleep(0.05)
-        return []
-
-    job = SimpleNamespace(store=SimpleNamespace(pages=pages), frontier=SimpleNamespace(known=lambda name: None))
-    crawl: Any = SimpleNamespace(job=job, under_way={})
-    api = CrawlApi(lambda: crawl, Settings(), lambda: 0.0)
+    view: Any = Counted()
+    api = Api(view, lambda: 0.0)
     (hosts,) = [route.handler for route in api.routes() if route.path == "/api/hosts"]
 
     async def ask(q: int) -> Any:
-        answer = await hosts(make_mocked_request("GET", f"/api/hosts?q={q}"))
+        answer: Any = await hosts(make_mocked_request("GET", f"/api/hosts?q={q}"))
         return json.loads(answer.text)
 
     assert await asyncio.gather(*(ask(1) for _ in range(20))) == [{"total": 0, "hosts": []}] * 20
-    assert scans == 1
+    assert view.looks == 1
     for q in range(2 * MOST_TABLES):
         await ask(q)
-    assert len(api._tables) == MOST_TABLES
-    assert not api._reading
-    await api.close()
+    assert len(api.tables) == MOST_TABLES
 
 
 def test_tail_of_a_job_that_lies_still(tmp_path: Path) -> None:

@@ -1,34 +1,43 @@
-"""Words left in a job's directory for the crawl that runs in it."""
+"""Commands left in a job's inbox for the crawl that runs in it."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from crawler.service.command_files import ORDERS, WAIT, Refused, give_order, obey
+from crawler.disk import RealDisk
+from crawler.job.inbox import KEPT, Inbox
+from crawler.service.command_files import WAIT, give_command, obey
+from crawler.service.commands import Command, Refusal, Refused
 from tests.virtual import run_virtually
+
+NOT_NOW = Refused(Refusal.NOT_NOW, "the disk is full")
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Inbox:
+    return Inbox(tmp_path, RealDisk())
 
 
 class Crawl:
     def __init__(self, refused: Refused | None = None) -> None:
         self.refused = refused
-        self.asked: list[Any] = []
+        self.told: list[Command] = []
 
-    async def perform(self, asked: Any) -> Refused | None:
-        self.asked.append((asked["do"], asked["host"]))
+    async def perform(self, command: Command) -> Refused | None:
+        self.told.append(command)
         return self.refused
 
 
 @asynccontextmanager
-async def obeying(directory: Path, crawl: Crawl) -> AsyncIterator[None]:
-    task = asyncio.create_task(obey(directory, crawl.perform))
+async def obeying(inbox: Inbox, crawl: Crawl) -> AsyncIterator[None]:
+    task = asyncio.create_task(obey(inbox, crawl.perform))
     try:
         yield
     finally:
@@ -37,41 +46,63 @@ async def obeying(directory: Path, crawl: Crawl) -> AsyncIterator[None]:
         assert task.cancelled(), task
 
 
-async def test_an_order_is_done_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_command_is_carried_out_and_leaves_nothing(inbox: Inbox) -> None:
     crawl = Crawl()
-    async with obeying(tmp_path, crawl):
-        assert await give_order(tmp_path, os.getpid(), "pause", None) is None
-        assert await give_order(tmp_path, os.getpid(), "block-host", "h.test:80") is None
-    assert crawl.asked == [("pause", None), ("block-host", "h.test:80")]
-    assert list((tmp_path / ORDERS).iterdir()) == []
+    async with obeying(inbox, crawl):
+        assert await give_command(inbox, os.getpid(), Command("pause")) is None
+        assert await give_command(inbox, os.getpid(), Command("block-host", "h.test:80")) is None
+    assert crawl.told == [Command("pause"), Command("block-host", "h.test:80")]
+    assert list(inbox.path.iterdir()) == []
 
 
-async def test_why_not_is_told(tmp_path: Path) -> None:
-    async with obeying(tmp_path, Crawl((409, "the disk is full"))):
-        assert await give_order(tmp_path, os.getpid(), "checkpoint", None) == (409, "the disk is full")
+async def test_why_not_is_told(inbox: Inbox) -> None:
+    async with obeying(inbox, Crawl(NOT_NOW)):
+        assert await give_command(inbox, os.getpid(), Command("checkpoint")) == NOT_NOW
 
 
-async def test_what_is_for_another_process_or_no_order_is_not_done(tmp_path: Path) -> None:
-    crawl, path = Crawl(), tmp_path / ORDERS
-    path.mkdir()
-    (path / "1.order").write_text(json.dumps({"pid": os.getpid() + 1, "do": "stop", "host": None}))
-    (path / "2.order").write_text("{")
-    (path / "3.order").write_text("[]")
-    (path / "4.order").write_bytes(b"\xff" * 20)
-    (path / "5.done").write_text("{}")
-    os.utime(path / "5.done", (0, 0))
-    (path / "6.done").write_text("{}")
-    async with obeying(tmp_path, crawl):
-        assert await give_order(tmp_path, os.getpid(), "resume", None) is None
-    assert crawl.asked == [("resume", None)]
-    # An answer is kept for who may still wait.
-    assert [left.name for left in path.iterdir()] == ["6.done"]
+async def test_what_makes_no_sense_is_answered_so(inbox: Inbox) -> None:
+    crawl = Crawl()
+    async with obeying(inbox, crawl):
+        refused = await give_command(inbox, os.getpid(), Command("dance"))
+    assert refused is not None
+    assert (refused.why, crawl.told) == (Refusal.SENSELESS, [])
 
 
-def test_where_nobody_answers_that_is_said_and_the_order_taken_back(tmp_path: Path) -> None:
+async def test_what_is_for_another_process_or_no_command_is_not_carried_out(inbox: Inbox) -> None:
+    crawl = Crawl()
+    inbox.command({"pid": os.getpid() + 1, "do": "stop", "host": None})
+    for content in (b"{", b"[]", b"\xff" * 20):
+        name = inbox.command({"pid": os.getpid(), "do": "stop", "host": None})
+        (inbox.path / f"{name}.command").write_bytes(content)
+    inbox.answer_command("1".zfill(20) + "-1-1", {"error": None, "status": 200})
+    async with obeying(inbox, crawl):
+        assert await give_command(inbox, os.getpid(), Command("resume")) is None
+    assert crawl.told == [Command("resume")]
+    # An answer is kept for whoever may still wait for it, but not for ever.
+    assert len(list(inbox.path.iterdir())) == 1
+    assert inbox.foreign(time.time()) == []
+    assert len(list(inbox.path.iterdir())) == 1
+    assert inbox.foreign(time.time() + KEPT + 1) == []
+    assert list(inbox.path.iterdir()) == []
+
+
+async def test_commands_and_urls_lie_side_by_side(inbox: Inbox) -> None:
+    name = inbox.deposit(["http://h.test/"], seed=False, answer=False)
+    inbox.command({"pid": os.getpid(), "do": "pause", "host": None})
+    assert inbox.waiting() == [name]
+    taken = inbox.take_command(os.getpid())
+    assert taken is not None
+    assert taken[1]["do"] == "pause"
+    assert inbox.take_command(os.getpid()) is None
+    assert inbox.waiting() == [name]
+
+
+def test_a_command_that_nobody_answers_is_said_so_and_taken_back(inbox: Inbox) -> None:
     async def waited() -> float:
-        assert await give_order(tmp_path, os.getpid(), "stop", None) == (504, "the crawl has not answered")
+        refused = await give_command(inbox, os.getpid(), Command("stop"))
+        assert refused is not None
+        assert refused.why is Refusal.NO_ANSWER
         return asyncio.get_running_loop().time()
 
     assert run_virtually(waited()) == pytest.approx(WAIT, abs=1)
-    assert list((tmp_path / ORDERS).iterdir()) == []
+    assert list(inbox.path.iterdir()) == []

@@ -71,7 +71,7 @@ def test_a_crawl_is_paused_checkpointed_resumed_and_stopped(tmp_path: Path) -> N
         wait_until(lambda: board.told("checkpoint") != [], "the checkpoint told")
         assert board.told("control") == [
             "paused from the dashboard",
-            "a checkpoint was asked for from the dashboard",
+            "checkpoint requested from the dashboard",
             "resumed from the dashboard",
         ]
         assert board.control(do="stop") == (200, {"done": True})

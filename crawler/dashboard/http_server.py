@@ -1,0 +1,117 @@
+"""The HTTP server under the dashboard: a bounded number of connections, and no word of the libraries in its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aiohttp import web
+from aiohttp.http import HttpProcessingError
+
+from crawler.dashboard.access import Access
+from crawler.dashboard.guard import BODY_TIMEOUT, HEADERS, guarded_application
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What visitors may take."""
+
+    connections: int = 1_024  # at a time, idle ones among them; they take file descriptors that the crawl needs too
+    idle_timeout: float = 20.0  # seconds after which a connection without a complete request is closed
+    write_timeout: float = 30.0  # seconds after which a listener that takes nothing is gone
+    body_timeout: float = BODY_TIMEOUT  # seconds for a request's body to come whole
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a line of the library belongs in the crawl's log: not if a stranger sent something that is not HTTP."""
+    theirs = (HttpProcessingError, web.RequestPayloadError)
+    return record.exc_info is None or not isinstance(record.exc_info[1], theirs)
+
+
+_log = logging.getLogger("crawler.dashboard")
+_log.addFilter(_is_ours)
+_no_log = logging.getLogger("crawler.dashboard.access")
+_no_log.disabled = True
+
+
+class HttpServer:
+    """Serves ``routes`` to those whom ``access`` lets in."""
+
+    def __init__(self, access: Access, routes: Sequence[web.RouteDef], limits: Limits) -> None:
+        self._limits = limits
+        self._app = guarded_application(access, limits.body_timeout)
+        self._app.add_routes(routes)
+        self._runner = web.AppRunner(self._app, shutdown_timeout=0.2)
+        self._server: asyncio.Server | None = None
+
+    @property
+    def paths(self) -> set[str]:
+        """The addresses that are served."""
+        return {resource.canonical for resource in self._app.router.resources()}
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return 0 if self._runner.server is None else len(self._runner.server.connections)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens, once it has started."""
+        assert self._server is not None
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return host, port
+
+    def unsent(self) -> list[int]:
+        """Bytes that wait to be taken, for each connection."""
+        server = self._runner.server
+        open_ones = [] if server is None else [each.transport for each in server.connections]
+        return [transport.get_write_buffer_size() for transport in open_ones if transport is not None]
+
+    async def start(self, listening: socket.socket) -> None:
+        await self._runner.setup()
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._protocol, sock=listening, backlog=128)
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        await self._runner.cleanup()
+
+    def _protocol(self) -> asyncio.BaseProtocol:
+        server = self._runner.server
+        assert server is not None
+        if len(server.connections) >= self._limits.connections:
+            return _Full()
+        timeout = self._limits.idle_timeout
+        return _Protocol(
+            server, loop=asyncio.get_running_loop(), access_log=_no_log, logger=_log, keepalive_timeout=timeout
+        )
+
+
+class _Protocol(web.RequestHandler):
+    """Answers malformed requests and bugs without the names and versions of the libraries."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        response = super().handle_error(request, status, exc, message)
+        response.headers.update(HEADERS)
+        return response
+
+
+class _Full(asyncio.Protocol):
+    """Says that there are enough connections and closes, before anything is read."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        transport.close()

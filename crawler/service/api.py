@@ -1,0 +1,155 @@
+"""What programs may ask of a crawl, besides its statistics, and tell it.
+
+    GET  /api/hosts        the table of hosts, sorted, in parts
+    GET  /api/hosts/HOST   one of them, with its robots.txt, its queue and its last records
+    GET  /api/explain      what the crawl knows of a URL
+    POST /api/control      a command: {"do": WORD}, about a host with "host": HOST too
+    POST /api/urls         URLs for the crawl
+
+The dashboard's guard has already checked the token. A command is answered {"done": true}, or {"error": TEXT} with
+the status of its refusal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from crawler.dashboard import json_body
+from crawler.inspect.host_table import SORTS
+from crawler.job.inbox import MOST_URLS
+from crawler.service.commands import Refused, parse_command
+from crawler.service.explanation_text import explanation_lines
+from crawler.service.view import TableAsked, Unavailable, Unreadable, View
+
+T = TypeVar("T")
+
+FRESH = 2.0  # seconds that a table of hosts is shown again instead of being read again ...
+FRESH_TIMES = 20  # ... or this many times as long as reading it took
+MOST_TABLES = 32  # kept at a time: each may be a thousand rows
+MOST_ROWS = 1_000  # hosts in one answer
+MOST_OFFSET = 100_000  # hosts skipped; all of their rows are held while the table is sorted
+
+
+class HostTables:
+    """Tables of hosts that were read lately. One reading serves all who ask for the same one."""
+
+    def __init__(self, view: View, clock: Callable[[], float]) -> None:
+        self._view = view
+        self._clock = clock
+        self._kept: dict[TableAsked, tuple[float, dict[str, Any]]] = {}  # until when, and the table
+        self._reading: dict[TableAsked, asyncio.Task[dict[str, Any]]] = {}
+
+    def __len__(self) -> int:
+        """How many are kept or being read."""
+        return len(self._kept) + len(self._reading)
+
+    async def get(self, asked: TableAsked) -> dict[str, Any]:
+        until, table = self._kept.get(asked, (0.0, {}))
+        if until > self._clock():
+            return table
+        # Pages that lost the crawl come back at once.
+        if asked not in self._reading:
+            self._reading[asked] = asyncio.create_task(self._read(asked))
+        return await asyncio.shield(self._reading[asked])
+
+    async def _read(self, asked: TableAsked) -> dict[str, Any]:
+        began = self._clock()
+        try:
+            found = await self._view.hosts(asked)
+        finally:
+            del self._reading[asked]
+        table = {"total": found.total, "hosts": found.rows}
+        took = self._clock() - began
+        kept = [(key, value) for key, value in self._kept.items() if value[0] > began and key != asked]
+        self._kept = dict([*kept, (asked, (began + max(FRESH, FRESH_TIMES * took), table))][-MOST_TABLES:])
+        return table
+
+
+class Api:
+    """The routes over a view."""
+
+    def __init__(self, view: View, clock: Callable[[], float]) -> None:
+        self.tables = HostTables(view, clock)
+        self._view = view
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/hosts", self._hosts),
+            web.get("/api/hosts/{host}", self._host),
+            web.get("/api/explain", self._explain),
+            web.post("/api/control", self._control),
+            web.post("/api/urls", self._urls),
+        ]
+
+    async def _hosts(self, request: web.Request) -> web.Response:
+        return _answer(await _from_view(self.tables.get(_table_asked(request))))
+
+    async def _host(self, request: web.Request) -> web.Response:
+        name = request.match_info["host"]
+        page = await _from_view(self._view.host(name))
+        if page is None:
+            raise web.HTTPNotFound(
+                text=f"No URL of {name} was admitted: a host is named with its port, as in a.test:80."
+            )
+        return _answer(page)
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        text = request.query.get("url")
+        if not text:
+            raise web.HTTPBadRequest(text="Name the URL: /api/explain?url=URL, percent-encoded.")
+        found = await _from_view(self._view.explain(text))
+        lines = [{"what": what, "text": text} for what, text in explanation_lines(found)]
+        return _answer({"url": found.url, "href": found.href, "key": found.key, "host": found.host, "lines": lines})
+
+    async def _control(self, request: web.Request) -> web.Response:
+        command = parse_command(await json_body(request))
+        refused = command if isinstance(command, Refused) else await _from_view(self._view.perform(command))
+        if refused is None:
+            return web.json_response({"done": True})
+        return web.json_response({"error": refused.text}, status=refused.why.status)
+
+    async def _urls(self, request: web.Request) -> web.Response:
+        asked = await json_body(request)
+        urls = asked.get("urls") if isinstance(asked, dict) else None
+        seed = asked.get("seed", False) if isinstance(asked, dict) else False
+        if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls) or not isinstance(seed, bool):
+            raise web.HTTPBadRequest(
+                text='The body is {"urls": [text, ...]}, with "seed": true where they widen the scope.'
+            )
+        if len(urls) > MOST_URLS:
+            raise web.HTTPBadRequest(text=f"At most {MOST_URLS} URLs at a time.")
+        return _answer((await _from_view(self._view.add(urls, seed=seed))).as_json())
+
+
+async def _from_view(asked: Awaitable[T]) -> T:
+    try:
+        return await asked
+    except Unavailable as error:
+        raise web.HTTPServiceUnavailable(text=str(error)) from error
+    except Unreadable as error:
+        raise web.HTTPInternalServerError(text=str(error)) from error
+
+
+def _answer(content: dict[str, Any]) -> web.Response:
+    return web.json_response(content, headers={"Cache-Control": "no-store"})
+
+
+def _table_asked(request: web.Request) -> TableAsked:
+    """What the query says. Raises HTTPBadRequest."""
+    sort, order = request.query.get("sort", "pending"), request.query.get("order", "desc")
+    if sort not in SORTS or order not in ("asc", "desc"):
+        raise web.HTTPBadRequest(text=f"sort is one of {', '.join(SORTS)}; order is asc or desc.")
+    offset = _number(request, "offset", 0, MOST_OFFSET)
+    limit = _number(request, "limit", 100, MOST_ROWS)
+    return TableAsked(sort, order == "desc", offset, limit, request.query.get("q", ""))
+
+
+def _number(request: web.Request, name: str, default: int, most: int) -> int:
+    text = request.query.get(name, str(default))
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= most):
+        raise web.HTTPBadRequest(text=f"{name} is a whole number up to {most}.")
+    return int(text)

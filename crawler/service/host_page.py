@@ -1,0 +1,54 @@
+"""One host, as ``/api/hosts/HOST`` answers: of a running crawl and of a job at rest."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from crawler.fetch.robots_cache import RobotsCache
+from crawler.frontier import Host, queue_of
+from crawler.inspect.host_table import host_row
+from crawler.inspect.job_reader import queue
+from crawler.kv import Reader
+from crawler.output.reverse_reader import decoded, lines_backwards
+from crawler.settings import Settings
+
+_QUEUE_SHOWN = 50
+_RECENT_SHOWN = 20
+_RECENT_PIECES = 16  # MiB of output that are looked through for them
+
+
+def host_page(store: Reader, settings: Settings, host: Host, now: float, in_flight: int) -> dict[str, Any]:
+    """All of one host but its last records."""
+    row = host_row(host, now, in_flight, settings)
+    robots = RobotsCache(store, settings.robots, settings.fetch.user_agent).get(host.name)
+    row["robots"] = {
+        "asked_at": None if robots is None else robots.asked_at,
+        "status": None if robots is None else robots.status,
+        "error": None if robots is None or robots.failure is None else robots.failure.text,
+        "crawl_delay": host.politeness.crawl_delay,
+        "until": host.politeness.robots_until or None,
+        "ignored": settings.robots.ignore,
+    }
+    entries = (entry for _, entry in itertools.islice(queue(store, host.name), _QUEUE_SHOWN))
+    row["queue"] = [{"url": entry.href, "depth": entry.depth, "class": entry.priority} for entry in entries]
+    return row
+
+
+def recent(path: Path, end: int | None, name: str) -> Iterator[dict[str, Any] | None]:
+    """The last records of the host in front of ``end`` (all), newest first; None where a look may be broken off."""
+    start, pieces, shown = b'{"url":"http', 0, 0
+    words = name.rpartition(":")[0].encode("ascii")
+    for found in lines_backwards(path, end):
+        if found is None:
+            pieces += 1
+            yield None
+        elif found[1].startswith(start) and words in found[1]:
+            record = decoded(*found, path.name)
+            if queue_of(record["url"]) == name:
+                shown += 1
+                yield record
+        if pieces == _RECENT_PIECES or shown == _RECENT_SHOWN:
+            return

@@ -1,0 +1,140 @@
+"""A crawl that runs in this process, as the HTTP API asks for it.
+
+Looks that may take long run in one thread beside the event loop, one after the other, and are broken off when the
+crawl ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from crawler.engine.run import Run
+from crawler.frontier import Host, decode_host
+from crawler.inspect.explanation import Explanation, Known, explain, explain_seen
+from crawler.inspect.host_table import choose, host_rows
+from crawler.job.directory import PAGES
+from crawler.job.inbox import Answer
+from crawler.kv import Family
+from crawler.service.commands import Command, Perform, Refused
+from crawler.service.host_page import host_page, recent
+from crawler.service.view import Table, TableAsked, Unavailable
+from crawler.settings import Settings
+from crawler.urls import Canonical, Canonicaliser
+
+T = TypeVar("T")
+
+_NOT_RUNNING = "The crawl is not running."
+
+
+class RunView:
+    """The view of a run. ``run`` gives it, None before it begins; ``perform`` carries out commands."""
+
+    def __init__(
+        self, run: Callable[[], Run | None], perform: Perform, settings: Settings, clock: Callable[[], float]
+    ) -> None:
+        self._run = run
+        self._perform = perform
+        self._settings = settings
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="api")
+        self._closed = False
+        self._adding: set[asyncio.Task[Answer]] = set()
+
+    async def close(self) -> None:
+        """Break off what is under way, between two steps of the job; to be called before the job is closed."""
+        self._closed = True
+        for adding in self._adding:
+            adding.cancel()
+        await asyncio.gather(*self._adding, return_exceptions=True)
+        self._thread.shutdown(cancel_futures=True)
+
+    async def hosts(self, asked: TableAsked) -> Table:
+        run, now = self._running(), self._clock()
+        steps = choose(
+            host_rows(run.job.store, self._settings, now, _in_flight(run), run.job.frontier.known),
+            sort=asked.sort,
+            descending=asked.descending,
+            offset=asked.offset,
+            limit=asked.limit,
+            q=asked.q,
+        )
+        ((total, rows),) = await self._look(steps)
+        return Table(total, rows)
+
+    async def host(self, name: str) -> dict[str, Any] | None:
+        run, now = self._running(), self._clock()
+        host = run.job.frontier.known(name) or _stored_host(run, name)
+        if host is None:
+            return None
+        row = host_page(run.job.store, self._settings, host, now, _in_flight(run)[name])
+        return row | {"recent": await self._look(recent(run.job.directory / PAGES, run.job.output.end, name))}
+
+    async def explain(self, text: str) -> Explanation:
+        run = self._running()
+        job = run.job
+        # The seen-set changes with every step: it is asked here, not in the thread.
+        url = Canonicaliser(self._settings.canonical.rules).canonicalise(text)
+        seen = [explain_seen(job.seen, url)] if isinstance(url, Canonical) else []
+        known = Known(
+            job.directory, self._settings, job.store, lambda _: seen[0], dict(run.under_way), job.frontier.known
+        )
+        (found,) = await self._look(explain(known, text, self._clock()))
+        return found
+
+    async def perform(self, command: Command) -> Refused | None:
+        return await self._perform(command)
+
+    async def add(self, urls: Sequence[str], *, seed: bool) -> Answer:
+        run = self._running()
+        if run.job.blocked is not None:
+            raise Unavailable(f"The crawl is paused: {run.job.blocked}")
+        adding = asyncio.create_task(run.incoming.take_in(urls, seed=seed))
+        self._adding.add(adding)
+        adding.add_done_callback(self._adding.discard)
+        try:
+            return await adding
+        except asyncio.CancelledError:
+            if not self._closed:
+                raise
+            raise Unavailable("The crawl has ended: add them to the job once more.") from None
+
+    def _running(self) -> Run:
+        run = self._run()
+        if run is None or self._closed:
+            raise Unavailable(_NOT_RUNNING)
+        return run
+
+    async def _look(self, steps: Iterator[T | None]) -> list[T]:
+        """All that the iterator gives, in the thread."""
+
+        def read() -> list[T] | None:
+            found: list[T] = []
+            for each in steps:
+                if self._closed:
+                    return None
+                if each is not None:
+                    found.append(each)
+            return found
+
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(self._thread, read)
+        except RuntimeError as error:
+            if not self._closed:
+                raise
+            raise Unavailable(_NOT_RUNNING) from error
+        if found is None:
+            raise Unavailable(_NOT_RUNNING)
+        return found
+
+
+def _in_flight(run: Run) -> Counter[str]:
+    return Counter(map(run.job.frontier.queue_of, run.under_way))
+
+
+def _stored_host(run: Run, name: str) -> Host | None:
+    stored = run.job.store.get(Family.HOSTS, name.encode("ascii")) if name.isascii() else None
+    return None if stored is None else decode_host(name, stored)

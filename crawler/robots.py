@@ -62,7 +62,7 @@ class RobotsRules:
             return True
         if self._patterns is None:
             return self._otherwise
-        # Rules never see the host: one that needs no care stands in its place.
+        # Rules never see the host: one that needs no care takes its place.
         return bool(self._patterns.can_fetch("http://h" + target, "*"))
 
 

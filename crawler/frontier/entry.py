@@ -1,4 +1,4 @@
-"""A URL in the frontier, and where it stands on disk.
+"""A URL in the frontier, and where it is stored.
 
 An entry is stored under ``host NUL slot``, so that the entries of one host lie together and in the order in which
 they are to be taken. A slot is one byte for the lane and the position in it:
@@ -47,7 +47,7 @@ _BYTE_MAX = 255
 class Entry(NamedTuple):
     """A URL that was admitted and is not finished.
 
-    ``priority`` is its class, 0 (first) to 7: which front queue its host stands in while this entry is the host's
+    ``priority`` is its class, 0 (first) to 7: which front queue its host is in while this entry is the host's
     next one, and its place among the entries of the host, before all else. It is chosen once, at admission, and
     stored. ``score`` is the importance that the page it was found on handed down to it; 0 unless the job's order is
     by score."""

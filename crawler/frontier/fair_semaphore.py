@@ -4,8 +4,8 @@
     leave     out; the first of the line is *called*: a place is kept for it until it enters
     withdraw  out of the line, called or not
 
-A host that was called may take its time (its gap may not be over): nobody else takes its place meanwhile. Names stand
-in the line, not hosts: whoever waits there may leave memory.
+A host that was called may take its time (its gap may not be over): its place is kept. The line holds names, not hosts:
+a host that waits there may leave memory.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class FairSemaphore:
 
     @property
     def unused(self) -> bool:
-        """Nobody is in, called or in the line."""
+        """No host is in, called or in the line."""
         return not (self.inside or self._line or self._called)
 
     def __contains__(self, name: str) -> bool:
-        """Whether the host stands in the line, not called yet."""
+        """Whether the host is in the line, not called yet."""
         return name in self._line
 
     def admits(self, name: str) -> bool:
@@ -45,7 +45,7 @@ class FairSemaphore:
         return True
 
     def wait(self, name: str) -> None:
-        """Stand in the line; a host that stands there keeps its place."""
+        """Join the line; a host that is in it keeps its place."""
         self._line.setdefault(name)
 
     def step_back(self, name: str) -> None:
@@ -54,12 +54,12 @@ class FairSemaphore:
         self._called.add(name)
 
     def leave(self) -> str | None:
-        """Somebody goes out; the host that is called for it, if one waits."""
+        """A host goes out. Returns the host that is called in its place, if one waits."""
         self.inside -= 1
         return self._call()
 
     def withdraw(self, name: str) -> str | None:
-        """The host does not wait any more; the host that is called in its place, if any."""
+        """The host does not wait any more. Returns the host that is called in its place, if any."""
         if name in self._line:
             del self._line[name]
             return None

@@ -100,7 +100,7 @@ class Gate:
         return gap(host.politeness.crawl_delay, host.politeness.latency, self.settings)
 
     def closure(self, host: Host) -> HostClosed | None:
-        """Why the host is asked no more; None where it is."""
+        """Why the host is no longer asked; None where it is."""
         if not (self._bounded or host.politeness.blocked or host.failures.retired):
             return None  # as most are, and it is asked four times in a step
         return closure(host, self.limits.budget)
@@ -128,9 +128,9 @@ class Gate:
 
     def enter(self, host: Host, now: float, *, slow: bool) -> float | None:
         """Ask for a place for a request at ``now``, the host's own time having come. ``now``: it may be made, and the
-        gap after it is reserved; a later time: not before then; None: the host stands in a line until it is called."""
+        gap after it is reserved; a later time: not before then; None: the host waits in a line until it is called."""
         self.now = now
-        # A host that stands in one line keeps no place in the other: two that wait for each other would wait for ever.
+        # A host in one line keeps no place in the other: two hosts that wait for each other would wait for ever.
         if slow and not self._slow.admits(host.name):
             if self._grouped:
                 self._call(self._group(host).slots.withdraw(host.name))
@@ -162,11 +162,11 @@ class Gate:
             self._call(self._group(host).slots.withdraw(host.name))
 
     def may_be_in_line(self, name: str) -> bool:
-        """False where the name alone tells that the host stands in no line."""
+        """False where the name alone tells that the host is in no line."""
         return self._grouped or name in self._slow
 
     def in_line(self, host: Host) -> bool:
-        """Whether the host stands in a line, by the gate's own books: what comes from the store does not say."""
+        """Whether the host is in a line, by the gate's own books: what comes from the store does not say."""
         if host.name in self._slow:
             return True
         group = self._groups.get(self._key(host)) if self._grouped else None
@@ -240,7 +240,7 @@ class Gate:
         return host.politeness.address or host.name
 
     def _prune(self) -> None:
-        """Forget groups that nobody stands in and whose time has come."""
+        """Forget groups that no host is in and whose time has come."""
         done = [key for key, group in self._groups.items() if group.slots.unused and group.next_time <= self.now]
         for key in done:
             del self._groups[key]

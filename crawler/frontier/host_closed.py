@@ -1,4 +1,4 @@
-"""Hosts that are asked no more: retired, blocked by hand, or over their budget.
+"""Hosts that are no longer asked: retired, blocked by the user, or over their budget.
 
 A closed host's URLs are still handed out, so that each ends as a record that names the reason; nothing is asked for
 them. The same holds for URLs that are admitted later.
@@ -15,7 +15,7 @@ from crawler.settings import BudgetSettings
 
 @dataclass(frozen=True, slots=True)
 class HostClosed:
-    """Why a host is asked no more. ``failed``: its URLs could not be had, else a rule of ours excludes them."""
+    """Why a host is no longer asked. ``failed``: its URLs could not be had, else a rule of ours excludes them."""
 
     rule: str
     words: str

@@ -34,7 +34,7 @@ from crawler.frontier.host import Host
 from crawler.settings import CLASSES
 
 SEED_SCORE = 1.0
-LEVELS = 3  # classes that a host can stand before or behind that of its next entry
+LEVELS = 3  # classes by which a host can be before or behind that of its next entry
 CELLS = 2**20  # in each of two rows: 8 MB
 
 _CLASS_AT = 1  # in a row of a window
@@ -93,7 +93,7 @@ class Importance:
         return place
 
     def front(self, host: Host, hosts: int) -> int:
-        """The class of the front queue in which the host stands, one of ``hosts`` with something pending."""
+        """The class of the host's front queue; it is one of ``hosts`` with something pending."""
         if self.total <= 0.0:
             return host.queue.front
         # The ratio to the mean is at least 2 ** (power - 1) and less than 2 ** power.

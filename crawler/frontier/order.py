@@ -35,5 +35,5 @@ def default_class(order: Order, depth: int, *, seed: bool) -> int:
 
 
 def slot_of(order: Order, entry: Entry, number: int) -> bytes:
-    """Where an entry that was not asked yet stands in its host's queue."""
+    """The place in its host's queue of an entry that was not asked for yet."""
     return fresh_slot(number, entry.priority, _RANK_MAX - number if order is Order.DEPTH else entry.depth)

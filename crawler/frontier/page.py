@@ -37,7 +37,7 @@ class PageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a visit found. ``fingerprint`` stands for the answer as a whole; None: the server says that nothing has
+    """What a visit found. ``fingerprint`` identifies the answer as a whole; None: the server says that nothing has
     changed (304). The validators are sent back with the next request (RFC 9110, 8.8)."""
 
     fingerprint: bytes | None

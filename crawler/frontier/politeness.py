@@ -37,12 +37,12 @@ class HoldReason(IntEnum):
 
 
 _WORDS = {
-    HoldReason.NONE: "no request was made yet",
+    HoldReason.NONE: "no request so far",
     HoldReason.GAP: "the gap between two requests (politeness.delay)",
     HoldReason.CRAWL_DELAY: "Crawl-delay in robots.txt",
     HoldReason.RETRY_AFTER: "the server's Retry-After",
     HoldReason.BACKOFF: "back-off after 429 or 503",
-    HoldReason.ROBOTS_RETRY: "robots.txt could not be had and is asked again",
+    HoldReason.ROBOTS_RETRY: "robots.txt could not be fetched and is asked for again",
     HoldReason.ADAPTIVE: "the gap of a slow server (politeness.adaptive)",
     HoldReason.FAILING: "back-off after a request without an answer",
     HoldReason.SNOOZED: "snoozed: it gave no answer again and again",

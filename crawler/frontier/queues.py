@@ -1,7 +1,7 @@
 """The back queues: the entries of each host on disk, and the few next ones in memory.
 
 A host's queue has two lanes. Of the fresh lane a *window* is in memory, its first few rows that wait. Everything that
-waits and is not in the window stands on disk at the host's *cursor* or behind it: a new row goes into the window if it
+waits and is not in the window is on disk at the host's *cursor* or behind it: a new row goes into the window if it
 comes before the cursor, and when the window overflows its last row is left to the disk and becomes the cursor. So the
 next row is always known, whatever the order in which rows are admitted, and no scan steps twice over entries that were
 deleted: RocksDB keeps those as tombstones until it compacts, and a scan over a hundred thousand takes milliseconds.

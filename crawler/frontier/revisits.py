@@ -54,7 +54,7 @@ class Revisits:
         self._queue_of = queue_of
         self._queued: Counter[str] = Counter()  # of this run; what an earlier one queued comes on top
         self._put_off: dict[str, float] = {}
-        self._first = b""  # no key of ``due`` stands before it: the store would walk over all that was deleted there
+        self._first = b""  # no key of ``due`` is before it: the store would walk over all that was deleted there
 
     @property
     def enabled(self) -> bool:
@@ -90,7 +90,7 @@ class Revisits:
         return page, changed, 0 if had_time else 1
 
     def overtake(self, entry: Entry, visited_at: float, batch: Batch) -> bool:
-        """A page was visited when nobody asked for further visits: set the next. False where it has been set."""
+        """A page was visited before further visits were asked for: set the next. False where it has been set."""
         if self._store.get(Family.PAGES, entry.href.encode("ascii")) is not None:
             return False
         page, _ = visited(None, entry, None, visited_at, self._settings, last_resort=False)

@@ -16,11 +16,11 @@ _NO_BUDGET = BudgetSettings()
 class HostState(StrEnum):
     """What a host is doing. Where several are true, the first of this list is named."""
 
-    BLOCKED = "blocked"  # by hand, or over its budget: its URLs are excluded
+    BLOCKED = "blocked"  # by the user, or over its budget: its URLs are excluded
     RETIRED = "retired"  # it keeps failing: its URLs are reported as failed
-    PAUSED = "paused"  # by hand
-    LEASED = "leased"  # something of it is in flight
-    IDLE = "idle"  # nothing is queued
+    PAUSED = "paused"  # by the user
+    LEASED = "leased"  # a request is in flight
+    IDLE = "idle"  # no URLs left
     SNOOZED = "snoozed"
     WAITING = "waiting"  # for its next time
     READY = "ready"
@@ -29,7 +29,7 @@ class HostState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class HostRow:
     """One row of the table of hosts. ``next_time`` is in seconds since 1970, None where nothing is queued or the host
-    is asked no more; ``rule`` is one word, ``reason`` a sentence that says why the state is what it is; ``errors``
+    is no longer asked; ``rule`` is one word, ``reason`` a sentence that says why the state is what it is; ``errors``
     counts the failures of all tries by class."""
 
     host: str
@@ -118,19 +118,19 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings) -> tu
             assert closed is not None
             return closed.rule, retired_words(host) if closed.failed else closed.words
         case HostState.PAUSED:
-            return "paused", "paused by hand"
+            return "paused", "paused by user"
         case HostState.LEASED:
-            return rule, "something of it is in flight"
+            return rule, "request in flight"
         case HostState.IDLE:
-            return rule, "nothing is queued"
+            return rule, "no URLs left"
         case HostState.READY:
-            return rule, "may be asked now"
+            return rule, "ready"
         case HostState.SNOOZED:
             times, last = host.failures.in_a_row, host.failures.last
             word = "no answer" if last is None else last.word
             return rule, f"{times} requests in a row without an answer, the last: {word}"
     if host.in_line:
-        return "turn", "waits for its turn: the slots of its key, or of slow hosts, are taken"
+        return "turn", "waits for its turn: the slots of its key, or those of slow hosts, are taken"
     if host.politeness.next_time <= now:
-        return "retry", "what is queued failed and waits for its next try"
+        return "retry", "its URLs failed and wait for their next try"
     return rule, host.politeness.hold_reason.words

@@ -51,7 +51,7 @@ class Schedule:
         self._heaps: dict[int, TimerQueue] = {}  # of the classes that had a host, in their order
         self._several: dict[str, _Several] = {}
         self._number = 0
-        # Where each class stands: turns had, times its stride; and the highest of those served last.
+        # How far each class is: turns it had, times its stride; and the highest of those served last.
         self._passes = [0] * CLASSES
         self._served = 0
 

@@ -1,9 +1,10 @@
 """A priority queue of times, cheap where most of them arrive in order.
 
-After most requests a host is due one gap from now, behind all others: such tickets stand in a *run*, as they came, and
-the first is taken off without a look at the rest. A heap of a hundred thousand costs a microsecond there, because its
-branches are all over the memory. A ticket that comes before the last of the run sends that one to the heap, and goes
-there itself if that is not enough; so a host that is held for an hour does not end the run. Each call is O(log n).
+After most requests a host is due one gap from now, behind all others. Such tickets form a *run*, in the order in which
+they came, and the first is taken off without a look at the rest. A heap of a hundred thousand costs a microsecond
+there, because its branches are all over the memory. A ticket that comes before the last of the run sends that one to
+the heap, and goes there itself if that is not enough; so a host that is held for an hour does not end the run. Each
+call is O(log n).
 """
 
 from __future__ import annotations

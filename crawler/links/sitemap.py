@@ -6,7 +6,7 @@ only what the site calls its sitemap, for texts and feeds are found everywhere.
 
 Read in pieces, and never as a whole: what has been decompressed is parsed and dropped. Nothing a sitemap says can make
 it grow: a document type, with which entities are declared, ends the reading, as do elements nested deeper than any
-sitemap has, markup without end, and more bytes than the protocol allows. What was read before stands.
+sitemap has, markup without end, and more bytes than the protocol allows. What was read before counts.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ Asked in this order, and counted by the first that says no:
     exclude    none of them may match                     ``scope.exclude``
     length     characters                                 ``links.max_url_length``
 
-Seeds, and where they redirect to, stand outside include and exclude: somebody asked for them by name. Sitemaps stand
-outside include: it is their lists that are wanted.
+Include and exclude do not apply to seeds and to where they redirect: the user asked for them by name. Include does not
+apply to sitemaps: it is their lists that are wanted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules that cannot do what was asked: found before the crawl begins, named by their place in the settings."""
+"""Rules that cannot work, found before the crawl begins and named by their place in the settings."""
 
 from __future__ import annotations
 
@@ -12,42 +12,44 @@ from crawler.settings import ScopeSettings, Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class RuleFault:
     """What is wrong, in words for the user, and where: table, key, number in the list, ..."""
 
     place: tuple[str | int, ...]
     text: str
 
 
-def rule_faults(settings: Settings) -> Iterator[Fault]:
+def rule_faults(settings: Settings) -> Iterator[RuleFault]:
     """Patterns that no URL can match, and rules that never decide because of another."""
     yield from _scope_faults(settings.scope)
     yield from _priority_faults(settings)
 
 
-def _scope_faults(settings: ScopeSettings) -> Iterator[Fault]:
+def _scope_faults(settings: ScopeSettings) -> Iterator[RuleFault]:
     excludes: list[Pattern] = []
     for number, text in enumerate(settings.exclude):
         place = ("scope", "exclude", number)
         pattern = _pattern(text)
         if isinstance(pattern, str):
-            yield Fault(place, f"scope.exclude {text!r}: {pattern}")
+            yield RuleFault(place, f"scope.exclude {text!r}: {pattern}")
             continue
         if pattern.covers(_EVERYTHING):
-            yield Fault(place, f"scope.exclude {text!r} matches every URL: no link would be followed")
+            yield RuleFault(place, f"scope.exclude {text!r} matches every URL: no link would be followed")
         excludes.append(pattern)
     for number, text in enumerate(settings.include):
         place = ("scope", "include", number)
         pattern = _pattern(text)
         if isinstance(pattern, str):
-            yield Fault(place, f"scope.include {text!r}: {pattern}")
+            yield RuleFault(place, f"scope.include {text!r}: {pattern}")
             continue
         by = _covering(excludes, pattern)
         if by is not None:
-            yield Fault(place, f"scope.include {text!r} can never match: scope.exclude {by.text!r} takes all it would")
+            yield RuleFault(
+                place, f"scope.include {text!r} can never match: scope.exclude {by.text!r} takes all it would"
+            )
 
 
-def _priority_faults(settings: Settings) -> Iterator[Fault]:
+def _priority_faults(settings: Settings) -> Iterator[RuleFault]:
     excludes = [pattern for text in settings.scope.exclude if isinstance(pattern := _pattern(text), Pattern)]
     before: list[tuple[int, Rule]] = []
     for number, stated in enumerate(settings.priority.rules):
@@ -55,20 +57,20 @@ def _priority_faults(settings: Settings) -> Iterator[Fault]:
         try:
             rule = Rule(stated)
         except PatternError as error:
-            yield Fault((*place, "pattern"), f"priority rule {number + 1}, pattern {stated.pattern!r}: {error}")
+            yield RuleFault((*place, "pattern"), f"priority rule {number + 1}, pattern {stated.pattern!r}: {error}")
             continue
         key, why = _empty(rule, settings)
         if why is not None:
-            yield Fault((*place, key), f"priority rule {number + 1} can never match: {why}")
+            yield RuleFault((*place, key), f"priority rule {number + 1} can never match: {why}")
             continue
         if stated.seed is False or stated.min_depth or rule.by_sitemap:
             why = _excluded(rule, excludes)
         if why is not None:
-            yield Fault((*place, "pattern"), f"priority rule {number + 1} can never match: {why}")
+            yield RuleFault((*place, "pattern"), f"priority rule {number + 1} can never match: {why}")
             continue
         by = next((other for other, earlier in before if earlier.covers(rule)), None)
         if by is not None:
-            yield Fault(place, f"priority rule {number + 1} can never match: rule {by + 1} takes all it would")
+            yield RuleFault(place, f"priority rule {number + 1} can never match: rule {by + 1} takes all it would")
         before.append((number, rule))
 
 
@@ -102,17 +104,17 @@ def _excluded(rule: Rule, excludes: Sequence[Pattern]) -> str | None:
     return None if by is None else f"scope.exclude {by.text!r} takes all it would"
 
 
-def rules_for_seeds_alone(settings: Settings) -> Iterator[Fault]:
+def rules_for_seeds_alone(settings: Settings) -> Iterator[RuleFault]:
     """Priority rules of which an exclude pattern takes everything but seeds, that are not about seeds."""
     excludes = [pattern for text in settings.scope.exclude if isinstance(pattern := _pattern(text), Pattern)]
     for number, stated in enumerate(settings.priority.rules):
         why = None if stated.seed else _excluded(Rule(stated), excludes)
         if why is not None:
             text = f"priority rule {number + 1} matches nothing but seeds: {why}"
-            yield Fault(("priority", number, "pattern"), text)
+            yield RuleFault(("priority", number, "pattern"), text)
 
 
-def foreign_hosts(settings: Settings, scope: Scope) -> Iterator[Fault]:
+def foreign_hosts(settings: Settings, scope: Scope) -> Iterator[RuleFault]:
     """Patterns about one host that the scope does not hold: they match nothing, unless a seed redirects there."""
     places: list[tuple[tuple[str | int, ...], str, str]] = [
         (("scope", "include", number), f"scope.include {text!r}", text)
@@ -125,7 +127,7 @@ def foreign_hosts(settings: Settings, scope: Scope) -> Iterator[Fault]:
         pattern = _pattern(text)
         if isinstance(pattern, Pattern) and pattern.host is not None and not _holds_host(scope, pattern.host):
             said = f"{name} is about {pattern.host}, which no seed's scope holds: it matches nothing"
-            yield Fault(place, f"{said}, unless a seed redirects there")
+            yield RuleFault(place, f"{said}, unless a seed redirects there")
 
 
 def _holds_host(scope: Scope, root: str) -> bool:

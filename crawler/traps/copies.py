@@ -1,7 +1,7 @@
 """Copies: pages of a host that say the same as another page of it.
 
-Two marks are taken of a page. The *digest* stands for its bytes but white space. The *simhash* (Charikar 2002; for
-pages of the web Manku, Jain and Das Sarma 2007), taken only when near copies are looked for, stands for its words: each
+Two marks are taken of a page. The *digest* identifies its bytes without white space. The *simhash* (Charikar 2002; for
+pages of the web Manku, Jain and Das Sarma 2007), taken only when near copies are looked for, describes its words: each
 three in a row are hashed to 64 bits, and a bit of the simhash is set when it is set in most of these. Pages whose
 simhashes differ in at most 3 bits are near copies. Such a pair agrees in at least one of four bands of 16 bits, so a
 page is compared only with those that share a band, and of these with so many at most.

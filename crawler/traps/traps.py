@@ -8,11 +8,11 @@ Of every host are counted, each in a number of its own:
     URLs linked to from copies of pages      all are refused, where ``traps.duplicates`` is "skip-links"
 
 A refused URL is admitted and finished at once, with an ``excluded`` record that names the rule. After
-``traps.max_records`` of them the number is *closed*: links it stands for are dropped from then on without being looked
+``traps.max_records`` of them the number is *closed*: links that it counts are dropped from then on without being looked
 up or remembered, so that a trap costs neither records nor room in the seen-set for ever. (A page's links are looked at
 together: the last page before it is closed may exceed the number.)
 
-A number stands in the store under its kind and the digest of what it counts, and is written in the batch that admits
+A number is stored under its kind and the digest of what it counts, and is written in the batch that admits
 the URLs; numbers used last are kept in memory. So a count is neither lost nor made twice, whenever the crawl dies.
 """
 
@@ -73,7 +73,7 @@ class Traps:
                 self._closed.setdefault(host, set()).add(key[1:])
 
     def open_links(self, links: Sequence[L]) -> list[L]:
-        """The links that no closed trap stands for."""
+        """The links that no closed trap counts."""
         if not self._closed:
             return list(links)
         return [link for link in links if not self._is_closed(link.href)]

@@ -35,7 +35,7 @@ class Canonical(NamedTuple):
     href: str  # what is fetched: the WHATWG href without its fragment
     key: str  # what the seen-set hashes
 
-    # Read off the href when they are asked for: most links of a page are known already, and nobody asks.
+    # Read off the href when they are asked for: most links of a page are known already, and none is.
 
     @property
     def scheme(self) -> str:

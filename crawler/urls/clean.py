@@ -33,7 +33,7 @@ root = re.compile(
     r"(?::(?!(?:80|443)/)(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?/"
 ).fullmatch
 
-#: Stands for a slash and a dot where it is told what is odd about a link.
+#: A slash and a dot, in what is odd about a link.
 DOT_SEGMENT = b"\0"
 
 _VISIBLE = bytes(range(0x21, 0x100))
@@ -46,7 +46,7 @@ def distinct_links(texts: Iterable[str]) -> list[tuple[str, bytes]]:
     links are looked at as one text, a line each, because a pass in C over all of them costs less than one
     step of a loop for each.
 
-    A fragment starts at the first ``#``, wherever the parser stands. Cutting it before the parser trims the
+    A fragment starts at the first ``#``, whatever state the parser is in. Cutting it before the parser trims the
     text may leave a space or control at the end, where the parser would trim it; the ``#`` has to be put back
     for that. Only then does a link end in one.
     """

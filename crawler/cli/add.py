@@ -83,7 +83,7 @@ class _Adding:
 
     async def stream(self) -> int:
         """Add standard input as it arrives, until it ends. Raises SeedsError."""
-        async for lines in _gathered(stream_batches(STDIN)):
+        async for lines in gathered(stream_batches(STDIN)):
             self._deposit(lines)
             if self._waits and len(self._unanswered) >= _UNANSWERED:
                 await self._wait(_UNANSWERED - 1)
@@ -149,7 +149,7 @@ class _Adding:
         return Exit.OK
 
 
-async def _gathered(batches: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
+async def gathered(batches: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
     """The same lines in larger batches: those of one second, or as many as a file holds."""
     lines: list[str] = []
     coming = asyncio.ensure_future(_next(batches))

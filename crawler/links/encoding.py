@@ -77,7 +77,7 @@ def _tables() -> tuple[dict[str, str], dict[str, str]]:
     return names, codecs
 
 
-_NAMES, _CODECS = _tables()
+NAMES, _CODECS = _tables()
 
 _ASCII_SPACE = "\t\n\f\r "
 
@@ -125,7 +125,7 @@ def python_codec(encoding: str) -> str:
 
 @lru_cache(maxsize=256)
 def _encoding_name(label: str) -> str | None:
-    return _NAMES.get(label.strip(_ASCII_SPACE).lower())
+    return NAMES.get(label.strip(_ASCII_SPACE).lower())
 
 
 def _prescan(head: bytes) -> str | None:

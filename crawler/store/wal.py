@@ -149,7 +149,7 @@ def read_log(log: Path) -> Iterator[Record | Damage]:
                         damage, torn = Damage(start + at, _what(block, at)), True
                     torn = torn and (cut or not any(block[at:]))
                     parts.clear()
-                    at = _next_record(block, at + 1)
+                    at = next_record(block, at + 1)
                     continue
                 kind, payload = block[at + _TYPE_AT], block[at + _HEAD : end]
                 follows = kind in (_MIDDLE, _LAST)
@@ -210,7 +210,7 @@ def _what(block: bytes, at: int) -> str:
     return "checksum does not match"
 
 
-def _next_record(block: bytes, at: int) -> int:
+def next_record(block: bytes, at: int) -> int:
     """Where the next whole record of the block begins, or the block's end."""
     data = np.frombuffer(block, np.uint8)
     last = len(block) - _HEAD
@@ -234,11 +234,11 @@ def rewrite_log(log: Path, to: Path) -> list[Damage]:
             if isinstance(each, Damage):
                 found.append(each)
             else:
-                _append(stream, each.payload)
+                append_record(stream, each.payload)
     return found
 
 
-def _append(stream: BinaryIO, payload: bytes) -> None:
+def append_record(stream: BinaryIO, payload: bytes) -> None:
     begun = False
     while payload or not begun:
         left = BLOCK - stream.tell() % BLOCK

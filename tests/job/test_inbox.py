@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from crawler.checkpoint import EnvelopeError
-from crawler.cli.add import _gathered
+from crawler.cli.add import gathered
 from crawler.disk import RealDisk
 from crawler.engine.lifecycle import Stop
 from crawler.fetch import SimulatedWeb
@@ -180,7 +180,7 @@ def test_lines_are_gathered_and_the_last_ones_are_not_forgotten() -> None:
             for start in range(0, 25_000, 256):
                 yield [str(number) for number in range(start, min(start + 256, 25_000))]
 
-        return [lines async for lines in _gathered(coming())]
+        return [lines async for lines in gathered(coming())]
 
     found = asyncio.run(batches())
     assert [text for lines in found for text in lines] == [str(number) for number in range(25_000)]

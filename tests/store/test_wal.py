@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rocksdict import AccessType, Rdict
 
 from crawler.kv import Family
 from crawler.store import Broken, RocksStore, StoreError
@@ -18,12 +19,12 @@ from crawler.store.wal import (
     BLOCK,
     Damage,
     Record,
-    _append,
-    _next_record,
+    append_record,
     dropped_records,
     log_fault,
     logs_of,
     mark,
+    next_record,
     read_log,
     rewrite_log,
 )
@@ -164,7 +165,7 @@ def test_a_lost_stretch_between_whole_records_is_found(store: Path, tmp_path: Pa
     found = records(the_log(store))
     with open(tmp_path / "000007.log", "wb") as stream:
         for record in (*found[:30], *found[33:]):
-            _append(stream, record.payload)
+            append_record(stream, record.payload)
     fault = log_fault(tmp_path)
     assert fault is not None
     assert "are missing before it" in fault.what
@@ -181,7 +182,7 @@ def test_a_log_is_written_as_it_is_read(
     directory = tmp_path_factory.mktemp("log")
     with open(directory / "1.log", "wb") as stream:
         for payload in payloads:
-            _append(stream, payload)
+            append_record(stream, payload)
         stream.write(bytes(100) if more else b"")
     assert [record.payload for record in records(directory / "1.log")] == payloads
     assert rewrite_log(directory / "1.log", directory / "2.log") == []
@@ -197,22 +198,20 @@ def test_garbage_is_damage_and_no_record(tmp_path_factory: pytest.TempPathFactor
 
 def test_a_record_is_found_at_whatever_byte_it_begins(tmp_path: Path) -> None:
     with open(tmp_path / "1.log", "wb") as stream:
-        _append(stream, random.Random(1).randbytes(500))
+        append_record(stream, random.Random(1).randbytes(500))
     record = (tmp_path / "1.log").read_bytes()
     for before in (1, 6, 7, 100, BLOCK - len(record)):
         block = random.Random(before).randbytes(before) + record
-        assert _next_record(block, 0) == before
-    assert _next_record(record[:-1], 0) == len(record) - 1
+        assert next_record(block, 0) == before
+    assert next_record(record[:-1], 0) == len(record) - 1
 
 
 def test_a_mark_counts_for_the_store_that_it_was_written_to(store: Path, tmp_path: Path) -> None:
     shutil.copytree(store, tmp_path / "store")
     salvage(tmp_path / "store", tmp_path / "scratch", tmp_path / "new")
     salvaged = RocksStore(tmp_path / "new")
-    try:
-        value = salvaged.get(Family.META, b"synced")
-        last = salvaged._db.latest_sequence_number()
-        assert value is None or value <= mark(last)
-    finally:
-        salvaged.close()
+    value = salvaged.get(Family.META, b"synced")
+    salvaged.close()
+    with Rdict(str(tmp_path / "new"), access_type=AccessType.read_only()) as plain:
+        assert value is None or value <= mark(plain.latest_sequence_number())
     assert not [found for found in read_log(the_log(store)) if isinstance(found, Damage)]

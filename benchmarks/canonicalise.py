@@ -1,4 +1,4 @@
-"""What resolving and canonicalising the links of a page costs, beside urljoin and the parser alone.
+"""The cost of resolving and canonicalising a page's links, compared with urljoin and with the parser alone.
 
     python benchmarks/canonicalise.py [URLS]
 

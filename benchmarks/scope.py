@@ -1,4 +1,4 @@
-"""What the rules about links cost: patterns, traps, copies and sitemaps, beside what else would do the work.
+"""The cost of rules about links: patterns, traps, copies and sitemaps, compared with alternatives.
 
     python benchmarks/scope.py [--links N] [--rounds N]
 

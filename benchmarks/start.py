@@ -1,9 +1,9 @@
-"""What it costs to start: the CPU time of commands that have next to nothing to do.
+"""The cost of starting: CPU time of commands that have almost nothing to do.
 
     python benchmarks/start.py [--rounds 15] [--before DIR] [--peer-python PYTHON]
 
-CPU time of the process, user and system, medians; the commands take turns, so that a busy machine is busy for all of
-them. ``DIR`` is another checkout, to be compared in the same run. The floor is Python itself; the peer is Scrapy's
+CPU time of the process, user and system, medians; the commands take turns, so that a busy machine slows all of them
+alike. ``DIR`` is another checkout, compared in the same run. The floor is Python itself; the peer is Scrapy's
 cheapest command, in an interpreter that has it.
 """
 

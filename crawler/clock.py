@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _BOOT_ID_SIZE = 36
 
 
@@ -27,7 +27,9 @@ class SteadyClock:
     Where the system allows, the time that the machine sleeps is counted too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, boot_id: Path = BOOT_ID) -> None:
+        """``boot_id`` is the file that names the machine's boot."""
+        self._boot_id = boot_id
         self._offset = time.time() - _steady()
 
     def __call__(self) -> float:
@@ -40,7 +42,7 @@ class SteadyClock:
         if not hasattr(time, "CLOCK_BOOTTIME"):
             return None
         try:
-            boot = _BOOT_ID.read_text("ascii").strip()
+            boot = self._boot_id.read_text("ascii").strip()
         except (OSError, UnicodeDecodeError):
             return None
         return Anchor(boot, self._offset) if len(boot) == _BOOT_ID_SIZE else None

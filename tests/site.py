@@ -61,11 +61,8 @@ class Site:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         for _ in range(self.ports):
-            listener = web.TCPSite(runner, *self.address)
-            await listener.start()
-            assert listener._server is not None
-            port = listener._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
-            self.hosts.append(f"{self.address[0]}:{port}")
+            await web.TCPSite(runner, *self.address).start()
+        self.hosts += [f"{self.address[0]}:{port}" for _, port, *_ in runner.addresses]
         self._ready.set()
         await self._stop.wait()
         await runner.cleanup()

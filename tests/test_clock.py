@@ -41,9 +41,7 @@ def test_where_the_system_does_not_tell_of_its_boot_there_is_no_anchor(
         path = tmp_path / "boot_id"
         if content is not None:
             path.write_bytes(content)
-        monkeypatch.setattr("crawler.clock._BOOT_ID", path)
-        assert SteadyClock().anchor is None
-    monkeypatch.undo()
+        assert SteadyClock(path).anchor is None
     monkeypatch.delattr(time, "CLOCK_BOOTTIME")
     clock = SteadyClock()
     assert clock.anchor is None

@@ -1,4 +1,4 @@
-"""The floor: what fetching pages and following their links costs in Python when nothing else is done.
+"""The floor: the cost of fetching pages and following their links in Python when nothing else is done.
 
 aiohttp, Lexbor and ada-url around a set and a list: no politeness, no robots.txt, nothing kept on disk but the list
 of the HTML pages, written at the end.

@@ -1,11 +1,11 @@
-"""What SIGKILL costs: this crawler and Scrapy with JOBDIR, killed and started again with the same command.
+"""The cost of SIGKILL: this crawler and Scrapy with JOBDIR, killed and restarted with the same command.
 
     python benchmarks/crawl/kill.py --peer-python PYTHON-WITH-SCRAPY [--serve DIR[=PATH] ...]
 
 Serves a web with an nginx of its own (made files, or the given directories, each a host whose first page is PATH),
-whose protocol tells what was asked of it, whatever the crawlers say. Each crawler is killed when so many pages were
-served, then the same command is run until it ends by itself. The yardstick is what the floor, which nobody kills,
-finds on the same web.
+whose access log shows what was requested, whatever the crawlers report. Each crawler is killed when a number of pages
+has been served; then the same command runs until it ends by itself. The yardstick is what the floor finds on the same
+web when it is not killed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What those who look cost a crawl: CPU time of the crawling process with nobody, with 20 event streams, with 20 pages.
+"""The cost of watching a crawl: CPU time of its process with no watcher, 20 event streams, or 20 open pages.
 
     python benchmarks/dashboard/listeners.py [--rounds 5] [--seconds 15] [--listeners 20]
 

@@ -1,11 +1,11 @@
-"""A crawl of real pages is watched in Chromium, and what the page says is compared with what else says it.
+"""Watch a crawl of real pages in Chromium, and compare what the page shows with the other interfaces.
 
     python benchmarks/dashboard/look.py SEEDS [--job DIR] [--shots DIR] [--delay 0.3] [--capacity 100] [--for 60]
 
 The crawl is slow (``--delay``) and its filter small (``--capacity``), so that slices grow while it is watched. It is
-paused, given a checkpoint, carried on, stopped, and at last run to its end. Each line of the report is a comparison:
+paused, given a checkpoint, resumed, stopped, and finally run to its end. Each line of the report is a comparison:
 page against ``/api/stats`` and ``/metrics`` while paused, page against ``crawler stats`` when stopped, that
-against ``pages.jsonl`` at the end. Then what was looked at beside: how far things moved (CLS), faults that axe-core
+against ``pages.jsonl`` at the end. Then other observations: how far things moved (CLS), faults that axe-core
 finds, complaints of the browser, and the screenshots. Needs Debian's chromium and chromium-driver. Exit code 1 where
 something differs.
 """

@@ -1,4 +1,4 @@
-"""The URLs of an earlier crawl as a seen-set: ``crawler filter build`` on a long list, in one process and in several.
+"""Build a seen-set from a long list of URLs: ``crawler filter build`` in one process and in several.
 
 The list is made first, all of its lines distinct. Each build is a process of its own that starts the others; its CPU
 time is that of all of them. Afterwards ``filter check`` asks for every hundredth line, which must be there, and for as

@@ -1,4 +1,4 @@
-"""New lines of a stream: ``crawler dedup`` beside ``sort -u`` and ``awk '!a[$0]++'``, in one run.
+"""Find the new lines of a stream: ``crawler dedup`` compared with ``sort -u`` and ``awk '!a[$0]++'``.
 
 A list of URLs, half of its lines repeats, is made once and read by every program from the same file; what they print
 is counted and thrown away. CPU time is that of the whole process, its start included; peak memory is the kernel's.

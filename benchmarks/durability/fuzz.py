@@ -1,4 +1,4 @@
-"""Bytes that nobody wrote, given to every reader: only its documented errors may come back, soon and in little memory.
+"""Feed corrupt bytes to every reader: it may only raise its documented errors, quickly and with little memory.
 
     python benchmarks/durability/fuzz.py [--seconds 600] [--seed N] [--only READER ...]
 
@@ -35,7 +35,7 @@ from crawler.bench.machine import describe_machine
 from crawler.checkpoint import EnvelopeError, Generations, decode_envelope, encode_envelope
 from crawler.checkpoint.generations import manifest_name
 from crawler.cli.exit_codes import UsageError
-from crawler.cli.options import read_toml
+from crawler.cli.options import lay_flags_over
 from crawler.disk import RealDisk
 from crawler.fetch import Response
 from crawler.fetch.robots_cache import RobotsCache, RobotsRecordError, encode_robots
@@ -231,7 +231,7 @@ def _state(payloads: dict[str, bytes], data: bytes) -> object:
 
 def _settings(home: Path, data: bytes) -> object:
     (home / "fuzz.toml").write_bytes(data)
-    tables, source = read_toml(home / "fuzz.toml")
+    tables, source = lay_flags_over(home / "fuzz.toml", {})
     assert source.at("crawl") != source.at("no such table") or "crawl" not in tables
     return settings_from(tables, source)
 

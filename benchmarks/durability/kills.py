@@ -1,11 +1,11 @@
-"""SIGKILL, many times: at random moments of crawls, at every named place, and of a crawl that must keep its gaps.
+"""Kill crawls many times: at random moments, at every failpoint, and while a crawl must keep its politeness gaps.
 
     python benchmarks/durability/kills.py [--kills 200] [--serve DIR[=PATH] ...] [--seed N]
 
 Serves a web with an nginx of its own (made files, or the given directories, each a host whose first page is PATH). Its
-protocol tells what was asked and when, whatever the crawler says. A crawl is killed after a time drawn uniformly from
-the time that a whole one takes, and the same command given again; a job that has ended is held to account and a new one
-begun. Ends with 1 if anything was missing, stood twice, or was asked too early.
+access log shows what was requested and when, whatever the crawler reports. A crawl is killed after a random part of the
+time that a whole one takes, and the same command is given again; a job that has ended is checked and a new one started.
+Exits with 1 if anything is missing, recorded twice, or requested too early.
 """
 
 from __future__ import annotations

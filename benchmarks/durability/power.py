@@ -1,9 +1,9 @@
-"""Simulated power losses: whole lives of small crawls, each from a seed, cut off again and again.
+"""Simulate power losses: small crawls from start to end, each from a random seed, cut off again and again.
 
     python benchmarks/durability/power.py [--rounds 1000] [--first 0]
 
-The lives are those of ``tests/durability/power.py``; CI lives 200 of them. Ends with 1 and names the seed when a page
-is missing or stands twice.
+The crawls are those of ``tests/durability/power.py``; CI runs 200 of them. Exits with 1 and names the seed when a page
+is missing or recorded twice.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What a generation writes after 1% new keys where nearly all keys stand in one slice, and what that costs a restart.
+"""How much a generation writes after 1% new keys when one slice holds nearly all keys, and what a restart then costs.
 
     python benchmarks/durability/renewal.py [--megabytes 256] [--dir DIR] [--out FILE]
 
 Two jobs: a fixed Bloom filter of the given size, half full, and a chain that was just compacted into a slice of that
 size. Their keys are random digests; those that come after the first generation are journalled as by a crawl, ten at a
-time. "Each time" is the rule switched off: the slice is stored anew by each generation, as it always was before. Then
+time. "Each time" is the rule switched off: each generation stores the slice again. Then
 the job is opened again, as after SIGKILL: with nothing to be replayed, after the 1%, and with the most keys that the
-rule lets come before it stores the slice anew. Times are of the wall, if nothing else is said.
+rule lets come before it stores the slice anew. Times are wall-clock times unless stated otherwise.
 """
 
 from __future__ import annotations

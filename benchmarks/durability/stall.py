@@ -1,4 +1,4 @@
-"""How long the event loop stands still while a large seen-set is checkpointed, and what a checkpoint writes.
+"""How long the event loop stalls while a large seen-set is checkpointed, and how much a checkpoint writes.
 
     python benchmarks/durability/stall.py [--megabytes 1024] [--seconds 30] [--dir DIR]
 

@@ -1,4 +1,4 @@
-"""Which of these keys are new? The seen-set beside its peers, in one run.
+"""Which of these keys are new? The seen-set compared with its peers, in one run.
 
 Every filter is filled with the same keys and then asked the same batches, of which nine keys in ten are known; new
 ones are added. The filters take turns batch size by batch size, so that a busy machine disturbs all alike. Figures are

@@ -1,4 +1,4 @@
-"""A thousand million distinct keys in one scalable seen-set: memory, time and truth.
+"""A billion distinct keys in one scalable seen-set: memory, time and correctness.
 
 The digests are made from a counter (splitmix64, twice), so those that are in can be asked again without being kept.
 Afterwards 10 million of them are asked (none may be denied) and 10 million that are not in.

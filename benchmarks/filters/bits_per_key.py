@@ -1,4 +1,4 @@
-"""Bits a key: of one slice of each layout, and of a chain over the growth and tightening that it may have.
+"""Bits per key: of one slice in each layout, and of a chain for each growth and tightening.
 
 Arithmetic only, with the sizes that the slices are made with; a second or two.
 

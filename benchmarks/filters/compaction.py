@@ -1,5 +1,5 @@
 """What compaction buys and costs: bits a key while a seen-set grows from 10 to 80 million keys, time, memory, and how
-long the event loop stands still.
+long the event loop stalls.
 
 A journal of random digests is written to a real store while a seen-set finds them new; as in a crawl, the chain is
 rebuilt beside the additions. A journal event has 20 keys; while the chain is rebuilt one is written in each turn of

@@ -1,4 +1,4 @@
-"""The exact seen-set: how many lookups of unknown URLs need a read from a file, and whether any is wrong.
+"""The exact seen-set: how many lookups of unknown URLs read from a file, and whether any answer is wrong.
 
 Ten million URLs are added in steps of 64, one batch of the store each, as a crawl does. The store is then closed and
 opened again, so that nothing is left in RocksDB's memory, and when its compaction has come to rest it is asked for

@@ -1,4 +1,4 @@
-"""What the ledger of doubted URLs costs: the same links admitted by a job with it and by one without.
+"""The cost of the ledger: the same links admitted by a job with it and by one without.
 
 Pages of 100 links, of which some are new, some were met on one of the last pages and the others go to any page so far:
 the first are admitted, the second are settled in memory, the third must be looked up. The jobs take turns page by page;

@@ -1,4 +1,4 @@
-"""How long a snapshot of a large filter keeps the event loop from turning, and how long it takes to store.
+"""How long a snapshot of a large filter blocks the event loop, and how long it takes to store.
 
 Keys are added batch by batch in the loop while a thread writes the segments; the gaps between turns of the loop are
 taken. Beside it, the same with nothing being written.

@@ -1,5 +1,5 @@
-"""A million polite fetches on a virtual clock: a thousand hosts of all tempers, held to rules that the simulated web
-keeps by itself.
+"""A million polite fetches on a virtual clock: a thousand hosts of all kinds, checked against rules that the simulated
+web applies by itself.
 
     python benchmarks/frontier/politeness.py [--hosts 1000] [--pages 1100] [--slots 64]
 

@@ -1,4 +1,4 @@
-"""What the schedule of revisits costs: pages into it, due ones out of it, and a look for the next, on RocksDB.
+"""The cost of scheduling revisits on RocksDB: adding pages, taking due ones, and finding the next.
 
     python benchmarks/frontier/revisits.py [--pages 200000]
 

@@ -1,4 +1,4 @@
-"""A large frontier on a real store: what admitting, taking and finishing cost, what stays in memory, how soon a
+"""A large frontier on a real store: the cost of admitting, taking and finishing, the memory it keeps, and how soon a
 restarted job hands out its first URL.
 
     python benchmarks/frontier/scale.py [--pending 10000000] [--hosts 100000] [--taken 2000000] [--dir DIR] [--keep]

@@ -1,4 +1,4 @@
-"""How many bits a key does a Bloom filter want? The trade of space for false positives, on real filters.
+"""How many bits per key does a Bloom filter need? Space against false positives, measured on real filters.
 
 With m/n bits a key and the best number of hashes, k = m/n ln 2, an absent key is called present with probability
 (1 - exp(-kn/m))**k, about 0.6185**(m/n): every five bits more a key make it eleven times rarer.

@@ -1,4 +1,4 @@
-"""Which hashes spread keys well? Collisions of 32-bit hashes, beside what chance gives.
+"""Which hashes spread keys well? Collisions of 32-bit hashes, compared with chance.
 
 A hash of 32 bits that spreads keys like chance makes some collisions: of n keys about n**2 / 2**33, the birthday
 paradox. For 1,000,000 keys that is 116, and 95 of 100 such hashes lie between 96 and 138. More says that a hash maps

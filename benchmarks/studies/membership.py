@@ -1,4 +1,4 @@
-"""What does it cost to know which URLs were seen? Every way on the same URLs: space, time, errors, restart.
+"""What does it cost to know which URLs were seen? All ways on the same URLs: space, time, errors, restart.
 
     python -m crawler bench membership [--keys N] [--out FILE.svg]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -108,3 +110,13 @@ def test_a_study_says_which_of_its_words_is_bad(words: Sequence[str], tmp_path: 
     code, out, err = bench(*words, cwd=tmp_path)
     assert (code, out) == (2, "")
     assert words[1] in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("path", sorted(CHECKOUT.rglob("*.py")), ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_what_a_script_imports_of_the_package_is_there(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "crawler":
+            module = import_module(node.module or "")
+            for alias in node.names:
+                if not hasattr(module, alias.name):
+                    import_module(f"{node.module}.{alias.name}")

@@ -119,7 +119,7 @@ async def measure(name: str, seen: SeenSettings, keys: int, directory: Path) -> 
         job.close()
         job, said = reopened(directory, settings, "opened again, 1% to be replayed")
         lines.append(said)
-        size = sum(part.size for part in job.seen.parts() if part.told and not part.sealed)
+        size = sum(part.size for part in job.seen.parts() if part.journaled and not part.sealed)
         longest = min(most, size // renewal.BYTES_PER_KEY) - keys // 100 - _PIECE  # the last step of a piece is whole
         journal(job, longest, draw)
         manifest = await job.checkpoint(time.time())

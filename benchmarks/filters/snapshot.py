@@ -24,8 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.filters.add_many import machine
-from crawler.filters import BloomFilter, CountingFilter, CuckooFilter, SeenSnapshot, write_segment
-from crawler.filters.chain import Chain
+from crawler.filters import BloomFilter, CountingFilter, CuckooFilter, Filter, SeenSnapshot, write_segment
 
 BATCH = 256  # keys
 
@@ -40,7 +39,7 @@ def store(shot: SeenSnapshot, directory: str) -> int:
     return size
 
 
-def made(kind: str, megabytes: int) -> Chain:
+def made(kind: str, megabytes: int) -> Filter:
     """A filter of one slice, which has room for all that is added here."""
     size = megabytes * 2**20 * 8
     match kind:
@@ -52,7 +51,7 @@ def made(kind: str, megabytes: int) -> Chain:
             return CuckooFilter(0.001, int(size / 17.4), growth=None)
 
 
-async def gaps_while(seen: Chain, going: Callable[[], bool]) -> list[float]:
+async def gaps_while(seen: Filter, going: Callable[[], bool]) -> list[float]:
     draw = np.random.default_rng(9)
     gaps = []
     last = time.perf_counter()

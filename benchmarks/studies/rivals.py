@@ -18,12 +18,12 @@ from typing import Any, Protocol, Self, cast
 
 from rocksdict import Options, Rdict, WriteBatch
 
-from crawler.exact import Seen
 from crawler.exact import load_seen as load_exact
 from crawler.exact import make_seen as make_exact
 from crawler.filters import (
     KINDS,
     BloomFilter,
+    Filter,
     SeenSet,
     make_seen,
     read_seen,
@@ -190,7 +190,7 @@ class HashSet:
 class Kind:
     """A seen-set of this program; its own file."""
 
-    def __init__(self, path: Path, seen: SeenSet) -> None:
+    def __init__(self, path: Path, seen: Filter) -> None:
         self._path = path
         self._seen = seen
 
@@ -216,7 +216,7 @@ class Kind:
 class Exact:
     """The exact seen-set: its rows in a store, the filter in front of them in a file beside it."""
 
-    def __init__(self, path: Path, store: RocksStore, seen: Seen) -> None:
+    def __init__(self, path: Path, store: RocksStore, seen: SeenSet) -> None:
         self._path = path
         self._store = store
         self._seen = seen
@@ -269,12 +269,12 @@ def _hash_set(algorithm: str) -> Rival:
     )
 
 
-def _seen(name: str, make: Callable[[int], SeenSet]) -> Rival:
+def _seen(name: str, make: Callable[[int], Filter]) -> Rival:
     return Rival(name, lambda path, urls: Kind(path, make(urls)), Kind.reopen)
 
 
 def _of_kind(kind: str) -> Rival:
-    def make(urls: int) -> SeenSet:
+    def make(urls: int) -> Filter:
         seen = make_seen(SeenSettings(kind=kind, fpp=FPP, capacity=urls))
         if "growth" in seen.parameters():
             return make_seen(SeenSettings(kind=kind, fpp=FPP, capacity=_first(urls)))

@@ -208,12 +208,12 @@ class Generations:
         wanted = [known.get(s.name, s) if s.sealed else s for s in snapshot.segments]
         return self._begin(snapshot.state, wanted, sequence, sequence, now)
 
-    def begin_again(self, untold: Sequence[Segment], sequence: int, now: float) -> Draft:
+    def begin_again(self, unjournaled: Sequence[Segment], sequence: int, now: float) -> Draft:
         """The same of a seen-set that the newest generation's and the keys in the journal since stand for: it is named
-        again, and only the segments ``untold`` are written. Raises OSError."""
+        again, and only the segments ``unjournaled`` are written. Raises OSError."""
         before = self.newest
         assert before is not None
-        fresh = {segment.name: segment for segment in untold}
+        fresh = {segment.name: segment for segment in unjournaled}
         wanted = [fresh.get(s.name, s) for s in before.segments]
         return self._begin(before.state, wanted, before.seen_sequence, sequence, now)
 

@@ -28,5 +28,5 @@ def must_store(newest: Manifest | None, parts: Sequence[Part], keys: int) -> boo
     one that the ``newest`` generation names was stored."""
     if newest is None or {(s.name, s.sealed) for s in newest.segments} != {(part.name, part.sealed) for part in parts}:
         return True
-    written = sum(part.size for part in parts if part.told and not part.sealed)
+    written = sum(part.size for part in parts if part.journaled and not part.sealed)
     return written <= FEW_BYTES or keys >= MOST_KEYS or keys * BYTES_PER_KEY >= written

@@ -17,7 +17,7 @@ from crawler.dedup.lines import LineSource
 from crawler.dedup.make import Wanted, check_agreement, make_filter
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.dedup.stream import Keeper, Tally, deduplicate
-from crawler.filters import KINDS, FilterError, SeenSet, advise
+from crawler.filters import KINDS, Filter, FilterError, advise
 from crawler.memory import available_memory
 from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
 from crawler.urls import Canonicaliser
@@ -156,7 +156,7 @@ def fail(text: str) -> int:
     return Exit.FAILED
 
 
-def summary(tally: Tally, seen: SeenSet, keys: KeySpec) -> Iterator[str]:
+def summary(tally: Tally, seen: Filter, keys: KeySpec) -> Iterator[str]:
     """What happened to the lines, and how far the answers can be trusted."""
     yield f"{tally.lines:,} {keys}: {tally.new:,} new, {tally.lines - tally.new:,} seen before"
     yield from skipped_lines(tally)
@@ -169,7 +169,7 @@ def skipped_lines(tally: Tally) -> Iterator[str]:
         yield f"{tally.skipped.total():,} lines skipped: {reasons}"
 
 
-def figures(seen: SeenSet) -> Iterator[str]:
+def figures(seen: Filter) -> Iterator[str]:
     """The seen-set in two lines or three."""
     now = seen.statistics()
     slices = len(now["slices"])

@@ -24,7 +24,7 @@ from crawler.dedup.lines import LineSource, LineTooLongError, count_lines
 from crawler.dedup.make import LAYOUTS
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.dedup.stream import Tally, contained
-from crawler.filters import FilterError, SeenSet
+from crawler.filters import Filter, FilterError
 from crawler.progress.text_table import text_table
 
 _MOST_JOBS = 256
@@ -124,7 +124,7 @@ def _is_pipe(name: str) -> bool:
     return not stat.S_ISREG(mode)
 
 
-def _from_pipe(arguments: argparse.Namespace, recipe: Recipe) -> tuple[SeenSet, Tally]:
+def _from_pipe(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Filter, Tally]:
     if arguments.jobs not in (None, 1):
         raise UsageError(f"--jobs {arguments.jobs} needs a list in a file: a pipe is read by one process")
     if arguments.capacity is None:
@@ -133,7 +133,7 @@ def _from_pipe(arguments: argparse.Namespace, recipe: Recipe) -> tuple[SeenSet, 
         return build_from_source(LineSource(inp.fileno()), recipe)
 
 
-def _from_file(arguments: argparse.Namespace, recipe: Recipe) -> tuple[SeenSet, Tally]:
+def _from_file(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Filter, Tally]:
     path = Path(arguments.list)
     if arguments.capacity is None:
         with open(path, "rb") as inp:

@@ -29,9 +29,7 @@ from crawler.dedup.lines import LineSource, Pause, part_of_file
 from crawler.dedup.make import UNITED, make_filter, room_of
 from crawler.dedup.store import FilterFileError, StoredFilter, read_filter, read_stored
 from crawler.dedup.stream import Tally
-from crawler.filters import DIGEST_BYTES, FilterError, FormatError, SeenSet, read_segment
-from crawler.filters.bloom import FixedChain
-from crawler.filters.chain import Chain
+from crawler.filters import DIGEST_BYTES, Filter, FilterError, FormatError, read_segment
 from crawler.filters.memory_budget import Room
 
 _PIECE = 8 * 2**20
@@ -48,7 +46,7 @@ def usual_jobs(size: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), size // _WORTH_A_PROCESS))
 
 
-def build_from_file(path: Path, recipe: Recipe, jobs: int | None = None) -> tuple[SeenSet, Tally]:
+def build_from_file(path: Path, recipe: Recipe, jobs: int | None = None) -> tuple[Filter, Tally]:
     """The seen-set of a regular file's lines, made by ``jobs`` processes; None means as many as help.
 
     Raises BuildError, LineTooLongError, FilterError (before anything too large is allocated), OSError.
@@ -83,8 +81,6 @@ def merge_files(paths: Sequence[Path]) -> StoredFilter:
         part = read_filter(path)
         if whole.keys is not None and part.keys is not None and whole.keys != part.keys:
             raise FilterFileError(f"filter {first} holds {whole.keys}, {path} holds {part.keys}: they cannot be merged")
-        if not isinstance(whole.seen, Chain) or not isinstance(part.seen, Chain):
-            raise TypeError(f"a seen-set of kind {whole.seen.kind} cannot be united")
         try:
             whole.seen.unite(part.seen)
         except FilterError as problem:
@@ -93,7 +89,7 @@ def merge_files(paths: Sequence[Path]) -> StoredFilter:
     return whole
 
 
-def _empty(recipe: Recipe, jobs: int, unite: bool, must: bool) -> tuple[SeenSet, int]:
+def _empty(recipe: Recipe, jobs: int, unite: bool, must: bool) -> tuple[Filter, int]:
     """An empty seen-set, and how many processes may fill filters like it: fewer than ``jobs`` where memory is short,
     unless that many ``must`` be used."""
     try:
@@ -105,7 +101,7 @@ def _empty(recipe: Recipe, jobs: int, unite: bool, must: bool) -> tuple[SeenSet,
     return make_filter(recipe.seen, recipe.layout), 1
 
 
-def build_from_source(source: LineSource, recipe: Recipe) -> tuple[SeenSet, Tally]:
+def build_from_source(source: LineSource, recipe: Recipe) -> tuple[Filter, Tally]:
     """The same from lines of a pipe, in this process. Raises LineTooLongError, FilterError, OSError."""
     seen = make_filter(recipe.seen, recipe.layout)
     keys, room = recipe.keys.reader(), room_of(seen)
@@ -115,7 +111,7 @@ def build_from_source(source: LineSource, recipe: Recipe) -> tuple[SeenSet, Tall
     return seen, tally
 
 
-def _alone(path: Path, size: int, recipe: Recipe, seen: SeenSet) -> Tally:
+def _alone(path: Path, size: int, recipe: Recipe, seen: Filter) -> Tally:
     keys, room = recipe.keys.reader(), room_of(seen)
     tally = Tally(skipped=keys.skipped)
     with open(path, "rb") as inp:
@@ -124,22 +120,19 @@ def _alone(path: Path, size: int, recipe: Recipe, seen: SeenSet) -> Tally:
     return tally
 
 
-def _add_block(block: bytes, keys: LineKeys, seen: SeenSet, room: Room, tally: Tally) -> None:
+def _add_block(block: bytes, keys: LineKeys, seen: Filter, room: Room, tally: Tally) -> None:
     lines, digests = keys.read(block)
     room.need(len(seen) + len(lines))
     tally.lines += len(lines)
     tally.new += len(seen.add_digests(digests))
 
 
-def _unite(seen: SeenSet, processes: Sequence[_Process]) -> None:
+def _unite(seen: Filter, processes: Sequence[_Process]) -> None:
     for process in processes:
-        part = process.filter(sum(link["bits"] // 8 for link in seen.statistics()["slices"]))
-        if not isinstance(seen, FixedChain) or not isinstance(part, FixedChain):
-            raise TypeError(f"a seen-set of kind {seen.kind} cannot be united")
-        seen.unite(part)
+        seen.unite(process.filter(sum(part["bits"] // 8 for part in seen.statistics()["slices"])))
 
 
-def _add_in_turn(seen: SeenSet, processes: Sequence[_Process], pieces: int) -> None:
+def _add_in_turn(seen: Filter, processes: Sequence[_Process], pieces: int) -> None:
     room = room_of(seen)
     for number in range(pieces):
         digests = processes[number % len(processes)].digests()
@@ -171,7 +164,7 @@ class _Process:
         self._process.kill()
         self._process.communicate()
 
-    def filter(self, size: int) -> SeenSet:
+    def filter(self, size: int) -> Filter:
         """The seen-set of its share, of ``size`` bytes. Raises BuildError."""
         try:
             # The keys that are watched besides the filter take a few mebibytes at most.

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from crawler.dedup.store import FilterFileError, open_without_waiting
-from crawler.filters import BloomFilter, FilterError, FormatError, SeenSet, load_seen
+from crawler.filters import BloomFilter, Filter, FilterError, FormatError, load_seen
 from crawler.filters.guava import GuavaBloomFilter
 from crawler.filters.memory_budget import check_memory
 from crawler.filters.watched_keys import WatchedKeys
@@ -25,7 +25,7 @@ from crawler.slices.classic_slice import classic_fpp
 from crawler.slices.guava_slice import GuavaSlice
 
 
-def read_guava(path: Path) -> SeenSet:
+def read_guava(path: Path) -> Filter:
     """The filter that Guava wrote to ``path``. Raises FilterFileError."""
     try:
         with open(path, "rb", opener=open_without_waiting) as inp:
@@ -44,7 +44,7 @@ def read_guava(path: Path) -> SeenSet:
         raise FilterFileError(f"filter {path}: {problem}") from problem
 
 
-def seen_from_guava(found: GuavaBloomFilter) -> SeenSet:
+def seen_from_guava(found: GuavaBloomFilter) -> Filter:
     """A seen-set around its words. Raises FilterError."""
     bits, hashes = found.bits, found.hashes
     capacity = max(1, int(bits * math.log(2) / hashes))
@@ -58,7 +58,7 @@ def seen_from_guava(found: GuavaBloomFilter) -> SeenSet:
     return load_seen(state, {part["segment"]: found.words.data, "watched": WatchedKeys(0).dump()})
 
 
-def guava_from_seen(seen: SeenSet) -> GuavaBloomFilter:
+def guava_from_seen(seen: Filter) -> GuavaBloomFilter:
     """The inverse; the words are those of ``seen``. Raises FilterError for a seen-set with other bits than Guava's."""
     parameters: Any = seen.parameters()
     if parameters.get("layout") != GuavaSlice.layout:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from crawler.filters import DIGEST_BYTES, SeenSet, advise
+from crawler.filters import DIGEST_BYTES, Filter, advise
 from crawler.filters.advisor import Cause, matters_at
 
 
 class Lookout:
     """Adds keys to a seen-set, and warns of what lies ahead of it."""
 
-    def __init__(self, seen: SeenSet, say: Callable[[str], object], memory: Callable[[], int | None]) -> None:
+    def __init__(self, seen: Filter, say: Callable[[str], object], memory: Callable[[], int | None]) -> None:
         """``memory`` returns the free bytes, or None where they are unknown."""
         self._seen = seen
         self._say = say

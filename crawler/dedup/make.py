@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crawler.dedup.store import FilterFileError
-from crawler.filters import JSON, KINDS, BloomFilter, FilterError, SeenSet, make_seen
+from crawler.filters import JSON, KINDS, BloomFilter, Filter, FilterError, make_seen
 from crawler.filters.memory_budget import GUAVA, Room, geometry, planned_parameters
-from crawler.settings import SeenSettings
 from crawler.slices.layouts import BLOOM_LAYOUTS
 
 LAYOUTS = (*BLOOM_LAYOUTS, GUAVA)
@@ -25,7 +24,7 @@ class Wanted(NamedTuple):
     value: JSON
 
 
-def make_filter(settings: SeenSettings, layout: str | None = None, copies: int = 1) -> SeenSet:
+def make_filter(settings: Filtertings, layout: str | None = None, copies: int = 1) -> Filter:
     """An empty seen-set. Raises FilterError when there is no such kind, or no memory for ``copies`` of it."""
     if settings.kind not in KINDS:
         raise FilterError(f"there is no seen-set of kind {settings.kind} for lines; there are {', '.join(KINDS)}")
@@ -37,12 +36,12 @@ def make_filter(settings: SeenSettings, layout: str | None = None, copies: int =
     return BloomFilter(settings.capacity, settings.fpp, layout=layout, **geometry(settings, layout))
 
 
-def room_of(seen: SeenSet) -> Room:
+def room_of(seen: Filter) -> Room:
     """The room for the slices that ``seen`` may still open."""
     return Room(seen.parameters(), len(seen.statistics()["slices"]))
 
 
-def check_agreement(path: Path | None, seen: SeenSet, wanted: Sequence[Wanted]) -> None:
+def check_agreement(path: Path | None, seen: Filter, wanted: Sequence[Wanted]) -> None:
     """Raises FilterFileError when what the user gave is not what ``seen``, stored at ``path``, was made with."""
     parameters = seen.parameters()
     for label, name, value in wanted:

@@ -15,16 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from crawler.dedup.key_spec import KeySpec
 from crawler.disk import Appender, Disk, RealDisk
-from crawler.filters import FilterError, FormatError, SeenSet, load_seen, read_segment, write_segment
-from crawler.filters.kinds import state_and_names
+from crawler.filters import Filter, FilterError, FormatError, load_seen
+from crawler.filters.filter_file import check_end, read_parts
 from crawler.filters.memory_budget import check_memory
 from crawler.filters.segment_format import Output
-
-_HOLDS = "seen-set"
 
 
 class FilterFileError(Exception):
@@ -35,7 +33,7 @@ class FilterFileError(Exception):
 class StoredFilter:
     """What a file holds; ``keys`` is None where the file does not say."""
 
-    seen: SeenSet
+    seen: Filter
     keys: KeySpec | None
 
 
@@ -48,8 +46,7 @@ def read_filter(path: Path) -> StoredFilter:
                 raise FilterFileError(f"{path} is not a regular file")
             check_memory(found.st_size, "the filter in it")
             stored = read_stored(inp, found.st_size)
-            if inp.read(1):
-                raise FormatError("there is more data after its last segment")
+            check_end(inp)
             return stored
     except OSError as error:
         raise FilterFileError(f"cannot read filter {path}: {error.strerror}") from error
@@ -63,36 +60,19 @@ def open_without_waiting(path: str, flags: int) -> int:
 
 
 def read_stored(inp: BinaryIO, limit: int) -> StoredFilter:
-    """The inverse of ``write_stored``; ``limit`` bounds the bytes of a segment. ``inp`` is left behind it.
+    """The inverse of ``write_stored``. ``limit`` bounds the bytes of a segment; ``inp`` is left behind it.
 
     Raises FormatError, FilterError.
     """
-    head, _ = read_segment(inp, limit=0)
-    state, names = state_and_names(head)
-    keys = head.get("keys")
-    parts = {name: _payload(inp, name, limit) for name in names}
+    found = read_parts(inp, limit)
+    keys = found.header.get("keys")
     spec = KeySpec.from_json(keys) if isinstance(keys, Mapping) else None
-    return StoredFilter(load_seen(state, parts), spec)
-
-
-def _payload(inp: BinaryIO, name: str, limit: int) -> memoryview:
-    start = inp.tell() if inp.seekable() else None
-    try:
-        return read_segment(inp, limit=limit)[1]
-    except FormatError as problem:
-        where = "" if start is None else f", which begins at {start}"
-        raise FormatError(f"segment {name}{where}: {problem}") from problem
+    return StoredFilter(load_seen(found.state, found.segments), spec)
 
 
 def write_stored(out: Output, stored: StoredFilter) -> None:
-    """As ``crawler.filters.write_seen`` does, which reads it too, with the keys in the first header."""
-    shot = stored.seen.snapshot()
-    header: dict[str, Any] = {"holds": _HOLDS, "state": shot.state, "segments": [part.name for part in shot.segments]}
-    if stored.keys is not None:
-        header["keys"] = stored.keys.as_json()
-    write_segment(out, header, memoryview(b""))
-    for part in shot.segments:
-        write_segment(out, part.header, part.buffer)
+    """As ``Filter.save`` does, which makes files that ``read_stored`` reads, with the keys in the first header."""
+    stored.seen.write_to(out, {} if stored.keys is None else {"keys": stored.keys.as_json()})
 
 
 class Writer(Protocol):

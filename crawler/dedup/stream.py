@@ -26,7 +26,7 @@ from crawler.dedup.lines import LineSource, LineTooLongError, Pause, write_all
 from crawler.dedup.lookout import Lookout
 from crawler.dedup.make import room_of
 from crawler.dedup.store import FilterFile, StoredFilter
-from crawler.filters import FilterError, SeenSet
+from crawler.filters import Filter, FilterError
 from crawler.memory import available_memory
 
 _SHARE = 10  # storing takes at most a tenth of the time
@@ -62,13 +62,13 @@ class Keeper:
         """Seconds until storing is due; None when there is nothing to store."""
         return self._due - self._clock() if self._changed else None
 
-    def written(self, seen: SeenSet, new: int) -> None:
+    def written(self, seen: Filter, new: int) -> None:
         """``new`` lines were added and written; store the seen-set if that is due."""
         self._changed |= new > 0
         if self._changed and self._clock() >= self._due:
             self.store(seen)
 
-    def store(self, seen: SeenSet) -> None:
+    def store(self, seen: Filter) -> None:
         """Make the file what ``seen`` is. Raises OSError."""
         if not self._changed:
             return
@@ -84,7 +84,7 @@ class Keeper:
 def deduplicate(
     source: LineSource,
     keys: LineKeys,
-    seen: SeenSet,
+    seen: Filter,
     out: int,
     keeper: Keeper | None = None,
     warn: Callable[[str], object] = bool,
@@ -124,7 +124,7 @@ def deduplicate(
     return tally
 
 
-def contained(source: LineSource, keys: LineKeys, seen: SeenSet, out: int) -> Tally:
+def contained(source: LineSource, keys: LineKeys, seen: Filter, out: int) -> Tally:
     """Write the lines of ``source`` whose keys are in ``seen``; ``new`` counts the others. Raises OSError."""
     tally = Tally(skipped=keys.skipped)
     while True:

@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from crawler.exact import Seen
-from crawler.filters import FilterError, advise, project
+from crawler.filters import FilterError, SeenSet, advise, project
 from crawler.filters.advisor import Cause, matters_at
 from crawler.memory import available_memory
 
@@ -114,7 +113,7 @@ class Adviser:
         self._matters_at = sys.maxsize  # URLs in the seen-set
         self.advice: dict[str, Any] | None = None  # as ``stats --json`` has it; None for a kind without slices
 
-    async def watch(self, seen: Seen, clock: Callable[[], float], progress: Callable[[], Progress]) -> None:
+    async def watch(self, seen: SeenSet, clock: Callable[[], float], progress: Callable[[], Progress]) -> None:
         """Look, and log the warnings, until cancelled: every few seconds, when the seen-set has as many URLs that there
         may be something to warn of, and once more at the end, which may come sooner than either."""
 
@@ -134,7 +133,7 @@ class Adviser:
         finally:
             tell()
 
-    def look(self, seen: Seen, now: float, memory: int | None, progress: Progress) -> str | None:
+    def look(self, seen: SeenSet, now: float, memory: int | None, progress: Progress) -> str | None:
         """``now`` in seconds, ``memory``: free bytes. The warning, if there is one that was not given before."""
         count, done = len(seen), progress.finished
         self._looks.append((now, count, done))
@@ -165,7 +164,7 @@ class Adviser:
         """Whether a window that begins there, later than the present one, is long enough."""
         return now - look[0] >= SHARE_WINDOW and done - look[2] >= FINISHED
 
-    def _forecast(self, seen: Seen, progress: Progress) -> dict[str, Any] | None:
+    def _forecast(self, seen: SeenSet, progress: Progress) -> dict[str, Any] | None:
         (since, before, done), (now, count, finished) = self._looks[0], self._looks[-1]
         if finished - done < LEAST or not progress.left:
             return None

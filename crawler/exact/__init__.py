@@ -14,7 +14,7 @@ together. Nothing here touches the disk itself.
 
 from crawler.exact.ledger import LEDGER_COUNTS, Ledger, LedgerCounts
 from crawler.exact.rows import ROW_BYTES, digest_exactly, rows_of
-from crawler.exact.seen import Answers, ExactSeenSet, Seen, check_room, load_seen, make_seen
+from crawler.exact.seen import Answers, ExactSeenSet, check_room, load_seen, make_seen
 
 __all__ = [
     "LEDGER_COUNTS",
@@ -23,7 +23,6 @@ __all__ = [
     "ExactSeenSet",
     "Ledger",
     "LedgerCounts",
-    "Seen",
     "check_room",
     "digest_exactly",
     "load_seen",

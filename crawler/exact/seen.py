@@ -7,18 +7,19 @@
 
 The rows are the truth. They are put into the batch of the step that queues the URLs (``admit``), so a key is seen if
 and only if it was queued. The filter in front is a cache of them, as other seen-sets' bits are a cache of the journal:
-it is kept in generations and brought up to date with ``restore``. A bit too many costs a lookup; were keys missing from
-it, they would be fetched twice, never skipped.
+it is kept in generations and brought up to date with ``restore``. An extra bit costs a lookup; a key missing from it
+would be fetched twice, never skipped.
 
-Order of calls: what was put into one batch is known to the later calls that name the same batch, and to all calls once
-the batch is written. So a batch is written before the next is begun.
+Order of calls: what was put into one batch is known to later calls with the same batch, and to all calls once
+the batch is written. So a batch is written before the next is begun. One thread at a time: the store and the batch are
+not guarded.
 """
 
 from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,23 +27,30 @@ from crawler.exact.rows import HOST_BYTES, digest_exactly, rows_of
 from crawler.filters import (
     JSON,
     AbsentKeyError,
+    Compactable,
     FilterError,
+    Key,
+    Lookup,
+    NotForgotten,
     Part,
     ScalableBloomFilter,
     SeenSet,
     SeenSnapshot,
     SeenStatistics,
     Segment,
+    TimesAdmitted,
 )
 from crawler.filters import load_seen as load_filter
 from crawler.filters import make_seen as make_filter
 from crawler.filters.memory_budget import Room, planned_parameters
 from crawler.kv import Batch, Family, Store
 from crawler.settings import SeenSettings
+from crawler.slices.digests import list_keys
 
 ROW_COUNT = b"seen-count"  # the name under which the number of rows is stored
 ROW_COUNT_FORM = struct.Struct("<Q")
 _HOSTS_REMEMBERED = 2**16  # about 6 MB
+_TOGETHER = 4096  # keys that ``update`` adds at a time
 
 
 @dataclass(slots=True)
@@ -56,14 +64,17 @@ class Answers:
 
 
 class ExactSeenSet:
-    """Offers what every seen-set does for keys. It hands out digests of its own and takes none but those back, since
-    a row cannot be found without the host."""
+    """A seen-set without false positives. It hands out digests of its own, and takes only those back. A row cannot be
+    found by its digest alone, without the host of the key."""
 
     kind = "exact"
+    certain = True
+    cannot_forget: str | None = None
+    compactable: Compactable | None = None  # only the filter in front has slices
 
     def __init__(self, store: Store, front: ScalableBloomFilter) -> None:
         """``front`` holds the keys of all rows, or is brought there with ``restore`` or ``refill`` before the first
-        question. Raises FilterError when the number of rows is none, OSError when the store cannot be read."""
+        question. Raises FilterError when the stored number of rows is damaged, OSError."""
         self._store = store
         self._front = front
         stored = store.get(Family.META, ROW_COUNT)
@@ -77,9 +88,14 @@ class ExactSeenSet:
 
     # -- keys as one step of a crawl ---------------------------------------------------------------------------
 
-    def admit(self, keys: Sequence[str], batch: Batch) -> tuple[bytes, list[int]]:
+    def digests(self, keys: Iterable[Key]) -> bytes:
+        """What the journal keeps of ``keys``: 16 bytes each, in their order, concatenated."""
+        return digest_exactly(keys)
+
+    def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
         """Put rows for those of ``keys`` that are new into ``batch``. Returns the digests of all keys, 16 bytes each,
         and the positions, ascending, of the new ones. Raises OSError when the store cannot be read."""
+        keys = list_keys(keys)
         digests = digest_exactly(keys)
         rows = rows_of(keys, digests)
         changed = self._changes(batch)
@@ -96,9 +112,13 @@ class ExactSeenSet:
             self._put_count(batch, len(fresh))
         return digests, list(fresh.values())
 
-    def forget_in(self, keys: Sequence[str], batch: Batch) -> list[int]:
-        """Delete the rows of ``keys`` with ``batch``; the positions of those that have none. The filter in front cannot
-        forget: these keys are looked up from now on. Raises OSError when the store cannot be read."""
+    def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
+        """Delete the rows of ``keys`` with ``batch``. Returns the positions of the keys that have none. The filter in
+        front cannot forget: these keys are looked up from now on. Raises OSError when the store cannot be read."""
+        return dict.fromkeys(self._delete_rows(list_keys(keys), batch), NotForgotten.NOT_SEEN)
+
+    def _delete_rows(self, keys: Sequence[Key], batch: Batch) -> list[int]:
+        """The positions of the keys that have no row."""
         digests = digest_exactly(keys)
         rows = rows_of(keys, digests)
         changed = self._changes(batch)
@@ -127,33 +147,47 @@ class ExactSeenSet:
 
     # -- keys by themselves ------------------------------------------------------------------------------------
 
-    def add_many(self, keys: Sequence[str]) -> list[int]:
-        """Add ``keys`` with a batch of their own; the positions, ascending, of the new ones. When the write fails the
-        set has to be opened anew. Raises OSError."""
+    def add_many(self, keys: Iterable[Key]) -> list[int]:
+        """Add ``keys`` with a batch of their own. Returns the positions, ascending, of the new ones. When the write
+        fails, the set must be opened again. Raises OSError."""
         batch = self._store.batch()
         _, new = self.admit(keys, batch)
         self._store.write(batch)
         return new
 
-    def add(self, key: str) -> bool:
-        """Add one key; was it new?"""
+    def add(self, key: Key) -> bool:
+        """Add one key. Was it new?"""
         return bool(self.add_many((key,)))
 
-    def contains_many(self, keys: Sequence[str]) -> list[bool]:
+    def update(self, *others: Iterable[Key]) -> None:
+        """Add the keys of ``others``, 4,096 with each batch. Raises OSError."""
+        for keys in others:
+            if isinstance(keys, str | bytes):
+                list_keys(keys)  # raises
+            rest = iter(keys)
+            while some := list(itertools.islice(rest, _TOGETHER)):
+                self.add_many(some)
+
+    def contains_many(self, keys: Iterable[Key]) -> list[bool]:
         """For each key: is its row in the store?"""
+        keys = list_keys(keys)
         digests = digest_exactly(keys)
         rows = rows_of(keys, digests)
         known = self._known(rows, digests, {})
         return [row in known for row in rows]
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self.contains_many((key,))[0]
+        return self.contains_many((key,))[0]  # type: ignore[arg-type]  # it raises TypeError for anything else
 
-    def forget(self, key: str) -> None:
+    def lookup(self, key: Key) -> Lookup:
+        """Whether the key is known: no slice is asked that could be wrong."""
+        return Lookup(key in self, self.certain, 0.0, 0, ())
+
+    def forget(self, key: Key) -> None:
         """Delete the row of one key. Raises AbsentKeyError when it has none, OSError."""
         batch = self._store.batch()
-        if self.forget_in((key,), batch):
-            raise AbsentKeyError(f"not in the exact seen-set: {key}")
+        if self._delete_rows((key,), batch):
+            raise AbsentKeyError(f"not in the exact seen-set: {key!r}")
         self._store.write(batch)
 
     def __len__(self) -> int:
@@ -163,7 +197,7 @@ class ExactSeenSet:
     # -- looking up --------------------------------------------------------------------------------------------
 
     def _known(self, rows: Sequence[bytes], digests: bytes, changed: Mapping[bytes, bool]) -> set[bytes]:
-        """Those of ``rows`` that are there, or will be with the changes."""
+        """Those of ``rows`` that are in the store, or will be with the changes."""
         asked: set[bytes] = set()
         known: set[bytes] = set()
         for row, maybe in zip(rows, self._front.contains_digests(digests), strict=True):
@@ -207,13 +241,16 @@ class ExactSeenSet:
         touched: they were written then."""
         self._front.restore(digests)
 
+    def restore_forgotten(self, digests: bytes) -> None:
+        """Nothing to do: the rows of these keys were deleted then, and the filter in front cannot forget."""
+
     def refill(self) -> None:
         """Fill an empty filter in front from the rows, where no journal was kept. Reads all of them: about a
         microsecond each. Raises OSError."""
         for rows in self._store.pages(Family.SEEN):
             self._front.restore(b"".join([row[HOST_BYTES:] for row, _ in rows]))
 
-    def lets_through(self, digests: bytes) -> list[bool]:
+    def might_contain_digests(self, digests: bytes) -> list[bool]:
         """For each digest: would its key be looked up? False for one that was admitted is damage: the URL would be
         fetched twice."""
         return self._front.contains_digests(digests)
@@ -243,7 +280,7 @@ class ExactSeenSet:
         }
 
     def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
-        """The filter in front, to be stored as a generation; ``load_seen`` is the inverse."""
+        """The filter in front, to be stored as a generation. ``load_seen`` is the inverse."""
         shot = self._front.snapshot(whole=whole)
         return SeenSnapshot({"parameters": self.parameters(), "front": shot.state}, shot.segments, shot.copies)
 
@@ -251,22 +288,22 @@ class ExactSeenSet:
         """The segments of a snapshot, see ``SeenSet``."""
         return self._front.parts()
 
-    def untold(self) -> list[Segment]:
-        """Those that the journal does not tell, see ``SeenSet``."""
-        return self._front.untold()
+    def unjournaled_segments(self) -> list[Segment]:
+        """The segments that the journal does not bring back, see ``SeenSet``."""
+        return self._front.unjournaled_segments()
 
-
-Seen = SeenSet | ExactSeenSet
+    def __repr__(self) -> str:
+        return f"<ExactSeenSet kind={self.kind} count={len(self)} fpp=0>"
 
 
 def _host_of(row: bytes) -> bytes:
     return row[:HOST_BYTES]
 
 
-def make_seen(settings: SeenSettings, store: Store) -> Seen:
+def make_seen(settings: SeenSettings, store: Store) -> SeenSet:
     """An empty seen-set of the kind asked for; an exact one keeps its rows in ``store``.
 
-    Raises FilterError when there is no such kind, or none with these parameters; OSError.
+    Raises FilterError for an unknown kind, and for parameters that make no filter; OSError.
     """
     if settings.kind != ExactSeenSet.kind:
         return make_filter(settings)
@@ -286,7 +323,7 @@ def check_room(settings: SeenSettings) -> None:
     Room(planned_parameters(replace(settings, kind=kind), settings.layout)).need(1)
 
 
-def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview], store: Store) -> Seen:
+def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview], store: Store) -> SeenSet:
     """The seen-set of a snapshot, of whatever kind, to be brought up to date with ``restore``.
 
     Raises FilterError when the parts do not fit together, OSError.
@@ -295,7 +332,5 @@ def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview], stor
         if state["parameters"]["kind"] != ExactSeenSet.kind:
             return load_filter(state, segments)
         return ExactSeenSet(store, ScalableBloomFilter.from_snapshot(state["front"], segments))
-    except FilterError:
-        raise
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
+    except (LookupError, TypeError) as problem:
         raise FilterError(f"the state of the stored seen-set is damaged: {problem!r}") from problem

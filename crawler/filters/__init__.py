@@ -9,42 +9,52 @@ The filters of fixed size that a seen-set is made of are in ``crawler.slices``. 
 
     protocol          what every kind of seen-set offers
     segment_format    one stored piece of a seen-set
+    filter_file       seen-sets in files
     guava             Bloom filters as Guava writes them
-    watched_keys      the false-positive rate as it really was
+    watched_keys      the false-positive rate, measured
     slice_entry, chain
-                      slices that together are a seen-set
+                      slices that together are a seen-set, asked by digests
+    filter            the same, asked by keys
     chain_compaction  one larger slice in place of a chain
-    scalable, bloom, growing
+    scalable, bloom, counting, cuckoo, digest_table
                       the kinds
-    kinds             the kinds by name, and seen-sets in files
+    kinds             the kinds by name
     advisor           when a filter will be full, and what it will cost
-    projection        what it will be when more URLs are in it
+    projection        what it will be when it holds more URLs
 
-Nothing here opens a file, reads a clock or knows asyncio.
+Nothing here reads a clock or knows asyncio. Only ``filter_file`` opens files, and only those it is given the path of.
+Any number of threads may use a filter: each call takes its lock.
 """
 
 from __future__ import annotations
 
 from crawler.filters.advisor import Advice, Plan, advise, not_planned, plan, plan_compacted
 from crawler.filters.bloom import Bitmap, BloomFilter
-from crawler.filters.chain import Chain, ForgettingChain
-from crawler.filters.chain_compaction import Successor
-from crawler.filters.growing import CountingFilter, CuckooFilter, DigestTable
+from crawler.filters.counting import CountingFilter
+from crawler.filters.cuckoo import CuckooFilter
+from crawler.filters.digest_table import DigestTable
+from crawler.filters.filter import Filter, ForgettingFilter
 from crawler.filters.guava import GuavaBloomFilter
-from crawler.filters.kinds import KINDS, load_seen, make_seen, read_seen, write_seen
+from crawler.filters.kinds import KINDS, load, load_seen, make_seen, read_seen, write_seen
 from crawler.filters.projection import Projection, project
 from crawler.filters.protocol import (
+    Claim,
+    Compactable,
+    Lookup,
     MeasuredFpp,
+    NotForgotten,
     Part,
     SeenSet,
     SeenSnapshot,
     SeenStatistics,
     Segment,
     SliceStatistics,
+    Successor,
+    TimesAdmitted,
 )
 from crawler.filters.scalable import ScalableBloomFilter
 from crawler.filters.segment_format import FormatError, SegmentSum, read_segment, write_segment
-from crawler.slices.digests import DIGEST_BYTES, digest_keys, digest_lines
+from crawler.slices.digests import DIGEST_BYTES, Key, digest_keys, digest_lines
 from crawler.slices.errors import JSON, AbsentKeyError, CannotForgetError, FilterError, FullError, NoMemoryError
 
 __all__ = [
@@ -56,17 +66,22 @@ __all__ = [
     "Bitmap",
     "BloomFilter",
     "CannotForgetError",
-    "Chain",
+    "Claim",
+    "Compactable",
     "CountingFilter",
     "CuckooFilter",
     "DigestTable",
+    "Filter",
     "FilterError",
-    "ForgettingChain",
+    "ForgettingFilter",
     "FormatError",
     "FullError",
     "GuavaBloomFilter",
+    "Key",
+    "Lookup",
     "MeasuredFpp",
     "NoMemoryError",
+    "NotForgotten",
     "Part",
     "Plan",
     "Projection",
@@ -78,9 +93,11 @@ __all__ = [
     "SegmentSum",
     "SliceStatistics",
     "Successor",
+    "TimesAdmitted",
     "advise",
     "digest_keys",
     "digest_lines",
+    "load",
     "load_seen",
     "make_seen",
     "not_planned",

@@ -17,12 +17,16 @@ no more than both together.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import SupportsIndex
 
 from crawler.filters.chain import Chain
+from crawler.filters.filter import Filter
+from crawler.filters.slice_entry import SliceEntry
 from crawler.slices.bit_storage import as_bits
-from crawler.slices.classic_slice import MAX_HASHES, ClassicSlice, classic_fpp, classic_size
+from crawler.slices.classic_slice import MAX_HASHES, ClassicSlice, classic_size, promised_fpp
 from crawler.slices.contract import Slice
-from crawler.slices.errors import JSON, FilterError
+from crawler.slices.errors import JSON, FilterError, real_number, whole_number
 from crawler.slices.guava_slice import GuavaSlice
 from crawler.slices.layouts import check_shape, sized_slice
 
@@ -30,8 +34,8 @@ _TOO_LARGE = "such a filter is larger than any memory"
 _WITH_BITS = {made.layout: made for made in (ClassicSlice, GuavaSlice)}
 
 
-class FixedChain(Chain):
-    """One slice that takes whatever comes."""
+class FixedFilter(Filter):
+    """One slice, which takes more keys than it was made for."""
 
     capacity: int
 
@@ -45,8 +49,8 @@ class FixedChain(Chain):
     def _made_like(self) -> dict[str, JSON]:
         return {**self.parameters(), **self._chain[0].filter.geometry()}
 
-    def _unite(self, other: Chain) -> None:
-        self._settle_skipped(other)
+    def _unite(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
+        self._settle_skipped(other, [])
         ours, theirs = self._chain[0], other._chain[0]
         bits = as_bits(ours.filter.words)
         bits |= as_bits(theirs.filter.words)
@@ -55,59 +59,61 @@ class FixedChain(Chain):
         ours.admitted = ours.built = ours.count
 
 
-class BloomFilter(FixedChain):
+class BloomFilter(FixedFilter):
     """Made for ``capacity`` keys at ``fpp``."""
 
     kind = "bloom"
 
     def __init__(
         self,
-        capacity: int,
+        capacity: SupportsIndex,
         fpp: float = 0.001,
         *,
         layout: str = "paired",
-        bits: int | None = None,
-        hashes: int | None = None,
+        bits: SupportsIndex | None = None,
+        hashes: SupportsIndex | None = None,
     ) -> None:
         """``bits`` and ``hashes`` overrule what (capacity, fpp) asks for.
 
-        They belong to the layouts ``classic`` and ``guava`` (see ``mitz``); the latter must have them.
+        They belong to the layouts ``classic`` and ``guava`` (see ``guava_slice``); the latter must have them.
 
         Raises ``FilterError`` when there is no such filter.
         """
-        check_shape(capacity, fpp)
+        self.capacity, self.fpp = check_shape(capacity, fpp)
         if (bits is None) != (hashes is None) or (bits is not None and layout not in _WITH_BITS):
             raise FilterError("bits and hashes are given together, and for the classic layout or that of Guava")
-        self.capacity = capacity
-        self.fpp = fpp
         self.layout = layout
-        self.bits = bits
-        self.hashes = hashes
+        self.bits = None if bits is None else whole_number(bits, "bits")
+        self.hashes = None if hashes is None else whole_number(hashes, "hashes")
         super().__init__()
 
     @classmethod
-    def with_bits_per_key(cls, capacity: int, bits: float) -> BloomFilter:
-        """``capacity`` keys at ``bits`` bits each. Raises ``FilterError`` when that is no filter."""
-        if capacity < 1 or not 0 < bits < 1000:
-            raise FilterError(f"{capacity} keys at {bits} bits each are no filter")
+    def with_bits_per_key(cls, capacity: SupportsIndex, bits: float) -> BloomFilter:
+        """``capacity`` keys at ``bits`` bits each. Raises ``FilterError`` for impossible numbers."""
+        keys, bits = whole_number(capacity, "a capacity"), real_number(bits)
+        if keys < 1 or not 0 < bits < 1000:
+            raise FilterError(f"a filter cannot have {keys} keys at {bits} bits each")
         try:
-            size = math.ceil(capacity * bits)
+            size = math.ceil(keys * bits)
         except OverflowError:
             raise FilterError(_TOO_LARGE) from None
-        return cls.with_geometry(size, best_hashes(bits), capacity)
+        return cls.with_geometry(size, best_hashes(bits), keys)
 
     @classmethod
-    def with_geometry(cls, bits: int, hashes: int, capacity: int | None = None) -> BloomFilter:
+    def with_geometry(
+        cls, bits: SupportsIndex, hashes: SupportsIndex, capacity: SupportsIndex | None = None
+    ) -> BloomFilter:
         """``bits`` bits (rounded up to a multiple of 64) and ``hashes`` hashes. Raises ``FilterError``."""
-        if bits < 1 or not 1 <= hashes <= MAX_HASHES:
-            raise FilterError(f"{bits} bits with {hashes} hashes are no filter")
-        bits = -(-bits // 64) * 64
+        size, positions = whole_number(bits, "bits"), whole_number(hashes, "hashes")
+        if size < 1 or not 1 <= positions <= MAX_HASHES:
+            raise FilterError(f"a filter cannot have {size} bits with {positions} hashes")
+        size = -(-size // 64) * 64
         try:
-            keys = capacity or max(1, int(bits * math.log(2) / hashes))
-            fpp = classic_fpp(keys, bits, hashes)
+            keys = whole_number(capacity or max(1, int(size * math.log(2) / positions)), "a capacity")
+            fpp = promised_fpp(keys, size, positions)
         except OverflowError:
             raise FilterError(_TOO_LARGE) from None
-        return cls(keys, fpp, layout="classic", bits=bits, hashes=hashes)
+        return cls(keys, fpp, layout="classic", bits=size, hashes=positions)
 
     def _make(self, number: int) -> tuple[Slice, int, float]:
         if self.bits is None or self.hashes is None:
@@ -136,16 +142,14 @@ def best_hashes(bits_per_key: float) -> int:
     return min(max(round(bits_per_key * math.log(2)), 1), MAX_HASHES)
 
 
-class Bitmap(FixedChain):
+class Bitmap(FixedFilter):
     """One hash, one bit: m = -n / ln(1 - p)."""
 
     kind = "bitmap"
 
-    def __init__(self, capacity: int, fpp: float = 0.001) -> None:
+    def __init__(self, capacity: SupportsIndex, fpp: float = 0.001) -> None:
         """Raises ``FilterError`` when there is no such filter."""
-        check_shape(capacity, fpp)
-        self.capacity = capacity
-        self.fpp = fpp
+        self.capacity, self.fpp = check_shape(capacity, fpp)
         super().__init__()
 
     def _make(self, number: int) -> tuple[Slice, int, float]:

@@ -1,8 +1,7 @@
-"""One or more slices that together are a seen-set: batches, growth, figures and snapshots, whatever a slice
-is.
+"""One or more slices that together are a seen-set, asked by digests: batches, growth, figures and snapshots.
 
-The newest slice takes the new keys; a key is known if any slice holds it. A subclass says how each slice is
-made, and whether there is a next one.
+The newest slice takes the new keys; a key is known if any slice holds it. A subclass decides how each slice is
+made, and whether there is a next one. ``filter`` adds what speaks of keys.
 
 Batches. ``add_digests`` answers for a batch as if each key were asked in turn, with one difference: the keys
 of a chunk (4,096 at most) are all compared with the state before it, and with one another exactly, by their
@@ -11,14 +10,17 @@ of a slice: its new keys fill the slice to its capacity, in order, and the other
 key lands in which slice thus depends only on the order of the new keys, not on how they were batched: this is
 what lets ``restore`` rebuild the very same chain from the journal.
 
-Snapshots. A slice that only ever gains bits may be stored while keys come in: whatever a copy holds too much,
-the journal will set again. A slice that can lose keys (``Forgetful``) moves and counts, so the open one is
-copied as it is at that moment (``imprint``); a sealed one that must lose a key is replaced by a changed copy under a
-new segment name, and the stored one stays true to its name.
+Snapshots. A slice that only ever gains bits may be stored while keys come in: if a stored slice has bits of later
+keys, the journal sets them again. A slice that can lose keys (``Forgetful``) moves and counts, so the open one is
+copied as it is at that moment (``cow_snapshot``). A sealed one that must lose a key is replaced by a changed copy under
+a new segment name, and the stored one remains as it was.
 
-Union. Two chains made alike become one by standing their slices side by side: a key is known if either knew it, and an
-absent key gets a chance to be misjudged by both, so the bounds add up. Where slices can be united themselves, which is
-how kinds with a single one do it (OR of bits, sum of counters, the tags of both), the subclass says so.
+Union. Two chains made alike become one by putting their slices side by side: a key is known if either knew it, and an
+absent key gets a chance to be misjudged by both, so the bounds add up. Kinds with a single slice unite the slices
+themselves instead (OR of bits, sum of counters, the tags of both).
+
+Threads. Every public method takes the filter's lock, so several threads may add, ask and forget at once. The exceptions
+are a snapshot that is not whole, which belongs to the thread that completes it, and ``Successor``.
 
 Invariants: a sealed slice's memory is never written again; the last slice is replaced only when a key arrives
 that it has no room for; without ``forget`` and ``unite``, every slice but the last is full.
@@ -26,19 +28,21 @@ that it has no room for; without ``forget`` and ``unite``, every slice but the l
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from math import inf
+from threading import Lock
 from typing import Any, Self
 
 import numpy as np
 
-from crawler.filters.protocol import DigestSet, Part, SeenSnapshot, SeenStatistics, Segment
-from crawler.filters.slice_entry import Link, segment
+from crawler.filters.protocol import Part, SeenSnapshot, SeenStatistics, Segment
+from crawler.filters.slice_entry import SliceEntry, segment
 from crawler.filters.watched_keys import WatchedKeys
 from crawler.slices.contract import Slice
 from crawler.slices.digest_batch import Batch, Indices
-from crawler.slices.digests import DIGEST_BYTES, count_digests, digest_key, digest_keys, digest_words, pairs_of
-from crawler.slices.errors import JSON, AbsentKeyError, FilterError, FullError
+from crawler.slices.digests import count_digests, digest_words, pairs_of
+from crawler.slices.errors import JSON, FilterError, FullError
 from crawler.slices.fpp_model import compound
 from crawler.slices.layouts import stack_of
 
@@ -48,20 +52,22 @@ _FEW_TO_SORT = 40
 _NARROW = 256  # keys; from here on it pays to ask older slices only of what the newer ones do not hold
 
 
-class Chain(DigestSet):
+class Chain(ABC):
     """The part of a seen-set that is the same for all kinds made of slices."""
 
     kind: str
     fpp: float
+    _compacts = False  # may one slice replace all?
     _few = 12  # keys; below, plain loops are faster than numpy's calls
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._watched = WatchedKeys()
         self._compactions = 0
-        self._skipped_before = 0.0  # expected of the chains that stood in this one's place
-        self._guests = 0  # slices, the first ones, that were united with this chain: its own follow
-        self._guests_bound = 0.0  # what their compound fpp cannot exceed
-        self._chain: list[Link] = []
+        self._skipped_before = 0.0  # expected of the chains that this one replaced
+        self._merged = 0  # slices, the first ones, that came from other chains: its own follow
+        self._merged_bound = 0.0  # what their compound fpp cannot exceed
+        self._chain: list[SliceEntry] = []
         self._grow()
 
     @abstractmethod
@@ -78,64 +84,58 @@ class Chain(DigestSet):
         """Does the slice take more keys than its capacity?"""
 
     @abstractmethod
-    def parameters(self) -> dict[str, JSON]: ...
+    def parameters(self) -> dict[str, JSON]:
+        """What shapes stored state."""
 
     # -- adding and asking
 
-    def add(self, key: str) -> bool:
-        return self._add_one(*digest_key(key))
-
-    def add_many(self, keys: Sequence[str]) -> list[int]:
-        if len(keys) == 1 and not isinstance(keys, str):
-            return [0] if self._add_one(*digest_key(keys[0])) else []
-        return self.add_digests(digest_keys(keys))
-
     def add_digests(self, digests: bytes) -> list[int]:
-        if count_digests(digests) < self._few:
-            return self._add_few(digests)
-        halves = digest_words(digests)
-        new: list[int] = []
-        for start in range(0, len(halves), _CHUNK):
-            batch = Batch(halves[start : start + _CHUNK])
-            unseen = self._unseen(batch)
-            if not len(unseen):
-                self._watched.watch(batch.halves, unseen)
-                continue
-            fresh = _first_occurrences(batch, unseen)
-            self._need(len(fresh))
-            self._watched.watch(batch.halves, fresh)
-            self._put(batch.at(fresh))
-            new += (fresh + start if start else fresh).tolist()
-        return new
+        """Add the keys of these digests, 16 bytes each. Returns the positions, ascending, of the new ones."""
+        with self._lock:
+            if count_digests(digests) < self._few:
+                return self._add_few(digests)
+            halves = digest_words(digests)
+            new: list[int] = []
+            for start in range(0, len(halves), _CHUNK):
+                batch = Batch(halves[start : start + _CHUNK])
+                unseen = self._unseen(batch)
+                if not len(unseen):
+                    self._watched.watch(batch.halves, unseen)
+                    continue
+                fresh = _first_occurrences(batch, unseen)
+                self._need(len(fresh))
+                self._watched.watch(batch.halves, fresh)
+                self._put(batch.at(fresh))
+                new += (fresh + start if start else fresh).tolist()
+            return new
 
     def contains_digests(self, digests: bytes) -> list[bool]:
-        if count_digests(digests) < self._few:
-            ask = self._ask_one
-            return [ask(h1, h2) for h1, h2 in pairs_of(digests)]
-        halves = digest_words(digests)
-        known: list[bool] = []
-        for start in range(0, len(halves), _CHUNK):
-            batch = Batch(halves[start : start + _CHUNK])
-            found = np.ones(len(batch), np.bool_)
-            found[self._unseen(batch)] = False
-            known += found.tolist()
-        return known
-
-    def holders(self, digest: bytes) -> list[int]:
-        """The slices that say they hold the key, by number from the oldest, 0."""
-        batch = Batch(digest_words(digest))
-        return [number for number, link in enumerate(self._chain) if link.filter.holds(batch)[0]]
+        """For each of these digests, 16 bytes each: is its key in, or mistaken for one that is?"""
+        with self._lock:
+            if count_digests(digests) < self._few:
+                ask = self._ask_one
+                return [ask(h1, h2) for h1, h2 in pairs_of(digests)]
+            halves = digest_words(digests)
+            known: list[bool] = []
+            for start in range(0, len(halves), _CHUNK):
+                batch = Batch(halves[start : start + _CHUNK])
+                found = np.ones(len(batch), np.bool_)
+                found[self._unseen(batch)] = False
+                known += found.tolist()
+            return known
 
     def restore(self, digests: bytes) -> None:
+        """Add keys that were found new before, see ``SeenSet``."""
         halves = digest_words(digests)
-        for start in range(0, len(halves), _CHUNK):
-            batch = Batch(halves[start : start + _CHUNK])
-            self._need(len(batch))
-            self._watched.watch(batch.halves)
-            self._put(batch)
+        with self._lock:
+            for start in range(0, len(halves), _CHUNK):
+                batch = Batch(halves[start : start + _CHUNK])
+                self._need(len(batch))
+                self._watched.watch(batch.halves)
+                self._put(batch)
 
     def __len__(self) -> int:
-        return sum(link.count for link in self._chain)
+        return sum(entry.count for entry in self._chain)
 
     def _unseen(self, batch: Batch) -> Indices:
         """The positions, ascending, of the keys that no slice holds."""
@@ -145,8 +145,8 @@ class Chain(DigestSet):
         left = np.flatnonzero(~newest.filter.holds(batch))
         if older and len(left):
             rest = batch.at(left, asked=True)
-            for link in older:
-                keep = np.flatnonzero(~link.filter.holds(rest))
+            for entry in older:
+                keep = np.flatnonzero(~entry.filter.holds(rest))
                 left, rest = left.take(keep), rest.at(keep, asked=True)
         return left
 
@@ -154,13 +154,13 @@ class Chain(DigestSet):
         """Add keys known to be new, in order, across the ends of slices."""
         start, size = 0, len(batch)
         while start < size:
-            link = self._open()
+            entry = self._open()
             part = size - start
             if not self._overfills:
-                part = min(part, link.capacity - link.count)
-            link.filter.put(batch if part == size else batch.at(np.arange(start, start + part)))
-            link.count += part
-            link.admitted += part
+                part = min(part, entry.capacity - entry.count)
+            entry.filter.put(batch if part == size else batch.at(np.arange(start, start + part)))
+            entry.count += part
+            entry.admitted += part
             start += part
 
     def _add_one(self, h1: int, h2: int) -> bool:
@@ -187,10 +187,14 @@ class Chain(DigestSet):
         return list(fresh.values())
 
     def _put_one(self, h1: int, h2: int) -> None:
-        link = self._open()
-        link.filter.put_one(h1, h2)
-        link.count += 1
-        link.admitted += 1
+        entry = self._open()
+        entry.filter.put_one(h1, h2)
+        entry.count += 1
+        entry.admitted += 1
+
+    def _claims(self, h1: int, h2: int) -> list[int]:
+        """The slices that say they hold the key, by number from the oldest, 0."""
+        return [number for number, entry in enumerate(self._chain) if entry.filter.holds_one(h1, h2)]
 
     # -- growing
 
@@ -201,10 +205,10 @@ class Chain(DigestSet):
                 f"the {self.kind} filter is full: it holds {len(self)} keys and has room for {room} more, not {keys}"
             )
 
-    def _full(self, link: Link) -> bool:
-        return link.count >= link.capacity and not self._overfills
+    def _full(self, entry: SliceEntry) -> bool:
+        return entry.count >= entry.capacity and not self._overfills
 
-    def _open(self) -> Link:
+    def _open(self) -> SliceEntry:
         """The slice that takes the next key."""
         if self._full(self._chain[-1]):
             self._need(1)
@@ -213,87 +217,113 @@ class Chain(DigestSet):
 
     def _grow(self) -> None:
         try:
-            part, capacity, fpp = self._make(len(self._chain) - self._guests)
+            part, capacity, fpp = self._make(len(self._chain) - self._merged)
         except (OverflowError, ZeroDivisionError):
             raise FilterError("such a slice is larger than any memory") from None
-        self._chain.append(Link(part, capacity, fpp, compactions=self._compactions))
+        self._chain.append(SliceEntry(part, capacity, fpp, compactions=self._compactions))
         self._restack()
 
     def _restack(self) -> None:
-        self._stack = stack_of([link.filter for link in reversed(self._chain)])
+        self._stack = stack_of([entry.filter for entry in reversed(self._chain)])
         self._ask_one = self._stack.holds_one
 
-    # -- uniting
+    # -- copying and uniting
+
+    def copy(self) -> Self:
+        """The same seen-set, sharing nothing with this one. Raises ``FilterError`` when there is no memory for it."""
+        made = type(self).__new__(type(self))
+        with self._lock:
+            vars(made).update(vars(self))
+            made._chain = [entry.copy() for entry in self._chain]
+            made._watched = WatchedKeys.load(self._watched.dump())
+        made._lock = Lock()
+        made._restack()
+        return made
 
     def unite(self, other: Chain) -> None:
         """Add all keys of ``other``, whose memory is taken over: it must not be used any more.
 
-        The count is exact for digests. For ``bloom`` and ``bitmap`` it is estimated from the bits, for the others a key
+        The count is exact for digests. For ``bloom`` and ``bitmap`` it is estimated from the bits; for the others a key
         of both counts twice. Raises ``FilterError`` that names the parameters in which the two differ, ``FullError``
         when there is no room.
         """
-        named = _differences(self._made_like(), other._made_like())
-        if named:
-            listed = ", ".join(f"{name} ({mine} and {its})" for name, (mine, its) in named.items())
-            raise FilterError(f"filters can only be united when they are made alike; these differ in {listed}")
-        self._unite(other)
-        self._watched.unite(other._watched)
+        self._add_all(other, iter(other._chain))
+
+    def _add_all(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
+        if other is self:
+            raise FilterError("a filter cannot be united with itself")
+        first, second = sorted((self, other), key=id)
+        with first._lock, second._lock:
+            named = _differences(self._made_like(), other._made_like())
+            if named:
+                listed = ", ".join(f"{name} ({mine} and {its})" for name, (mine, its) in named.items())
+                raise FilterError(f"filters can only be united when they are made alike; these differ in {listed}")
+            self._unite(other, taken)
+            self._watched.unite(other._watched)
 
     def _made_like(self) -> dict[str, JSON]:
         """What must be the same of two that are united."""
         return self.parameters()
 
-    def _unite(self, other: Chain) -> None:
-        self._settle_skipped(other)
-        self._guests_bound = compound((self._guests_bound, other._bound()))
-        self._guests += len(other._chain)
-        self._chain = other._chain + self._chain
+    def _unite(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
+        """Add the keys of ``other``. ``taken`` are its slices to keep; ``other`` itself is only read."""
+        entries = list(taken)
+        self._settle_skipped(other, entries)
+        self._merged_bound = compound((self._merged_bound, other._bound()))
+        self._merged += len(entries)
+        self._chain = entries + self._chain
         self._restack()
 
-    def _settle_skipped(self, other: Chain) -> None:
+    def _settle_skipped(self, other: Chain, taken: list[SliceEntry]) -> None:
         """What both have skipped so far was skipped by the slices that they had then."""
-        self._skipped_before = self.expected_skipped + other.expected_skipped
-        for link in (*self._chain, *other._chain):
-            link.built = link.admitted
+        self._skipped_before = self._expected_skipped() + other._expected_skipped()
+        for entry in (*self._chain, *taken):
+            entry.built = entry.admitted
 
-    # -- what can be told about it
+    # -- figures
 
     @property
     def expected_skipped(self) -> float:
-        """How many absent keys were taken for present so far, in expectation."""
+        """How many absent keys were taken for present ones so far, in expectation."""
+        with self._lock:
+            return self._expected_skipped()
+
+    def _expected_skipped(self) -> float:
         total, before = self._skipped_before, 0.0
-        for link in self._chain:
-            skipped, fpp = link.skipped(before)
+        for entry in self._chain:
+            skipped, fpp = entry.skipped(before)
             total += skipped
             before = compound((before, fpp))
         return total
 
     def _bound(self) -> float:
         """What the compound fpp cannot exceed, however many keys come; of an overfull slice, what it is now."""
-        promised = compound((self.fpp, self._guests_bound))
+        promised = compound((self.fpp, self._merged_bound))
         last = self._chain[-1]
         if not self._overfills or last.count <= last.capacity:
             return promised
-        return max(promised, last.filter.fpp_at(last.count), last.look().fpp)
+        return max(promised, last.filter.fpp_at(last.count), last.reading().fpp)
 
     def statistics(self) -> SeenStatistics:
-        slices = [link.statistics() for link in self._chain]
-        size = sum(link.filter.words.nbytes for link in self._chain)
-        count = len(self)
-        return {
-            "kind": self.kind,
-            "slices": slices,
-            "count": count,
-            "count_estimated": sum(link.look().count_estimated for link in self._chain),
-            "fpp_target": self.fpp,
-            "fpp_bound": self._bound(),
-            "fpp_estimated": compound(part["fpp_estimated"] for part in slices),
-            "fpp_measured": self._watched.measured(),
-            "expected_urls_skipped": self.expected_skipped,
-            "bytes": size,
-            "bits_per_url": size * 8 / count if count else None,
-            "compactions": self._compactions,
-        }
+        """The figures of ``stats --json``."""
+        with self._lock:
+            slices = [entry.statistics() for entry in self._chain]
+            size = sum(entry.filter.words.nbytes for entry in self._chain)
+            count = len(self)
+            return {
+                "kind": self.kind,
+                "slices": slices,
+                "count": count,
+                "count_estimated": sum(entry.reading().count_estimated for entry in self._chain),
+                "fpp_target": self.fpp,
+                "fpp_bound": self._bound(),
+                "fpp_estimated": compound(part["fpp_estimated"] for part in slices),
+                "fpp_measured": self._watched.measured(),
+                "expected_urls_skipped": self._expected_skipped(),
+                "bytes": size,
+                "bits_per_url": size * 8 / count if count else None,
+                "compactions": self._compactions,
+            }
 
     # -- storing
 
@@ -301,37 +331,48 @@ class Chain(DigestSet):
         return number < len(self._chain) - 1 or self._full(self._chain[number])
 
     def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
+        """This moment, see ``SeenSet``."""
+        with self._lock:
+            return self._snapshot(whole=whole)
+
+    def _snapshot(self, *, whole: bool = True) -> SeenSnapshot:
         state: dict[str, JSON] = {
             "parameters": self.parameters(),
-            "slices": [link.state(number) for number, link in enumerate(self._chain)],
+            "slices": [entry.state(number) for number, entry in enumerate(self._chain)],
             "compactions": self._compactions,
             "skipped_before": self._skipped_before,
-            "guests": self._guests,
-            "guests_bound": self._guests_bound,
+            "guests": self._merged,
+            "guests_bound": self._merged_bound,
         }
         shot = SeenSnapshot(state, [])
-        for number, link in enumerate(self._chain):
+        for number, entry in enumerate(self._chain):
             sealed = self._sealed(number)
-            words, copying = link.stored_words(sealed)
-            shot.segments.append(Segment(link.name(number), sealed, link.header(), words))
+            words, copying = entry.stored_words(sealed)
+            shot.segments.append(Segment(entry.name(number), sealed, entry.header(), words))
             if copying is not None:
                 shot.copies.append(copying)
-        shot.segments.extend(self.untold())
+        shot.segments.append(self._watched_segment())
         while whole and shot.advance():
             pass
         return shot
 
     def parts(self) -> list[Part]:
+        """The segments of a snapshot, see ``SeenSet``."""
         slices = [
-            Part(link.name(number), self._sealed(number), True, link.filter.words.nbytes)
-            for number, link in enumerate(self._chain)
+            Part(entry.name(number), self._sealed(number), True, entry.filter.words.nbytes)
+            for number, entry in enumerate(self._chain)
         ]
         return [*slices, Part(_WATCHED, False, False, self._watched.size)]
 
-    def untold(self) -> list[Segment]:
+    def unjournaled_segments(self) -> list[Segment]:
+        """The segments that the journal does not bring back, see ``SeenSet``."""
+        with self._lock:
+            return [self._watched_segment()]
+
+    def _watched_segment(self) -> Segment:
         # Watched keys that were skipped are in no journal. Those that were not are watched already when the journal
         # brings them back, which changes nothing.
-        return [Segment(_WATCHED, False, {"holds": "watched keys"}, self._watched.dump())]
+        return Segment(_WATCHED, False, {"holds": "watched keys"}, self._watched.dump())
 
     @classmethod
     def from_snapshot(cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> Self:
@@ -340,54 +381,48 @@ class Chain(DigestSet):
         Writable, aligned buffers (as ``read_segment`` returns them) are taken over, not copied. Raises
         ``FilterError`` when the parts do not fit together.
         """
-        made = dict(state["parameters"])
-        if made.pop("kind") != cls.kind:
-            raise FilterError(f"the stored seen-set is of kind {state['parameters']['kind']}, not {cls.kind}")
-        chain = cls(**made)
-        chain._chain = [Link.stored(part, segments) for part in state["slices"]]
-        if not chain._chain:
-            raise FilterError("the stored seen-set has no slice")
-        chain._compactions = state.get("compactions", 0)
-        chain._skipped_before = state.get("skipped_before", 0.0)
-        chain._guests = state.get("guests", 0)
-        chain._guests_bound = state.get("guests_bound", 0.0)
-        chain._watched = WatchedKeys.load(segment(segments, _WATCHED))
-        chain._restack()
+        try:
+            made = dict(state["parameters"])
+            if made.pop("kind") != cls.kind:
+                raise FilterError(f"the stored seen-set is of kind {state['parameters']['kind']}, not {cls.kind}")
+            _check_figures(state)
+            if state.get("compactions", 0) and not cls._compacts:
+                raise FilterError(f"a seen-set of kind {cls.kind} is not compacted")
+            chain = cls(**made)
+            chain._chain = [SliceEntry.stored(part, segments) for part in state["slices"]]
+            if not chain._chain:
+                raise FilterError("the stored seen-set has no slice")
+            chain._compactions = state.get("compactions", 0)
+            chain._skipped_before = state.get("skipped_before", 0.0)
+            chain._merged = state.get("guests", 0)
+            chain._merged_bound = state.get("guests_bound", 0.0)
+            chain._watched = WatchedKeys.load(segment(segments, _WATCHED))
+            chain._restack()
+        except FilterError:
+            raise
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
+            raise damaged(problem) from problem
         return chain
 
 
-class ForgettingChain(Chain):
-    """A chain whose slices can lose keys again."""
+def damaged(problem: Exception) -> FilterError:
+    """The error for stored state that makes no sense."""
+    return FilterError(f"the state of the stored seen-set is damaged: {problem!r}")
 
-    def forget(self, key: str) -> None:
-        """Take ``key`` out. Raises ``AbsentKeyError`` when it is not in, ``FilterError`` when two slices claim it."""
-        digest = digest_keys((key,))
-        if not self.forget_digests(digest):
-            return
-        if not self._claims(digest):
-            raise AbsentKeyError(f"not in the {self.kind} filter: {key}")
-        raise FilterError(f"cannot be forgotten, as more than one slice of the {self.kind} filter claims it: {key}")
 
-    def forget_digests(self, digests: bytes) -> list[int]:
-        """Take keys out; the positions of those that stay as they were: not in, or claimed by two slices.
-
-        One of two slices that claim a key is wrong, and nobody knows which; taking the key out of the wrong one would
-        make the filter deny others. Only keys that were found new may be forgotten, for the same reason: a key that
-        was taken for a known one shares the traces of others.
-        """
-        left = []
-        for position, (h1, h2) in enumerate(digest_words(digests).tolist()):
-            claims = self._claims(digests[position * DIGEST_BYTES : (position + 1) * DIGEST_BYTES])
-            before = [link.filter for link in claims]
-            if len(claims) != 1 or not claims[0].forget_one(h1, h2):
-                left.append(position)
-            if [link.filter for link in claims] != before:
-                self._restack()
-        return left
-
-    def _claims(self, digest: bytes) -> list[Link]:
-        ((h1, h2),) = pairs_of(digest)
-        return [link for link in self._chain if link.filter.holds_one(h1, h2)]
+def _check_figures(state: Mapping[str, Any]) -> None:
+    """Raises ``FilterError`` for figures that no seen-set of this program stores: they would only fail in use."""
+    compactions, merged = state.get("compactions", 0), state.get("guests", 0)
+    whole = all(isinstance(number, int) for number in (compactions, merged))
+    if not whole or compactions < 0 or not 0 <= merged < max(1, len(state.get("slices", ()))):
+        raise FilterError(
+            f"a seen-set cannot have been compacted {compactions} times and have {merged} slices of others"
+        )
+    skipped, bound = state.get("skipped_before", 0.0), state.get("guests_bound", 0.0)
+    if not 0 <= skipped < inf or not 0 <= bound <= 1:
+        raise FilterError(
+            f"a seen-set cannot have skipped {skipped} URLs, or have a bound of {bound} for slices of others"
+        )
 
 
 def _differences(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -396,7 +431,7 @@ def _differences(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
 
 
 def _first_occurrences(batch: Batch, positions: Indices) -> Indices:
-    """``positions`` less those whose digest stands at an earlier one."""
+    """``positions`` without those whose digest occurs at an earlier one."""
     halves = batch.halves[:, 0].take(positions)
     if len(halves) < _FEW_TO_SORT:
         if len(set(halves.tolist())) == len(halves):

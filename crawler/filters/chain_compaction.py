@@ -45,7 +45,7 @@ _CHUNK = 4096  # keys; bounds what a batch takes besides the filter
 
 
 def successor_share(keys: int, fpp: float, tightening: float) -> tuple[int, float]:
-    """Capacity and fpp of the successor of a chain that holds ``keys``."""
+    """Capacity and fpp of the successor of a chain that holds ``keys`` keys."""
     return max(1, math.ceil(keys * (1 + MARGIN))), fpp * tightening
 
 
@@ -55,8 +55,8 @@ def following_share(number: int, capacity: int, fpp: float, growth: float, tight
     return int(first * growth**number), fpp * (1 - tightening) ** 2 * tightening**number
 
 
-class Successor:
-    """The slice that will stand for a chain, while it is built."""
+class SuccessorSlice:
+    """The slice that will replace a chain, while it is built."""
 
     def __init__(self, layout: str, capacity: int, fpp: float) -> None:
         """Raises ``FilterError`` when there is no memory for it."""
@@ -72,10 +72,10 @@ class Successor:
         return self.capacity - self.count
 
     def touch(self) -> bool:
-        """Write to the next part of the memory, before the first key is put; True when all of it was.
+        """Write to the next part of the memory, before the first key is put. True when all of it is touched.
 
-        The system clears memory when it is first touched, by large pages. The first keys would touch all of them, and
-        clearing gigabytes at a time holds up whoever waits.
+        The system clears memory when it is first touched, in large pages. The first keys would touch all of them, and
+        clearing gigabytes at a time would hold everybody up.
         """
         words = self.filter.words
         if self._touched < len(words):
@@ -84,7 +84,7 @@ class Successor:
         return self._touched >= len(words)
 
     def put(self, digests: bytes) -> None:
-        """Add keys of the chain, each once; no more than there is room for."""
+        """Add keys of the chain, each once, and no more than there is room for."""
         halves = digest_words(digests)
         for start in range(0, len(halves), _CHUNK):
             self.filter.put(Batch(halves[start : start + _CHUNK]))

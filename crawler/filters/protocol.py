@@ -1,22 +1,26 @@
 """What every kind of seen-set offers, whatever it keeps inside.
 
-The crawl hashes a key once (``digest_keys``) and speaks digests from then on; the methods on ``str`` keys are
-the same thing one step earlier. "New" always means: not found before, and added now.
+A crawl admits the keys of a step with ``admit``, which hashes each key once, and stores their digests in its journal.
+From those ``restore`` rebuilds the seen-set. "New" always means: not found before, and added now.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol, TypedDict
 
-from crawler.slices.digests import digest_keys
+from crawler.kv import Batch
+from crawler.slices.digests import Key
 from crawler.slices.errors import JSON
+
+# For each digest: how often the journal admits its key, less how often it takes the key out.
+TimesAdmitted = Callable[[bytes], Mapping[bytes, int]]
 
 
 class SliceStatistics(TypedDict):
-    """One fixed filter of a chain."""
+    """One slice of a seen-set."""
 
     capacity: int
     count: int
@@ -28,7 +32,7 @@ class SliceStatistics(TypedDict):
 
 
 class MeasuredFpp(TypedDict):
-    """Absent keys that were called present, of those watched exactly; with a 95% interval."""
+    """Absent keys that were called present, among the keys watched exactly; with a 95% interval."""
 
     value: float
     low: float
@@ -50,7 +54,35 @@ class SeenStatistics(TypedDict):
     expected_urls_skipped: float  # so far
     bytes: int
     bits_per_url: float | None
-    compactions: int  # how often one slice took the place of all
+    compactions: int  # how often one slice replaced the chain
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A slice that says it holds a key."""
+
+    number: int  # of the slice, from 1, the oldest
+    count: int  # keys in the slice
+    fpp: float  # chance that the slice says so of an absent key
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What a seen-set says of one key, and how far that can be trusted. "No" is always certain."""
+
+    known: bool
+    certain: bool
+    fpp: float  # chance that the seen-set says so of an absent key
+    slices: int  # how many there are; 0 where the slices do not decide
+    claims: tuple[Claim, ...]
+
+
+class NotForgotten(StrEnum):
+    """Why a key was not taken out."""
+
+    NOT_SEEN = "was not seen"
+    TAKEN_FOR_ANOTHER = "was never admitted, and cannot be told from URLs that were"
+    CLAIMED_TWICE = "cannot be forgotten, as two slices of the seen-set claim it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +97,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A segment that a snapshot would have, without its bytes; ``size`` is theirs. Of one that is ``told`` the journal
-    brings back whatever came into it since it was stored."""
+    """A segment that a snapshot would have, without its bytes: only their number, ``size``. If it is ``journaled``, the
+    journal brings back every key that came into it after it was stored."""
 
     name: str
     sealed: bool
-    told: bool
+    journaled: bool
     size: int
 
 
@@ -78,17 +110,17 @@ class Copying(Protocol):
     """A copy that is made piece by piece."""
 
     def advance(self) -> bool:
-        """Copy the next piece; True while more are left."""
+        """Copy the next piece. True while there is more to copy."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SeenSnapshot:
-    """A moment of a seen-set. ``state`` is a copy, the buffers of ``segments`` are live views, or copies.
+    """A moment of a seen-set. ``state`` is a copy; the buffers of ``segments`` are live views, or copies.
 
     Live views may be stored with bits of keys that came after the moment. That does no harm: those keys follow in the
-    journal, and setting a bit twice is setting it once. Where it would do harm ``copies`` are made: they are whole when
-    ``advance`` has returned False.
+    journal, and setting a bit twice is setting it once. Where it would do harm ``copies`` are made. They are complete
+    when ``advance`` has returned False.
     """
 
     state: dict[str, JSON]
@@ -96,42 +128,113 @@ class SeenSnapshot:
     copies: list[Copying] = field(default_factory=list)
 
     def advance(self) -> bool:
-        """Copy the next piece, between two additions; True while more are left. A fraction of a millisecond."""
+        """Copy the next piece, between two additions. True while there is more. Takes a fraction of a millisecond."""
         if self.copies and not self.copies[-1].advance():
             self.copies.pop()
         return bool(self.copies)
 
 
+class Successor(Protocol):
+    """The slice that will replace a chain, while it is built."""
+
+    capacity: int
+
+    @property
+    def room(self) -> int:
+        """How many keys it still takes."""
+        ...
+
+    def touch(self) -> bool:
+        """Write to the next part of the memory, before the first key is put. True when all of it is touched."""
+        ...
+
+    def put(self, digests: bytes) -> None:
+        """Add keys of the chain, each once, and no more than there is room for."""
+        ...
+
+
+class Compactable(Protocol):
+    """A seen-set whose slices can be rebuilt as one, the successor, from the digests of all its keys."""
+
+    @property
+    def slices(self) -> int:
+        """How many slices a new key is asked of."""
+        ...
+
+    def successor(self) -> Successor:
+        """An empty slice that can replace all slices once every key was put into it.
+
+        Raises ``FilterError`` when there is no memory for it."""
+        ...
+
+    def succeed(self, successor: Successor) -> None:
+        """Replace all slices by ``successor``, which must not be used any more.
+
+        It must hold every key of the chain, also those added after it was made. Raises ``FilterError``, and changes
+        nothing, when it holds another number of keys, or more than it has room for."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
 class SeenSet(Protocol):
-    """A set of keys, perhaps a probabilistic one: never forgets a key, may take a new one for known."""
+    """A set of keys that never denies a key it holds. A probabilistic one may mistake a new key for a known one."""
 
     kind: str
 
-    def add_many(self, keys: Sequence[str]) -> list[int]:
-        """Add ``keys``; the positions, ascending, of the new ones. A repeated key is new the first time."""
+    # -- keys by themselves
+
+    def add(self, key: Key) -> bool:
+        """Add one key. Was it new?"""
         ...
 
-    def add_digests(self, digests: bytes) -> list[int]:
-        """The same on digests of 16 bytes."""
+    def add_many(self, keys: Iterable[Key]) -> list[int]:
+        """Add ``keys``. Returns the positions, ascending, of the new ones; a repeated key is new the first time."""
         ...
 
-    def contains_many(self, keys: Sequence[str]) -> list[bool]:
-        """For each key: was it added before (or is taken for one that was)?"""
+    def update(self, *others: Iterable[Key]) -> None:
+        """Add the keys of ``others``, however many there are."""
         ...
 
-    def contains_digests(self, digests: bytes) -> list[bool]:
-        """The same on digests of 16 bytes."""
+    def contains_many(self, keys: Iterable[Key]) -> list[bool]:
+        """For each key: was it added before, or is it mistaken for one that was?"""
         ...
 
-    def add(self, key: str) -> bool:
-        """Add one key; was it new?"""
+    def __contains__(self, key: object) -> bool:
+        """Raises ``TypeError`` for anything but ``str`` and ``bytes``, as all methods do that take keys."""
         ...
-
-    def __contains__(self, key: object) -> bool: ...
 
     def __len__(self) -> int:
-        """Keys found new so far; estimated where it must be."""
+        """How many keys were found new so far; an estimate after some unions."""
         ...
+
+    def lookup(self, key: Key) -> Lookup:
+        """Whether the key is known, which slices say so, and how far that can be trusted."""
+        ...
+
+    # -- keys as one step of a crawl
+
+    def digests(self, keys: Iterable[Key]) -> bytes:
+        """What the journal keeps of ``keys``: 16 bytes each, in their order, concatenated."""
+        ...
+
+    def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
+        """Add ``keys``; what has to be stored for that is put into ``batch``. Returns the digests of all keys, and the
+        positions, ascending, of the new ones. Raises OSError where the seen-set reads the disk."""
+        ...
+
+    @property
+    def cannot_forget(self) -> str | None:
+        """Why this kind cannot forget any key; None if it can."""
+        ...
+
+    def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
+        """Take ``keys`` out; what has to be stored for that is put into ``batch``. Returns the positions of the keys
+        that could not be taken out, and why. A kind that might take a key for another asks the journal, ``admitted``.
+        Raises ``CannotForgetError`` where ``cannot_forget`` gives a reason, OSError."""
+        ...
+
+    # -- brought back from the journal
 
     def restore(self, digests: bytes) -> None:
         """Add keys that were found new before, in that order, without asking whether they are.
@@ -140,6 +243,21 @@ class SeenSet(Protocol):
         already.
         """
         ...
+
+    def restore_forgotten(self, digests: bytes) -> None:
+        """Take out keys that ``forget_keys`` took out before."""
+        ...
+
+    def might_contain_digests(self, digests: bytes) -> list[bool]:
+        """For each digest: might its key be in? False for a key that was admitted is damage."""
+        ...
+
+    @property
+    def compactable(self) -> Compactable | None:
+        """The same seen-set as one that can be compacted; None for a kind that cannot."""
+        ...
+
+    # -- figures, and the stored form
 
     def parameters(self) -> dict[str, JSON]:
         """What shapes stored state."""
@@ -150,37 +268,15 @@ class SeenSet(Protocol):
         ...
 
     def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
-        """To be taken between two additions; ``load_seen`` is the inverse. Cheap where nothing must be copied, or when
-        it need not be ``whole``: who asks for that calls ``advance`` until it is."""
+        """To be taken between two additions; ``load_seen`` is the inverse. Cheap where nothing has to be copied, and
+        where it need not be ``whole``: the caller then calls ``advance`` until it is."""
         ...
 
     def parts(self) -> list[Part]:
-        """The segments that a snapshot would have; none is made, nothing is copied."""
+        """The segments that a snapshot would have. Makes none and copies nothing."""
         ...
 
-    def untold(self) -> list[Segment]:
-        """Those segments that are not ``told``, as they are now. With the other ones and the state of an earlier
-        snapshot, and the keys since that one restored, they are the seen-set as it is."""
+    def unjournaled_segments(self) -> list[Segment]:
+        """The segments that the journal does not bring back, as they are now. Together with the other segments and the
+        state of an earlier snapshot, and the keys restored since, they give the present seen-set."""
         ...
-
-
-class DigestSet(ABC):
-    """The methods on ``str`` keys, in terms of those on digests."""
-
-    @abstractmethod
-    def add_digests(self, digests: bytes) -> list[int]: ...
-
-    @abstractmethod
-    def contains_digests(self, digests: bytes) -> list[bool]: ...
-
-    def add_many(self, keys: Sequence[str]) -> list[int]:
-        return self.add_digests(digest_keys(keys))
-
-    def contains_many(self, keys: Sequence[str]) -> list[bool]:
-        return self.contains_digests(digest_keys(keys))
-
-    def add(self, key: str) -> bool:
-        return bool(self.add_digests(digest_keys((key,))))
-
-    def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self.contains_digests(digest_keys((key,)))[0]

@@ -29,32 +29,43 @@ Where the digests of all keys are kept, as in the journal of a crawl, a long cha
 
 from __future__ import annotations
 
-from crawler.filters.chain import Chain
-from crawler.filters.chain_compaction import Successor, following_share, successor_share
-from crawler.filters.slice_entry import Link
+from typing import SupportsIndex
+
+from crawler.filters.chain_compaction import SuccessorSlice, following_share, successor_share
+from crawler.filters.filter import Filter
+from crawler.filters.protocol import Compactable, Successor
+from crawler.filters.slice_entry import SliceEntry
 from crawler.slices.contract import Slice
-from crawler.slices.errors import JSON, FilterError
+from crawler.slices.errors import JSON, FilterError, real_number
 from crawler.slices.layouts import check_shape, sized_slice
 
 
-def check_growing(fpp: float, capacity: int, growth: float, tightening: float) -> None:
-    """Raises ``FilterError`` when no growing chain can have these parameters."""
-    check_shape(capacity, fpp)
+def check_growth(growth: float) -> float:
+    """``growth`` as a plain number. Raises ``FilterError`` when no chain can grow so."""
+    growth = real_number(growth)
     if not 1 <= growth <= 64:
         raise FilterError(f"growth must lie between 1 and 64, not be {growth}")
+    return growth
+
+
+def check_tightening(tightening: float) -> float:
+    """``tightening`` as a plain number. Raises ``FilterError`` when no chain can be tightened so."""
+    tightening = real_number(tightening)
     if not 0 < tightening < 1:
         raise FilterError(f"tightening must lie between 0 and 1, not be {tightening}")
+    return tightening
 
 
-class ScalableBloomFilter(Chain):
-    """A chain of slices, as the text above has it."""
+class ScalableBloomFilter(Filter):
+    """A chain of slices, see the module's text."""
 
     kind = "scalable"
+    _compacts = True
 
     def __init__(
         self,
         fpp: float = 0.001,
-        capacity: int = 2**20,
+        capacity: SupportsIndex = 2**20,
         *,
         growth: float = 2.0,
         tightening: float = 0.85,
@@ -64,17 +75,15 @@ class ScalableBloomFilter(Chain):
 
         Raises ``FilterError`` when no such chain can be made.
         """
-        check_growing(fpp, capacity, growth, tightening)
-        self.fpp = fpp
-        self.capacity = capacity
-        self.growth = growth
-        self.tightening = tightening
+        self.capacity, self.fpp = check_shape(capacity, fpp)
+        self.growth = check_growth(growth)
+        self.tightening = check_tightening(tightening)
         self.layout = layout
         super().__init__()
 
     def _make(self, number: int) -> tuple[Slice, int, float]:
         if self._compactions:
-            first = self._chain[self._guests].capacity
+            first = self._chain[self._merged].capacity
             capacity, fpp = following_share(number - 1, first, self.fpp, self.growth, self.tightening)
         else:
             capacity = int(self.capacity * self.growth**number)
@@ -88,34 +97,40 @@ class ScalableBloomFilter(Chain):
     def _overfills(self) -> bool:
         return False
 
+    # -- compaction
+
+    @property
+    def compactable(self) -> Compactable:
+        """The filter itself, see ``SeenSet``."""
+        return self
+
     @property
     def slices(self) -> int:
-        """How many slices a key that is new is asked of."""
+        """How many slices a new key is asked of."""
         return len(self._chain)
 
-    def successor(self) -> Successor:
-        """An empty slice that can take the place of all when every key was put into it.
-
-        Raises ``FilterError`` when there is no memory for it.
-        """
-        return Successor(self.layout, *successor_share(len(self), self.fpp, self.tightening))
+    def successor(self) -> SuccessorSlice:
+        """An empty slice that can replace all slices, see ``Compactable``."""
+        return SuccessorSlice(self.layout, *successor_share(len(self), self.fpp, self.tightening))
 
     def succeed(self, successor: Successor) -> None:
-        """Let ``successor`` take the place of all slices; it must not be used any more.
+        """Replace all slices by ``successor``, see ``Compactable``."""
+        if not isinstance(successor, SuccessorSlice):
+            raise TypeError("a chain is replaced by the successor that it made")
+        with self._lock:
+            self._succeed(successor, successor.count)
 
-        It must hold the keys of the chain, those added since it was begun among them. Raises ``FilterError``, and
-        changes nothing, when it does not hold as many, or more than it has room for.
-        """
-        count = successor.count
+    def _succeed(self, successor: SuccessorSlice, count: int) -> None:
         if count != len(self) or successor.room < 0:
             raise FilterError(
-                f"a slice for {successor.capacity} keys that holds {count} cannot stand for a chain of {len(self)}"
+                f"a slice for {successor.capacity} keys that holds {count} cannot replace a chain of {len(self)}"
             )
-        self._skipped_before = self.expected_skipped
+        self._skipped_before = self._expected_skipped()
         self._compactions += 1
-        self._guests, self._guests_bound = 0, 0.0
-        part, capacity, fpp = successor.filter, successor.capacity, successor.fpp
-        self._chain = [Link(part, capacity, fpp, count, count, compactions=self._compactions, built=count)]
+        self._merged, self._merged_bound = 0, 0.0
+        entry = SliceEntry(successor.filter, successor.capacity, successor.fpp, count, count, built=count)
+        entry.compactions = self._compactions
+        self._chain = [entry]
         self._restack()
 
     def parameters(self) -> dict[str, JSON]:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from crawler.filters.protocol import SliceStatistics
 from crawler.slices.bit_storage import adopt_words
 from crawler.slices.contract import Forgetful, Slice
-from crawler.slices.cow_snapshot import Imprint
+from crawler.slices.cow_snapshot import CowSnapshot
 from crawler.slices.errors import JSON, FilterError
 from crawler.slices.fpp_model import SkipCurve
-from crawler.slices.layouts import stored_slice
+from crawler.slices.layouts import copied_slice, stored_slice
 
-# Of an overfull slice: up to this fpp the counts say how many were skipped, from that one on the fill.
+# Of an overfull slice: up to this fpp the counts say how many keys were skipped, from that fpp on the fill does.
 _COUNTS_TELL, _FILL_TELLS = 0.25, 0.75
 
 
-class Look(NamedTuple):
-    """What the memory of a slice said when it had changed ``changes`` times."""
+class Reading(NamedTuple):
+    """What the memory of a slice said after it had changed ``changes`` times."""
 
     changes: int
     fill: float
@@ -28,46 +28,46 @@ class Look(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Link:
-    """``count`` keys are in now; ``admitted`` ever came in, also those forgotten since."""
+class SliceEntry:
+    """A slice with its counts: ``count`` keys are in now, ``admitted`` is how many ever came in."""
 
     filter: Slice
     capacity: int
     fpp_design: float
     count: int = 0
-    admitted: int = 0
+    admitted: int = 0  # those that were forgotten since among them
     revision: int = 0  # how often a sealed slice was replaced by a changed copy
-    published: bool = False  # this revision is in a snapshot as a sealed one, and must not change
+    published: bool = False  # a snapshot holds this revision as a sealed one: it must not change
     compactions: int = 0  # of the chain when this slice was made
-    built: int = 0  # keys that were put in when the slice took the place of a chain: none of them was asked for here
+    built: int = 0  # keys put in when the slice replaced a chain: none of them was asked for here
     _curve: tuple[int, SkipCurve] | None = None
-    _last: Look | None = field(default=None, repr=False)
+    _last: Reading | None = field(default=None, repr=False)
 
-    def look(self) -> Look:
-        """The figures read off the memory, not oftener than it changes."""
+    def reading(self) -> Reading:
+        """The figures read off the memory, at most once for each change."""
         changes = 2 * self.admitted - self.count
         if self._last is None or self._last.changes != changes:
             part = self.filter
-            self._last = Look(changes, part.fill(), part.fpp_estimated(), part.count_estimated())
+            self._last = Reading(changes, part.fill(), part.fpp_estimated(), part.count_estimated())
         return self._last
 
     def statistics(self) -> SliceStatistics:
-        look = self.look()
+        reading = self.reading()
         return {
             "capacity": self.capacity,
             "count": self.count,
             "bits": self.filter.words.nbytes * 8,
             "hashes": self.filter.hashes,
-            "fill": look.fill,
+            "fill": reading.fill,
             "fpp_design": self.fpp_design,
-            "fpp_estimated": look.fpp,
+            "fpp_estimated": reading.fpp,
         }
 
     def skipped(self, before: float) -> tuple[float, float]:
         """Keys expected to be skipped while this slice was open, and its fpp now; ``before`` is that of older ones.
 
-        In a slice several times overfull nearly every key is skipped, and counts of those that were not say little of
-        the others. Its fill does: a skipped key finds its bits set, so the fill is that of all keys asked."""
+        In a slice several times overfull nearly every key is skipped, and the few that were not say little about the
+        others. The fill does: a skipped key finds its bits set, so the fill is that of all keys asked for."""
         reach = self.capacity
         while reach < self.admitted:
             reach *= 2
@@ -78,12 +78,18 @@ class Link:
         overfull = self.admitted > self.capacity and self.count == self.admitted and not self.built
         share = min(1.0, (fpp - _COUNTS_TELL) / (_FILL_TELLS - _COUNTS_TELL))
         if overfull and share > 0:
-            seen_off = max(0.0, self.look().count_estimated - self.count)
+            seen_off = max(0.0, self.reading().count_estimated - self.count)
             skipped += share * (seen_off - skipped)
         return skipped, fpp
 
+    def copy(self) -> SliceEntry:
+        """The same slice in memory of its own. Raises ``FilterError`` when there is not enough."""
+        return replace(self, filter=copied_slice(self.filter))
+
+    # -- storing
+
     def header(self) -> dict[str, JSON]:
-        """Enough to make the slice again around its stored memory."""
+        """Enough to rebuild the slice around its stored memory."""
         return {**self.filter.geometry(), "capacity": self.capacity, "fpp": self.fpp_design}
 
     def name(self, number: int) -> str:
@@ -102,61 +108,59 @@ class Link:
             **self.header(),
         }
 
-    def stored_words(self, sealed: bool) -> tuple[memoryview, Imprint | None]:
-        """The memory as it may be stored while keys come in, and the copy that has to be made for it first."""
+    def stored_words(self, sealed: bool) -> tuple[memoryview, CowSnapshot | None]:
+        """The memory as it may be stored while keys come in, and the copy that must be completed first, if any."""
         self.published |= sealed
         part = self.filter
         if sealed or not isinstance(part, Forgetful):
             return part.words.data.cast("B"), None
-        imprint = Imprint(part)
-        return imprint.words.data.cast("B"), imprint
+        copying = CowSnapshot(part)
+        return copying.words.data.cast("B"), copying
 
     def forget_one(self, h1: int, h2: int) -> bool:
-        """Take one key out, in a copy if a snapshot holds this revision; False when it is not in."""
+        """Take one key out, in a copy if a snapshot holds this revision. False when the key is not in."""
+        if self.published:
+            self.filter = copied_slice(self.filter)
+            self.revision += 1
+            self.published = False
         part = self.filter
         if not isinstance(part, Forgetful):
             raise TypeError(f"{type(part).__name__} cannot forget")
-        if self.published:
-            self.filter = part = part.copy()
-            self.revision += 1
-            self.published = False
         if not part.forget_one(h1, h2):
             return False
         self.count -= 1
         return True
 
     @classmethod
-    def stored(cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> Link:
+    def stored(cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> SliceEntry:
         """The inverse of ``state`` and ``stored_words``. Raises ``FilterError`` when they do not fit together."""
         name = state["segment"]
-        count, admitted, capacity, fpp = state["count"], state["admitted"], state["capacity"], state["fpp"]
-        revision, compactions, built = state["revision"], state.get("compactions", 0), state.get("built", 0)
-        for number in (count, admitted, capacity, revision, compactions, built):
+        counts = {
+            "count": state["count"],
+            "admitted": state["admitted"],
+            "capacity": state["capacity"],
+            "revision": state["revision"],
+            "compactions": state.get("compactions", 0),
+            "built": state.get("built", 0),
+        }
+        for what, number in counts.items():
             if not isinstance(number, int) or not 0 <= number < 2**63:
-                raise FilterError(f"segment {name}: {number!r} is no count")
-        if not count <= admitted or built > admitted or capacity < 1:
+                raise FilterError(f"segment {name}: {what} cannot be {number!r}")
+        count, admitted, capacity = counts["count"], counts["admitted"], counts["capacity"]
+        if not count <= admitted or counts["built"] > admitted or capacity < 1:
             raise FilterError(f"segment {name}: {count} keys of {admitted} admitted, for {capacity}, cannot be")
+        fpp = state["fpp"]
         if not isinstance(fpp, float) or not 0 < fpp <= 1:
-            raise FilterError(f"segment {name}: {fpp!r} is no probability")
+            raise FilterError(f"segment {name}: fpp cannot be {fpp!r}")
         try:
             part = stored_slice(state, adopt_words(segment(segments, name)))
         except ValueError as problem:
             raise FilterError(f"segment {name}: {problem}") from None
-        return cls(
-            part,
-            capacity,
-            fpp,
-            count,
-            admitted,
-            revision,
-            published=True,
-            compactions=compactions,
-            built=built,
-        )
+        return cls(part, fpp_design=fpp, published=True, **counts)
 
 
 def segment(segments: Mapping[str, memoryview], name: str) -> memoryview:
-    """The stored buffer of that name. Raises ``FilterError`` when there is none."""
+    """The stored buffer of that name. Raises ``FilterError`` when it is missing."""
     if name not in segments:
         raise FilterError(f"segment {name} of the stored seen-set is missing")
     return segments[name]

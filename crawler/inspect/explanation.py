@@ -10,9 +10,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from crawler.exact import ExactSeenSet, Seen, rows_of
+from crawler.exact import rows_of
 from crawler.fetch.robots_cache import RobotsCache
-from crawler.filters import Chain, digest_keys
+from crawler.filters import SeenSet, digest_keys
 from crawler.frontier import Entry, Host, HostState, decode_host, queue_of, unpack_page
 from crawler.frontier.entry import is_retry, retry_time
 from crawler.inspect.host_table import Row, host_row
@@ -229,21 +229,16 @@ def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]
     yield found
 
 
-def explain_seen(seen: Seen, url: Canonical) -> SeenAnswer:
+def explain_seen(seen: SeenSet, url: Canonical) -> SeenAnswer:
     """Whether the seen-set knows the key, which slices say so, and how far that can be trusted."""
-    statistics, known = seen.statistics(), url.key in seen
-    slices = []
-    if known and isinstance(seen, Chain):
-        for number in seen.holders(digest_keys([url.key])):
-            part = statistics["slices"][number]
-            slices.append(SliceAnswer(number + 1, part["count"], part["fpp_estimated"]))
+    found = seen.lookup(url.key)
     return SeenAnswer(
-        known,
-        statistics["kind"],
-        exact=isinstance(seen, ExactSeenSet),
-        fpp_estimated=statistics["fpp_estimated"],
-        slices=slices,
-        of=len(statistics["slices"]),
+        found.known,
+        seen.kind,
+        exact=found.certain,
+        fpp_estimated=found.fpp,
+        slices=[SliceAnswer(claim.number, claim.count, claim.fpp) for claim in found.claims],
+        of=found.slices,
     )
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from crawler.checkpoint import EnvelopeError, Generations
 from crawler.disk import RealDisk
-from crawler.exact import LEDGER_COUNTS, LedgerCounts, Seen, make_seen
-from crawler.filters import FilterError, advise
+from crawler.exact import LEDGER_COUNTS, LedgerCounts, make_seen
+from crawler.filters import FilterError, SeenSet, advise
 from crawler.frontier import Entry, Host, decode_entry, decode_host
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
 from crawler.frontier.host import host_name
@@ -80,7 +80,7 @@ def open_job(directory: Path) -> Iterator[OpenJob]:
             store.close()
 
 
-def _advice(job: OpenJob, seen: Seen, now: float) -> dict[str, Any] | None:
+def _advice(job: OpenJob, seen: SeenSet, now: float) -> dict[str, Any] | None:
     """What is ahead of the seen-set, were the crawl carried on: at the rate of the last run's last minute, where that
     was written down, and in the memory that is free now."""
     rate = None

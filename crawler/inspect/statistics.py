@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from crawler.checkpoint import Manifest
-from crawler.exact import LedgerCounts, Seen
+from crawler.exact import LedgerCounts
+from crawler.filters import SeenSet
 from crawler.records import Counters
 
 
@@ -16,7 +17,7 @@ class JobFigures:
     job without one; ``generations`` are on the disk; ``disk_free`` is in bytes."""
 
     counters: Counters
-    seen: Seen
+    seen: SeenSet
     manifest: Manifest | None
     ledger: LedgerCounts | None
     generations: int
@@ -139,7 +140,7 @@ def _checkpoint(manifest: Manifest, kept: int, now: float) -> dict[str, Any]:
     }
 
 
-def _seen(seen: Seen, ledger: LedgerCounts | None) -> dict[str, Any]:
+def _seen(seen: SeenSet, ledger: LedgerCounts | None) -> dict[str, Any]:
     figures: dict[str, Any] = {**seen.statistics(), "ledger": None}
     if ledger is not None:
         # What would have been skipped is doubted, and fetched in the end.

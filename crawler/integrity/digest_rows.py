@@ -135,8 +135,6 @@ class DigestRows:
 
     def _exact_rows(self, there: Iterator[str], out: set[bytes]) -> None:
         seen = make_seen(self._settings.seen, self._store)
-        if not isinstance(seen, ExactSeenSet):
-            raise TypeError(f"a seen-set of kind {seen.kind} has no rows")
         keys = Keys(self._settings)
         while some := list(itertools.islice(there, _TOGETHER)):
             batch = Batch()

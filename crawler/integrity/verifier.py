@@ -13,9 +13,8 @@ from typing import BinaryIO
 
 from crawler.checkpoint import EnvelopeError
 from crawler.disk import RealDisk
-from crawler.exact import ExactSeenSet, Seen, digest_exactly
 from crawler.fetch.robots_cache import RobotsCache
-from crawler.filters import FilterError, FormatError, NoMemoryError, digest_keys
+from crawler.filters import FilterError, FormatError, NoMemoryError, SeenSet
 from crawler.frontier import EntryError, HostRecordError, decode_entry
 from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.inspect.job_reader import OpenJob, hosts, open_job
@@ -104,14 +103,14 @@ class _Parts:
 class _Known:
     """``gone`` are the digests of keys that were ever taken out of the seen-set: few, each by hand."""
 
-    seen: Seen
+    seen: SeenSet
     gone: set[bytes]
 
     def lacks(self, digests: bytes) -> list[int]:
         """The positions of the digests that are not in the seen-set and were never taken out of it."""
         return [
             at
-            for at, known in enumerate(_knows(self.seen, digests))
+            for at, known in enumerate(self.seen.might_contain_digests(digests))
             if not known and digests[DIGEST_SIZE * at : DIGEST_SIZE * (at + 1)] not in self.gone
         ]
 
@@ -158,10 +157,6 @@ def _generations(job: OpenJob) -> Iterator[str]:
                 f"seen/: generation {number} stands for journal sequence {manifest.sequence}, the journal ends at "
                 f"{job.counters.sequence}"
             )
-
-
-def _knows(seen: Seen, digests: bytes) -> list[bool]:
-    return seen.lets_through(digests) if isinstance(seen, ExactSeenSet) else seen.contains_digests(digests)
 
 
 def _forgotten(job: OpenJob) -> set[bytes]:
@@ -362,8 +357,7 @@ class _Keys:
         if self._known is None or not waiting:
             return
         keys = [key for _, key in waiting]
-        exact = isinstance(self._known.seen, ExactSeenSet)
-        for at in self._known.lacks(digest_exactly(keys) if exact else digest_keys(keys)):
+        for at in self._known.lacks(self._known.seen.digests(keys)):
             start, key = waiting[at]
             yield f"{PAGES}: offset {start}: finished, and not in the seen-set: {key}"
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from crawler.exact import ExactSeenSet, Ledger, Seen, digest_exactly
-from crawler.filters import CountingFilter, CuckooFilter, DigestTable, digest_keys
+from crawler.exact import Ledger
+from crawler.filters import CannotForgetError, SeenSet
 from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, default_class
 from crawler.job.directory import JobError
 from crawler.job.found import KEEP_ALL, Found, Router
@@ -34,10 +35,6 @@ from crawler.slices.digests import digest_words
 from crawler.traps import Traps
 from crawler.urls import Canonical
 
-NOT_SEEN = "was not seen"
-TAKEN_FOR_ANOTHER = "was never admitted, and cannot be told from URLs that were"
-CLAIMED_TWICE = "cannot be forgotten, as two slices of the seen-set claim it"
-
 
 @dataclass(frozen=True, slots=True)
 class AdmissionPolicy:
@@ -53,7 +50,7 @@ class Admission:
 
     def __init__(
         self,
-        seen: Seen,
+        seen: SeenSet,
         ledger: Ledger | None,
         frontier: Frontier,
         counters: Counters,
@@ -81,11 +78,7 @@ class Admission:
         if not urls:
             return 0
         keys = [url.key for url in urls]
-        if isinstance(self._seen, ExactSeenSet):
-            digests, new = self._seen.admit(keys, batch)
-        else:
-            digests = digest_keys(keys)
-            new = self._seen.add_digests(digests)
+        digests, new = self._seen.admit(keys, batch)
         # Seeds are read again by every run: that says nothing of the web.
         self._counters.duplicates += 0 if (seed and via is None) or copy is not None else len(urls) - len(new)
 
@@ -161,34 +154,14 @@ class Admission:
     def forget(self, keys: Sequence[str], batch: Batch, journal: Reader) -> dict[int, str]:
         """Take keys out of the seen-set; the positions of those that stay as they were, and why. Raises JobError for a
         kind of seen-set that cannot forget."""
-        if isinstance(self._seen, ExactSeenSet):
-            digests = digest_exactly(keys)
-            left = dict.fromkeys(self._seen.forget_in(keys, batch), NOT_SEEN)
-        elif isinstance(self._seen, CountingFilter | CuckooFilter):
-            digests = digest_keys(keys)
-            left = self._forget_admitted(self._seen, digests, journal)
-        else:
-            shared = not isinstance(self._seen, DigestTable)
-            why = "its bits are shared by many URLs" if shared else "its table gives no place back"
-            raise JobError(f"a seen-set of kind {self._seen.kind} cannot forget: {why}; counting, cuckoo and exact can")
+        try:
+            left: dict[int, str] = {**self._seen.forget_keys(keys, batch, partial(admitted_less_forgotten, journal))}
+        except CannotForgetError as error:
+            raise JobError(str(error)) from error
+        digests = self._seen.digests(keys)
         gone = [position for position in range(len(keys)) if position not in left]
         if gone:
             self._journal(encode_forgotten(_chosen(digests, gone)), len(gone), batch)
-        return left
-
-    def _forget_admitted(self, seen: CountingFilter | CuckooFilter, digests: bytes, journal: Reader) -> dict[int, str]:
-        """A key that was never admitted may look as if it were in, and what would be taken out then is others': so the
-        journal is asked, which errs never."""
-        admitted = admitted_less_forgotten(journal, digests)
-        left: dict[int, str] = {}
-        for position, known in enumerate(seen.contains_digests(digests)):
-            digest = _chosen(digests, [position])
-            if admitted[digest] < 1:
-                left[position] = TAKEN_FOR_ANOTHER if known else NOT_SEEN
-            elif seen.forget_digests(digest):
-                left[position] = CLAIMED_TWICE
-            else:
-                admitted[digest] -= 1
         return left
 
     def _name(self, digests: bytes, batch: Batch) -> None:

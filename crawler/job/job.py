@@ -386,7 +386,7 @@ class Job:
             for _ in iter(snapshot.advance, False):
                 await asyncio.sleep(0)
         else:
-            begin = partial(self.generations.begin_again, self.seen.untold(), sequence, now)
+            begin = partial(self.generations.begin_again, self.seen.unjournaled_segments(), sequence, now)
         loop = asyncio.get_running_loop()
         try:
             draft = await loop.run_in_executor(self._durability, begin)

@@ -17,8 +17,8 @@ from operator import itemgetter
 
 from crawler.checkpoint import Generations
 from crawler.disk import FULL
-from crawler.exact import Seen, load_seen
-from crawler.filters import CountingFilter, CuckooFilter
+from crawler.exact import load_seen
+from crawler.filters import SeenSet
 from crawler.frontier import Entry, Frontier, Revisits
 from crawler.job.directory import BROKEN_OFF, SEEN, STORE, JobError, shaping_of
 from crawler.kv import Family, Reader, Store
@@ -40,7 +40,7 @@ class RestoredSeen:
 
     ``sequence`` is where the generation ends: finished URLs behind it are newer."""
 
-    seen: Seen
+    seen: SeenSet
     sequence: int
     replayed: int
     faults: list[str]
@@ -53,7 +53,7 @@ def stored_counters(store: Reader) -> Counters:
 
 
 def restore_seen(
-    generations: Generations, store: Store, fresh: Callable[[], Seen], numbers: Sequence[int] | None = None
+    generations: Generations, store: Store, fresh: Callable[[], SeenSet], numbers: Sequence[int] | None = None
 ) -> RestoredSeen:
     """The seen-set as it was when the last step was written. ``fresh`` makes an empty one of the job's kind,
     ``numbers`` are the generations to choose from, newest first (all).
@@ -84,17 +84,17 @@ def restore_seen(
     return RestoredSeen(seen, sequence, _replay(seen, store, start), faults)
 
 
-def _replay(seen: Seen, store: Reader, sequence: int) -> int:
+def _replay(seen: SeenSet, store: Reader, sequence: int) -> int:
     """Bring the keys that came and went from ``sequence`` on into the seen-set; how many there were."""
     replayed = 0
     for rows in store.pages(Family.ADMITTED, sequence_key(sequence)):
         # Events are small, and a batch costs the same for one key as for a hundred.
         for forgotten, events in itertools.groupby((decode_seen(value) for _, value in rows), key=itemgetter(0)):
             digests = b"".join([event for _, event in events])
-            if not forgotten:
+            if forgotten:
+                seen.restore_forgotten(digests)
+            else:
                 seen.restore(digests)
-            elif isinstance(seen, CountingFilter | CuckooFilter):
-                seen.forget_digests(digests)
             replayed += len(digests) // DIGEST_SIZE
     return replayed
 

@@ -15,8 +15,7 @@ import asyncio
 from collections.abc import Callable
 
 from crawler.disk import failpoint
-from crawler.exact import Seen
-from crawler.filters import FilterError, ScalableBloomFilter, Successor
+from crawler.filters import Compactable, FilterError, SeenSet, Successor
 from crawler.kv import Family, Reader
 from crawler.records import DIGEST_SIZE, decode_seen
 
@@ -41,10 +40,9 @@ async def compact_beside(advance: Callable[[], bool]) -> None:
 class Compaction:
     """The present one, and when to begin the next."""
 
-    def __init__(self, seen: Seen, store: Reader, slices: int, say: Callable[[str], None]) -> None:
+    def __init__(self, seen: SeenSet, store: Reader, slices: int, say: Callable[[str], None]) -> None:
         """``slices``: how long a chain may be before it is rebuilt; 0 for never. ``say`` hears of what went wrong."""
-        # Only a scalable chain can be rebuilt, and in an exact seen-set it is asked rows as well.
-        self._seen = seen if isinstance(seen, ScalableBloomFilter) and slices else None
+        self._seen = seen.compactable if slices else None
         self._store = store
         self._slices = slices
         self._say = say
@@ -64,7 +62,7 @@ class Compaction:
             self._seen = self._successor = None
         return True
 
-    def _piece(self, seen: ScalableBloomFilter) -> None:
+    def _piece(self, seen: Compactable) -> None:
         if self._successor is None:
             self._successor, self._next = seen.successor(), b""
         if not self._successor.touch():

@@ -16,6 +16,18 @@ the k positions is a cache line of its own.
 
 With k = 1 this is the *bitmap*, one hash and one bit: for 1% wrong answers it needs 99 bits a key where seven
 hashes need ten. It is here to be compared with.
+
+Tiny filters are wrong more often than that formula says, for two reasons. The share of set bits varies from filter to
+filter, and its k-th power is larger in the mean than the power of the mean (Bose et al., "On the False-Positive Rate
+of Bloom Filters", 2008). And an absent key may have the positions of a key that is in: a sequence is made of two
+numbers modulo m, so there are m**2 of them, times the number s of ways in which the sums can pass 2**64 (1 if m is a
+power of two, which divides 2**64). Positions that are set anyway do not tell sequences apart; measured, s is above
+(k (1 - f))**3 / 40 then. With the fill f and its variance v,
+
+    fpp  <  f**k * exp(k (k-1) / 2 * v / f**2)  +  n / (m**2 s)
+
+``classic_size`` adds bits until this keeps the bound too. To filters of more than some thousand bits it adds none,
+unless the fpp is below 1e-8 or so.
 """
 
 from __future__ import annotations
@@ -38,6 +50,8 @@ MAX_HASHES = 30
 POSITIONS = "enhanced"  # in a stored slice: those of an earlier version were others
 _SAMPLE_WORDS = 2**17  # a mebibyte
 _FEW_TO_DIVIDE = 1_024
+_ALLOWED = 1.01  # of the fpp asked for: what the formula for large filters leaves out of them is less
+_MORE = 1.005
 _STEPS = [(i, (i**3 - i) // 6) for i in range(MAX_HASHES)]
 _SIX = np.uint64(6)
 _LOW_SIX = np.uint64(63)
@@ -49,14 +63,36 @@ def classic_fpp(count: float, size: float, hashes: int) -> float:
     return float((-math.expm1(-hashes * count / size)) ** hashes)
 
 
+def tiny_fpp(count: float, size: int, hashes: int) -> float:
+    """The same for filters of any size, tiny ones too: see the module's text."""
+    full = -math.expm1(hashes * count * math.log1p(-1 / size))
+    load = hashes * count / size
+    variance = math.exp(-load) * (1 - (1 + load) * math.exp(-load)) / size
+    varied = full**hashes * math.exp(hashes * (hashes - 1) / 2 * variance / full**2)
+    if hashes == 1:
+        return min(1.0, varied)
+    sequences = 1.0 if size & (size - 1) == 0 else max(1.0, (hashes * (1 - full)) ** 3 / 40)
+    return min(1.0, varied + count / size**2 / sequences)
+
+
+def promised_fpp(count: float, size: int, hashes: int) -> float:
+    """The fpp to promise: that of ``classic_fpp``, unless the filter is so tiny that it would be wrong more often."""
+    simple, careful = classic_fpp(count, size, hashes), tiny_fpp(count, size, hashes)
+    return careful if careful > _ALLOWED * simple else simple
+
+
 def classic_size(capacity: int, fpp: float, hashes: int | None = None) -> tuple[int, int]:
-    """The fewest bits, and the hashes, for ``capacity`` keys at ``fpp``; ``hashes`` may be given."""
+    """The fewest bits, and the hashes, for ``capacity`` keys at ``fpp``. ``hashes`` may be given."""
     best = math.log2(1 / fpp)
     wanted = {min(max(round(k), 1), MAX_HASHES) for k in (math.floor(best), math.ceil(best))}
     asked = capacity / (1 - fpp)  # those skipped find their bits set, as if they were in
     sizes = {k: -k * asked / math.log1p(-math.exp(math.log(fpp) / k)) for k in ({hashes} if hashes else wanted)}
     chosen = min(sizes, key=lambda k: sizes[k])
-    return max(64, math.ceil(sizes[chosen] / 64) * 64), chosen
+    size = max(64, math.ceil(sizes[chosen] / 64) * 64)
+    # A large filter keeps its size to the bit: stored ones can be united with new ones.
+    while tiny_fpp(asked, size, chosen) > _ALLOWED * fpp:
+        size = max(size + 64, math.ceil(size * _MORE / 64) * 64)
+    return size, chosen
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""What a chain asks of one fixed filter, and how it asks several of them together."""
+"""What a seen-set asks of one slice, and how it asks several slices together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from crawler.slices.cow_snapshot import Imprint
+from crawler.slices.cow_snapshot import CowSnapshot
 from crawler.slices.digest_batch import Batch
 from crawler.slices.errors import JSON
 
@@ -17,7 +17,7 @@ Words = npt.NDArray[np.uint64]
 
 
 class Slice(Protocol):
-    """A filter of fixed size over digests. It knows its memory, not how many keys it is meant for."""
+    """A filter of a fixed size over digests. It knows its memory, not how many keys it is meant for."""
 
     words: Words  # all of its memory, as it is stored
 
@@ -27,54 +27,51 @@ class Slice(Protocol):
         ...
 
     def holds(self, batch: Batch) -> Bools:
-        """For each key of the batch: is it in, or taken for one that is?"""
+        """For each key of the batch: is it in, or mistaken for one that is?"""
         ...
 
     def put(self, batch: Batch) -> None:
-        """Add every key of the batch; they are new, and no two are the same."""
+        """Add every key of the batch. All are new, and no two are the same."""
         ...
 
     def holds_one(self, h1: int, h2: int) -> bool:
-        """The same as ``holds`` for one key, the halves of its digest, without numpy."""
+        """``holds`` for one key, given the halves of its digest. Does without numpy."""
         ...
 
     def put_one(self, h1: int, h2: int) -> None:
-        """The same as ``put`` for one key."""
+        """``put`` for one key, given the halves of its digest."""
         ...
 
     def fill(self) -> float:
-        """The share of set bits, or of used places; read off at most a mebibyte of the memory."""
+        """The share of set bits, or of used places. Reads a mebibyte of the memory at most."""
         ...
 
     def fpp_estimated(self) -> float:
-        """The chance that an absent key is found here, from what the memory holds."""
+        """The chance that an absent key is found here, measured on the memory."""
         ...
 
     def fpp_at(self, count: float) -> float:
-        """The same from the model, when ``count`` keys were asked for: those taken for known ones are among them."""
+        """The same, computed by the model, after ``count`` keys were asked for, skipped ones included."""
         ...
 
     def count_estimated(self) -> float:
-        """How many keys the fill speaks of."""
+        """How many keys explain the fill."""
         ...
 
     def geometry(self) -> dict[str, JSON]:
-        """With ``words``, enough to make the same slice again."""
+        """With ``words``, enough to rebuild the slice."""
         ...
 
 
 @runtime_checkable
 class Forgetful(Slice, Protocol):
-    """A slice that can lose keys again. Its memory must be copied to be stored while keys come in: see ``imprint``."""
+    """A slice that can lose keys again. While keys come in, only a copy of its memory may be stored: see
+    ``cow_snapshot``."""
 
-    imprint: Imprint | None
+    cow_snapshot: CowSnapshot | None
 
     def forget_one(self, h1: int, h2: int) -> bool:
-        """Take one key out; False, and nothing is changed, when it can be told that it was not in."""
-        ...
-
-    def copy(self) -> Forgetful:
-        """The same filter in memory of its own."""
+        """Take one key out. False, and nothing changes, when the memory shows that it was not in."""
         ...
 
 

@@ -31,7 +31,7 @@ from crawler.slices.classic_slice import (
     positions_of,
     positions_of_one,
 )
-from crawler.slices.cow_snapshot import Imprint
+from crawler.slices.cow_snapshot import CowSnapshot
 from crawler.slices.digest_batch import Batch
 from crawler.slices.errors import JSON
 from crawler.slices.fpp_model import FULLEST
@@ -66,7 +66,7 @@ class CountingSlice:
         self.hashes = hashes
         self.counter_bits = counter_bits
         self.words = zeroed_words(size) if words is None else words
-        self.imprint: Imprint | None = None
+        self.cow_snapshot: CowSnapshot | None = None
         self._bytes: Bytes = self.words.view(np.uint8)
         self._flat: memoryview[int] = self._bytes.data
         self._largest = (1 << counter_bits) - 1
@@ -77,11 +77,6 @@ class CountingSlice:
     def sized(cls, capacity: int, fpp: float, counter_bits: int) -> CountingSlice:
         """The smallest slice that stays within ``fpp`` while it holds up to ``capacity`` keys."""
         return cls(*classic_size(capacity, fpp), counter_bits)
-
-    def copy(self) -> CountingSlice:
-        words = zeroed_words(len(self.words))
-        words[:] = self.words
-        return CountingSlice(self.counters, self.hashes, self.counter_bits, words)
 
     def _values(self, places: Words) -> tuple[npt.NDArray[np.intp], Bytes, Bytes]:
         """Of counters: the byte each lies in, how far it is shifted there, and its value."""
@@ -97,8 +92,8 @@ class CountingSlice:
         places, times = np.unique(positions_of(batch, self.counters, self.hashes), return_counts=True)
         at, shift, values = self._values(places)
         raised = np.minimum(times, self._largest - values.astype(np.int64)).astype(np.uint8)
-        if self.imprint is not None:
-            self.imprint.keep(at >> 3)
+        if self.cow_snapshot is not None:
+            self.cow_snapshot.keep(at >> 3)
         # No counter passes its largest value, so adding never carries into its neighbour in the byte.
         np.add.at(self._bytes, at, raised << shift)
 
@@ -135,8 +130,8 @@ class CountingSlice:
             mine[:] = total
 
     def _about_to_change(self, at: int) -> None:
-        if self.imprint is not None:
-            self.imprint.keep_one(at * self.counter_bits >> 6)
+        if self.cow_snapshot is not None:
+            self.cow_snapshot.keep_one(at * self.counter_bits >> 6)
 
     def _value(self, at: int) -> int:
         return self._flat[at >> self._to_byte] >> at % self._per * self.counter_bits & self._largest

@@ -1,13 +1,13 @@
 """The memory of a slice as it was at one moment, copied piece by piece while the slice goes on changing.
 
-A slice that counts or moves what it holds cannot be stored as it changes: a key that is in the stored memory already
-would be counted twice when the journal brings it back. Copying hundreds of megabytes at once would hold up whoever
-waits. So the copy is made front to back in pieces, and whoever is about to change words that were not copied yet has
-their old values kept. When all is copied these are put in place, the oldest last:
+A slice that counts or moves what it holds cannot be stored while it changes: a key that is already in the stored memory
+would be counted twice when the journal brings it back. Copying hundreds of megabytes at once would hold everybody up.
+So the copy is made front to back in pieces, and before a word changes that was not copied yet its old value is kept
+(copy on write). When everything is copied, the kept values are put in place, the oldest last:
 
     the copy  =  each word as it was when its piece was copied, or when it was first about to change, if that was before
 
-Memory: the copy, and some words for each key added meanwhile.
+Memory: the copy, and some words for each key added in the meantime.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ Words = npt.NDArray[np.uint64]
 PIECE = 2**16  # words: half a MiB, a fraction of a millisecond
 
 
-class Imprinted(Protocol):
-    """What has its memory copied so; it tells ``imprint``, while there is one, of each word before it changes."""
+class Copied(Protocol):
+    """What can be copied so. While it has a ``cow_snapshot`` it reports each word before it changes."""
 
     words: Words
-    imprint: Imprint | None
+    cow_snapshot: CowSnapshot | None
 
 
-class Imprint:
+class CowSnapshot:
     """The words of a slice at the moment when this was made."""
 
-    def __init__(self, slice_: Imprinted, piece: int = PIECE) -> None:
+    def __init__(self, source: Copied, piece: int = PIECE) -> None:
         """Raises ``FilterError`` when there is no memory for the copy."""
-        self.words = zeroed_words(len(slice_.words))
-        self._slice = slice_
-        self._live = slice_.words
+        self.words = zeroed_words(len(source.words))
+        self._source = source
+        self._live = source.words
         self._piece = piece
         self._copied = 0
         self._before: list[tuple[npt.NDArray[np.int64], Words]] = []
-        slice_.imprint = self
+        source.cow_snapshot = self
 
     def keep(self, places: npt.NDArray[np.int64]) -> None:
         """The words at ``places`` are about to change."""
@@ -51,20 +51,20 @@ class Imprint:
             self._before.append((left, self._live.take(left)))
 
     def keep_one(self, place: int) -> None:
-        """The same for one word."""
+        """The word at ``place`` is about to change."""
         if place >= self._copied:
             self.keep(np.array([place]))
 
     def advance(self) -> bool:
-        """Copy the next piece; True while more are left."""
+        """Copy the next piece. True while there is more to copy."""
         start, end = self._copied, self._copied + self._piece
         if start < len(self.words):
             self.words[start:end] = self._live[start:end]
             self._copied = end
         if end < len(self.words):
             return True
-        if self._slice.imprint is self:
-            self._slice.imprint = None
+        if self._source.cow_snapshot is self:
+            self._source.cow_snapshot = None
         while self._before:
             places, values = self._before.pop()
             self.words[places] = values

@@ -40,7 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.slices.bit_storage import zeroed_words
-from crawler.slices.cow_snapshot import Imprint
+from crawler.slices.cow_snapshot import CowSnapshot
 from crawler.slices.digest_batch import MASK64, MULTIPLIER, Batch
 from crawler.slices.errors import JSON, FilterError
 
@@ -87,7 +87,7 @@ class CuckooSlice:
         self.buckets = buckets
         self.tag_bits = tag_bits
         self.words = zeroed_words(size) if words is None else words
-        self.imprint: Imprint | None = None
+        self.cow_snapshot: CowSnapshot | None = None
         self._tags = self.words.view(_TYPES[tag_bits])[: buckets * PLACES].reshape(buckets, PLACES)
         self._flat = memoryview(self._tags.reshape(-1).data)
         self._stash = list(stash)
@@ -97,11 +97,6 @@ class CuckooSlice:
     def sized(cls, capacity: int, tag_bits: int) -> CuckooSlice:
         """The filter that is full with ``capacity`` keys."""
         return cls(max(2, math.ceil(capacity / (PLACES * LOAD))), tag_bits)
-
-    def copy(self) -> CuckooSlice:
-        words = zeroed_words(len(self.words))
-        words[:] = self.words
-        return CuckooSlice(self.buckets, self.tag_bits, words, self._stash)
 
     # -- where a key belongs
 
@@ -165,8 +160,8 @@ class CuckooSlice:
                 takes = np.unique(buckets[tried], return_index=True)[1]
                 chosen = tried[takes]
                 places = empty[empty.any(axis=1)][takes].argmax(axis=1)
-                if self.imprint is not None:
-                    self.imprint.keep((buckets[chosen] * PLACES + places) * self.tag_bits >> 6)
+                if self.cow_snapshot is not None:
+                    self.cow_snapshot.keep((buckets[chosen] * PLACES + places) * self.tag_bits >> 6)
                 self._tags[buckets[chosen], places] = tags[chosen]
                 tried = np.delete(tried, takes)
                 left = np.setdiff1d(left, chosen, assume_unique=True)
@@ -202,8 +197,8 @@ class CuckooSlice:
         return False
 
     def _set(self, place: int, tag: int) -> None:
-        if self.imprint is not None:
-            self.imprint.keep_one(place * self.tag_bits >> 6)
+        if self.cow_snapshot is not None:
+            self.cow_snapshot.keep_one(place * self.tag_bits >> 6)
         self._flat[place] = tag
 
     def _place_of(self, bucket: int, tag: int) -> int:

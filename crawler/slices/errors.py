@@ -1,8 +1,9 @@
-"""What can be wrong with a filter."""
+"""What can be wrong with a filter, and the check of its numbers."""
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from typing import Any, SupportsIndex
 
 JSON = None | bool | int | float | str | list[Any] | dict[str, Any]
 
@@ -25,3 +26,19 @@ class AbsentKeyError(FilterError):
 
 class CannotForgetError(FilterError):
     """The kind of seen-set cannot forget any key."""
+
+
+def whole_number(number: SupportsIndex, what: str) -> int:
+    """``number`` as an ``int``, whatever type of integer it is. Raises ``FilterError`` for anything else."""
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise FilterError(f"{what} is a whole number, not {number!r}") from None
+
+
+def real_number(number: float) -> float:
+    """``number`` as a plain ``float`` or ``int``, which can be stored. Raises ``FilterError`` for anything else."""
+    try:
+        return number if isinstance(number, int) else float(number)
+    except (TypeError, ValueError):
+        raise FilterError(f"not a number: {number!r}") from None

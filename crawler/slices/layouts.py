@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
+from crawler.slices.bit_storage import zeroed_words
 from crawler.slices.blocked_slice import LAYOUTS as BLOCKED
 from crawler.slices.blocked_slice import BlockedSlice, BlockedStack
 from crawler.slices.classic_slice import POSITIONS, ClassicSlice
@@ -12,7 +13,7 @@ from crawler.slices.contract import InTurn, Slice, Stack
 from crawler.slices.counting_slice import CountingSlice
 from crawler.slices.cuckoo_slice import CuckooSlice
 from crawler.slices.digest_batch import Words
-from crawler.slices.errors import FilterError
+from crawler.slices.errors import FilterError, real_number, whole_number
 from crawler.slices.fpp_model import BlockShape
 from crawler.slices.guava_slice import GuavaSlice
 from crawler.slices.table_slice import TableSlice
@@ -21,20 +22,21 @@ _BLOCKS = {layout: blocks for blocks, layout in BLOCKED.items()}
 BLOOM_LAYOUTS = (*_BLOCKS, "classic")
 
 
-def check_shape(capacity: int, fpp: float) -> None:
-    """Raises ``FilterError`` when no slice can be made for so many keys at that fpp."""
+def check_shape(capacity: SupportsIndex, fpp: float) -> tuple[int, float]:
+    """``capacity`` and ``fpp`` as plain numbers. Raises ``FilterError`` when no slice can have them."""
+    fpp = real_number(fpp)
     if not 0 < fpp < 1:
         raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
-    if not isinstance(capacity, int):
-        raise FilterError(f"a capacity is a whole number of keys, not {capacity!r}")
-    if capacity < 1:
-        raise FilterError(f"a filter needs a capacity of at least 1, not {capacity}")
+    keys = whole_number(capacity, "a capacity")
+    if keys < 1:
+        raise FilterError(f"a filter needs a capacity of at least 1, not {keys}")
+    return keys, fpp
 
 
 def sized_slice(layout: str, capacity: int, fpp: float) -> Slice:
-    """The smallest Bloom slice of that layout which stays within ``fpp`` up to ``capacity`` keys.
+    """The smallest Bloom slice of that layout that stays within ``fpp`` up to ``capacity`` keys.
 
-    Raises ``FilterError`` for a layout that is none.
+    Raises ``FilterError`` for an unknown layout.
     """
     if layout in _BLOCKS:
         return BlockedSlice.sized(capacity, fpp, blocks=_BLOCKS[layout])
@@ -63,6 +65,13 @@ def stored_slice(geometry: Mapping[str, Any], words: Words) -> Slice:
         stash = [(bucket, tag) for bucket, tag in geometry["stash"]]
         return CuckooSlice(geometry["buckets"], geometry["tag_bits"], words, stash)
     raise FilterError(f"there is no layout {layout}")
+
+
+def copied_slice(part: Slice) -> Slice:
+    """The same slice in memory of its own. Raises ``FilterError`` when there is not enough."""
+    words = zeroed_words(len(part.words))
+    words[:] = part.words
+    return stored_slice(part.geometry(), words)
 
 
 def stack_of(slices: Sequence[Slice]) -> Stack:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from crawler.engine.capacity_forecast import INTERVAL, Adviser, Pace, Progress, When, forecast
-from crawler.exact import Seen, make_seen
-from crawler.filters import digest_keys
+from crawler.exact import make_seen
+from crawler.filters import SeenSet, digest_keys
 from crawler.job.directory import LIVE
 from crawler.memory import available_memory
 from crawler.settings import SeenSettings
@@ -24,11 +24,11 @@ ROOMY = 2**40
 NOTHING = Progress(0, 0)
 
 
-def seen_set(kind: str, capacity: int = 1_000) -> Seen:
+def seen_set(kind: str, capacity: int = 1_000) -> SeenSet:
     return make_seen(SeenSettings(kind=kind, capacity=capacity), FaultyStore())
 
 
-def fill(seen: Seen, start: int, stop: int) -> None:
+def fill(seen: SeenSet, start: int, stop: int) -> None:
     seen.restore(digest_keys([str(number) for number in range(start, stop)]))
 
 

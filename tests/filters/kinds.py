@@ -13,15 +13,14 @@ from crawler.filters import (
     CountingFilter,
     CuckooFilter,
     DigestTable,
+    Filter,
     ScalableBloomFilter,
     SeenSet,
     SeenSnapshot,
-    digest_keys,
-    load_seen,
 )
 from crawler.store import MemoryStore
 
-Maker = Callable[[], SeenSet]
+Maker = Callable[[], Filter]
 
 MAKERS: dict[str, Maker] = {
     "scalable": lambda: ScalableBloomFilter(0.01, 60),
@@ -49,7 +48,7 @@ def urls(start: int, stop: int) -> list[str]:
     return [f"https://www.example.org/{number % 97}/page?id={number}" for number in range(start, stop)]
 
 
-def told(seen: SeenSet | ExactSeenSet) -> dict[str, object]:
+def told(seen: SeenSet) -> dict[str, object]:
     """All figures but what is measured: false positives are in no journal."""
     return {**seen.statistics(), "fpp_measured": None}
 
@@ -57,38 +56,32 @@ def told(seen: SeenSet | ExactSeenSet) -> dict[str, object]:
 class Subject:
     """A seen-set of any kind beside the journal of what it found new, and the store that an exact one lies in."""
 
-    def __init__(self, name: str, store: MemoryStore | None = None, seen: SeenSet | ExactSeenSet | None = None) -> None:
+    def __init__(self, name: str, store: MemoryStore | None = None, seen: SeenSet | None = None) -> None:
         self.name = name
         self.store = store or MemoryStore()
-        self.seen = seen or self._empty()
+        self.seen = self.empty() if seen is None else seen
         self.journal = b""
 
-    def _empty(self) -> SeenSet | ExactSeenSet:
+    def empty(self) -> SeenSet:
         if self.name == "exact":
             return ExactSeenSet(self.store, ScalableBloomFilter(0.01, 60))
         return MAKERS[self.name]()
 
     def add(self, keys: list[str]) -> list[int]:
-        """``add_many``, journalled."""
-        if isinstance(self.seen, ExactSeenSet):
-            batch = self.store.batch()
-            digests, new = self.seen.admit(keys, batch)
-            self.store.write(batch)
-        else:
-            digests = digest_keys(keys)
-            new = self.seen.add_digests(digests)
+        """``admit``, with a batch of its own, and journalled."""
+        batch = self.store.batch()
+        digests, new = self.seen.admit(keys, batch)
+        self.store.write(batch)
         self.journal += b"".join(digests[at * DIGEST_BYTES : (at + 1) * DIGEST_BYTES] for at in new)
         return new
 
-    def replayed(self, step: int) -> SeenSet | ExactSeenSet:
-        """One made anew from the journal, so many keys at a time."""
-        again = self._empty()
+    def replayed(self, step: int) -> SeenSet:
+        """One rebuilt from the journal, ``step`` keys at a time."""
+        again = self.empty()
         for start in range(0, len(self.journal), step * DIGEST_BYTES):
             again.restore(self.journal[start : start + step * DIGEST_BYTES])
         return again
 
-    def loaded(self, shot: SeenSnapshot, segments: dict[str, memoryview]) -> SeenSet | ExactSeenSet:
+    def loaded(self, shot: SeenSnapshot, segments: dict[str, memoryview]) -> SeenSet:
         """One made of a stored snapshot."""
-        if self.name == "exact":
-            return load_exact(shot.state, segments, self.store)
-        return load_seen(shot.state, segments)
+        return load_exact(shot.state, segments, self.store)

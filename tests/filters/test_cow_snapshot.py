@@ -1,4 +1,4 @@
-"""A copy made piece by piece is the memory as it was, whatever is added and forgotten meanwhile."""
+"""A copy made piece by piece is the memory as it was, whatever is added and forgotten while it is made."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from crawler.filters import CountingFilter, CuckooFilter, digest_keys
 from crawler.slices.counting_slice import CountingSlice
-from crawler.slices.cow_snapshot import Imprint
+from crawler.slices.cow_snapshot import CowSnapshot
 from crawler.slices.cuckoo_slice import CuckooSlice
 from crawler.slices.digest_batch import Batch
 from crawler.slices.digests import digest_key, digest_words
@@ -56,16 +56,16 @@ def test_the_copy_is_the_memory_of_that_moment(
     for act, some in before:
         change(part, act, some)
     then = bytes(part.words)
-    imprint = Imprint(part, piece)
+    copying = CowSnapshot(part, piece)
     for act, some in during:
         if act == "advance":
-            imprint.advance()
+            copying.advance()
         else:
             change(part, act, some)
-    while imprint.advance():
+    while copying.advance():
         pass
-    assert bytes(imprint.words) == then
-    assert part.imprint is None, "the copy is no longer held on to"
+    assert bytes(copying.words) == then
+    assert part.cow_snapshot is None, "the copy is no longer held on to"
 
 
 @pytest.mark.parametrize("seen", [CountingFilter(0.01, 500), CuckooFilter(0.01, 500)])

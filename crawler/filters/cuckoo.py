@@ -1,0 +1,71 @@
+"""``cuckoo``: tags of 8, 16 or 32 bits. Forgets, at the space of a Bloom filter.
+
+Slice i holds capacity * growth**i keys. Tags come in three widths, so their fpp cannot follow the schedule of the
+``scalable`` filter. Slice i takes the narrowest tag that spends at most half of what the slices before it have left of
+the fpp asked for: the sum stays below it for ever, and at 1e-3 16 bits suffice for the first six slices (66 million
+keys from a first one of 2**20).
+
+With ``growth=None`` there is one slice, which raises ``FullError`` when it has no room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import SupportsIndex
+
+from crawler.filters.chain import Chain
+from crawler.filters.filter import ForgettingFilter
+from crawler.filters.scalable import check_growth
+from crawler.filters.slice_entry import SliceEntry
+from crawler.slices.contract import Slice
+from crawler.slices.cuckoo_slice import LOAD, TAG_BITS, CuckooSlice, cuckoo_fpp
+from crawler.slices.errors import JSON, FilterError
+from crawler.slices.layouts import check_shape
+
+
+class CuckooFilter(ForgettingFilter):
+    """Tags; see ``cuckoo_slice``."""
+
+    kind = "cuckoo"
+    _few = 40
+
+    def __init__(self, fpp: float = 0.001, capacity: SupportsIndex = 2**20, *, growth: float | None = 2.0) -> None:
+        """Raises ``FilterError`` when there is no such filter."""
+        self.capacity, self.fpp = check_shape(capacity, fpp)
+        self.growth = None if growth is None else check_growth(growth)
+        super().__init__()
+
+    def _make(self, number: int) -> tuple[Slice, int, float]:
+        left = self.fpp
+        for entry in self._chain[self._merged :]:
+            left -= entry.fpp_design
+        may = left if self.growth is None else left / 2
+        for tag_bits in TAG_BITS:
+            fpp = cuckoo_fpp(LOAD, tag_bits)
+            if fpp <= may:
+                capacity = int(self.capacity * (self.growth or 1) ** number)
+                return CuckooSlice.sized(capacity, tag_bits), capacity, fpp
+        raise FilterError(f"no tag of a cuckoo filter is wide enough for an fpp of {may:.3g}")
+
+    def _room(self) -> int | None:
+        return None if self.growth is not None else self.capacity - len(self)
+
+    @property
+    def _overfills(self) -> bool:
+        return False
+
+    def _unite(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
+        ours, theirs = self._chain[0], other._chain[0]
+        mine, its = ours.filter, theirs.filter
+        if self.growth is not None or not isinstance(mine, CuckooSlice) or not isinstance(its, CuckooSlice):
+            super()._unite(other, taken)
+            return
+        self._need(theirs.count)
+        self._settle_skipped(other, [])
+        mine.unite(its)
+        ours.count += theirs.count
+        ours.admitted += theirs.admitted
+        ours.built = ours.admitted
+
+    def parameters(self) -> dict[str, JSON]:
+        return {"kind": self.kind, "fpp": self.fpp, "capacity": self.capacity, "growth": self.growth}

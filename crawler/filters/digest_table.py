@@ -1,0 +1,73 @@
+"""``digest``: the digests themselves, 64 or 128 bits of each. No false positives in practice.
+
+Slice i holds capacity * growth**i keys. Two tables are united by adding the digests of one to the other, whatever their
+capacities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import SupportsIndex
+
+from crawler.filters.chain import Chain
+from crawler.filters.filter import Filter
+from crawler.filters.scalable import check_growth
+from crawler.filters.slice_entry import SliceEntry
+from crawler.slices.contract import Slice
+from crawler.slices.digest_batch import Batch
+from crawler.slices.errors import JSON, FilterError, whole_number
+from crawler.slices.layouts import check_shape
+from crawler.slices.table_slice import TableSlice
+
+
+class DigestTable(Filter):
+    """Digests; see ``table_slice``. ``fpp`` is what 64 or 128 bits give with 2**32 keys."""
+
+    kind = "digest"
+    _few = 128  # a search ends at once where the key is, and arrays are compared to the end
+
+    def __init__(
+        self, capacity: SupportsIndex = 2**20, *, growth: float = 2.0, digest_bits: SupportsIndex = 128
+    ) -> None:
+        """Raises ``FilterError`` when there is no such table."""
+        bits = whole_number(digest_bits, "digest_bits")
+        if bits not in (64, 128):
+            raise FilterError(f"digest_bits must be 64 or 128, not {bits}")
+        self.fpp = 2.0 ** (32 - bits)
+        self.capacity, _ = check_shape(capacity, self.fpp)
+        self.growth = check_growth(growth)
+        self.digest_bits = bits
+        super().__init__()
+
+    @property
+    def cannot_forget(self) -> str | None:
+        return "its table gives no place back"
+
+    def _make(self, number: int) -> tuple[Slice, int, float]:
+        capacity = int(self.capacity * self.growth**number)
+        return TableSlice.sized(capacity, self.digest_bits), capacity, capacity / 2.0**self.digest_bits
+
+    def _room(self) -> int | None:
+        return None
+
+    @property
+    def _overfills(self) -> bool:
+        return False
+
+    def _made_like(self) -> dict[str, JSON]:
+        return {"kind": self.kind, "digest_bits": self.digest_bits}
+
+    def _unite(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
+        for entry in other._chain:
+            if isinstance(entry.filter, TableSlice):
+                for halves in entry.filter.digests():
+                    batch = Batch(halves)
+                    self._put(batch.at(self._unseen(batch)))
+
+    def parameters(self) -> dict[str, JSON]:
+        return {
+            "kind": self.kind,
+            "capacity": self.capacity,
+            "growth": self.growth,
+            "digest_bits": self.digest_bits,
+        }

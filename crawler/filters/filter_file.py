@@ -1,0 +1,92 @@
+"""A seen-set in a file: a segment that holds its state and no payload, then its segments (``segment_format``).
+
+The first segment's header may hold more than the state; ``crawler dedup`` tells there how it made keys of lines. A
+reader that does not know of it leaves it alone, so both read each other's files.
+
+This is the only module of the package that opens files, and it opens only those that it is given the path of.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from crawler.filters.protocol import SeenSnapshot
+from crawler.filters.segment_format import FormatError, Output, read_segment, write_segment
+from crawler.slices.errors import JSON
+
+FilePath = str | os.PathLike[str]
+
+_HOLDS = "seen-set"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredParts:
+    """What a file holds: the first segment's ``header``, with the ``state`` in it, and the other segments by name."""
+
+    header: Mapping[str, Any]
+    state: Mapping[str, Any]
+    segments: Mapping[str, memoryview]
+
+
+def write_parts(out: Output, shot: SeenSnapshot, header: Mapping[str, JSON]) -> None:
+    """Write a snapshot at ``out``'s position; ``header`` is what the first segment holds besides the state."""
+    names: list[Any] = [part.name for part in shot.segments]
+    write_segment(out, {"holds": _HOLDS, "state": shot.state, "segments": names, **header}, memoryview(b""))
+    for part in shot.segments:
+        write_segment(out, part.header, part.buffer)
+
+
+def read_parts(inp: BinaryIO, limit: int) -> StoredParts:
+    """Read what ``write_parts`` wrote; ``inp`` is left behind it. ``limit`` bounds the bytes of a segment: the size of
+    the file is a good choice. Raises ``FormatError``, ``FilterError`` when there is no memory for a segment."""
+    header, _ = read_segment(inp, limit=0)
+    state, names = header.get("state"), header.get("segments")
+    if header.get("holds") != _HOLDS or not isinstance(state, Mapping) or not isinstance(names, list):
+        raise FormatError("the first segment of the file is not the state of a seen-set")
+    if not all(isinstance(name, str) for name in names):
+        raise FormatError("the state names segments by something other than text")
+    return StoredParts(header, state, {name: _payload(inp, name, limit) for name in names})
+
+
+def _payload(inp: BinaryIO, name: str, limit: int) -> memoryview:
+    start = inp.tell() if inp.seekable() else None
+    try:
+        return read_segment(inp, limit=limit)[1]
+    except FormatError as problem:
+        where = "" if start is None else f", which begins at {start}"
+        raise FormatError(f"segment {name}{where}: {problem}") from problem
+
+
+def check_end(inp: BinaryIO) -> None:
+    """Raises ``FormatError`` unless ``inp`` is at its end."""
+    if inp.read(1):
+        raise FormatError("there is more behind its last segment")
+
+
+def read_file(path: FilePath) -> StoredParts:
+    """The parts in the file at ``path``. Raises ``FormatError``, ``FilterError``, ``OSError``."""
+    with open(path, "rb") as inp:
+        size = os.fstat(inp.fileno()).st_size
+        found = read_parts(inp, size)
+        check_end(inp)
+    return found
+
+
+def replace_file(path: FilePath, write: Callable[[BinaryIO], object]) -> None:
+    """Let ``write`` write a new file at ``path``. After a crash the old file is there, or the new one.
+
+    Raises ``OSError``."""
+    part = os.fspath(path) + ".part"
+    try:
+        with open(part, "wb") as out:
+            write(out)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(part, path)
+    except BaseException:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise

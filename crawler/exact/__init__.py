@@ -4,9 +4,9 @@ A Bloom filter answers most questions and is wrong now and then. Here it only de
 denies is new, and what it does not deny is asked of rows that hold a digest of every URL ever admitted. A URL is called
 known only if its row is there.
 
-    rows   from a key to its row: what stands for the host, what stands for the key
-    seen   the seen-set: the filter in front, the rows behind it
-    ledger the same truth for a filter that goes on answering alone: what it calls seen is looked up later
+    rows    from a key to its row: a hash of the host, a hash of the key
+    seen    the seen-set: the filter in front, the rows behind it
+    ledger  rows for a filter that answers alone: what the filter calls seen is looked up later
 
 The rows lie in the job's own store and are written in the batch that queues the URLs, so the two become durable
 together. Nothing here touches the disk itself.

@@ -1,10 +1,10 @@
-"""The ledger of URLs that a probabilistic seen-set calls seen, and perhaps wrongly.
+"""The ledger of URLs that a probabilistic seen-set calls seen, perhaps wrongly.
 
 A Bloom filter's "new" is the truth, its "seen" is not: now and then a URL that nobody ever met is taken for a known
 one. With a ledger that costs the URL some seconds and not its page. Every URL that the filter calls seen is *doubted*:
-it is written down with all that is needed to queue it later, in the batch of the step that found it. Beside the crawl
-the doubted ones are looked up, a sorted batch at a time, among the digests of all URLs ever admitted, which lie on the
-disk. A URL whose digest is there was seen indeed; one whose digest is not was a false positive, and is admitted then.
+it is written down with all that is needed to queue it later, in the batch of the step that found it. While the crawl
+runs, the doubted ones are looked up, a sorted batch at a time, among the digests of all URLs ever admitted, which lie
+on the disk. A URL whose digest is there was seen. One whose digest is not was a false positive, and is admitted then.
 
     a key that the filter calls seen
         ->  settled not long ago                nothing to do     memory, nearly all: most links repeat a few URLs
@@ -17,8 +17,8 @@ disk. A URL whose digest is there was seen indeed; one whose digest is not was a
 are remembered as memory was set aside for; of the others each new meeting costs a row and a lookup, and no more.
 
 Rows are those of the exact seen-set (``rows``), but their digests are those of the journal, MurmurHash3: two of n keys
-share one by chance with probability below n**2 / 2**129. Who wants to hide another's page can make two URLs share one,
-as with every kind but ``exact``.
+share one by chance with probability below n**2 / 2**129. Somebody who wants to hide another's page can make two
+URLs share one, as with every kind but ``exact``.
 
 Memory does not grow with the number of doubted keys: at most ``WAITING`` of their rows are kept, the others are read
 from the family when their turn comes. After a crash the family holds what was doubted and not decided; the counts
@@ -56,7 +56,7 @@ class LedgerCounts:
 
     @classmethod
     def decode(cls, value: bytes | None) -> LedgerCounts:
-        """None stands for a ledger that was never written. Raises FilterError."""
+        """None means that the ledger was never written. Raises FilterError."""
         if value is None:
             return cls()
         if len(value) != _COUNTS.size or value[0] != _VERSION:

@@ -55,7 +55,7 @@ _TOGETHER = 4096  # keys that ``update`` adds at a time
 
 @dataclass(slots=True)
 class Answers:
-    """What answered the lookups since the set was opened; a key that stands in a batch twice is looked up once."""
+    """What answered the lookups since the set was opened; a key that occurs twice in a batch is looked up once."""
 
     front: int = 0  # absent from the filter in front: new
     host: int = 0  # no row of the host: new
@@ -318,7 +318,7 @@ def make_seen(settings: SeenSettings, store: Store) -> SeenSet:
 
 
 def check_room(settings: SeenSettings) -> None:
-    """Raises FilterError when there is no such seen-set, or no memory for its first slice. Nothing is allocated."""
+    """Raises FilterError for an unknown kind, and when there is no memory for the first slice. Nothing is allocated."""
     kind = ScalableBloomFilter.kind if settings.kind == ExactSeenSet.kind else settings.kind
     Room(planned_parameters(replace(settings, kind=kind), settings.layout)).need(1)
 

@@ -3,7 +3,7 @@
 Asked for in one of three ways, each of which says the other two:
 
     BloomFilter(capacity, fpp)                       n keys at p: the fewest bits of that layout
-    BloomFilter.with_bits_per_key(capacity, bits)    n keys at so many bits each: k = round(bits * ln 2), 1 to 30
+    BloomFilter.with_bits_per_key(capacity, bits)    n keys at that many bits each: k = round(bits * ln 2), 1 to 30
     BloomFilter.with_geometry(bits, hashes)          m bits and k hashes: made for n = m ln 2 / k keys
 
 The filter takes more keys than it was made for, and its fpp climbs then; ``statistics`` shows it, and the
@@ -77,7 +77,7 @@ class BloomFilter(FixedFilter):
 
         They belong to the layouts ``classic`` and ``guava`` (see ``guava_slice``); the latter must have them.
 
-        Raises ``FilterError`` when there is no such filter.
+        Raises ``FilterError`` for parameters that make no filter.
         """
         self.capacity, self.fpp = check_shape(capacity, fpp)
         if (bits is None) != (hashes is None) or (bits is not None and layout not in _WITH_BITS):
@@ -148,7 +148,7 @@ class Bitmap(FixedFilter):
     kind = "bitmap"
 
     def __init__(self, capacity: SupportsIndex, fpp: float = 0.001) -> None:
-        """Raises ``FilterError`` when there is no such filter."""
+        """Raises ``FilterError`` for parameters that make no filter."""
         self.capacity, self.fpp = check_shape(capacity, fpp)
         super().__init__()
 

@@ -1,7 +1,7 @@
 """One or more slices that together are a seen-set, asked by digests: batches, growth, figures and snapshots.
 
 The newest slice takes the new keys; a key is known if any slice holds it. A subclass decides how each slice is
-made, and whether there is a next one. ``filter`` adds what speaks of keys.
+made, and whether there is a next one. ``filter`` adds the methods that take keys.
 
 Batches. ``add_digests`` answers for a batch as if each key were asked in turn, with one difference: the keys
 of a chunk (4,096 at most) are all compared with the state before it, and with one another exactly, by their

@@ -1,8 +1,8 @@
 """One larger slice in place of a whole chain.
 
-A chain keeps the URLs of a long crawl in many slices, and asks each of them for a URL that is new. The digests of all
+A chain keeps the URLs of a long crawl in many slices, and a new URL is looked up in each of them. The digests of all
 its keys are in the journal, so all of them can be put into one larger slice, the *successor*, while the chain goes on
-answering; when the successor holds every key of the chain it takes its place.
+answering. When the successor holds every key of the chain, it replaces the chain.
 
 The bound. Let P be the fpp asked for and r the tightening. A chain that was never compacted has shares P0 r**i of it,
 with P0 = P (1 - r), as ``scalable`` derives. A successor gets the share r, and the slices that follow it divide what
@@ -13,8 +13,8 @@ is left as a chain divides all of it:
 
     P r  +  P (1 - r) * sum (1 - r) r**i   <   P r + P (1 - r)   =   P
 
-so the compound fpp, at most the sum, stays below P however many slices follow. The next successor stands for all of
-those, and they are gone when it is there: the shares are free again, and the sum is the same after any number of
+so the compound fpp, at most the sum, stays below P however many slices follow. The next successor replaces all of
+those: the shares are free again, and the sum is the same after any number of
 compactions.
 
 Sizes. A successor has room for ``MARGIN`` more keys than the chain has when it is begun, so that it is the only slice
@@ -26,8 +26,8 @@ of its keys. With a margin of a half,
                    right after growth
     work           1 + 1 / 1.5 + 1 / 1.5**2 + ... = 3 keys put into successors for each key in the last one
 
-A key that a false positive kept out is not in the journal: the successor does not hold it, and it will be found new
-when it is met again.
+A key that a false positive kept out is not in the journal. The successor does not hold it, so it is new when it comes
+again.
 """
 
 from __future__ import annotations

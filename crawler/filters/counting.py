@@ -34,7 +34,7 @@ class CountingFilter(ForgettingFilter):
         tightening: float = 0.85,
         counter_bits: SupportsIndex = 4,
     ) -> None:
-        """Raises ``FilterError`` when there is no such filter."""
+        """Raises ``FilterError`` for parameters that make no filter."""
         bits = whole_number(counter_bits, "counter_bits")
         if bits not in COUNTER_BITS:
             raise FilterError(f"counter_bits must be 2, 4 or 8, not {bits}")

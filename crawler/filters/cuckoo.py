@@ -30,7 +30,7 @@ class CuckooFilter(ForgettingFilter):
     _few = 40
 
     def __init__(self, fpp: float = 0.001, capacity: SupportsIndex = 2**20, *, growth: float | None = 2.0) -> None:
-        """Raises ``FilterError`` when there is no such filter."""
+        """Raises ``FilterError`` for parameters that make no filter."""
         self.capacity, self.fpp = check_shape(capacity, fpp)
         self.growth = None if growth is None else check_growth(growth)
         super().__init__()

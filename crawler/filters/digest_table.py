@@ -29,7 +29,7 @@ class DigestTable(Filter):
     def __init__(
         self, capacity: SupportsIndex = 2**20, *, growth: float = 2.0, digest_bits: SupportsIndex = 128
     ) -> None:
-        """Raises ``FilterError`` when there is no such table."""
+        """Raises ``FilterError`` for parameters that make no table."""
         bits = whole_number(digest_bits, "digest_bits")
         if bits not in (64, 128):
             raise FilterError(f"digest_bits must be 64 or 128, not {bits}")

@@ -1,7 +1,7 @@
 """A seen-set in a file: a segment that holds its state and no payload, then its segments (``segment_format``).
 
-The first segment's header may hold more than the state; ``crawler dedup`` tells there how it made keys of lines. A
-reader that does not know of it leaves it alone, so both read each other's files.
+The first segment's header may hold more than the state; ``crawler dedup`` stores there how it made keys of
+lines. Other readers ignore that, so both read each other's files.
 
 This is the only module of the package that opens files, and it opens only those that it is given the path of.
 """

@@ -11,8 +11,8 @@ All numbers are big-endian. An example, the filter for one key at 3% (5 hashes i
 
     01 05 00 00 00 01  20 02 00 08 00 80 02 00
 
-Neither the funnel nor the numbers of keys and of expected keys are stored, and there is no checksum: of damage behind
-the sixth byte nothing can be told.
+The funnel, the number of keys and the number of expected keys are not stored, and there is no checksum: damage behind
+the sixth byte cannot be found.
 
 Where a key is. Its funnel gives bytes, MurmurHash3 (x64, 128 bits, seed 0) of those two little-endian words h1 and
 h2, and
@@ -26,7 +26,7 @@ from stored digests alone.
 
 Sizes. For n keys and a wanted p there are ``-n ln p / (ln 2)**2`` bits, cut to a whole number, then rounded up to whole
 words, and ``-ln p / ln 2`` hashes, rounded. Older releases of Guava, 31.1 among them, take m / n * ln 2 hashes with
-that cut number m, which differs now and then when n is small; k stands in the file, so either reads the other's.
+that cut number m, which differs now and then when n is small; the file holds k, so either reads files of the other.
 
 Source: ``BloomFilter.writeTo`` and ``BloomFilterStrategies`` of https://github.com/google/guava.
 """
@@ -132,7 +132,7 @@ class GuavaBloomFilter:
         return self.contains_digests(b"".join([mmh3.hash_bytes(funnelled(key)) for key in keys]))
 
     def put_digests(self, digests: bytes) -> None:
-        """Add the keys of these digests, 16 bytes each. Raises ``ValueError`` for a length that is no multiple."""
+        """Add the keys of these digests, 16 bytes each. Raises ``ValueError`` for another length."""
         halves = digest_words(digests)
         for start in range(0, len(halves), _CHUNK):
             places = self._positions(halves[start : start + _CHUNK]).reshape(-1)

@@ -1,9 +1,9 @@
-"""What a seen-set in use will be when more URLs are in it. Pure arithmetic, as in `advisor`.
+"""What a seen-set in use will be when it holds more URLs. Pure arithmetic, as in ``advisor``.
 
 The fpp of a slice that fills is known at two points: 0 when it is empty, and that of its design when it is full.
-Between them a Bloom slice whose keys set k bits each, half of its bits when it holds the C keys it was made for, errs
-with the design's fpp times (2 (1 - 2**(-n/C)))**k; tags and digests err in proportion to n. What a slice is estimated
-to be now is never gone below.
+Between them a Bloom slice whose keys set k bits each, half of its bits when it holds the C keys it was made for, has
+the design's fpp times (2 (1 - 2**(-n/C)))**k; for tags and digests the fpp is proportional to n. The result is never
+below the present estimate of a slice.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from crawler.filters.advisor import SlicePlan, schedule, successor_plan
 from crawler.filters.protocol import SeenStatistics
 from crawler.slices.fpp_model import compound
 
-_STEPS = 12  # of the sum that stands for the URLs skipped while a slice fills
+_STEPS = 12  # of the sum that approximates the URLs skipped while a slice fills
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """A seen-set as it will be."""
+    """A seen-set in the future."""
 
     urls: int
     slices: int
@@ -55,10 +55,10 @@ class _Slice:
 def project(
     statistics: SeenStatistics, parameters: Mapping[str, Any], urls: int, *, compact_slices: int = 0
 ) -> Projection:
-    """The seen-set of these ``statistics()`` and ``parameters()`` when ``urls`` URLs are in, which is more than now.
+    """The seen-set of these ``statistics()`` and ``parameters()`` when it holds ``urls`` URLs, more than now.
 
-    ``compact_slices`` is as for ``advise``: what is counted in ``size`` is the seen-set, and not what replaces it while
-    that is built. Raises ``FilterError`` for a kind that has no slices.
+    ``compact_slices`` is as for ``advise``: ``size`` is that of the seen-set, without its successor
+    while that is built. Raises ``FilterError`` for a kind that has no slices.
     """
     kind, growing = parameters["kind"], parameters.get("growth") is not None
     chain = [
@@ -103,7 +103,7 @@ def _planned(made: SlicePlan, kind: str, count: float) -> _Slice:
 
 
 def _skipped(chain: list[_Slice], step: float) -> float:
-    """New URLs taken for seen ones while ``step`` are put into the last slice, of those that come by meanwhile."""
+    """New URLs that are mistaken for seen ones while ``step`` keys are put into the last slice."""
     others = compound(part.fpp_with(0) for part in chain[:-1])
     total = 0.0
     for number in range(_STEPS):

@@ -24,7 +24,7 @@ growth of 2, a tightening of 0.85 and slices of the ``paired`` layout, a chain w
 first, since that one holds half of all keys.
 
 Where the digests of all keys are kept, as in the journal of a crawl, a long chain can be rebuilt as one larger slice:
-``compaction`` says how the bound is kept then. How batches, growth and snapshots work is told in ``chain``.
+``chain_compaction`` explains how the bound is kept then, and ``chain`` how batches, growth and snapshots work.
 """
 
 from __future__ import annotations

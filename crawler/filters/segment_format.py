@@ -11,7 +11,7 @@
     payload       the buffer as it lies in memory (words are little-endian)
     checksum      16 bytes  MurmurHash3 x64 128, seed 0, of everything before it
 
-All numbers are little-endian. The checksum finds damage, not tampering: it is no secret.
+All numbers are little-endian. The checksum finds damage, not tampering: anybody can compute it.
 
 The codec opens no file: it is handed binary file objects. Both directions go in pieces of a mebibyte, so that
 a thread that stores a gigabyte does not keep the interpreter from the crawl for longer than one piece takes,
@@ -39,7 +39,7 @@ _MAX_HEADER = 2**20
 
 
 class FormatError(ValueError):
-    """Bytes that are no segment this version can read; the text says what is wrong, and at which offset."""
+    """Bytes that are not a segment, or of another version. The text says what is wrong, and at which offset."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,13 @@
-"""The false-positive rate as it really was, measured while the crawl goes on.
+"""The false-positive rate, measured while the crawl runs.
 
-A seen-set that forgets nothing but sometimes errs cannot be checked against itself. So a small share of all
-keys is *watched*: of those, an exact set is kept beside the filter. When a watched key is asked for the first
-time, the exact set knows that it is new; if the filter calls it known, that is a false positive seen in the
-act.
+A seen-set that is sometimes wrong cannot be checked against itself. So a small share of all keys is *watched*:
+an exact set of those is kept beside the filter. When a watched key is asked for the first time, the exact set
+knows that it is new. If the filter calls it known, that is a false positive caught in the act.
 
 Which keys are watched is decided by the digest alone, so a key is watched either always or never. At level L
 those are watched whose first L *marked* bits are all zero, a share of 2**-L. Marked are the sixteen bits of
-the digest's second half that no slice cuts positions out of (the upper four of each lane), lest watched keys
-be judged differently from others. When the exact set is full, L goes up by one and half of the watched keys
+the digest's second half that no slice cuts positions out of (the upper four of each lane), so that watched keys
+are treated like all others. When the exact set is full, L goes up by one and half of the watched keys
 are let go. With 2**16 keys watched at most, the sixteen levels last for 4 * 10**9 keys; what comes after that
 is not watched.
 
@@ -64,7 +63,7 @@ class WatchedKeys:
     def watch(self, halves: Words, new: npt.NDArray[np.intp] | None = None) -> None:
         """Take note of a batch: ``halves`` of shape (n, 2), of which the filter found those at ``new`` new.
 
-        None stands for all of them.
+        None means all of them.
         """
         marked = halves[:, 1] & self._wide_mask
         if np.count_nonzero(marked) == len(marked):

@@ -1,7 +1,7 @@
-"""Where the bits live: page-aligned memory, seen as bytes, as words and as a bit array.
+"""The memory of the bits: page-aligned, seen as bytes, as words and as a bit array.
 
 Memory comes zeroed from the system page by page as it is touched, so that a slice of a gigabyte is there in
-microseconds. Whether so much is free is looked at first. ``bitarray`` and numpy look at the same bytes: the one counts
+microseconds. The free memory is checked first. ``bitarray`` and numpy look at the same bytes: the one counts
 and combines whole slices, the other reads and writes batches of keys. Bit i of the bit array is bit i % 64 of word
 i // 64 (little-endian throughout).
 """
@@ -24,7 +24,7 @@ _NOBODY_HAS = 2**60
 
 
 def _zeroed(size: int) -> npt.NDArray[np.uint8]:
-    # The system promises more than it has, and ends who takes it later.
+    # The system promises more than it has, and kills the process that uses it later.
     free = available_memory() if size > _FEW else None
     if size > _NOBODY_HAS:
         raise NoMemoryError("such a filter is larger than any memory")
@@ -51,11 +51,11 @@ def zeroed_words(count: int) -> Words:
 def adopt_words(buffer: memoryview) -> Words:
     """The words of ``buffer``, without a copy where it is writable and aligned to a cache line.
 
-    Raises ``ValueError`` when its size is no multiple of 8 bytes.
+    Raises ``ValueError`` when its size is not a multiple of 8 bytes.
     """
     raw = np.frombuffer(buffer, np.uint8)
     if raw.nbytes % 8:
-        raise ValueError(f"{raw.nbytes} bytes are no whole number of 64-bit words")
+        raise ValueError(f"{raw.nbytes} bytes are not a whole number of 64-bit words")
     if raw.flags.writeable and raw.ctypes.data % _LINE == 0:
         return raw.view("<u8")
     words = zeroed_words(raw.nbytes // 8)

@@ -178,7 +178,7 @@ class BlockedSlice:
     def sample(self) -> list[Words]:
         """The first blocks of each region, of shape (blocks, words): at most a mebibyte in all.
 
-        Keys are spread evenly, so these stand for all: read once a second, they must not cost a pass over
+        Keys are spread evenly, so these represent all. They are read once a second, and must not cost a pass over
         gigabytes.
         """
         size = min(self.blocks_per_region, _SAMPLE_BLOCKS)
@@ -202,7 +202,7 @@ class BlockedSlice:
         return chance
 
     def count_estimated(self) -> float:
-        """How many keys the fill ratio speaks of."""
+        """How many keys explain the fill."""
         return self.shape.load_from_fill(self.fill()) * self.blocks_per_region
 
 

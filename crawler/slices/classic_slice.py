@@ -7,7 +7,7 @@ Same Performance", 2006); both are halves of the one digest. Where m is not, h1 
 a multiple of m, or of a large part of it, has few positions, and one whose sequence is that of another key, moved by a
 step, shares most of them. To the fpp of the model that adds a quarter to a half of 1/m, nine times the model's own at
 1,000 keys and 1e-6. The third term bends the sequences (*enhanced double hashing*: Dillinger and Manolios, "Bloom
-Filters in Probabilistic Verification", 2004), so that they neither stand still nor follow one another.
+Filters in Probabilistic Verification", 2004), so that no sequence repeats itself or follows another.
 
 For n keys and a wanted p, k = log2(1/p) hashes and m = n * k / ln 2 bits are best, when half of the bits are
 set at the end: 1.44 log2(1/p) bits a key, the fewest of the layouts here. k must be whole, so m is taken for
@@ -135,7 +135,7 @@ class ClassicSlice:
     most_hashes = MAX_HASHES
 
     def __init__(self, bits: int, hashes: int, words: Words | None = None) -> None:
-        """Raises ``ValueError`` when there is no such filter, or ``words`` are not its bits."""
+        """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its bits."""
         if bits < 64 or bits % 64:
             raise ValueError(f"the bits of a filter are a multiple of 64, not {bits}")
         if not 1 <= hashes <= self.most_hashes:

@@ -5,8 +5,8 @@ Adding a key raises its k counters by one, forgetting it lowers them; a key is k
 zero. The positions and the fpp are those of the classic filter with as many bits as there are counters here,
 so the price of forgetting is the width of a counter: 2, 4 or 8 bits for one.
 
-A counter that reaches its largest value is *saturated*: nobody knows how many keys it stands for, so it is
-never lowered again. Some forgotten keys then stay known, but no key that is in is ever denied. In a full
+A counter that reaches its largest value is *saturated*: nobody knows how many keys it counts, so it is
+never lowered again. Some forgotten keys then remain known, but no key that is in is ever denied. In a full
 filter the value of a counter is Poisson distributed with mean ln 2, so one in 6 * 10**14 saturates with 4
 bits, and one in 30 with 2.
 
@@ -52,7 +52,7 @@ class CountingSlice:
     """
 
     def __init__(self, counters: int, hashes: int, counter_bits: int = 4, words: Words | None = None) -> None:
-        """Raises ``ValueError`` when there is no such filter, or ``words`` are not its counters."""
+        """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its counters."""
         if counter_bits not in COUNTER_BITS:
             raise ValueError(f"a counter has 2, 4 or 8 bits, not {counter_bits}")
         if counters < 64 or counters % 64:

@@ -76,7 +76,7 @@ class CuckooSlice:
         words: Words | None = None,
         stash: Iterable[tuple[int, int]] = (),
     ) -> None:
-        """Raises ``ValueError`` when there is no such filter, or ``words`` are not its buckets."""
+        """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its buckets."""
         if tag_bits not in TAG_BITS:
             raise ValueError(f"a tag has 8, 16 or 32 bits, not {tag_bits}")
         if not 2 <= buckets < 2**32:
@@ -202,7 +202,7 @@ class CuckooSlice:
         self._flat[place] = tag
 
     def _place_of(self, bucket: int, tag: int) -> int:
-        """Where in ``bucket`` that tag stands; -1 if nowhere."""
+        """The place in ``bucket`` that holds ``tag``; -1 if none does."""
         start, tags = bucket * PLACES, self._flat
         for place in range(start, start + PLACES):
             if tags[place] == tag:
@@ -228,7 +228,7 @@ class CuckooSlice:
                 return
         self._stash.append((bucket, tag))
 
-    # -- what can be told about it
+    # -- figures
 
     def fill(self) -> float:
         sample = self._tags[: _SAMPLE_BYTES * 8 // (PLACES * self.tag_bits)]

@@ -1,7 +1,6 @@
 """The digests of some keys, prepared once for all slices that are asked.
 
-How a digest becomes bits of a blocked slice is told in ``blocked``; the arithmetic that all slices share is
-here.
+``blocked_slice`` explains how a digest becomes bits. The arithmetic that all slices share is here.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Batch:
 
     @property
     def fractions(self) -> Words:
-        """Shape (2 n): of each key a, and b + 2**32, which is b with the step into region 1: see ``blocked``."""
+        """Shape (2 n): of each key a, and b + 2**32, which is b with the step into region 1: see ``blocked_slice``."""
         found = self._fractions
         if found is None:
             halves = self.halves

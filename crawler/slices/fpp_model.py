@@ -45,7 +45,7 @@ Floats = npt.NDArray[np.float64]
 
 WORDS_PER_KEY = 8
 _MAX_LOAD = 512.0
-_HOPELESS_LOAD = 8192.0  # (63/64)**8192 is 1e-56: no bit of any block is clear, and no need to sum so many terms
+_HOPELESS_LOAD = 8192.0  # (63/64)**8192 is 1e-56: no bit of any block is clear, and no sum is needed
 _NEARLY_ONE = 1 - 1e-12
 FULLEST = 1 - 2.0**-24  # of the 2**23 bits at most that a fill is read off, not even one is clear
 
@@ -67,7 +67,7 @@ def _cover(keys: Floats, bits: int) -> Floats:
 
 def compound(fpps: Iterable[float]) -> float:
     """1 - prod(1 - p): the fpp of several filters of which any may be wrong. Exact for tiny ones, too."""
-    # Less than nothing from zero, lest an empty filter show a negative zero.
+    # Subtracted from 0.0, so that an empty filter does not show a negative zero.
     return 0.0 - math.expm1(sum(math.log1p(-min(fpp, _NEARLY_ONE)) for fpp in fpps))
 
 
@@ -152,7 +152,7 @@ class SkipCurve:
     """
 
     _POINTS = 128  # the fpp grows like the 16th power of the fill at most: 0.2% off between two points
-    _LIMIT = 8  # times the capacity: where so many asked keys do not fill the filter, it is past all use
+    _LIMIT = 8  # times the capacity: where so many asked keys do not fill the filter, it is useless
 
     def __init__(self, fpp_at: Callable[[float], float], capacity: int) -> None:
         asked = float(capacity)

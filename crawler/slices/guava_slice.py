@@ -2,7 +2,7 @@
 
     position i of a key  =  (h1 + i * h2  mod 2**63)  mod m          i = 0 .. k-1
 
-``guava`` tells the source. ``classic`` takes another bit of the sum, and bends it.
+``crawler.filters.guava`` names the source. ``classic_slice`` takes another bit of the sum, and bends it.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def stored_slice(geometry: Mapping[str, Any], words: Words) -> Slice:
     if layout == "cuckoo":
         stash = [(bucket, tag) for bucket, tag in geometry["stash"]]
         return CuckooSlice(geometry["buckets"], geometry["tag_bits"], words, stash)
-    raise FilterError(f"there is no layout {layout}")
+    raise FilterError(f"unknown layout: {layout}")
 
 
 def copied_slice(part: Slice) -> Slice:

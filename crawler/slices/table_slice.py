@@ -1,6 +1,6 @@
 """A hash table of digests: no false positives in practice, and no memory but the digests' own.
 
-A Python ``set`` of 16-byte digests takes about 100 bytes a key. Here the digests themselves stand in an array
+A Python ``set`` of 16-byte digests takes about 100 bytes a key. Here the digests themselves lie in an array
 of *buckets*, each one cache line: eight places of 64 bits, or four of 128. A key belongs to bucket ``(h1 >>
 32) * N >> 32`` of N and takes its first empty place; when the bucket is full, the next one (the last is
 followed by the first). So a search ends at the first bucket that holds the key or has an empty place. At the
@@ -51,8 +51,8 @@ class TableSlice:
     hashes = 1
 
     def __init__(self, buckets: int, digest_bits: int = 128, words: Words | None = None) -> None:
-        """Raises ``ValueError`` when there is no such table, or ``words`` are not its buckets, or have no place left: a
-        search ends at an empty one."""
+        """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its buckets, or have no empty
+        place: a search ends at one."""
         if digest_bits not in (64, 128):
             raise ValueError(f"a digest has 64 or 128 bits here, not {digest_bits}")
         if not 1 <= buckets < 2**32:
@@ -167,7 +167,7 @@ class TableSlice:
                 self._flat[at + 1] = h2
 
     def _has_room(self) -> bool:
-        # The first piece tells of any table that this program wrote: a quarter of the places is empty.
+        # The first piece shows it for any table that this program wrote: a quarter of the places is empty.
         starts = range(0, self.buckets, _SAMPLE_BUCKETS)
         return any(not self._places[start : start + _SAMPLE_BUCKETS, :, 0].all() for start in starts)
 

@@ -54,7 +54,7 @@ def test_it_is_stored_anew_when_it_is_made_of_other_parts() -> None:
     assert not must_store(stored, parts(GIB, sealed=1), 1)
     assert must_store(stored, parts(GIB, sealed=2), 1), "a slice was sealed"
     assert must_store(stored, parts(GIB, sealed=0, last="slice-1.0000"), 1), "one slice took the place of all"
-    full = [Part(part.name, True, part.told, part.size) if part.name == "slice" else part for part in parts(GIB)]
+    full = [Part(part.name, True, part.journaled, part.size) if part.name == "slice" else part for part in parts(GIB)]
     assert must_store(naming(parts(GIB)), full, 1), "the slice is full"
 
 

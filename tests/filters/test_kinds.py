@@ -690,7 +690,7 @@ def test_a_file_whose_segments_have_no_names_is_refused(names: object) -> None:
     header: dict[str, Any] = {"holds": "seen-set", "state": {}, "segments": names}
     write_segment(file, header, memoryview(b""))
     file.seek(0)
-    with pytest.raises(FormatError, match=r"no names|no seen-set's state"):
+    with pytest.raises(FormatError, match="something other than text|not the state of a seen-set"):
         read_seen(file, limit=100)
 
 
@@ -714,7 +714,7 @@ def test_a_file_that_is_only_a_segment_is_no_seen_set() -> None:
     file = io.BytesIO()
     write_segment(file, {"holds": "something"}, memoryview(b""))
     file.seek(0)
-    with pytest.raises(FormatError, match="no seen-set"):
+    with pytest.raises(FormatError, match="not the state of a seen-set"):
         read_seen(file, limit=100)
     file.seek(0)
     assert read_segment(file, limit=0)[0] == {"holds": "something"}

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from crawler.dedup.store import FilterFileError
 from crawler.filters import JSON, KINDS, BloomFilter, Filter, FilterError, make_seen
 from crawler.filters.memory_budget import GUAVA, Room, geometry, planned_parameters
+from crawler.settings import SeenSettings
 from crawler.slices.layouts import BLOOM_LAYOUTS
 
 LAYOUTS = (*BLOOM_LAYOUTS, GUAVA)
@@ -24,7 +25,7 @@ class Wanted(NamedTuple):
     value: JSON
 
 
-def make_filter(settings: Filtertings, layout: str | None = None, copies: int = 1) -> Filter:
+def make_filter(settings: SeenSettings, layout: str | None = None, copies: int = 1) -> Filter:
     """An empty seen-set. Raises FilterError when there is no such kind, or no memory for ``copies`` of it."""
     if settings.kind not in KINDS:
         raise FilterError(f"there is no seen-set of kind {settings.kind} for lines; there are {', '.join(KINDS)}")

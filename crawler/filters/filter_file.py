@@ -63,7 +63,7 @@ def _payload(inp: BinaryIO, name: str, limit: int) -> memoryview:
 def check_end(inp: BinaryIO) -> None:
     """Raises ``FormatError`` unless ``inp`` is at its end."""
     if inp.read(1):
-        raise FormatError("there is more behind its last segment")
+        raise FormatError("there is more data after its last segment")
 
 
 def read_file(path: FilePath) -> StoredParts:

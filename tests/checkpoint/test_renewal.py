@@ -80,8 +80,8 @@ def store(generations: Generations, sequence: int, active: bytes) -> Manifest:
 
 
 def again(generations: Generations, sequence: int) -> Manifest:
-    untold = segments(b"", b"w%d" % sequence)[1:]
-    return generations.complete(generations.begin_again(untold, sequence, NOW), lambda: None)
+    unjournaled = segments(b"", b"w%d" % sequence)[1:]
+    return generations.complete(generations.begin_again(unjournaled, sequence, NOW), lambda: None)
 
 
 def opened(seen: Path) -> Generations:

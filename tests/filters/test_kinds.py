@@ -690,7 +690,7 @@ def test_a_file_whose_segments_have_no_names_is_refused(names: object) -> None:
     header: dict[str, Any] = {"holds": "seen-set", "state": {}, "segments": names}
     write_segment(file, header, memoryview(b""))
     file.seek(0)
-    with pytest.raises(FormatError, match="something other than text|not the state of a seen-set"):
+    with pytest.raises(FormatError, match=r"something other than text|not the state of a seen-set"):
         read_seen(file, limit=100)
 
 

@@ -186,7 +186,7 @@ def test_a_file_of_another_kind_or_none_is_refused(tmp_path: Path) -> None:
         BloomFilter.load(path)
     with open(path, "ab") as out:
         out.write(b"!")
-    with pytest.raises(FormatError, match="more behind its last segment"):
+    with pytest.raises(FormatError, match="more data after its last segment"):
         load(path)
     path.write_bytes(b"no filter")
     with pytest.raises(FormatError):

@@ -38,8 +38,8 @@ MODULES: dict[str, str] = {
         contract counting_slice cuckoo_slice guava_slice layouts
     """,
     "filters": """
-        chain_compaction protocol segment_format advisor guava slice_entry watched_keys chain memory_budget
-        projection bloom scalable growing kinds
+        chain_compaction protocol segment_format advisor guava filter_file slice_entry watched_keys chain
+        memory_budget projection filter bloom scalable counting cuckoo digest_table kinds
     """,
     "links": """
         encoding sitemap tags extract query

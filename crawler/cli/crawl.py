@@ -125,7 +125,7 @@ def _check_seeds(path: Path, canonicaliser: Canonicaliser) -> None:
 def _say_idle_rules(path: Path, canonicaliser: Canonicaliser, settings: Settings, source: Source) -> None:
     """Warn of rules that can only match seeds, and of rules about hosts that the seeds do not lead to. The second check
     is skipped where it would take long because there are many seeds."""
-    for fault in rules_for_seeds_alone(settings):
+    for fault in rules_for_seeds_alone(settings.scope, settings.priority):
         say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
     if not settings.scope.include and not settings.priority.rules:
         return
@@ -136,7 +136,7 @@ def _say_idle_rules(path: Path, canonicaliser: Canonicaliser, settings: Settings
         url = canonicaliser.canonicalise(parse_line(line) or "")
         if isinstance(url, Canonical):
             scope.widen(url.href)
-    for fault in foreign_hosts(settings, scope):
+    for fault in foreign_hosts(settings.scope, settings.priority, scope):
         say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
 
 

@@ -87,7 +87,7 @@ class Discovery:
 
     @classmethod
     def of(cls, job: Job, settings: Settings) -> Discovery:
-        return cls(job, Boundary(job.scope, settings), DiscoverySettings.of(settings))
+        return cls(job, Boundary.of(job.scope, settings), DiscoverySettings.of(settings))
 
     def seeds(self, lines: list[str]) -> list[Canonical]:
         """The URLs of the lines. Invalid lines are counted and logged."""

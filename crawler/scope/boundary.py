@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 
 from crawler.scope.modes import Scope
 from crawler.scope.patterns import Pattern, first_match
-from crawler.settings import Settings
+from crawler.settings import ScopeSettings, Settings
 
 
 class Outside(StrEnum):
@@ -47,12 +47,17 @@ L = TypeVar("L", bound=Linked)
 class Boundary:
     """Of one run. ``scope`` may grow while it is used. Raises PatternError for a pattern that no URL can match."""
 
-    def __init__(self, scope: Scope, settings: Settings) -> None:
+    def __init__(self, scope: Scope, patterns: ScopeSettings, max_depth: int | None, max_length: int) -> None:
+        """``max_depth`` in links from a seed, ``max_length`` of a URL in characters."""
         self._scope = scope
-        self._include = tuple(map(Pattern, settings.scope.include))
-        self._exclude = tuple(map(Pattern, settings.scope.exclude))
-        self._max_depth = settings.crawl.max_depth
-        self._max_length = settings.links.max_url_length
+        self._include = tuple(map(Pattern, patterns.include))
+        self._exclude = tuple(map(Pattern, patterns.exclude))
+        self._max_depth = max_depth
+        self._max_length = max_length
+
+    @classmethod
+    def of(cls, scope: Scope, settings: Settings) -> Boundary:
+        return cls(scope, settings.scope, settings.crawl.max_depth, settings.links.max_url_length)
 
     def inside(
         self, links: Sequence[L], depth: int, outside: Counter[Outside], *, seed: bool = False, listing: bool = False

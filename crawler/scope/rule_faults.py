@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from crawler.scope.modes import Scope, http_surt
 from crawler.scope.patterns import Pattern, PatternError
 from crawler.scope.priority import Rule
-from crawler.settings import ScopeSettings, Settings
+from crawler.settings import PrioritySettings, ScopeSettings, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +104,22 @@ def _excluded(rule: Rule, excludes: Sequence[Pattern]) -> str | None:
     return None if by is None else f"scope.exclude {by.text!r} takes all it would"
 
 
-def rules_for_seeds_alone(settings: Settings) -> Iterator[RuleFault]:
+def rules_for_seeds_alone(scope: ScopeSettings, priority: PrioritySettings) -> Iterator[RuleFault]:
     """Priority rules of which an exclude pattern takes everything but seeds, that are not about seeds."""
-    excludes = [pattern for text in settings.scope.exclude if isinstance(pattern := _pattern(text), Pattern)]
-    for number, stated in enumerate(settings.priority.rules):
+    excludes = [pattern for text in scope.exclude if isinstance(pattern := _pattern(text), Pattern)]
+    for number, stated in enumerate(priority.rules):
         why = None if stated.seed else _excluded(Rule(stated), excludes)
         if why is not None:
             text = f"priority rule {number + 1} matches nothing but seeds: {why}"
             yield RuleFault(("priority", number, "pattern"), text)
 
 
-def foreign_hosts(settings: Settings, scope: Scope) -> Iterator[RuleFault]:
+def foreign_hosts(patterns: ScopeSettings, priority: PrioritySettings, scope: Scope) -> Iterator[RuleFault]:
     """Patterns about one host that the scope does not hold: they match nothing, unless a seed redirects there."""
     places: list[tuple[tuple[str | int, ...], str, str]] = [
-        (("scope", "include", number), f"scope.include {text!r}", text)
-        for number, text in enumerate(settings.scope.include)
+        (("scope", "include", number), f"scope.include {text!r}", text) for number, text in enumerate(patterns.include)
     ]
-    for number, rule in enumerate(settings.priority.rules):
+    for number, rule in enumerate(priority.rules):
         if rule.pattern is not None:
             places.append((("priority", number, "pattern"), f"priority rule {number + 1}", rule.pattern))
     for place, name, text in places:

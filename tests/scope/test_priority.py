@@ -111,7 +111,9 @@ def test_rules_that_an_exclude_pattern_leaves_nothing_but_seeds_are_told_of() ->
     ]
     settings = settings_from({"scope": {"exclude": ["/a/*"]}, "priority": stated})  # type: ignore[dict-item]
     assert not list(rule_faults(settings))
-    assert [fault.place for fault in rules_for_seeds_alone(settings)] == [("priority", 0, "pattern")]
+    assert [fault.place for fault in rules_for_seeds_alone(settings.scope, settings.priority)] == [
+        ("priority", 0, "pattern")
+    ]
 
 
 numbers = st.one_of(st.none(), st.integers(0, 3))
@@ -148,4 +150,4 @@ def test_patterns_about_hosts_of_no_seed_are_told_of(mode: str) -> None:
         }
     )
     expected = [] if mode == "any" else [("scope", "include", 2), ("priority", 0, "pattern")]
-    assert [fault.place for fault in foreign_hosts(settings, scope)] == expected
+    assert [fault.place for fault in foreign_hosts(settings.scope, settings.priority, scope)] == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import shutil
 import signal
 from collections import Counter
@@ -60,7 +61,7 @@ class Stopped:
         assert "Traceback" not in ran.err
         assert Counter(row["url"] for row in rows(job)) == Counter(self.site.url(path) for path in tree(PAGES))
         checked = verify(job)
-        assert checked.code == 0, checked.out
+        assert checked.code == 0, checked
         return ran
 
 
@@ -76,21 +77,60 @@ def stopped_job(directory: Path, *limits: int) -> Iterator[Stopped]:
         yield made
 
 
-def verify(job: Path) -> Ran:
+@dataclass(frozen=True)
+class Verified:
+    """What ``crawler verify --json`` or ``crawler repair --json`` says."""
+
+    code: int
+    said: dict[str, Any]  # nothing where the job is refused
+    err: str
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """What is wrong; after a repair, what is left. A job that cannot be read at all has one finding."""
+        if "error" in self.said:
+            return [{"kind": "unreadable", "severity": "damaged", "place": ".", "error": self.said["error"]}]
+        return list(self.said.get("findings", []))
+
+    @property
+    def kinds(self) -> set[str]:
+        return {finding["kind"] for finding in self.findings}
+
+    def find(self, kind: str, **details: object) -> list[dict[str, Any]]:
+        """The findings, or changes, of a kind; text in ``details`` is a pattern."""
+        named = [*self.findings, *self.said.get("changes", [])]
+        return [each for each in named if kind in (each.get("kind"), each.get("done")) and _fits(each, details)]
+
+    @property
+    def done(self) -> set[str]:
+        """What a repair has done."""
+        return {change["done"] for change in self.said.get("changes", [])}
+
+
+def _fits(found: dict[str, Any], details: dict[str, object]) -> bool:
+    return all(
+        re.search(wanted, str(found[name])) if isinstance(wanted, str) else found[name] == wanted
+        for name, wanted in details.items()
+    )
+
+
+def verify(job: Path) -> Verified:
     """``crawler verify``, in this process: an exception that it lets through fails the test."""
     return _here("verify", job)
 
 
-def repair(job: Path) -> Ran:
+def repair(job: Path) -> Verified:
     """``crawler repair``, in the same way."""
     return _here("repair", job)
 
 
-def _here(command: str, job: Path) -> Ran:
+def _here(command: str, job: Path) -> Verified:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([command, str(job)])
-    return Ran(code, out.getvalue(), err.getvalue())
+        code = main([command, str(job), "--json"])
+    said = json.loads(out.getvalue() or "{}")
+    assert said or len(err.getvalue().splitlines()) == 1, "a refusal is one line"
+    return Verified(code, said, err.getvalue())
 
 
 def explain(job: Path, url: str) -> dict[str, Any]:

@@ -94,7 +94,7 @@ MODULES: dict[str, str] = {
         keeper robots_redirect robots_visit visit run worker
     """,
     "integrity": """
-        inventory quarantine digest_rows revisit_rows reconcile verifier repairer
+        finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer
     """,
     "service": """
         explanation_text host_page status_reporter commands command_files view api attach run_view session
@@ -109,7 +109,7 @@ MODULES: dict[str, str] = {
         interrupt key_spec lines lookout store exchange make stream build_process build
     """,
     "cli": """
-        exit_codes toml_lines add bench config damaged_job options plan repair canon crawl dashboard dedup explain
-        forget hosts stats tail top verify demo filter
+        exit_codes toml_lines add bench config damaged_job integrity_text options plan repair canon crawl dashboard
+        dedup explain forget hosts stats tail top verify demo filter
     """,
 }

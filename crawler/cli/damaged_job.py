@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,7 +30,8 @@ def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.
         except JobError as error:
             raise UsageError(str(error)) from error
         except (*DAMAGE, SettingsError) as error:
-            print(f"{arguments.job}: {error}")
+            damaged = json.dumps({"error": str(error)}, indent=2)
+            print(damaged if getattr(arguments, "json", False) else f"{arguments.job}: {error}")
             return Exit.FAILED
 
     return run

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.integrity_text import change_text, finding_text
 from crawler.clock import SteadyClock
+from crawler.integrity.change import Change
 from crawler.integrity.repairer import repair_job
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
@@ -19,18 +22,34 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "replaced is moved to DIR/damaged-N. A job that is whole is not changed."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
+    changes: list[Change] = []
+
+    def tell(change: Change) -> None:
+        changes.append(change)
+        if not arguments.json:
+            print(f"{directory}: {change_text(change)}", flush=True)
+
     try:
-        left = repair_job(directory, SteadyClock()(), lambda line: print(f"{directory}: {line}", flush=True))
+        repaired = repair_job(directory, SteadyClock()(), tell)
     except JobError as error:
         raise UsageError(str(error)) from error
     except (SettingsError, *DAMAGE) as error:
-        print(f"{directory}: cannot be repaired: {error}")
+        failed = f"cannot be repaired: {error}"
+        print(json.dumps({"error": failed}, indent=2) if arguments.json else f"{directory}: {failed}")
         return Exit.FAILED
-    for fault in left:
-        print(f"{directory}: left: {fault}")
-    return Exit.FAILED if left else Exit.OK
+    if arguments.json:
+        findings = [finding.as_json() for finding in repaired.left]
+        done = [change.as_json() for change in changes]
+        print(json.dumps({"was_whole": repaired.was_whole, "changes": done, "findings": findings}, indent=2))
+    elif repaired.was_whole:
+        print(f"{directory}: whole, nothing was changed")
+    else:
+        for finding in repaired.left:
+            print(f"{directory}: left: {finding_text(finding)}")
+    return Exit.FAILED if repaired.left else Exit.OK

@@ -1,300 +1,175 @@
-"""What a damaged job still knows, put together anew.
+"""All that a job holds, read once: every family of its store and its output, part by part.
 
-The truth of a job is one equation: admitted = finished + pending, URL by URL. Each side is written down twice (queue
-and journal, journal and output), so what one has lost the other may still tell:
-
-    a URL that is pending                     is fetched, whatever the output says: its links may be lost with its step
-    a record in the output, not pending       is finished
-    a finished URL without a whole record     is pending again, if the journal still has its address
-    a digest in the journal, nothing else     its address is gone: forgotten, so that it is admitted when found again
-    a URL that the journal does not name      is named by a new event
-
-Everything is read once, in order, and remembered as 8 bytes a URL (the first half of its digest); then the few rows
-that differ are read again. Any moment at which this is broken off leaves a job that it can be run on again.
+``verify`` reports what is found on the way. ``repair`` acts on what is known in the end. Both are told of each URL
+while it is read, as ``Observer``: one looks for it in the seen-set, the other remembers 8 bytes of it. What is kept
+here grows with the number of hosts, not of URLs.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import zlib
-from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from crawler.exact import digest_exactly
-from crawler.filters import digest_keys
-from crawler.frontier import Entry, EntryError, decode_entry, queue_of
+from crawler.exact import LEDGER_COUNTS, ROW_BYTES, ExactSeenSet, LedgerCounts, rows_of
+from crawler.exact.rows import HOST_BYTES
+from crawler.exact.seen import ROW_COUNT, ROW_COUNT_FORM
+from crawler.fetch.robots_cache import RobotsCache
+from crawler.filters import FilterError, digest_keys
+from crawler.frontier import (
+    Entry,
+    EntryError,
+    Host,
+    HostRecordError,
+    PageError,
+    decode_entry,
+    decode_host,
+    due_key,
+    queue_of,
+    split_due_key,
+    unpack_page,
+)
 from crawler.frontier.entry import is_retry, split_pending_key
-from crawler.kv import Family, Store
-from crawler.output import Record, record_of
-from crawler.records import DIGEST_SIZE, Counters, Done, JournalError, Outcome, decode_done, decode_seen
+from crawler.frontier.host import host_name
+from crawler.integrity.finding import Detail, Finding, Kind
+from crawler.job.directory import PAGES, STORE
+from crawler.job.recovery import OUTPUT_END, REPAIRING, stored_end
+from crawler.kv import Family, Reader, Row
+from crawler.output import Record, lines_of, record_of
+from crawler.records import (
+    DIGEST_SIZE,
+    Counters,
+    Done,
+    JournalError,
+    Outcome,
+    Position,
+    decode_done,
+    decode_seen,
+    sequence_key,
+)
+from crawler.robots import RobotsRecordError
 from crawler.settings import Settings
 from crawler.traps import CopyRecordError, TrapRecordError, check_content, check_row
 from crawler.urls import Canonical, Canonicaliser
 
-_SCAN = 2_048
-_LINES = 1_024  # lines of the output hashed together
+_TOGETHER = 2_048  # digests' events summed up, and keys looked up, together
 _RESPONDED = (Outcome.FETCHED.value, Outcome.REDIRECT.value)
 
-Halves = npt.NDArray[np.uint64]
-Flags = npt.NDArray[np.bool_]
-Times = npt.NDArray[np.int64]
-Row = tuple[bytes, bytes]
+Findings = Iterator[Finding]
 
 
-@dataclass
-class Keys:
-    """From a URL as it is stored to the digest that stands for it in this job."""
+class Observer(Protocol):
+    """Told of each URL as it is read, and asked now and then, a page of rows later at most, what is wrong with them."""
 
-    settings: Settings
-    canonicaliser: Canonicaliser = field(init=False)
+    def admitted(self, number: int, digests: bytes) -> None:
+        """An event of the journal: the keys with these digests were admitted."""
 
-    def __post_init__(self) -> None:
-        self.canonicaliser = Canonicaliser(self.settings.canonical.rules)
+    def forgotten(self, digests: bytes) -> None:
+        """An event: the keys with these digests were taken out of the seen-set."""
+
+    def finished(self, done: Done) -> None:
+        """An event: a URL was finished."""
+
+    def pending(self, row: bytes, entry: Entry, key: str) -> None:
+        """An entry in its row of the queue."""
+
+    def misplaced(self, entry: Entry) -> None:
+        """An entry in a row where it cannot stay."""
+
+    def line(self, start: int, line: bytes, record: Record | None, key: str | None) -> None:
+        """A line of the output; where it is damaged it has no record, or no key."""
+
+    def findings(self) -> Iterable[Finding]:
+        """What is wrong with what came since the last call."""
+
+
+class UrlKeys:
+    """From a URL as it is stored to its key."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._canonicaliser = Canonicaliser(settings.canonical.rules)
 
     def key(self, href: str) -> str | None:
-        """The key; None for what no crawl stores."""
-        url = self.canonicaliser.canonicalise(href)
+        """The key; None for a URL that no crawl stores."""
+        url = self._canonicaliser.canonicalise(href)
         return url.key if isinstance(url, Canonical) and url.href == href else None
-
-    def digests(self, keys: Sequence[str]) -> bytes:
-        return digest_exactly(keys) if self.settings.seen.kind == "exact" else digest_keys(keys)
-
-
-def halves(digests: bytes) -> array[int]:
-    """The first 8 bytes of each digest."""
-    words = np.frombuffer(digests, "<u8").reshape(-1, 2)[:, 0]
-    return array("Q", words.tobytes())
-
-
-@dataclass
-class Journal:
-    """The journal as it was found."""
-
-    admitted: array[int] = field(default_factory=lambda: array("Q"))
-    forgotten: set[int] = field(default_factory=set)  # halves of digests ever taken out of the seen-set
-    out: set[bytes] = field(default_factory=set)  # digests that are out of it now
-    done: dict[str, list[Done]] = field(default_factory=dict)  # by URL; more than one where it was forgotten
-    start: int = 0  # where the record of the first event that is kept begins
-    end: int | None = None  # of the output, by the last event
-    events: int = 0
-    sequence: int = 0  # above every number in use
-    bad: list[tuple[Family, bytes, bytes]] = field(default_factory=list)
-
-
-def read_journal(store: Store) -> Journal:
-    """Raises OSError."""
-    found = Journal()
-    for key, value in store.rows(Family.ADMITTED):
-        try:
-            _sequence(found, key)
-            forgotten, digests = decode_seen(value)
-        except JournalError:
-            found.bad.append((Family.ADMITTED, key, value))
-            continue
-        each = [digests[at : at + DIGEST_SIZE] for at in range(0, len(digests), DIGEST_SIZE)]
-        if forgotten:
-            found.forgotten.update(halves(digests))
-            found.out.update(each)
-        else:
-            found.admitted.extend(halves(digests))
-            if found.out:
-                found.out.difference_update(each)
-    for key, value in store.rows(Family.DONE):
-        found.events += 1
-        try:
-            _sequence(found, key)
-            done = decode_done(value)
-        except JournalError:
-            found.bad.append((Family.DONE, key, value))
-            continue
-        if not found.done:
-            found.start = done.positions[0].end - done.positions[0].length
-        found.done.setdefault(done.entry.href, []).append(done)
-        found.end = done.positions[0].end
-    return found
-
-
-def _sequence(journal: Journal, key: bytes) -> None:
-    if len(key) != 8:
-        raise JournalError("a key that is no sequence number")
-    journal.sequence = max(journal.sequence, int.from_bytes(key, "big") + 1)
-
-
-@dataclass
-class Queue:
-    """The pending URLs as they were found. ``size`` counts (all, retries) of a host; the URLs of ``again`` stood in
-    rows where they cannot stay."""
-
-    urls: array[int] = field(default_factory=lambda: array("Q"))
-    size: dict[str, list[int]] = field(default_factory=dict)
-    first: dict[str, bytes] = field(default_factory=dict)  # of each host the first slot of its fresh lane
-    number: int = 0  # above every slot number in use
-    bad: list[Row] = field(default_factory=list)
-    again: list[Entry] = field(default_factory=list)
-    gone: int = 0  # rows without a URL that could be read
-    revisits: bytearray = field(default_factory=bytearray)  # for each of ``urls``: was it finished before?
-
-    @property
-    def unfinished(self) -> Halves:
-        """The URLs that were never finished."""
-        chosen: Halves = as_halves(self.urls)[np.frombuffer(bytes(self.revisits), np.uint8) == 0]
-        return chosen
-
-
-def read_queue(store: Store, keys: Keys) -> Queue:
-    """Raises OSError."""
-    found = Queue()
-    known: list[str] = []
-    for row in store.rows(Family.PENDING):
-        try:
-            entry = decode_entry(row[1])
-        except EntryError:
-            entry = None
-        key = None if entry is None else keys.key(entry.href)
-        try:
-            host, slot = split_pending_key(row[0])
-        except EntryError:
-            host, slot = "", b""
-        if slot:
-            found.number = max(found.number, int.from_bytes(slot[-8:], "big") + 1)
-        if entry is None or key is None or host != queue_of(entry.href):
-            found.bad.append(row)
-            if entry is not None and key is not None:
-                found.again.append(entry)
-            else:
-                found.gone += 1
-            continue
-        size = found.size.setdefault(host, [0, 0])
-        size[0] += 1
-        size[1] += is_retry(slot)
-        if not is_retry(slot):
-            found.first.setdefault(host, slot)
-        known.append(key)
-        found.revisits.append(entry.revisit)
-        if len(known) == _SCAN:
-            found.urls.extend(halves(keys.digests(known)))
-            known.clear()
-    found.urls.extend(halves(keys.digests(known)))
-    return found
-
-
-@dataclass
-class Output:
-    """The records as they were found: for each line where it ends, its URL and whether it is whole."""
-
-    ends: array[int] = field(default_factory=lambda: array("Q"))
-    urls: array[int] = field(default_factory=lambda: array("Q"))
-    whole: bytearray = field(default_factory=bytearray)
-    size: int = 0
-
-
-def read_output(lines: Iterable[bytes], keys: Keys, journal: Journal) -> Output:
-    """The journal knows what the bytes of the records sum to, from the first event that is kept. Raises OSError."""
-    found = Output()
-    waiting: list[str] = []
-    for line in lines:
-        found.size += len(line)
-        record = record_of(line)
-        key = None if record is None else keys.key(str(record["url"]))
-        # A record from before those events may be of a URL that was forgotten, and finished once more since.
-        judged = None if record is None or found.size <= journal.start else str(record["url"])
-        events = [] if judged is None else journal.done.get(judged, [])
-        whole = key is not None and (not events or any(_is(line, event) for event in events))
-        found.ends.append(found.size)
-        found.whole.append(whole)
-        waiting.append(key or "")
-        if len(waiting) == _LINES:
-            found.urls.extend(halves(keys.digests(waiting)))
-            waiting.clear()
-    found.urls.extend(halves(keys.digests(waiting)))
-    return found
-
-
-def _is(line: bytes, done: Done) -> bool:
-    position = done.positions[0]
-    return position.length == len(line) and position.crc == zlib.crc32(line)
-
-
-def finished(
-    output: Output, queue: Queue, journal: Journal, *, trusted: bool, end: int | None, repeats: bool = False
-) -> npt.NDArray[np.bool_]:
-    """Which lines of the output are records of finished URLs. ``trusted``: the journal names every admitted URL;
-    ``end``: where the output ends by the journal, None where it does not say; ``repeats``: a URL may have several."""
-    urls, ends = as_halves(output.urls), as_halves(output.ends)
-    good = np.frombuffer(bytes(output.whole), np.bool_).copy()
-    # A URL that was forgotten may be finished, and pending or finished once more.
-    free = np.isin(urls, np.array(sorted(journal.forgotten), np.uint64))
-    good &= free | ~np.isin(urls, queue.unfinished)
-    if trusted:
-        good &= np.isin(urls, as_halves(journal.admitted))
-    elif end is not None:
-        good &= ends <= end
-    if repeats:
-        return good
-    places = np.flatnonzero(good)
-    _, first = np.unique(urls[places], return_index=True)
-    if len(first) < len(places):
-        later = np.ones(len(places), np.bool_)
-        later[first] = False
-        later &= ~free[places]
-        good[places[later]] = False
-    return good
-
-
-def as_halves(values: array[int]) -> Halves:
-    """A copy: an array that is looked at cannot grow."""
-    return np.array(values, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """How often a URL stands too often or not often enough in the journal: counts by the first half of its digest."""
+class Source:
+    """A job with an open store. ``counters`` are None where they cannot be read: then nothing is compared to them."""
 
-    excess: dict[int, int]
-    lacking: dict[int, int]
-
-
-def compare(admitted: Halves, there: Halves) -> Difference:
-    """The journal's URLs against those that are there."""
-    named, named_times = np.unique(admitted, return_counts=True)
-    found, found_times = np.unique(there, return_counts=True)
-    return Difference(
-        _more(named, named_times, found, found_times),
-        _more(found, found_times, named, named_times),
-    )
+    directory: Path
+    settings: Settings
+    store: Reader
+    counters: Counters | None
 
 
-def _more(
-    left: Halves, left_times: npt.NDArray[np.int64], right: Halves, right_times: npt.NDArray[np.int64]
-) -> dict[int, int]:
-    times = np.zeros(len(left), np.int64)
-    at = np.searchsorted(right, left)
-    inside = at < len(right)
-    same = np.zeros(len(left), np.bool_)
-    same[inside] = right[at[inside]] == left[inside]
-    times[same] = right_times[at[same]]
-    more = left_times - times
-    which = np.flatnonzero(more > 0)
-    return dict(zip(left[which].tolist(), more[which].tolist(), strict=True))
+class DigestSum:
+    """How many digests there are, and the sums of their halves modulo 2**64: whatever their order is."""
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+        self._sums = (0, 0, 0)
+
+    def add(self, digests: bytes) -> None:
+        self._waiting.append(digests)
+        if len(self._waiting) >= _TOGETHER:
+            self.sums()
+
+    def sums(self) -> tuple[int, int, int]:
+        """(count, sum of the first halves, of the second halves)."""
+        count, low, high = self._sums
+        words = np.frombuffer(b"".join(self._waiting), "<u8").reshape(-1, 2)
+        more = words.sum(axis=0, dtype=np.uint64).tolist()
+        self._waiting.clear()
+        self._sums = count + len(words), (low + more[0]) % 2**64, (high + more[1]) % 2**64
+        return self._sums
 
 
-class Ended:
+@dataclass(slots=True)
+class Journal:
+    """What the journal says. ``end`` is where the output ends by its last event; ``admitted`` and ``forgotten`` are
+    sums over the digests, for a job that has those digests in its store, too. ``whole``: all of it could be read."""
+
+    urls: int = 0
+    events: int = 0  # of finished URLs
+    sequence: int = 0  # above every number in use
+    end: int | None = None
+    admitted: DigestSum = field(default_factory=DigestSum)
+    forgotten: DigestSum = field(default_factory=DigestSum)
+    whole: bool = False
+
+
+@dataclass(slots=True)
+class Queue:
+    """The queues of all hosts. ``sizes`` counts (all, retries) of each, ``first`` is the first slot of its fresh lane,
+    ``number`` is above every slot number in use, ``revisits`` are the pages that are queued once more."""
+
+    sizes: dict[str, list[int]] = field(default_factory=dict)
+    first: dict[str, bytes] = field(default_factory=dict)
+    number: int = 0
+    revisits: set[bytes] = field(default_factory=set)
+    whole: bool = False
+
+
+class OutputTally:
     """How many URLs of each host ended with a response, and how many failed, by the records in the output."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, list[int]] = {}
 
-    def add(self, record: object) -> None:
-        """Count a record; what is none of a URL that was fetched or failed is passed over."""
-        if not isinstance(record, dict) or not isinstance(url := record.get("url"), str):
-            return
+    def add(self, record: Record) -> None:
+        """Count a record, where its URL was fetched or failed."""
         outcome = record.get("outcome")
         if outcome in _RESPONDED or outcome == Outcome.FAILED.value:
-            self._hosts.setdefault(queue_of(url), [0, 0])[outcome == Outcome.FAILED.value] += 1
+            self._hosts.setdefault(queue_of(str(record["url"])), [0, 0])[outcome == Outcome.FAILED.value] += 1
 
     def pop(self, host: str) -> tuple[int, int]:
         """(fetched, failed) of the host, taken out."""
@@ -306,44 +181,396 @@ class Ended:
         return {host: (fetched, failed) for host, (fetched, failed) in self._hosts.items()}
 
 
-def count_records(counters: Counters, records: Iterable[Record]) -> Counters:
-    """Fresh counters of finished URLs, with all else as ``counters`` have it."""
-    fresh = Counters(**{name: getattr(counters, name) for name in Counters.__dataclass_fields__})
-    fresh.fetched = fresh.redirected = fresh.failed = fresh.excluded = fresh.seeds_fetched = 0
-    fresh.status_2xx = fresh.status_3xx = fresh.status_4xx = fresh.status_5xx = 0
-    for record in records:
-        outcome, status = Outcome(str(record["outcome"])), record.get("status")
-        fresh.count_done(outcome, status if isinstance(status, int) else None)
-        fresh.seeds_fetched += outcome is Outcome.FETCHED and record.get("depth") == 0
-    return fresh
+class Inventory:
+    """One reading of a job. ``damaged`` are the rows of each family that are not what it holds."""
 
+    def __init__(self, source: Source, observer: Observer, *, beyond_end: bool = False) -> None:
+        """``beyond_end``: read the lines of the output that the journal does not know of, too."""
+        self.journal = Journal()
+        self.queue = Queue()
+        self.trap_counts = 0
+        self.damaged: dict[Family, list[Row]] = {family: [] for family in Family}
+        self._source = source
+        self._store = source.store
+        self._counters = source.counters
+        self._observer = observer
+        self._keys = UrlKeys(source.settings)
+        self._beyond_end = beyond_end
+        self._exact = source.settings.seen.kind == ExactSeenSet.kind
+        self._has_ledger = source.settings.seen.ledger
 
-def count_traps(store: Store) -> tuple[int, list[Row]]:
-    """What all numbers of traps add up to, and the rows that are none. Raises OSError."""
-    total, bad = 0, []
-    for row in store.rows(Family.TRAPS):
+    def parts(self) -> Iterator[Findings]:
+        """The parts, each to be read to its end before the next; one that cannot be read raises StoreError, and those
+        behind it can be read all the same."""
+        yield self._meta()
+        yield self._events()
+        yield self._queues()
+        yield self._hosts()
+        yield self._ledger()
+        yield self._rows()
+        yield self._robots()
+        yield self._traps()
+        yield self._schedule()
+        yield self._output()
+
+    def _damage(self, kind: Kind, family: Family, row: Row, error: object = None, **details: Detail) -> Finding:
+        """Note a row that is not what its family holds."""
+        self.damaged[family].append(row)
+        said: dict[str, Detail] = {} if error is None else {"error": str(error)}
+        return Finding(kind, STORE, said | details, family, row[0])
+
+    # -- names -------------------------------------------------------------------------------------------------
+
+    def _meta(self) -> Findings:
+        for name, value in self._store.rows(Family.META):
+            try:
+                name.decode("utf-8")
+            except UnicodeDecodeError:
+                yield self._damage(Kind.META_DAMAGED, Family.META, (name, value), "not a name")
+        if self._store.get(Family.META, REPAIRING) is not None:
+            yield Finding(Kind.REPAIR_UNFINISHED, STORE)
         try:
-            total += check_row(*row)
-        except TrapRecordError:
-            bad.append(row)
-    return total, bad
+            self.journal.end = stored_end(self._store)
+        except JournalError as error:
+            yield self._damage(Kind.META_DAMAGED, Family.META, _end_row(self._store), error)
 
+    # -- the journal -------------------------------------------------------------------------------------------
 
-def bad_content(store: Store) -> list[Row]:
-    """Rows that are no mark of a page's content. Raises OSError."""
-    bad = []
-    for row in store.rows(Family.CONTENT):
-        try:
-            check_content(*row)
-        except CopyRecordError:
-            bad.append(row)
-    return bad
+    def _events(self) -> Findings:
+        yield from self._admitted()
+        yield from self._done()
+        self.journal.whole = True
+        if self._counters is None:
+            return
+        if self.journal.urls != self._counters.admitted:
+            details = {"counted": self._counters.admitted, "found": self.journal.urls}
+            yield Finding(Kind.ADMITTED_COUNT, STORE, details)
+        after = sequence_key(self._counters.sequence)
+        for family in (Family.ADMITTED, Family.DONE):
+            for key, _ in self._store.scan(family, after, None, 1):
+                number = {"next": self._counters.sequence, "number": int.from_bytes(key, "big")}
+                yield Finding(Kind.EVENT_BEYOND_END, STORE, number, family, key)
 
+    def _admitted(self) -> Findings:
+        for rows in self._store.pages(Family.ADMITTED):
+            for row in rows:
+                try:
+                    self._admission(row)
+                except JournalError as error:
+                    yield self._damage(Kind.EVENT_DAMAGED, Family.ADMITTED, row, error)
+            yield from self._observer.findings()
 
-def stored_counters_or_none(value: bytes | None) -> Counters | None:
-    """None where they are gone or no version of the program wrote them."""
-    if value is None:
+    def _admission(self, row: Row) -> None:
+        """Raises JournalError."""
+        number = self._number(row[0])
+        forgotten, digests = decode_seen(row[1])
+        if forgotten:
+            self._observer.forgotten(digests)
+        else:
+            self.journal.urls += len(digests) // DIGEST_SIZE
+            self._observer.admitted(number, digests)
+        if self._exact or self._has_ledger:
+            (self.journal.forgotten if forgotten else self.journal.admitted).add(digests)
+
+    def _done(self) -> Findings:
+        path, journal = self._source.directory / PAGES, self.journal
+        with contextlib.ExitStack() as opened:
+            output = opened.enter_context(open(path, "rb")) if path.exists() else None
+            for key, value in self._store.rows(Family.DONE):
+                journal.events += 1
+                try:
+                    self._number(key)
+                    done = decode_done(value)
+                except JournalError as error:
+                    yield self._damage(Kind.EVENT_DAMAGED, Family.DONE, (key, value), error)
+                    continue
+                self._observer.finished(done)
+                position = done.positions[0]
+                journal.end = position.end
+                if output is not None and not _is_there(output, position):
+                    details: dict[str, Detail] = {"offset": position.end - position.length, "url": done.entry.href}
+                    yield Finding(Kind.RECORD_CHANGED, PAGES, details)
+
+    def _number(self, key: bytes) -> int:
+        if len(key) != 8:
+            raise JournalError("a key that is not a sequence number")
+        number = int.from_bytes(key, "big")
+        self.journal.sequence = max(self.journal.sequence, number + 1)
+        return number
+
+    # -- queues and hosts --------------------------------------------------------------------------------------
+
+    def _queues(self) -> Findings:
+        for rows in self._store.pages(Family.PENDING):
+            for row in rows:
+                finding = self._entry(row)
+                if finding is not None:
+                    yield finding
+            yield from self._observer.findings()
+        self.queue.whole = True
+
+    def _entry(self, row: Row) -> Finding | None:
+        host, slot, entry, error = _split(row)
+        number = int.from_bytes(slot[-8:], "big")
+        if slot:
+            self.queue.number = max(self.queue.number, number + 1)
+        key = None if entry is None else self._keys.key(entry.href)
+        if entry is None:
+            return self._damage(Kind.ENTRY_DAMAGED, Family.PENDING, row, error)
+        if key is None:
+            return self._damage(Kind.ENTRY_NOT_CANONICAL, Family.PENDING, row, url=entry.href)
+        if not slot or host != queue_of(entry.href):
+            self._observer.misplaced(entry)
+            if not slot:
+                return self._damage(Kind.ENTRY_DAMAGED, Family.PENDING, row, error)
+            return self._damage(Kind.ENTRY_MISPLACED, Family.PENDING, row, host=host, url=entry.href)
+        self._count(host, slot, entry)
+        self._observer.pending(row[0], entry, key)
+        if self._counters is not None and number >= self._counters.next_number:
+            details = {"number": number, "next": self._counters.next_number}
+            return Finding(Kind.ENTRY_NUMBER, STORE, details, Family.PENDING, row[0])
         return None
-    with contextlib.suppress(JournalError):
-        return Counters.decode(value)
-    return None
+
+    def _count(self, host: str, slot: bytes, entry: Entry) -> None:
+        size = self.queue.sizes.setdefault(host, [0, 0])
+        size[0] += 1
+        if is_retry(slot):
+            size[1] += 1
+        else:
+            self.queue.first.setdefault(host, slot)
+        if entry.revisit:
+            self.queue.revisits.add(entry.href.encode("ascii"))
+
+    def _hosts(self) -> Findings:
+        left, met = dict(self.queue.sizes), 0
+        total = sum(size for size, _ in left.values())
+        for key, value in self._store.rows(Family.HOSTS):
+            try:
+                host = decode_host(host_name(key), value)
+            except HostRecordError as error:
+                yield self._damage(Kind.HOST_DAMAGED, Family.HOSTS, (key, value), error)
+                continue
+            met += 1
+            if host.politeness.robots_until and self._store.get(Family.ROBOTS, key) is None:
+                yield Finding(Kind.ROBOTS_MISSING, STORE, {"host": host.name}, Family.HOSTS, key)
+            if self.queue.whole:
+                yield from self._host_queue(host, left.pop(host.name, [0, 0]))
+        if not self.queue.whole:
+            return
+        for name, (size, _) in left.items():
+            yield Finding(Kind.HOST_MISSING, STORE, {"host": name, "pending": size})
+        counters = self._counters
+        if counters is not None and met != counters.hosts:
+            yield Finding(Kind.HOST_COUNT, STORE, {"counted": counters.hosts, "found": met})
+        if counters is not None and total != counters.pending:
+            details = {
+                "admitted": counters.admitted,
+                "revisits": counters.revisits,
+                "done": counters.done,
+                "counted": counters.pending,
+                "found": total,
+            }
+            yield Finding(Kind.PENDING_COUNT, STORE, details)
+
+    def _host_queue(self, host: Host, size: list[int]) -> Findings:
+        own = host.queue
+        if [own.size, own.retry_size] != size:
+            details: dict[str, Detail] = {
+                "host": host.name,
+                "counted": own.size,
+                "counted_retries": own.retry_size,
+                "found": size[0],
+                "found_retries": size[1],
+            }
+            yield Finding(Kind.HOST_QUEUE_COUNT, STORE, details)
+        if self.queue.first.get(host.name, own.cursor) < own.cursor:
+            yield Finding(Kind.HOST_CURSOR, STORE, {"host": host.name, "cursor": own.cursor.hex()})
+
+    # -- digests beside the seen-set ---------------------------------------------------------------------------
+
+    def _ledger(self) -> Findings:
+        if not self._has_ledger:
+            return
+        waiting = 0
+        for row in self._store.rows(Family.LEDGER):
+            waiting += 1
+            doubted = doubted_entry(row[1], self._keys)
+            if doubted is None or doubted[0] != row[0]:
+                yield self._damage(Kind.DOUBT_DAMAGED, Family.LEDGER, row)
+        try:
+            counts = LedgerCounts.decode(self._store.get(Family.META, LEDGER_COUNTS))
+        except FilterError as error:
+            yield Finding(Kind.LEDGER_COUNTS_DAMAGED, STORE, {"error": str(error)}, Family.META, LEDGER_COUNTS)
+        else:
+            if counts.waiting != waiting:
+                yield Finding(Kind.DOUBT_COUNT, STORE, {"counted": counts.waiting, "found": waiting})
+
+    def _rows(self) -> Findings:
+        exact = self._exact
+        if not exact and not self._has_ledger:
+            return
+        rows = DigestSum()
+        for row, _ in self._store.rows(Family.SEEN):
+            if len(row) == ROW_BYTES:
+                rows.add(row[HOST_BYTES:])
+        kept, named = rows.sums(), self.journal.admitted.sums()
+        if exact:
+            gone = self.journal.forgotten.sums()
+            named = named[0] - gone[0], (named[1] - gone[1]) % 2**64, (named[2] - gone[2]) % 2**64
+        if self.journal.whole and kept != named:
+            kind = Kind.SEEN_DIGESTS if exact else Kind.LEDGER_DIGESTS
+            yield Finding(kind, STORE, {"rows": kept[0], "journal": named[0]}, Family.SEEN)
+        stored = self._store.get(Family.META, ROW_COUNT) if exact else None
+        if exact and stored != ROW_COUNT_FORM.pack(kept[0]) and (stored, kept[0]) != (None, 0):
+            counted = None if stored is None else int.from_bytes(stored, "little")
+            yield Finding(Kind.SEEN_COUNT, STORE, {"counted": counted, "found": kept[0]}, Family.META, ROW_COUNT)
+
+    # -- robots.txt, traps, revisits ---------------------------------------------------------------------------
+
+    def _robots(self) -> Findings:
+        settings = self._source.settings
+        robots = RobotsCache(self._store, settings.robots, settings.fetch.user_agent)
+        for row in self._store.rows(Family.ROBOTS):
+            try:
+                robots.decode(row[1])
+            except RobotsRecordError as error:
+                yield self._damage(Kind.ROBOTS_DAMAGED, Family.ROBOTS, row, error)
+
+    def _traps(self) -> Findings:
+        for row in self._store.rows(Family.TRAPS):
+            try:
+                self.trap_counts += check_row(*row)
+            except TrapRecordError as error:
+                yield self._damage(Kind.TRAP_DAMAGED, Family.TRAPS, row, error)
+        for row in self._store.rows(Family.CONTENT):
+            try:
+                check_content(*row)
+            except CopyRecordError as error:
+                yield self._damage(Kind.COPY_DAMAGED, Family.CONTENT, row, error)
+        if self._counters is not None and self.trap_counts != self._counters.trap_counts:
+            details = {"counted": self._counters.trap_counts, "found": self.trap_counts}
+            yield Finding(Kind.TRAP_COUNT, STORE, details)
+
+    def _schedule(self) -> Findings:
+        """A page has a time and a row among those that are due, or it is queued."""
+        counters, queued = self._counters, self.queue.revisits
+        if counters is not None and self.queue.whole and len(queued) != counters.revisits_pending:
+            yield Finding(Kind.REVISIT_COUNT, STORE, {"counted": counters.revisits_pending, "found": len(queued)})
+        for row in self._store.rows(Family.PAGES):
+            try:
+                page = unpack_page(row[1])
+                if page.entry.href.encode("ascii") != row[0]:
+                    raise PageError(f"the record of {page.entry.href}")
+            except PageError as error:
+                yield self._damage(Kind.PAGE_DAMAGED, Family.PAGES, row, error)
+                continue
+            if page.due is None and self.queue.whole and row[0] not in queued:
+                yield Finding(Kind.PAGE_UNSCHEDULED, STORE, {"url": page.entry.href}, Family.PAGES, row[0])
+            elif page.due is not None and self._store.get(Family.DUE, due_key(page.due, page.entry.href)) is None:
+                yield Finding(Kind.PAGE_NOT_DUE, STORE, {"url": page.entry.href}, Family.PAGES, row[0])
+        yield from self._due()
+
+    def _due(self) -> Findings:
+        count = 0
+        for row in self._store.rows(Family.DUE):
+            count += 1
+            try:
+                due, href = split_due_key(row[0])
+                stored = self._store.get(Family.PAGES, href.encode("ascii"))
+                known = stored is not None and unpack_page(stored).due == due
+            except PageError as error:
+                yield self._damage(Kind.DUE_DAMAGED, Family.DUE, row, error)
+                continue
+            if not known:
+                yield Finding(Kind.DUE_UNKNOWN, STORE, {"url": href}, Family.DUE, row[0])
+        if self._counters is not None and count != self._counters.scheduled:
+            yield Finding(Kind.SCHEDULED_COUNT, STORE, {"counted": self._counters.scheduled, "found": count})
+
+    # -- the output --------------------------------------------------------------------------------------------
+
+    def _output(self) -> Findings:
+        """Each line of the output. What stands behind the end that the journal tells was written and not journalled:
+        it is cut off when the job is resumed."""
+        last_end = (self.journal.end or 0) if self.journal.whole else None
+        tally = OutputTally()
+        count, end = 0, 0
+        for start, line in lines_of(self._source.directory / PAGES, None if self._beyond_end else last_end):
+            end = start + len(line)
+            count += 1
+            record = record_of(line)
+            if record is None:
+                yield _bad_line(start, line)
+            else:
+                tally.add(record)
+            self._observer.line(start, line, record, None if record is None else self._keys.key(str(record["url"])))
+            if count % _TOGETHER == 0:
+                yield from self._observer.findings()
+        yield from self._observer.findings()
+        if last_end is None or self._counters is None:
+            return
+        if end != last_end:
+            yield Finding(Kind.OUTPUT_END, PAGES, {"found": end, "journal": last_end})
+        elif count != self._counters.done:
+            yield Finding(Kind.OUTPUT_COUNT, PAGES, {"counted": self._counters.done, "found": count})
+        else:
+            yield from self._host_outputs(tally)
+
+    def _host_outputs(self, tally: OutputTally) -> Findings:
+        """Whether each host has counted the records that the output holds of it."""
+        for key, value in self._store.rows(Family.HOSTS):
+            with contextlib.suppress(HostRecordError):
+                host = decode_host(host_name(key), value)
+                fetched, failed = tally.pop(host.name)
+                if (host.tally.fetched, host.tally.failed) != (fetched, failed):
+                    details: dict[str, Detail] = {
+                        "host": host.name,
+                        "counted_fetched": host.tally.fetched,
+                        "counted_failed": host.tally.failed,
+                        "found_fetched": fetched,
+                        "found_failed": failed,
+                    }
+                    yield Finding(Kind.HOST_OUTPUT_COUNT, STORE, details, Family.HOSTS, key)
+
+
+def doubted_entry(value: bytes, keys: UrlKeys) -> tuple[bytes, Entry] | None:
+    """The row of the ledger where an entry belongs, and the entry; None when it is none."""
+    try:
+        entry = decode_entry(value)
+    except EntryError:
+        return None
+    key = keys.key(entry.href)
+    return None if key is None else (rows_of([key], digest_keys([key]))[0], entry)
+
+
+def _split(row: Row) -> tuple[str, bytes, Entry | None, EntryError | None]:
+    """(host, slot, entry) of a row of the queue as far as they can be read, and why not all of them."""
+    host, slot, entry, error = "", b"", None, None
+    try:
+        host, slot = split_pending_key(row[0])
+    except EntryError as wrong:
+        error = wrong
+    try:
+        entry = decode_entry(row[1])
+    except EntryError as wrong:
+        error = wrong
+    return host, slot, entry, error
+
+
+def _end_row(store: Reader) -> Row:
+    return OUTPUT_END, store.get(Family.META, OUTPUT_END) or b""
+
+
+def _bad_line(start: int, line: bytes) -> Finding:
+    if not line.endswith(b"\n"):
+        return Finding(Kind.LINE_CUT, PAGES, {"offset": start})
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return Finding(Kind.LINE_NOT_JSON, PAGES, {"offset": start, "error": str(error)})
+    return Finding(Kind.RECORD_DAMAGED, PAGES, {"offset": start})
+
+
+def _is_there(output: BinaryIO, position: Position) -> bool:
+    output.seek(position.end - position.length)
+    data = output.read(position.length)
+    return len(data) == position.length and zlib.crc32(data) == position.crc

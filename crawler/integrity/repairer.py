@@ -1,9 +1,9 @@
 """``crawler repair``: a damaged job made whole again, from what the disk still holds.
 
     store       read as far as it can be, into a new one, where RocksDB does not open or read it
-    job.json    made anew from the copy of its settings in the store, or from a generation
+    job.json    rebuilt from the copy of its settings in the store, or from a generation
     queue, journal, output, counters, hosts
-                put together anew: ``recount`` finds what is there, ``mend`` makes them agree
+                read once (``inventory``) and made to agree (``reconcile``)
     seen-set    from the newest whole generation and the journal behind it, or from the journal alone
 
 What is replaced is moved to ``DIR/damaged-N``. A repair that is broken off can be run again.
@@ -13,15 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError, read_envelope
 from crawler.disk import Disk, RealDisk, failpoint
 from crawler.exact import make_seen
 from crawler.filters import FilterError, FormatError, NoMemoryError
+from crawler.integrity.change import Change, Done, Tell
+from crawler.integrity.finding import Detail, Finding
 from crawler.integrity.quarantine import Quarantine
-from crawler.integrity.reconcile import Reconciliation
-from crawler.integrity.verifier import verify_job
+from crawler.integrity.reconcile import Bench, Reconciliation
+from crawler.integrity.verifier import unreadable, verify_job
 from crawler.job.directory import (
     IDENTITY,
     MAGIC,
@@ -36,10 +39,9 @@ from crawler.job.directory import (
     write_identity,
 )
 from crawler.job.history_file import COURSE, course_fault
-from crawler.job.inbox import INBOX, Inbox
+from crawler.job.inbox import Inbox
 from crawler.job.recovery import REPAIRING, kept_shaping, restore_seen, stored_counters
 from crawler.job.run_settings import RUN, read_run
-from crawler.job.stored_errors import DAMAGE
 from crawler.kv import Family
 from crawler.records import JournalError
 from crawler.settings import Settings, SettingsError, settings_from
@@ -51,12 +53,17 @@ _SCRATCH = "store.scratch"  # the copy that is made to open
 _PART = "store.part"  # the new store while it is filled
 _ROWS_LOST = b"rows"  # what REPAIRING says when the store is a new one that lacks rows of the old
 
-Say = Callable[[str], None]
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """``was_whole``: nothing was wrong, and nothing was changed. ``left``: what is wrong still."""
+
+    was_whole: bool
+    left: list[Finding]
 
 
-def repair_job(directory: Path, now: float, say: Say, disk: Disk | None = None) -> list[str]:
-    """Repair the job; ``say`` is told each thing that was done, ``now`` is in seconds since 1970. Returns the faults
-    that are left, none when the job is whole. Nothing is changed when it was whole before. ``disk`` is the real one
+def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None) -> Repaired:
+    """Repair the job; ``tell`` is called with each change, ``now`` is in seconds since 1970. ``disk`` is the real one
     unless a test puts another in its place.
 
     Raises JobError: no job, in use, or written by another version of the program. OSError when the disk fails."""
@@ -68,23 +75,22 @@ def repair_job(directory: Path, now: float, say: Say, disk: Disk | None = None) 
         raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
     try:
         _refuse_other_versions(directory)
-        if not faults_of(directory):
-            say("whole, nothing was changed")
-            return []
-        _Repair(directory, now, say, disk or RealDisk()).run()
-        return faults_of(directory)
+        if not find_all(directory):
+            return Repaired(True, [])
+        _Repair(directory, now, tell, disk or RealDisk()).run()
+        return Repaired(False, find_all(directory))
     finally:
         lock.release()
 
 
-def faults_of(directory: Path) -> list[str]:
+def find_all(directory: Path) -> list[Finding]:
     """What ``verify`` finds, and what keeps it from looking."""
+    found: list[Finding] = []
     try:
-        return list(verify_job(directory))
-    except NoMemoryError:
-        raise  # no damage
-    except (JobError, OSError, SettingsError, *DAMAGE) as error:
-        return [" ".join(str(error).split())]
+        found.extend(verify_job(directory))
+    except (JobError, OSError) as error:
+        found.append(unreadable(error))
+    return found
 
 
 def _refuse_other_versions(directory: Path) -> None:
@@ -120,12 +126,12 @@ def _mark(store: RocksStore, value: bytes | None) -> None:
 
 
 class _Repair:
-    def __init__(self, directory: Path, now: float, say: Say, disk: Disk) -> None:
+    def __init__(self, directory: Path, now: float, tell: Tell, disk: Disk) -> None:
         self._directory = directory
         self._now = now
-        self._say = say
+        self._tell = tell
         self._disk = disk
-        self._aside = Quarantine(directory, disk)
+        self._quarantine = Quarantine(directory, disk)
 
     def run(self) -> None:
         self._put_back_store()
@@ -134,24 +140,27 @@ class _Repair:
             if before is None:
                 _mark(store, b"")
             # A repair that was broken off may have taken from the journal what tells that the seen-set must be rebuilt.
-            read_anew, begun = before == _ROWS_LOST, before == b""
-            anew = self._is_empty(store)
+            rows_lost, begun = before == _ROWS_LOST, before == b""
+            empty = self._is_empty(store)
         failpoint("repair.marked")
-        if anew:
-            self._begin_anew()
+        if empty:
+            self._restart_crawl()
         with self._store() as store:
             settings = self._settings(store)
             behind = self._generations_ahead(store, settings)
-            mend = Reconciliation(self._directory, settings, store, self._disk, self._aside, self._say)
-            forgotten = mend.run(whole_store=not read_anew)
+            bench = Bench(self._directory, settings, store, self._disk, self._quarantine, self._tell)
+            forgotten = Reconciliation(bench).run(whole_store=not rows_lost)
             failpoint("repair.mended")
-            self._seen_set(store, settings, rebuild=behind or forgotten or read_anew or begun or anew)
+            self._seen_set(store, settings, rebuild=behind or forgotten or rows_lost or begun or empty)
             failpoint("repair.done")
-            self._aside.flush()
+            self._quarantine.flush()
             _mark(store, None)
         self._small_files()
-        if self._aside.path.is_dir():
-            self._say(f"what was replaced stands in {self._aside.path.name}/")
+        if self._quarantine.path.is_dir():
+            self._done(Done.QUARANTINED, directory=self._quarantine.path.name)
+
+    def _done(self, what: Done, **details: Detail) -> None:
+        self._tell(Change(what, details))
 
     # -- the store ---------------------------------------------------------------------------------------------
 
@@ -168,7 +177,7 @@ class _Repair:
         path, ready = self._directory / STORE, self._directory / REPAIRED
         if ready.exists():  # a repair was broken off here
             if path.exists():
-                self._aside.move(path)
+                self._quarantine.move(path)
             self._place(ready, path)
             return
         if not path.exists():
@@ -182,11 +191,11 @@ class _Repair:
         except StoreError as error:
             if error.errno is not None:
                 raise
-            self._say(f"{STORE}/: nothing of it can be read: {error}")
-            self._aside.move(path)
+            self._done(Done.STORE_LOST, error=str(error))
+            self._quarantine.move(path)
             return
         for line in lines:
-            self._say(f"{STORE}/: {line}")
+            self._done(Done.STORE_SALVAGED, text=line)
         new = RocksStore(part)
         try:
             _mark(new, _ROWS_LOST)
@@ -197,7 +206,7 @@ class _Repair:
         self._disk.move(part, ready)
         self._disk.sync_directory(self._directory)
         failpoint("repair.ready")
-        self._aside.move(path)
+        self._quarantine.move(path)
         failpoint("repair.aside")
         self._place(ready, path)
 
@@ -210,8 +219,8 @@ class _Repair:
         """Opened for writing, a store is read up to the damage in its log, and the log is removed."""
         fault = log_fault(path)
         if fault is not None and not fault.behind:
-            self._aside.copy(path / fault.log)
-            self._say(f"{STORE}/{fault}: read up to there, a copy is kept")
+            self._quarantine.copy(path / fault.log)
+            self._done(Done.LOG_CUT, log=fault.log, offset=fault.offset, error=str(fault))
 
     def _opens(self, path: Path) -> bool:
         try:
@@ -228,12 +237,12 @@ class _Repair:
     def _is_empty(self, store: RocksStore) -> bool:
         return not any(store.scan(family, b"", None, 1) for family in (Family.PENDING, Family.ADMITTED, Family.DONE))
 
-    def _begin_anew(self) -> None:
+    def _restart_crawl(self) -> None:
         """Without a queue nobody knows what was pending: what was fetched must be fetched again to find it."""
         pages = self._directory / PAGES
         if pages.exists() and pages.stat().st_size:
-            self._aside.move(pages)
-            self._say(f"{STORE}/ holds nothing any more: the crawl begins anew, the records so far are set aside")
+            self._quarantine.move(pages)
+            self._done(Done.CRAWL_RESTARTED)
 
     # -- settings ----------------------------------------------------------------------------------------------
 
@@ -241,11 +250,11 @@ class _Repair:
         try:
             return settings_from(read_identity(self._directory), IDENTITY)
         except (JobError, SettingsError):
-            pass  # made anew below
-        source = f"the copy in {STORE}/"
+            pass  # rebuilt below
+        source = "store"
         tables = kept_shaping(store)
         if tables is None:
-            source, tables = "a generation", self._parameters()
+            source, tables = "generation", self._parameters()
             # Only an exact seen-set and one with a ledger have digests in the store.
             tables["seen"]["ledger"] = tables["seen"].get("kind") != "exact" and bool(
                 store.scan(Family.SEEN, b"", None, 1)
@@ -253,12 +262,12 @@ class _Repair:
         try:
             settings = settings_from(tables, source)
         except SettingsError as error:
-            raise JobError(f"{self._directory}: {IDENTITY} is damaged and cannot be made anew: {error}") from error
+            raise JobError(f"{self._directory}: {IDENTITY} is damaged and cannot be rebuilt: {error}") from error
         path = self._directory / IDENTITY
         if path.exists():
-            self._aside.move(path)
+            self._quarantine.move(path)
         write_identity(self._disk, self._directory, settings)
-        self._say(f"{IDENTITY} was made anew from {source}")
+        self._done(Done.SETTINGS_REBUILT, source=source)
         return settings
 
     def _parameters(self) -> dict[str, dict[str, object]]:
@@ -269,7 +278,7 @@ class _Repair:
                 parameters = generations.read_manifest(number).state["parameters"]
             except (EnvelopeError, OSError, KeyError):
                 continue
-            self._say("canonical.rules are not told by generations: taken as none")
+            self._done(Done.RULES_UNKNOWN)
             return {"seen": dict(parameters)}
         raise JobError(
             f"{self._directory}: {IDENTITY} is damaged and neither {STORE}/ nor {SEEN}/ tells the job's settings: "
@@ -279,18 +288,18 @@ class _Repair:
     def _small_files(self) -> None:
         fault = read_run(self._directory).fault
         if fault is not None:
-            self._aside.move(self._directory / RUN)
-            self._say(f"{fault}: set aside, the next run writes it anew")
+            self._quarantine.move(self._directory / RUN)
+            self._done(Done.RUN_SETTINGS_REMOVED, error=fault)
         fault = course_fault(self._directory)
         if fault is not None:
-            self._aside.move(self._directory / COURSE)
-            self._say(f"{fault}: set aside, it begins anew")
+            self._quarantine.move(self._directory / COURSE)
+            self._done(Done.HISTORY_REMOVED, error=fault)
         inbox = Inbox(self._directory, self._disk)
         for name in inbox.waiting():
             try:
                 inbox.read(name)
             except EnvelopeError as error:
-                self._say(f"{INBOX}/: {error}: set aside as {inbox.set_aside(f'{name}.urls')}")
+                self._done(Done.PARCEL_REMOVED, error=str(error), kept_as=str(inbox.set_aside(f"{name}.urls")))
 
     # -- the seen-set ------------------------------------------------------------------------------------------
 
@@ -316,19 +325,19 @@ class _Repair:
         kept = set() if rebuild else self._whole_files(generations)
         moved = [path for path in sorted(directory.iterdir()) if path.is_file() and path.name not in kept]
         for path in moved:
-            self._aside.move(path)
+            self._quarantine.move(path)
         failpoint("repair.cleared")
         try:
             restored = restore_seen(generations, store, lambda: make_seen(settings.seen, store))
         except FilterError as error:
             if not kept or isinstance(error, NoMemoryError):
                 raise
-            self._say(f"{SEEN}/: {error}")
+            self._done(Done.SEEN_DAMAGED, error=str(error))
             self._seen_set(store, settings, rebuild=True)
             return
         if moved or not kept:
-            where = "the journal alone" if generations.newest is None else f"generation {generations.newest.generation}"
-            self._say(f"the seen-set was taken from {where}: {restored.replayed} URLs of the journal were added to it")
+            newest = None if generations.newest is None else generations.newest.generation
+            self._done(Done.SEEN_REBUILT, generation=newest, replayed=restored.replayed)
         generations.write(restored.seen.snapshot(), stored_counters(store).sequence, self._now, store.sync)
 
     def _whole_files(self, generations: Generations) -> set[str]:
@@ -338,7 +347,7 @@ class _Repair:
             try:
                 manifest = generations.read(number).manifest
             except (EnvelopeError, FormatError, OSError) as error:
-                self._say(f"{SEEN}/: generation {number}: {error}: set aside")
+                self._done(Done.GENERATION_REMOVED, generation=number, error=str(error))
                 continue
             kept.add(f"generation-{number:06d}")
             kept.update(segment.file for segment in manifest.segments)

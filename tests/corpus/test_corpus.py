@@ -57,7 +57,7 @@ def test_a_job_of_an_earlier_version_is_carried_on_to_its_end(
     stats = json.loads(crawler("stats", job, "--json").out)
     assert stats["urls_pending"] > 0
     checked = verify(job)
-    assert checked.code == 0, checked.out
+    assert checked.code == 0, checked
 
     asked = len(web.asked)
     ran = crawler(seeds, "--job", job, *OPTIONS)

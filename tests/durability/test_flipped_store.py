@@ -68,7 +68,7 @@ def answer(job: Path, scratch: Path) -> str:
         opened.close()
         checked = verify(copy)
         if checked.code:
-            return checked.out + checked.err
+            return str(checked)
         assert len(rows(copy)) == finished
         return "whole"
     finally:
@@ -84,9 +84,7 @@ def test_a_flip_is_found_or_changes_nothing(in_tables: Path, tmp_path: Path, pat
         count += 1
         if checked.code:
             found += 1
-            lines = (checked.out + checked.err).splitlines()
-            assert lines
-            assert all(line.startswith((f"{in_tables}: ", "crawler: error: ")) for line in lines), lines
+            assert checked.findings or checked.err.startswith("crawler: error: ")
         else:
             assert answer(in_tables, tmp_path) == "whole", f"{path.name}, offset {at}: believed, and wrong"
     assert found > count / 2, "hardly anything is found: the test proves nothing"

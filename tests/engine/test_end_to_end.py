@@ -104,7 +104,7 @@ def test_sigkill_loses_nothing_and_writes_nothing_twice(tmp_path: Path, round_: 
         assert outcomes(job) == dict.fromkeys((site.url(path) for path in tree(150)), "fetched")
         asked_again = len(site.pages_asked()) - 150
         assert asked_again <= kills * 8, "only what was in flight may be asked for again"
-        assert crawler("verify", job).out.strip().endswith("whole")
+        assert crawler("verify", job).code == 0
 
 
 def _far_enough(site: Site, process: subprocess.Popen[bytes], enough: int) -> bool:

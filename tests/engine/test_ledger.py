@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import signal
 from collections import Counter
@@ -43,7 +42,7 @@ def holds_all(directory: Path, site: Site) -> None:
     """Every page stands in the output once, and the job is whole."""
     assert Counter(row["url"] for row in rows(directory / "job")) == Counter(site.url(path) for path in tree(PAGES))
     checked = verify(directory / "job")
-    assert checked.code == 0, checked.out
+    assert checked.code == 0, checked
 
 
 def test_a_hopeless_filter_loses_pages_and_with_a_ledger_none(tmp_path: Path) -> None:
@@ -115,12 +114,12 @@ def counted(value: bytes) -> Callable[[Path], None]:
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], None], str, int]] = {
-    "a doubted URL gone": (one_of(Family.LEDGER, None), r"\d+ URLs counted as doubted, the ledger holds \d+", 1),
-    "a doubted URL unreadable": (one_of(Family.LEDGER, b"?"), r"ledger \w{48}: not a URL with that digest", 1),
-    "a doubted URL in another's row": (moved, r"ledger 0{48}: not a URL with that digest", 0),
-    "a digest gone": (one_of(Family.SEEN, None), r"digests of admitted URLs are others for the ledger", 0),
-    "the counts wrong": (counted(LedgerCounts(3, 0, 0).encode()), r"3 URLs counted as doubted, the ledger holds", 0),
-    "the counts unreadable": (counted(b"?"), r"meta ledger: the counts of the ledger are of an unknown version", 0),
+    "a doubted URL gone": (one_of(Family.LEDGER, None), "doubt-count", 1),
+    "a doubted URL unreadable": (one_of(Family.LEDGER, b"?"), "doubt-damaged", 1),
+    "a doubted URL in another's row": (moved, "doubt-damaged", 0),
+    "a digest gone": (one_of(Family.SEEN, None), "ledger-digests", 0),
+    "the counts wrong": (counted(LedgerCounts(3, 0, 0).encode()), "doubt-count", 0),
+    "the counts unreadable": (counted(b"?"), "ledger-counts-damaged", 0),
 }
 
 
@@ -134,9 +133,9 @@ def test_damage_is_named_and_repaired(half_way: tuple[Path, Site], tmp_path: Pat
     hurt(tmp_path / "job")
     found = verify(tmp_path / "job")
     assert found.code == 1
-    assert re.search(named, found.out), found.out
+    assert named in found.kinds, found
     mended = repair(tmp_path / "job")
-    assert mended.code == 0, mended.out + mended.err
+    assert mended.code == 0, mended
     assert crawl(tmp_path, site, "--ledger").code == 0
     assert verify(tmp_path / "job").code == 0
     urls = Counter(row["url"] for row in rows(tmp_path / "job"))

@@ -37,10 +37,13 @@ def test_a_host_that_counts_other_than_the_output_holds_is_named_and_mended(stop
     miscount(job)
     found = verify(job)
     assert found.code == 1
-    assert f"counts {count + 1} fetched and 2 failed, pages.jsonl holds {count} and 0" in found.out
+    (finding,) = found.findings
+    assert finding["kind"] == "host-output-count"
+    assert (finding["counted_fetched"], finding["counted_failed"]) == (count + 1, 2)
+    assert (finding["found_fetched"], finding["found_failed"]) == (count, 0)
     mended = repair(job)
     assert mended.code == 0
-    assert "1 hosts counted other than queue and output hold: counted anew" in mended.out
+    assert mended.find("hosts-corrected", count=1)
     assert verify(job).code == 0
     stopped.carries_on_to_the_end(job)
 

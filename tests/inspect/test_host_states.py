@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +18,10 @@ from crawler.engine.run import Run
 from crawler.fetch import Failure, FailureKind, Response
 from crawler.frontier import Frontier, HoldReason, Host, HostRecordError, HostState, decode_host, state_of, stored_state
 from crawler.frontier.host import encode_host
-from crawler.inspect.host_states import PAUSE, HostStates, count_states
+from crawler.inspect.host_states import SLICE, HostStates, count_states
 from crawler.inspect.host_table import host_rows
 from crawler.job.job import Job
-from crawler.kv import Family
+from crawler.kv import Family, Row
 from crawler.settings import BudgetSettings, PolitenessSettings
 from crawler.store import MemoryStore
 from tests.frontier.hosts import made_host
@@ -115,32 +115,36 @@ def test_of_a_job_that_does_not_run_they_are_counted_on_the_spot(tmp_path: Path)
     assert counts["waiting"] + counts["ready"] == waiting["waiting"]
 
 
-async def test_looking_at_many_hosts_takes_a_bounded_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = MemoryStore()
+class Watched(MemoryStore):
+    """Notes how many rows each scan gave, and at which turn of the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turn = 0
+        self.scans: list[tuple[int, int]] = []
+
+    def scan(self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None) -> list[Row]:
+        rows = super().scan(family, start, end, limit)
+        self.scans.append((len(rows), self.turn))
+        return rows
+
+
+async def test_looking_at_many_hosts_leaves_the_loop_to_others_after_a_few() -> None:
+    store = Watched()
     batch = store.batch()
     for n in range(3_000):
         host = made_host(f"h{n}.test:80", size=n % 2, next_time=NOW + 1)
         batch.put(Family.HOSTS, host.name.encode(), encode_host(host))
     store.write(batch)
     states = HostStates(store, Frontier(store, PolitenessSettings()), BudgetSettings(), lambda: NOW)
-    longest = 0.0
-    looking = states._look
-
-    def timed(*words: Any) -> bytes | None:
-        nonlocal longest
-        began = time.thread_time()
-        found = looking(*words)
-        longest = max(longest, time.thread_time() - began)
-        return found
-
-    monkeypatch.setattr(states, "_look", timed)
-    began = time.process_time()
+    store.scans.clear()
     watching = asyncio.create_task(states.watch())
-    for _ in range(3_000):
-        await asyncio.sleep(0.01 if states.counts is None else 0)
-    assert states.counts is not None
+    while states.counts is None:
+        store.turn += 1
+        await asyncio.sleep(0)
     watching.cancel()
     assert (states.counts["idle"], states.counts["waiting"]) == (1_500, 1_500)
-    assert longest < 0.1
-    assert PAUSE >= 10
-    assert time.process_time() - began < 5
+    assert sum(rows for rows, _ in store.scans) == 3_000
+    assert max(rows for rows, _ in store.scans) <= SLICE
+    turns = [turn for _, turn in store.scans]
+    assert all(before < after for before, after in itertools.pairwise(turns)), "two looks in one turn of the loop"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tracemalloc
 from collections.abc import Callable
@@ -55,17 +54,17 @@ def cut(path: Path, bytes_: int) -> None:
 
 Damage = Callable[[Path], None]
 
-HEALED: dict[str, tuple[Damage, str]] = {
-    "header of a segment": (lambda job: flip(newest_only(job), 26), r"seen/: .*slice-\d+\.g\d+: .* offset \d+"),
-    "payload of a segment": (lambda job: flip(newest_only(job), -20), r"seen/: .*slice-\d+\.g\d+: .* offset \d+"),
-    "checksum of a segment": (lambda job: flip(newest_only(job), -1), r"seen/: .*slice-\d+\.g\d+: .* offset \d+"),
-    "segment cut": (lambda job: cut(newest_only(job), 1), r"seen/: .*slice-\d+\.g\d+: \d+ bytes where"),
-    "segment gone": (lambda job: newest_only(job).unlink(), r"seen/: generation \d+: .*slice-\d+\.g\d+"),
-    "sealed segment of both generations": (lambda job: flip(in_both(job), 60), r"seen/: .*slice-\d+\.g\d+: .* offset"),
-    "body of a manifest": (lambda job: flip(newest_manifest(job), -9), r"seen/: .*generation-\d+: .*offset \d+"),
-    "checksum of a manifest": (lambda job: flip(newest_manifest(job), 40), r"seen/: .*generation-\d+: .*offset \d+"),
-    "magic of a manifest": (lambda job: flip(newest_manifest(job), 3), r"seen/: .*generation-\d+: .*offset 0"),
-    "manifest cut": (lambda job: cut(newest_manifest(job), 3), r"seen/: .*generation-\d+: .*offset \d+"),
+HEALED: dict[str, tuple[Damage, str]] = {  # what is damaged, and how the generation's error names it
+    "header of a segment": (lambda job: flip(newest_only(job), 26), r"slice-\d+\.g\d+: .* offset \d+"),
+    "payload of a segment": (lambda job: flip(newest_only(job), -20), r"slice-\d+\.g\d+: .* offset \d+"),
+    "checksum of a segment": (lambda job: flip(newest_only(job), -1), r"slice-\d+\.g\d+: .* offset \d+"),
+    "segment cut": (lambda job: cut(newest_only(job), 1), r"slice-\d+\.g\d+: \d+ bytes where"),
+    "segment gone": (lambda job: newest_only(job).unlink(), r"slice-\d+\.g\d+"),
+    "sealed segment of both generations": (lambda job: flip(in_both(job), 60), r"slice-\d+\.g\d+: .* offset"),
+    "body of a manifest": (lambda job: flip(newest_manifest(job), -9), r"generation-\d+: .*offset \d+"),
+    "checksum of a manifest": (lambda job: flip(newest_manifest(job), 40), r"generation-\d+: .*offset \d+"),
+    "magic of a manifest": (lambda job: flip(newest_manifest(job), 3), r"generation-\d+: .*offset 0"),
+    "manifest cut": (lambda job: cut(newest_manifest(job), 3), r"generation-\d+: .*offset \d+"),
 }
 
 
@@ -78,14 +77,12 @@ def one_line(ran: Ran, *, code: int) -> str:
     return lines[0]
 
 
-def names(job: Path, pattern: str) -> None:
-    """``verify`` ends with 1, and one of its lines says it."""
+def names(job: Path, kind: str, **details: object) -> None:
+    """``verify`` ends with 1, and one of its findings is this one."""
     ran = verify(job)
-    assert ran.code == 1, ran.out + ran.err
-    # A store that cannot be read at all is no finding of verify's: it is the program's one line of error.
-    lines = ran.out.splitlines() or [one_line(ran, code=1)]
-    assert any(re.search(pattern, line) for line in lines), ran.out + ran.err
-    assert all(line.startswith((f"{job}: ", "crawler: error: ")) for line in lines)
+    assert ran.code == 1, ran
+    assert ran.err == ""
+    assert ran.find(kind, **details), ran
 
 
 def contents(job: Path) -> dict[str, bytes]:
@@ -104,7 +101,7 @@ def test_a_job_that_is_whole(job: Path, stopped: Stopped) -> None:
 def test_damage_to_the_seen_set_is_named_and_healed(job: Path, stopped: Stopped, what: str) -> None:
     damage, named = HEALED[what]
     damage(job)
-    names(job, named)
+    names(job, "generation-damaged", place="seen", error=named)
     asked = len(stopped.site.pages_asked())
     done = len(rows(job))
     stopped.carries_on_to_the_end(job)
@@ -124,7 +121,8 @@ def test_a_healed_job_says_so_and_keeps_the_evidence(job: Path, stopped: Stopped
 def test_a_generation_of_another_version_is_refused(job: Path, stopped: Stopped) -> None:
     path = newest_manifest(job)
     path.write_bytes(path.read_bytes().replace(b"crawler-generation 2 ", b"crawler-generation 7 ", 1))
-    names(job, r"generation-\d+: crawler-generation version 7, this program reads version 2")
+    named = r"generation-\d+: crawler-generation version 7, this program reads version 2"
+    names(job, "generation-damaged", error=named)
     before = contents(job)
     assert "version 7" in one_line(stopped.resume(job), code=2)
     assert contents(job) == before
@@ -138,7 +136,7 @@ def test_an_output_cut_short_after_it_was_made_durable_is_refused(job: Path, sto
     pages = job / "pages.jsonl"
     size = pages.stat().st_size
     cut(pages, bytes_)
-    names(job, rf"pages\.jsonl: ends at \d+, the journal's last record ends at {size}")
+    names(job, "output-end", found=size - bytes_, journal=size)
     before = contents(job)
     assert f"pages.jsonl has {size - bytes_} bytes where {size} were" in one_line(stopped.resume(job), code=2)
     assert contents(job) == before
@@ -146,7 +144,7 @@ def test_an_output_cut_short_after_it_was_made_durable_is_refused(job: Path, sto
 
 def test_an_output_that_is_gone_is_refused(job: Path, stopped: Stopped) -> None:
     (job / "pages.jsonl").unlink()
-    names(job, r"pages\.jsonl")
+    names(job, "output-end", place=r"pages\.jsonl", found=0)
     assert "pages.jsonl has 0 bytes" in one_line(stopped.resume(job), code=2)
 
 
@@ -155,14 +153,14 @@ def test_a_record_that_was_changed_is_named_by_its_offset(job: Path) -> None:
     data = pages.read_bytes()
     last = data.rindex(b"\n", 0, -1) + 1
     flip(pages, last + data[last:].index(b"text/html"))
-    names(job, rf"pages\.jsonl: offset {last}: not the record of http")
+    names(job, "record-changed", place=r"pages\.jsonl", offset=last, url="^http")
 
 
 def test_a_line_that_is_no_json_is_named_by_its_offset(job: Path) -> None:
     pages = job / "pages.jsonl"
     second = pages.read_bytes().index(b"\n") + 1
     flip(pages, second)
-    names(job, rf"pages\.jsonl: offset {second}: not JSON")
+    names(job, "line-not-json", place=r"pages\.jsonl", offset=second)
 
 
 def test_what_stands_behind_the_last_journalled_record_was_never_finished(job: Path, stopped: Stopped) -> None:
@@ -178,20 +176,21 @@ def test_what_stands_behind_the_last_journalled_record_was_never_finished(job: P
 
 def test_a_cursor_behind_the_queue(job: Path, stopped: Stopped) -> None:
     hide_behind_the_cursor(job)
-    names(job, r"store/: host 127\.0\.0\.1:\d+: entries stand before 01.*, where reading begins")
+    names(job, "host-cursor", host=r"^127\.0\.0\.1:\d+$", cursor="^01")
     assert "entries counted, none in the store" in one_line(stopped.resume(job), code=1)
 
 
 def test_a_pending_url_that_is_gone(job: Path, stopped: Stopped) -> None:
     change(job, Family.PENDING, lambda found: (found[-1][0], None))
-    names(job, r"store/: host 127\.0\.0\.1:\d+ counts \d+ pending .* its queue holds \d+")
+    (finding,) = verify(job).find("host-queue-count", host=r"^127\.0\.0\.1:\d+$")
+    assert finding["found"] == finding["counted"] - 1
     line = one_line(stopped.resume(job), code=1)
     assert "is damaged: host" in line
 
 
 def test_a_host_record_that_is_gone(job: Path, stopped: Stopped) -> None:
     change(job, Family.HOSTS, lambda found: (found[0][0], None))
-    names(job, r"store/: \d+ URLs pending for 127\.0\.0\.1:\d+, which has no host record")
+    names(job, "host-missing", host=r"^127\.0\.0\.1:\d+$", pending=r"^\d+$")
     before = contents(job)
     assert "store/ is damaged" in one_line(stopped.resume(job), code=2)
     assert contents(job) == before
@@ -204,7 +203,7 @@ def test_counters_that_were_changed(job: Path, stopped: Stopped, field: str) -> 
         return COUNTERS, replace(counters, **{field: getattr(counters, field) + 1}).encode()
 
     change(job, Family.META, more)
-    names(job, r"store/: .*(admitted|done)")
+    assert verify(job).kinds & {"admitted-count", "pending-count", "output-count"}
     assert "store/ is damaged" in one_line(stopped.resume(job), code=2)
 
 
@@ -221,18 +220,24 @@ def test_counters_that_are_gone_or_none(job: Path, stopped: Stopped, value: byte
 
 
 @pytest.mark.parametrize(
-    ("family", "named"),
+    ("family", "kind", "error"),
     [
-        (Family.PENDING, r"store/: pending b'127.*: not a frontier entry"),
-        (Family.HOSTS, r"host 127\.0\.0\.1:\d+: a record of version"),
-        (Family.ROBOTS, r"store/: robots\.txt of b'127.*: not a robots record"),
-        (Family.ADMITTED, r"store/: journal \d+: 7 bytes are no digests"),
-        (Family.DONE, r"store/: journal \d+: a done event of version"),
+        (Family.PENDING, "entry-damaged", "not a frontier entry"),
+        (Family.HOSTS, "host-damaged", r"host 127\.0\.0\.1:\d+: a record of version"),
+        (Family.ROBOTS, "robots-damaged", "not a robots record"),
+        (Family.ADMITTED, "event-damaged", "7 bytes are no digests"),
+        (Family.DONE, "event-damaged", "a done event of version"),
     ],
 )
-def test_a_value_that_nobody_wrote(job: Path, stopped: Stopped, family: Family, named: str) -> None:
-    change(job, family, lambda found: (found[-1][0], b"garbage"))
-    names(job, named)
+def test_a_value_that_nobody_wrote(job: Path, stopped: Stopped, family: Family, kind: str, error: str) -> None:
+    keys: list[bytes] = []
+
+    def garbage(found: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+        keys.append(found[-1][0])
+        return found[-1][0], b"garbage"
+
+    change(job, family, garbage)
+    names(job, kind, error=error, place="store", family=family.value, key=keys[0].hex(), severity="damaged")
     ran = stopped.resume(job)
     assert "Traceback" not in ran.err
     if ran.code:
@@ -247,7 +252,7 @@ def test_a_key_that_nobody_wrote(job: Path) -> None:
             batch = store.batch()
             batch.put(family, b"\xff\xfe\0\x01", b"garbage")
             store.write(batch)
-        names(job, r"store/: pending b'\\xff|no name of a host: b'\\xff")
+        names(job, {Family.PENDING: "entry-damaged", Family.HOSTS: "host-damaged"}[family], key="^fffe0001$")
 
 
 def test_a_table_file_that_is_damaged(job: Path, stopped: Stopped) -> None:
@@ -260,7 +265,7 @@ def test_a_table_file_that_is_damaged(job: Path, stopped: Stopped) -> None:
         data = bytearray(table.read_bytes())
         data[: len(data) // 2] = bytes(len(data) // 2)
         table.write_bytes(data)
-    names(job, r"the store.*Corruption")
+    assert [each for each in verify(job).findings if "Corruption" in each.get("error", "")]
     assert "Corruption" in one_line(stopped.resume(job), code=1)
 
 
@@ -276,11 +281,11 @@ def test_every_fault_is_named_not_only_the_first(job: Path) -> None:
     pages = job / "pages.jsonl"
     second = pages.read_bytes().index(b"\n") + 1
     flip(pages, second)
-    out = verify(job).out
+    found = verify(job)
     for table in tables:
-        assert re.search(rf"store/: .*Corruption: .*{table.name} offset 0 ", out), out
-    assert re.search(r"seen/: generation \d+: slice-", out), out
-    assert f"pages.jsonl: offset {second}: not JSON" in out, out
+        assert found.find("store-hole", error=rf"Corruption: .*{table.name} offset 0 "), found
+    assert found.find("generation-damaged", error="^slice-"), found
+    assert found.find("line-not-json", offset=second), found
 
 
 @pytest.mark.parametrize("finished", [True, False])
@@ -298,7 +303,10 @@ def test_a_url_that_the_seen_set_does_not_know(job: Path, finished: bool) -> Non
         store.write(batch)
     for path in (job / "seen").iterdir():
         path.unlink()  # it is made from the journal
-    names(job, r"pages\.jsonl: offset \d+: finished, and not in the seen-set" if finished else r"seen/: 1 pending URLs")
+    if finished:
+        names(job, "finished-not-seen", offset=r"^\d+$")
+    else:
+        names(job, "pending-not-seen", missing=1)
 
 
 @pytest.mark.parametrize("damaged", [False, True])
@@ -323,7 +331,7 @@ def test_a_store_that_is_gone_does_not_cost_the_output(job: Path, stopped: Stopp
         shutil.rmtree(path)
     else:
         path.unlink()
-    names(job, "cannot open the store")
+    names(job, "unreadable", error="cannot open the store")
     before = contents(job)
     ran = stopped.resume(job)
     assert ran.code in (1, 2)

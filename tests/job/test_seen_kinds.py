@@ -46,8 +46,7 @@ def test_killed_and_carried_on_nothing_is_lost(tmp_path: Path, kind: str) -> Non
             assert found.keys() <= wanted
         else:
             assert found.keys() == wanted
-        checked = crawler("verify", job)
-        assert checked.out.strip().endswith("whole"), checked.out
+        assert crawler("verify", job).code == 0
         stats = json.loads(crawler("stats", job, "--json").out)
         assert stats["seen"]["kind"] == kind
         assert stats["urls_admitted"] == len(found)

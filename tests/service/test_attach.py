@@ -25,7 +25,7 @@ from crawler.job.directory import JobError
 from crawler.output.reverse_reader import last_record, lines_backwards
 from crawler.service.api import MOST_TABLES, Api
 from crawler.service.view import Table, TableAsked
-from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, stopped_job
+from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, stopped_job, verify
 from tests.site import Site, crawler, running, tree, wait_until
 
 
@@ -277,7 +277,7 @@ def test_explain_judges_as_the_last_run_did_and_names_a_damaged_run_json(tmp_pat
         path = job / "run.json"
         path.write_bytes(path.read_bytes()[:-3])
         assert explain(job, site.url("/"))["settings_fault"].startswith("run.json: checksum does not match")
-        assert "run.json" in crawler("verify", job).out
+        assert verify(job).find("run-settings-damaged", place=r"run\.json")
         assert crawler("repair", job).code == 0
         assert crawler("verify", job).code == 0
 

@@ -1,0 +1,65 @@
+"""What a repair has done: values, which the command line puts into words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from crawler.integrity.finding import Detail
+
+
+class Done(StrEnum):
+    """What was done. Part of ``repair --json``: a name is never given a second meaning."""
+
+    # The store and the small files.
+    LOG_CUT = "log-cut"
+    STORE_LOST = "store-lost"
+    STORE_SALVAGED = "store-salvaged"
+    CRAWL_RESTARTED = "crawl-restarted"
+    SETTINGS_REBUILT = "settings-rebuilt"
+    RULES_UNKNOWN = "rules-unknown"
+    RUN_SETTINGS_REMOVED = "run-settings-removed"
+    HISTORY_REMOVED = "history-removed"
+    PARCEL_REMOVED = "parcel-removed"
+    QUARANTINED = "quarantined"
+    # Rows that were not what their family holds.
+    EVENTS_REMOVED = "events-removed"
+    ENTRIES_REMOVED = "entries-removed"
+    ROBOTS_REMOVED = "robots-removed"
+    TRAPS_REMOVED = "traps-removed"
+    COPIES_REMOVED = "copies-removed"
+    DOUBTS_REMOVED = "doubts-removed"
+    DOUBTS_MOVED = "doubts-moved"
+    LEDGER_COUNTS_LOST = "ledger-counts-lost"
+    COUNTERS_LOST = "counters-lost"
+    # Parts that were made to agree.
+    URLS_PENDING_AGAIN = "urls-pending-again"
+    URLS_REQUEUED = "urls-requeued"
+    DUPLICATES_REMOVED = "duplicates-removed"
+    LINES_REMOVED = "lines-removed"
+    URLS_FORGOTTEN = "urls-forgotten"
+    JOURNAL_COMPLETED = "journal-completed"
+    HOSTS_CORRECTED = "hosts-corrected"
+    HOSTS_REBUILT = "hosts-rebuilt"
+    SCHEDULE_REBUILT = "schedule-rebuilt"
+    COUNTERS_CORRECTED = "counters-corrected"
+    # The seen-set.
+    GENERATION_REMOVED = "generation-removed"
+    SEEN_DAMAGED = "seen-damaged"
+    SEEN_REBUILT = "seen-rebuilt"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that was done."""
+
+    done: Done
+    details: dict[str, Detail]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"done": self.done.value, **self.details}
+
+
+Tell = Callable[[Change], None]

@@ -1,0 +1,110 @@
+"""What is wrong with a job: values, which the command line puts into words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from crawler.kv import Family
+
+Detail = str | int | None
+
+
+class Kind(StrEnum):
+    """What was found. Part of ``verify --json``: a name is never given a second meaning."""
+
+    # The job as a whole, and its small files.
+    UNREADABLE = "unreadable"  # what keeps anything else from being checked
+    LOG_DAMAGED = "log-damaged"
+    STORE_NOT_OPENED = "store-not-opened"
+    STORE_HOLE = "store-hole"
+    RUN_SETTINGS_DAMAGED = "run-settings-damaged"
+    HISTORY_DAMAGED = "history-damaged"
+    PARCEL_DAMAGED = "parcel-damaged"
+    GENERATION_DAMAGED = "generation-damaged"
+    GENERATION_AHEAD = "generation-ahead"
+    SEEN_DAMAGED = "seen-damaged"
+    REPAIR_UNFINISHED = "repair-unfinished"
+    # Rows of the store that are not what their family holds.
+    META_DAMAGED = "meta-damaged"
+    EVENT_DAMAGED = "event-damaged"
+    EVENT_BEYOND_END = "event-beyond-end"
+    ENTRY_DAMAGED = "entry-damaged"
+    ENTRY_NUMBER = "entry-number"
+    ENTRY_NOT_CANONICAL = "entry-not-canonical"
+    ENTRY_MISPLACED = "entry-misplaced"
+    HOST_DAMAGED = "host-damaged"
+    ROBOTS_DAMAGED = "robots-damaged"
+    TRAP_DAMAGED = "trap-damaged"
+    COPY_DAMAGED = "copy-damaged"
+    DOUBT_DAMAGED = "doubt-damaged"
+    LEDGER_COUNTS_DAMAGED = "ledger-counts-damaged"
+    PAGE_DAMAGED = "page-damaged"
+    DUE_DAMAGED = "due-damaged"
+    # Lines of the output.
+    LINE_CUT = "line-cut"
+    LINE_NOT_JSON = "line-not-json"
+    RECORD_DAMAGED = "record-damaged"
+    RECORD_CHANGED = "record-changed"
+    # Parts that do not agree.
+    ADMITTED_NOT_SEEN = "admitted-not-seen"
+    PENDING_NOT_SEEN = "pending-not-seen"
+    FINISHED_NOT_SEEN = "finished-not-seen"
+    ADMITTED_COUNT = "admitted-count"
+    PENDING_COUNT = "pending-count"
+    HOST_COUNT = "host-count"
+    HOST_QUEUE_COUNT = "host-queue-count"
+    HOST_OUTPUT_COUNT = "host-output-count"
+    HOST_CURSOR = "host-cursor"
+    HOST_MISSING = "host-missing"
+    ROBOTS_MISSING = "robots-missing"
+    TRAP_COUNT = "trap-count"
+    DOUBT_COUNT = "doubt-count"
+    LEDGER_DIGESTS = "ledger-digests"
+    SEEN_DIGESTS = "seen-digests"
+    SEEN_COUNT = "seen-count"
+    REVISIT_COUNT = "revisit-count"
+    PAGE_UNSCHEDULED = "page-unscheduled"
+    PAGE_NOT_DUE = "page-not-due"
+    DUE_UNKNOWN = "due-unknown"
+    SCHEDULED_COUNT = "scheduled-count"
+    OUTPUT_END = "output-end"
+    OUTPUT_COUNT = "output-count"
+
+
+class Severity(StrEnum):
+    """``DAMAGED``: bytes are not what the program wrote. ``DISAGREES``: all can be read, and says different things."""
+
+    DAMAGED = "damaged"
+    DISAGREES = "disagrees"
+
+
+_DISAGREES = frozenset(list(Kind)[list(Kind).index(Kind.ADMITTED_NOT_SEEN) :])
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong. ``place`` is a file or directory of the job; with it the ``family`` and the ``key`` of
+    a row of the store, where it is one row."""
+
+    kind: Kind
+    place: str
+    details: Mapping[str, Detail] = field(default_factory=dict)
+    family: Family | None = None
+    key: bytes | None = None
+
+    @property
+    def severity(self) -> Severity:
+        return Severity.DISAGREES if self.kind in _DISAGREES else Severity.DAMAGED
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind.value,
+            "severity": self.severity.value,
+            "place": self.place,
+            "family": None if self.family is None else self.family.value,
+            "key": None if self.key is None else self.key.hex(),
+            **self.details,
+        }

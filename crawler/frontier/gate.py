@@ -202,7 +202,8 @@ class Gate:
         """Hold the host for its gap from ``now`` on."""
         politeness = host.politeness
         pause, reason = gap(politeness.crawl_delay, politeness.latency, self.settings)
-        _hold(politeness, now + pause, reason)
+        if politeness.next_time < now + pause:  # as `_hold` does: this is called twice for each URL
+            politeness.next_time, politeness.hold_reason = now + pause, reason
         if self._grouped:
             _hold(self._group(host), now + pause, reason)
 

@@ -219,7 +219,8 @@ class Workbench:
         gate.now = now
         self.leased -= 1
         host.leased -= 1
-        host.side_request = host.side_request and lease.entry is not None
+        if lease.entry is None:
+            host.side_request = False
         if not lease.entered:
             return
         if request is not None:

@@ -170,7 +170,7 @@ COUNTERS_VERSION = 1
 
 @dataclass(slots=True)
 class Counters:
-    """What the job has counted since it began. Stored in every step, so it always agrees with queue and journal.
+    """What the job has counted since it began. Stored in every transaction, so it always agrees with queue and journal.
 
     The stored form is a version byte and one unsigned 64-bit number a field, in this order. Fields are only ever
     added at the end: a record that is shorter was written before they were.
@@ -223,53 +223,57 @@ class Counters:
         """Admitted, or queued once more, and not done; those in flight among them."""
         return self.admitted + self.revisits - self.done
 
-    def count_done(self, outcome: Outcome, status: int | None, by: int = 1) -> None:
-        """Count a finished URL, or with ``by`` = -1 take one back."""
-        match outcome:
-            case Outcome.FETCHED:
-                self.fetched += by
-            case Outcome.REDIRECT:
-                self.redirected += by
-            case Outcome.FAILED:
-                self.failed += by
-            case Outcome.EXCLUDED:
-                self.excluded += by
-        match (status or 0) // 100:
-            case 2:
-                self.status_2xx += by
-            case 3:
-                self.status_3xx += by
-            case 4:
-                self.status_4xx += by
-            case 5:
-                self.status_5xx += by
 
-    def count_outside(self, reason: Outside, links: int) -> None:
-        """Count links that do not belong to the crawl."""
-        match reason:
-            case Outside.TOO_DEEP:
-                self.too_deep += links
-            case Outside.OFF_SCOPE:
-                self.off_scope += links
-            case Outside.NOT_INCLUDED:
-                self.not_included += links
-            case Outside.EXCLUDED_BY_PATTERN:
-                self.excluded_by_pattern += links
-            case Outside.TOO_LONG:
-                self.too_long += links
+def count_done(counters: Counters, outcome: Outcome, status: int | None, by: int = 1) -> None:
+    """Count a finished URL, or with ``by`` = -1 take one back."""
+    match outcome:
+        case Outcome.FETCHED:
+            counters.fetched += by
+        case Outcome.REDIRECT:
+            counters.redirected += by
+        case Outcome.FAILED:
+            counters.failed += by
+        case Outcome.EXCLUDED:
+            counters.excluded += by
+    match (status or 0) // 100:
+        case 2:
+            counters.status_2xx += by
+        case 3:
+            counters.status_3xx += by
+        case 4:
+            counters.status_4xx += by
+        case 5:
+            counters.status_5xx += by
 
-    def encode(self) -> bytes:
-        return _COUNTERS.pack(COUNTERS_VERSION, *_COUNTS(self))
 
-    @classmethod
-    def decode(cls, value: bytes) -> Counters:
-        """Raises JournalError."""
-        size, rest = divmod(len(value) - 1, 8)
-        if rest or size < 0 or size > len(_COUNTER_NAMES) or value[0] != COUNTERS_VERSION:
-            raise JournalError("the job's counters are of an unknown version")
-        return cls(*struct.unpack_from(f"<{size}Q", value, 1))
+def count_outside(counters: Counters, reason: Outside, links: int) -> None:
+    """Count links that do not belong to the crawl."""
+    match reason:
+        case Outside.TOO_DEEP:
+            counters.too_deep += links
+        case Outside.OFF_SCOPE:
+            counters.off_scope += links
+        case Outside.NOT_INCLUDED:
+            counters.not_included += links
+        case Outside.EXCLUDED_BY_PATTERN:
+            counters.excluded_by_pattern += links
+        case Outside.TOO_LONG:
+            counters.too_long += links
 
 
 _COUNTER_NAMES = tuple(Counters.__dataclass_fields__)
-_COUNTS = attrgetter(*_COUNTER_NAMES)  # in every step: a loop over the names takes six times as long
+_COUNTS = attrgetter(*_COUNTER_NAMES)  # in every transaction: a loop over the names takes six times as long
 _COUNTERS = struct.Struct(f"<B{len(_COUNTER_NAMES)}Q")
+
+
+def encode_counters(counters: Counters) -> bytes:
+    """The stored form."""
+    return _COUNTERS.pack(COUNTERS_VERSION, *_COUNTS(counters))
+
+
+def decode_counters(value: bytes) -> Counters:
+    """The inverse of ``encode_counters``; raises JournalError."""
+    size, rest = divmod(len(value) - 1, 8)
+    if rest or size < 0 or size > len(_COUNTER_NAMES) or value[0] != COUNTERS_VERSION:
+        raise JournalError("the job's counters are of an unknown version")
+    return Counters(*struct.unpack_from(f"<{size}Q", value, 1))

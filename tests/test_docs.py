@@ -41,6 +41,7 @@ from crawler.records import (
     Outcome,
     PageRecord,
     Position,
+    decode_counters,
     decode_done,
     decode_seen,
     encode_admitted,
@@ -163,7 +164,7 @@ def test_the_examples_of_the_journal_and_the_output_fit_together() -> None:
 
 
 def test_the_example_of_counters() -> None:
-    counters = Counters.decode(example("format-store.md", "counters"))
+    counters = decode_counters(example("format-store.md", "counters"))
     assert counters == Counters(sequence=1, next_number=1, admitted=1, seeds=1, hosts=1)
 
 

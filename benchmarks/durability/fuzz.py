@@ -70,8 +70,10 @@ from crawler.records import (
     Outcome,
     PageRecord,
     Position,
+    decode_counters,
     decode_done,
     decode_seen,
+    encode_counters,
     encode_done,
     encode_page,
 )
@@ -136,7 +138,7 @@ pattern = "/\\u0061*"\n[[ priority ]]\n"class" = 2 # two\nmin_depth = 3\n[traps]
         Reader("robots", robots.decode, (RobotsRecordError,), (encode_robots(answer, 1.7e9),)),
         Reader("done event", decode_done, (JournalError,), (encode_done(done),)),
         Reader("seen event", decode_seen, (JournalError,), (bytes(32), b"-" + bytes(16))),
-        Reader("counters", Counters.decode, (JournalError,), (Counters(5, 6, 7).encode(),)),
+        Reader("counters", decode_counters, (JournalError,), (encode_counters(Counters(5, 6, 7)),)),
         Reader(
             "envelope",
             lambda data: decode_envelope(data, "crawler-job", 1, "job.json"),

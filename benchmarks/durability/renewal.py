@@ -28,7 +28,7 @@ from crawler.checkpoint import Manifest, renewal
 from crawler.filters import ScalableBloomFilter
 from crawler.job.job import Job
 from crawler.kv import Family
-from crawler.records import encode_admitted, sequence_key
+from crawler.records import encode_admitted, encode_counters, sequence_key
 from crawler.settings import SeenSettings, Settings
 
 _STEP = 10  # keys journalled together
@@ -76,7 +76,7 @@ def journal(job: Job, keys: int, draw: np.random.Generator) -> None:
             counters.admitted += _STEP
             counters.excluded += _STEP  # none of them is pending
             job._admission.journalled += _STEP
-        batch.put(Family.META, b"counters", counters.encode())
+        batch.put(Family.META, b"counters", encode_counters(counters))
         job.store.write(batch)
 
 
@@ -101,15 +101,15 @@ async def measure(name: str, seen: SeenSettings, keys: int, directory: Path) -> 
     try:
         fill(job, keys)
         job.counters.sequence += 1
-        first = await job.checkpoint(time.time())
+        first = (await job.checkpoint(time.time())).manifest
         lines.append(f"\n{name}, {keys:,} keys; 1% are {keys // 100:,}")
         lines.append(line("the first generation wrote", first))
         for times in (1, 2, 3):
             journal(job, keys // 100, draw)
-            lines.append(line(f"after 1% new keys, {times} times", await job.checkpoint(time.time())))
+            lines.append(line(f"after 1% new keys, {times} times", (await job.checkpoint(time.time())).manifest))
         renewal.MOST_KEYS = 0
         journal(job, keys // 100, draw)
-        lines.append(line("after 1% new keys, stored each time", await job.checkpoint(time.time())))
+        lines.append(line("after 1% new keys, stored each time", (await job.checkpoint(time.time())).manifest))
         renewal.MOST_KEYS = most
         job.close()
         job, said = reopened(directory, settings, "opened again, nothing to be replayed")
@@ -122,7 +122,7 @@ async def measure(name: str, seen: SeenSettings, keys: int, directory: Path) -> 
         size = sum(part.size for part in job.seen.parts() if part.journaled and not part.sealed)
         longest = min(most, size // renewal.BYTES_PER_KEY) - keys // 100 - _PIECE  # the last step of a piece is whole
         journal(job, longest, draw)
-        manifest = await job.checkpoint(time.time())
+        manifest = (await job.checkpoint(time.time())).manifest
         assert manifest is not None
         assert manifest.seen_sequence < manifest.sequence
         job.close()

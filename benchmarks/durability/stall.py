@@ -83,7 +83,7 @@ async def stalls(name: str, seen: SeenSettings, keys: int, seconds: float, inter
     job = Job(directory, chosen, time.time())
     try:
         fill(job, keys)
-        first = job.manifest
+        first = job.checkpointer.manifest
         worker = Worker(SimulatedWeb(Endless(), pause), WorkerSettings.of(chosen), time.time)
         run = Run(job, chosen, worker.context, seeds())
         spare_the_collector()
@@ -91,7 +91,7 @@ async def stalls(name: str, seen: SeenSettings, keys: int, seconds: float, inter
         await worker.drive(run)
         lasted = time.monotonic() - began
         stall = run.stats()["loop_stall_seconds"]
-        last, written = job.manifest, 0
+        last, written = job.checkpointer.manifest, 0
         if last is not None:
             written = last.generation - (first.generation if first is not None else 0)
         print(
@@ -115,10 +115,10 @@ async def bytes_written(directory: Path, keys: int) -> None:
     try:
         fill(job, keys)
         job.counters.sequence += 1
-        whole = await job.checkpoint(time.time())
+        whole = (await job.checkpoint(time.time())).manifest
         fill(job, keys // 100)
         job.counters.sequence += 1
-        after = await job.checkpoint(time.time())
+        after = (await job.checkpoint(time.time())).manifest
         assert whole is not None
         assert after is not None
         active = sum(s.size for s in after.segments if not s.sealed and s.name.startswith("slice"))

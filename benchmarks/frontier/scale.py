@@ -39,7 +39,9 @@ from crawler.records import (
     Done,
     Outcome,
     Position,
+    decode_counters,
     encode_admitted,
+    encode_counters,
     encode_done,
     sequence_key,
 )
@@ -120,7 +122,7 @@ class Steps:
         stored = store.get(Family.META, COUNTERS)
         self.store = store
         self.now = 0.0
-        self.counters = Counters() if stored is None else Counters.decode(stored)
+        self.counters = Counters() if stored is None else decode_counters(stored)
         self.frontier = Frontier(
             store,
             PolitenessSettings(delay=1.0),
@@ -180,7 +182,7 @@ class Steps:
     def _write(self, batch: Batch) -> None:
         self.counters.next_number = self.frontier.next_number
         self.counters.hosts = self.frontier.hosts
-        batch.put(Family.META, COUNTERS, self.counters.encode())
+        batch.put(Family.META, COUNTERS, encode_counters(self.counters))
         self.store.write(batch)
         self.frontier.written()
 

@@ -19,6 +19,7 @@ from crawler.frontier import Entry
 from crawler.job.found import SITEMAP_DEPTH, Listing
 from crawler.job.job import Job
 from crawler.links import Listed, encode_queries, extract_links
+from crawler.records import count_outside
 from crawler.scope import LISTED_PRIORITY, Boundary, Outside
 from crawler.settings import LinkSettings, Settings, TrapSettings
 from crawler.traps import Content, Copies
@@ -188,7 +189,7 @@ class Discovery:
         counters, outside = self._job.counters, Counter[Outside]()
         inside = self._boundary.inside(urls, depth, outside, seed=seed, listing=listing)
         for reason, links in outside.items():
-            counters.count_outside(reason, links)
+            count_outside(counters, reason, links)
         return inside
 
 

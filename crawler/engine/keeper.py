@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable
 
 from crawler.engine.context import Context
+from crawler.job.checkpointer import CheckpointResult, RefusedBy
 from crawler.job.job import Job
-from crawler.job.transaction import NO_CHECKPOINT
 from crawler.metrics import Kind
 from crawler.settings import DurabilitySettings
 
@@ -25,7 +25,7 @@ class Keeper:
         self._job = job
         self._settings = settings
         self._context = context
-        self._asked: list[asyncio.Future[str | None]] = []
+        self._asked: list[asyncio.Future[CheckpointResult | None]] = []
         self._now = asyncio.Event()
         self._said_blocked = False
 
@@ -36,7 +36,7 @@ class Keeper:
         while True:
             await self._until_asked(settings.sync_interval)
             if not self._has_room():
-                self._answer(self._job.blocked)
+                self._answer(CheckpointResult(refused=RefusedBy.DISK_FULL, detail=self._job.blocked))
                 continue
             await self._job.sync()
             # Asked again: the disk may have been found full while the sync was under way.
@@ -47,16 +47,16 @@ class Keeper:
                 next_checkpoint = ended + max(settings.checkpoint_interval, REST * (ended - began))
             self.tell_notes(log.warning)
 
-    async def checkpoint_now(self) -> str | None:
-        """Write a generation; returns why that cannot be done now, None when the newest is of now."""
-        asked: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+    async def checkpoint_now(self) -> CheckpointResult | None:
+        """Write a generation; None when the run is over, and its last checkpoint is being written."""
+        asked: asyncio.Future[CheckpointResult | None] = asyncio.get_running_loop().create_future()
         self._asked.append(asked)
         self._now.set()
         return await asked
 
     def close(self) -> None:
-        """The run is over: answer those that wait for a checkpoint; the last one is about to be written."""
-        self._answer("the crawl is ending: its last checkpoint is being written")
+        """The run is over: whoever waits for a checkpoint hears of it."""
+        self._answer(None)
 
     def tell_notes(self, say: Callable[[str], None]) -> None:
         """Hand on what the job has noted."""
@@ -67,10 +67,11 @@ class Keeper:
 
     async def _checkpoint(self, now: float) -> None:
         # A request that comes while the generation is being written wants what follows in it, too.
-        before, asked = len(self._job.notes), len(self._asked)
-        await self._job.checkpoint(now)
-        refused = (note for note in self._job.notes[before:] if note.startswith(NO_CHECKPOINT))
-        self._answer(next(refused, None), asked)
+        asked = len(self._asked)
+        result = await self._job.checkpoint(now)
+        if result.refused is not None:
+            self._job.notes.append(refusal_text(result))
+        self._answer(result, asked)
 
     async def _until_asked(self, seconds: float) -> None:
         """Sleep for so long, or until a checkpoint is asked for."""
@@ -82,7 +83,7 @@ class Keeper:
     def _has_room(self) -> bool:
         """Whether steps can be written; tries the one that could not."""
         job, was = self._job, self._job.blocked
-        if was is not None and job.write_again():
+        if was is not None and job.writer.write_again():
             log.warning("there is space again: the crawl resumes")
             self._context.wake()
         elif was is not None and not self._said_blocked:
@@ -91,8 +92,13 @@ class Keeper:
         self._said_blocked = job.blocked is not None
         return job.blocked is None
 
-    def _answer(self, reason: str | None, first: int | None = None) -> None:
+    def _answer(self, result: CheckpointResult | None, first: int | None = None) -> None:
         for asked in self._asked[:first]:
             if not asked.done():
-                asked.set_result(reason)
+                asked.set_result(result)
         del self._asked[:first]
+
+
+def refusal_text(result: CheckpointResult) -> str:
+    """Why no generation was written, for people."""
+    return f"no checkpoint, the journal stands for it: {result.detail or result.refused}"

@@ -177,10 +177,10 @@ class Run:
             seeds_rejected=self.incoming.seeds_rejected,
             paused=None if pause is None else pause_text(pause),
             lag=self.gauges.lag,
-            commits=job.commits,
+            commits=job.writer.commits,
         )
-        kept = len(job.generations.numbers())
-        stored = JobFigures(job.counters, job.seen, job.manifest, ledger, kept, self.disk_free)
+        kept = len(job.checkpointer.generations.numbers())
+        stored = JobFigures(job.counters, job.seen, job.checkpointer.manifest, ledger, kept, self.disk_free)
         return assemble(stored, self.gauges.hosts, figures, state=state, now=now, advice=self.gauges.advice)
 
     @property

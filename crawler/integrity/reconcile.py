@@ -39,7 +39,18 @@ from crawler.job.directory import PAGES
 from crawler.job.recovery import COUNTERS, OUTPUT_END, encode_end
 from crawler.kv import Batch, Family, Store
 from crawler.output import Record, entry_of, lines_of, record_of
-from crawler.records import DIGEST_SIZE, Counters, JournalError, Outcome, decode_seen, encode_admitted, sequence_key
+from crawler.records import (
+    DIGEST_SIZE,
+    Counters,
+    JournalError,
+    Outcome,
+    count_done,
+    decode_counters,
+    decode_seen,
+    encode_admitted,
+    encode_counters,
+    sequence_key,
+)
 from crawler.settings import Settings
 
 _CHANGES = 4_096  # in one batch
@@ -131,7 +142,7 @@ class Reconciliation:
         """Write the counters, and the digests beside the seen-set."""
         if self._kept is not None and counters != self._kept:
             self._bench.done(Done.COUNTERS_CORRECTED)
-        self._put(Family.META, COUNTERS, counters.encode())
+        self._put(Family.META, COUNTERS, encode_counters(counters))
         self._write()
         failpoint("repair.counted")
         rows = DigestRows(self._bench.settings, self._store, self._bench.quarantine, self._bench.tell)
@@ -299,7 +310,7 @@ class Reconciliation:
         for record in self._records():
             tally.add(record)
             outcome, status = Outcome(str(record["outcome"])), record.get("status")
-            fresh.count_done(outcome, status if isinstance(status, int) else None)
+            count_done(fresh, outcome, status if isinstance(status, int) else None)
             fresh.seeds_fetched += outcome is Outcome.FETCHED and record.get("depth") == 0
         return fresh, tally
 
@@ -447,6 +458,6 @@ class Reconciliation:
 def _stored_counters_or_none(value: bytes | None) -> Counters | None:
     """None where they are gone or no version of the program wrote them."""
     try:
-        return None if value is None else Counters.decode(value)
+        return None if value is None else decode_counters(value)
     except JournalError:
         return None

@@ -58,10 +58,10 @@ class Admission:
         finish: Callable[[PageRecord, Transaction], None],
     ) -> None:
         """``finish`` puts the record of a URL that is done into a transaction."""
-        self._seen = seen
-        self._ledger = ledger
+        self.seen = seen
+        self.ledger = ledger
         self._frontier = frontier
-        self._counters = counters
+        self.counters = counters
         self._policy = policy
         self._finish = finish
         self.journalled = 0  # keys that came or went since this was made
@@ -74,13 +74,13 @@ class Admission:
         urls = self._policy.router.ours(found, batch)
         if found_at is not None:
             links, urls = urls, self._policy.traps.open_links(urls)
-            self._counters.trapped += len(links) - len(urls) if copy is None else 0
+            self.counters.trapped += len(links) - len(urls) if copy is None else 0
         if not urls:
             return 0
         keys = [url.key for url in urls]
-        digests, new = self._seen.admit(keys, batch)
+        digests, new = self.seen.admit(keys, batch)
         # Seeds are read again by every run: that says nothing of the web.
-        self._counters.duplicates += 0 if (seed and via is None) or copy is not None else len(urls) - len(new)
+        self.counters.duplicates += 0 if (seed and via is None) or copy is not None else len(urls) - len(new)
 
         order = self._frontier.order
         otherwise = default_class(order, depth, seed=seed)
@@ -97,8 +97,8 @@ class Admission:
             fresh = set(new)
             self._frontier.credit([url.href for i, url in enumerate(urls) if i not in fresh], score, batch)
 
-        if self._ledger is not None:
-            self._ledger.note(keys, digests, new, entry, batch)
+        if self.ledger is not None:
+            self.ledger.note(keys, digests, new, entry, batch)
         if new:
             entries = [entry(i) for i in new]
             self._name(_chosen(digests, new), batch)
@@ -123,7 +123,7 @@ class Admission:
             counted = self._policy.traps.count_copies(copy.entry.href, len(entries), transaction.batch)
         else:
             rules, counted = self._policy.traps.refusals([entry.href for entry in entries], transaction.batch)
-        self._counters.trap_counts += counted
+        self.counters.trap_counts += counted
         for entry, rule in zip(entries, rules, strict=True):
             if rule is not None:
                 self._finish(PageRecord(entry, Outcome.EXCLUDED, now, error=rule), transaction)
@@ -132,33 +132,33 @@ class Admission:
     def decide(self, limit: int, transaction: Transaction, now: float) -> int:
         """Look up so many of the URLs that the seen-set called seen, and admit those that never were. Returns how many
         were looked up. Raises OSError."""
-        if self._ledger is None:
+        if self.ledger is None:
             return 0
-        batch, before = transaction.batch, self._ledger.counts.waiting
-        missed = self._ledger.decide(limit, batch)
+        batch, before = transaction.batch, self.ledger.counts.waiting
+        missed = self.ledger.decide(limit, batch)
         if missed:
             entries = [entry for _, entry in missed]
             given = sum(entry.seed and entry.via is None for entry in entries)
-            self._counters.seeds += given
-            self._counters.duplicates -= len(entries) - given
+            self.counters.seeds += given
+            self.counters.duplicates -= len(entries) - given
             digests = b"".join([digest for digest, _ in missed])
             # As the journal will: their bits are set already, and they count like those found new.
-            self._seen.restore(digests)
+            self.seen.restore(digests)
             self._name(digests, batch)
             # Who asked for a URL by name gave no page that it was found on.
             asked_for = [entry for entry in entries if entry.seed or entry.via is None]
             links = [entry for entry in entries if not (entry.seed or entry.via is None)]
             self._frontier.admit([*asked_for, *self._refuse(links, now, transaction)], batch)
-        return before - self._ledger.counts.waiting
+        return before - self.ledger.counts.waiting
 
     def forget(self, keys: Sequence[str], batch: Batch, journal: Reader) -> dict[int, str]:
         """Take keys out of the seen-set; the positions of those that stay as they were, and why. Raises JobError for a
         kind of seen-set that cannot forget."""
         try:
-            left: dict[int, str] = {**self._seen.forget_keys(keys, batch, partial(admitted_less_forgotten, journal))}
+            left: dict[int, str] = {**self.seen.forget_keys(keys, batch, partial(admitted_less_forgotten, journal))}
         except CannotForgetError as error:
             raise JobError(str(error)) from error
-        digests = self._seen.digests(keys)
+        digests = self.seen.digests(keys)
         gone = [position for position in range(len(keys)) if position not in left]
         if gone:
             self._journal(encode_forgotten(_chosen(digests, gone)), len(gone), batch)
@@ -168,12 +168,12 @@ class Admission:
         """Name URLs that the seen-set has taken in in the journal: they are admitted."""
         keys = len(digests) // DIGEST_SIZE
         self._journal(encode_admitted(digests), keys, batch)
-        self._counters.admitted += keys
+        self.counters.admitted += keys
 
     def _journal(self, event: bytes, keys: int, batch: Batch) -> None:
         self.journalled += keys
-        batch.put(Family.ADMITTED, sequence_key(self._counters.sequence), event)
-        self._counters.sequence += 1
+        batch.put(Family.ADMITTED, sequence_key(self.counters.sequence), event)
+        self.counters.sequence += 1
 
 
 def admitted_less_forgotten(journal: Reader, digests: bytes) -> Counter[bytes]:

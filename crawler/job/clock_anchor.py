@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from crawler.clock import Anchor, SteadyClock
 from crawler.frontier.clock_step import move_times
-from crawler.kv import Batch, Family, Reader, Store
+from crawler.kv import Batch, Family, Reader
 
 CLOCK = b"clock"
 LEAST = 1.0  # seconds: less is nothing, every host waits its gap anyway when a job is taken up
@@ -45,9 +45,9 @@ def encode_anchor(anchor: Anchor) -> bytes:
     return _OFFSET.pack(anchor.offset) + anchor.boot.encode("ascii")
 
 
-def follow_clock(store: Store, anchor: Anchor | None, now: float, tell: Callable[[str], None]) -> None:
+def follow_clock(store: Reader, anchor: Anchor | None, now: float, tell: Callable[[str], None], batch: Batch) -> None:
     """Keep what the next run may compare its clock with, and move stored times along with a clock that was set since
-    the last one: one batch. ``tell`` hears of it. Raises OSError and what ``move_times`` raises."""
+    the last one. ``tell`` hears of it. Raises OSError and what ``move_times`` raises."""
     if anchor is None:
         return
     before = stored_anchor(store)
@@ -55,10 +55,8 @@ def follow_clock(store: Store, anchor: Anchor | None, now: float, tell: Callable
     by = anchor.offset - before.offset if before is not None and same_boot else 0.0
     if same_boot and abs(by) < LEAST:
         return
-    batch = Batch()
     batch.put(Family.META, CLOCK, encode_anchor(anchor))
     moved = move_times(store, by, now, batch) if by else 0
-    store.write(batch)
     if moved:
         way = "forward" if by > 0 else "back"
         tell(

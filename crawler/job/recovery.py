@@ -21,9 +21,22 @@ from crawler.exact import load_seen
 from crawler.filters import SeenSet
 from crawler.frontier import Entry, Frontier, Revisits
 from crawler.job.directory import BROKEN_OFF, SEEN, STORE, JobError, shaping_of
-from crawler.kv import Family, Reader, Store
+from crawler.job.transaction import TransactionWriter
+from crawler.kv import Batch, Family, Reader, Store
 from crawler.output import JsonlOutput
-from crawler.records import DIGEST_SIZE, Counters, Done, JournalError, Outcome, decode_done, decode_seen, sequence_key
+from crawler.records import (
+    DIGEST_SIZE,
+    Counters,
+    Done,
+    JournalError,
+    Outcome,
+    count_done,
+    decode_counters,
+    decode_done,
+    decode_seen,
+    encode_counters,
+    sequence_key,
+)
 from crawler.settings import RecrawlSettings, Settings
 
 COUNTERS = b"counters"
@@ -49,7 +62,7 @@ class RestoredSeen:
 def stored_counters(store: Reader) -> Counters:
     """Raises JournalError when they are of an unknown version."""
     value = store.get(Family.META, COUNTERS)
-    return Counters() if value is None else Counters.decode(value)
+    return Counters() if value is None else decode_counters(value)
 
 
 def restore_seen(
@@ -155,13 +168,11 @@ def encode_end(end: int) -> bytes:
     return _END.pack(end)
 
 
-def keep_shaping(store: Store, settings: Settings) -> None:
-    """Keep what ``job.json`` says in the store as well, so that either can be made from the other. Raises OSError."""
+def keep_shaping(store: Reader, settings: Settings, batch: Batch) -> None:
+    """Keep what ``job.json`` says in the store as well, so that either can be made from the other."""
     value = json.dumps(shaping_of(settings), sort_keys=True).encode("ascii")
     if store.get(Family.META, SHAPING_KEPT) != value:
-        batch = store.batch()
         batch.put(Family.META, SHAPING_KEPT, value)
-        store.write(batch)
 
 
 def kept_shaping(store: Reader) -> dict[str, dict[str, object]] | None:
@@ -201,37 +212,41 @@ def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut
     return OutputCut(end, durable_end, lost)
 
 
-def trim_finished(store: Store, sequence: int) -> None:
+def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> None:
     """Forget the finished URLs before ``sequence``, for which generations stand; one is left to say where the output
     ends. Raises OSError, but not for a full disk."""
     border = sequence_key(sequence)
     if not store.scan(Family.DONE, border, None, 1):
         return
-    batch = store.batch()
-    batch.delete_range(Family.DONE, b"", border)
     try:
-        store.write(batch)
+        writer.apply(lambda batch: batch.delete_range(Family.DONE, b"", border))
     except OSError as error:
-        # The next step finds the disk full as well, and waits; the next generation trims.
+        # The next transaction finds the disk full as well, and waits; the next generation trims.
         if error.errno not in FULL:
             raise
 
 
-def requeue(
-    store: Store, frontier: Frontier, counters: Counters, cut: OutputCut, recrawl: RecrawlSettings | None = None
-) -> None:
-    """Finished URLs whose records are gone are pending again: one step. Raises PageError."""
-    if not cut.lost:
-        return
-    batch = store.batch()
+@dataclass(frozen=True, slots=True)
+class Requeue:
+    """What finished URLs whose records are gone are put back into."""
+
+    store: Store
+    frontier: Frontier
+    counters: Counters
+    recrawl: RecrawlSettings
+
+
+def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
+    """Finished URLs whose records are gone are pending again: one batch. Raises PageError."""
+    counters, frontier = into.counters, into.frontier
     # Perhaps none is left to say where the output ends.
     batch.put(Family.META, OUTPUT_END, encode_end(cut.end))
-    revisits = Revisits(store, recrawl or RecrawlSettings(), lambda _: 0.0)
+    revisits = Revisits(into.store, into.recrawl, lambda _: 0.0)
     again: dict[str, Entry] = {}
     for key, done in cut.lost:
         entry = done.entry
         batch.delete(Family.DONE, key)
-        counters.count_done(done.outcome, done.status, by=-1)
+        count_done(counters, done.outcome, done.status, by=-1)
         if entry.seed and not entry.revisit and done.outcome is Outcome.FETCHED:
             counters.seeds_fetched -= 1
         waits = entry.href not in again
@@ -249,5 +264,4 @@ def requeue(
     frontier.uncount([(done.entry, done.outcome is Outcome.FAILED) for done in counted], batch)
     counters.next_number = frontier.next_number
     counters.hosts = frontier.hosts
-    batch.put(Family.META, COUNTERS, counters.encode())
-    store.write(batch)
+    batch.put(Family.META, COUNTERS, encode_counters(counters))

@@ -54,7 +54,7 @@ class RevisitBackfill:
         self._path = Path()
         self._at = self._end = 0
 
-    def load(self, path: Path, end: int, tell: Callable[[str], None]) -> None:
+    def load(self, path: Path, end: int, tell: Callable[[str], None], batch: Batch) -> None:
         """The records of the runs so far are those in front of ``end``. ``tell`` hears of it where some of them are to
         be looked at in this run. Raises OSError."""
         following, offset = stored_state(self._store)
@@ -63,9 +63,7 @@ class RevisitBackfill:
             self._path, self._at, self._end = path, at, end
             tell("pages that runs without --recrawl have finished: the times of their next visits are being set")
         elif following != self._revisits.enabled:
-            batch = Batch()
             _put(batch, self._revisits.enabled, at)
-            self._store.write(batch)
 
     @property
     def left(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from crawler.engine.keeper import refusal_text
 from crawler.engine.lifecycle import State
 from crawler.engine.run import Run
 from crawler.metrics import Events, Kind
@@ -104,8 +105,10 @@ async def _do(run: Run, word: str) -> Refused | None:
         case "resume":
             run.go_on()
         case "checkpoint":
-            trouble = await run.keeper.checkpoint_now()
-            return None if trouble is None else Refused(Refusal.NOT_NOW, trouble)
+            result = await run.keeper.checkpoint_now()
+            if result is None:
+                return Refused(Refusal.NOT_NOW, "the crawl is ending: its last checkpoint is being written")
+            return None if result.refused is None else Refused(Refusal.NOT_NOW, refusal_text(result))
         case "stop":
             run.stop()
     return None

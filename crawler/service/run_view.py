@@ -71,7 +71,7 @@ class RunView:
         if host is None:
             return None
         row = host_page(run.job.store, self._settings, host, now, _in_flight(run)[name])
-        return row | {"recent": await self._look(recent(run.job.directory / PAGES, run.job.output.end, name))}
+        return row | {"recent": await self._look(recent(run.job.directory / PAGES, run.job.files.output.end, name))}
 
     async def explain(self, text: str) -> Explanation:
         run = self._running()

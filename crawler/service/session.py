@@ -83,7 +83,7 @@ async def run_crawl(
         front.run = run = Run(job, settings, worker.context, seeds, finite=finite)
         spare_the_collector()
         front.course.observe(clock(), run.stats())
-        front.course.events.add(clock(), Kind.RUN, "resumed" if job.resumed else "begun")
+        front.course.events.add(clock(), Kind.RUN, "resumed" if job.files.resumed else "begun")
         if view is not None:
             run.keeper.tell_notes(view.say)
             for line in [] if access is None or address is None else spoken_of(settings.dashboard, access, address):
@@ -148,7 +148,7 @@ async def _drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], fl
         await worker.drive(run)
     finally:
         # Also after a bug: what was done is worth keeping, if memory and store still agree.
-        if run.job.whole:
+        if run.job.writer.whole:
             # A look at an ended crawl should not replay its journal each time; a user who stops one should not wait.
             await run.job.checkpoint(clock(), whole=run.life.state is State.ENDED)
             await run.job.sync()

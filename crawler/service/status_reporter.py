@@ -61,7 +61,7 @@ class StatusReporter:
                     if self._address is None:
                         self._course.observe(self._clock(), stats)
                     events = self._course.events.after(self._course.events.last - LIVE_EVENTS)
-                    live = Live(stats, run.under_way, run.job.durable_end, self._address, events)
+                    live = Live(stats, run.under_way, run.job.checkpointer.durable_end, self._address, events)
                     write_live(self._directory, live)
                     status = self._course.words(stats)["working"]["text"]
                     self._supervisor.alive(status, stopping=run.life.state is State.STOPPING)

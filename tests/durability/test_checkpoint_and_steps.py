@@ -11,6 +11,7 @@ import pytest
 
 from crawler.disk import FaultyDisk
 from crawler.frontier import RequestOutcome
+from crawler.job.checkpointer import RefusedBy
 from crawler.job.directory import JobError
 from crawler.job.found import Found
 from crawler.job.job import Job
@@ -35,10 +36,12 @@ async def test_a_step_that_finds_the_disk_full_while_segments_are_written(tmp_pa
         store.fail_next_write = errno.ENOSPC
         job.admit(Found([url(2)], 0))
         assert job.blocked is not None
-        assert await writing is None, "a generation must not stand for a step that is not written"
-        assert job.manifest is None
-        assert job.write_again()
-        assert await job.checkpoint(0.0) is not None
+        assert (await writing).refused is RefusedBy.UNWRITTEN, (
+            "a generation must not stand for a step that is not written"
+        )
+        assert job.checkpointer.manifest is None
+        assert job.writer.write_again()
+        assert (await job.checkpoint(0.0)).manifest is not None
     finally:
         job.close()
     resumed = Job(tmp_path / "job", SETTINGS, 0.0, Platform(FaultyDisk(random.Random(2)), lambda _: store))

@@ -17,6 +17,7 @@ import pytest
 from crawler.disk import Fault, FaultyDisk
 from crawler.engine.lifecycle import State, Stop
 from crawler.fetch import SimulatedWeb
+from crawler.job.checkpointer import CheckpointResult, RefusedBy
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
@@ -61,7 +62,7 @@ async def full_then_space(job: Job, make_space) -> None:  # type: ignore[no-unty
             "others read it: no path of the machine"
         )
         fetched = job.counters.fetched
-        assert not job.whole
+        assert not job.writer.whole
         with pytest.raises(RuntimeError):
             await job.checkpoint(0.0)
         # Several tries find it still full.
@@ -114,13 +115,13 @@ async def test_no_room_for_a_checkpoint_is_said_and_the_journal_stands_for_it(tm
     try:
         job.admit(Found([], 0))
         disk.faults.append(Fault("pwrite", 1, errno.ENOSPC, lasting=True))
-        assert await job.checkpoint(0.0) is None or job.counters.sequence == 0
+        assert (await job.checkpoint(0.0)).manifest is None or job.counters.sequence == 0
         disk.faults.clear()
         assert await crawl(job) is Stop.FINISHED
         disk.faults.append(Fault("pwrite", 0, errno.ENOSPC, lasting=True))
         job.counters.sequence += 1
-        assert await job.checkpoint(0.0) is None
-        assert any("no checkpoint" in note for note in job.notes)
+        refused = CheckpointResult(refused=RefusedBy.DISK_FULL, detail=os.strerror(errno.ENOSPC))
+        assert await job.checkpoint(0.0) == refused
         assert not [path for path in (tmp_path / "job" / "seen").iterdir() if path.name.endswith(".part")]
     finally:
         job.close()
@@ -184,12 +185,14 @@ async def test_a_sync_that_failed_is_not_tried_again(tmp_path: Path, error: int,
     try:
         with pytest.raises(OSError, match="the disk failed"):
             await (job.sync() if by == "sync" else job.checkpoint(0.0))
-        assert not job.whole, "no last generation is written"
+        assert not job.writer.whole, "no last generation is written"
         for again in (job.sync, lambda: job.checkpoint(0.0)):
             with pytest.raises(OSError, match="the disk failed"):
                 await again()
         assert store.tried == 1
-        assert job.manifest is None, "a generation would say that what the disk may have dropped is durable"
+        assert job.checkpointer.manifest is None, (
+            "a generation would say that what the disk may have dropped is durable"
+        )
     finally:
         job.close()
 
@@ -198,14 +201,14 @@ async def test_no_room_to_trim_the_journal(tmp_path: Path) -> None:
     store = FaultyStore()
     job = job_with_a_record(tmp_path / "job", Platform(FaultyDisk(random.Random(1)), lambda _: store))
     try:
-        assert await job.checkpoint(0.0) is not None
+        assert (await job.checkpoint(0.0)).manifest is not None
         finish_one(job)
         store.fail_next_write = errno.ENOSPC
-        assert await job.checkpoint(0.0) is not None
+        assert (await job.checkpoint(0.0)).manifest is not None
         # The store takes no more until it is opened anew: the next step finds it so, and waits.
         job.admit(Found([Canonical("http://h.test/x", "http://h.test/x")], 0))
         assert job.blocked is not None
-        assert job.write_again()
+        assert job.writer.write_again()
         assert job.counters.admitted == 3
     finally:
         job.close()

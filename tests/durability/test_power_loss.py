@@ -60,7 +60,7 @@ async def test_what_a_dead_process_wrote_is_made_durable_by_the_next(
             await job.sync()
     job.close()
     job = taken_up()
-    assert await job.checkpoint(0.0) is not None
+    assert (await job.checkpoint(0.0)).manifest is not None
     job.close()
     disk.lose_power()
     disk, store = FaultyDisk(random.Random(0)), store.lose_power(random.Random(seed))

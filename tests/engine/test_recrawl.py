@@ -288,7 +288,7 @@ def test_losses_of_power_leave_every_page_queued_or_scheduled(
     run_virtually(run(FaultyDisk(chance), None))
     value = store.get(Family.META, b"counters")
     assert value is not None
-    counters = Counters.decode(value)
+    counters = decode_counters(value)
     lines = [json.loads(line) for line in (tmp_path / "job" / "pages.jsonl").read_text().splitlines()]
     assert wrong(tmp_path / "job", store, counters) == []
     assert counters.done == len(lines)

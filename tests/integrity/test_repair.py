@@ -18,7 +18,7 @@ from crawler.integrity.change import Change
 from crawler.integrity.repairer import repair_job
 from crawler.job.recovery import COUNTERS, SHAPING_KEPT
 from crawler.kv import Family
-from crawler.records import Counters
+from crawler.records import decode_counters, encode_counters
 from tests.jobs import (
     PAGES,
     Stopped,
@@ -228,8 +228,10 @@ def gone(family: Family, place: int = -1) -> Callable[[Path], None]:
 
 def counters(**fields: int) -> Callable[[Path], None]:
     def more(found: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
-        stored = Counters.decode(dict(found)[COUNTERS])
-        return COUNTERS, replace(stored, **{name: getattr(stored, name) + by for name, by in fields.items()}).encode()
+        stored = decode_counters(dict(found)[COUNTERS])
+        return COUNTERS, encode_counters(
+            replace(stored, **{name: getattr(stored, name) + by for name, by in fields.items()})
+        )
 
     return lambda job: change(job, Family.META, more)
 

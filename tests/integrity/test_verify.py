@@ -15,7 +15,7 @@ from crawler.filters import digest_keys
 from crawler.frontier import decode_entry
 from crawler.job.recovery import COUNTERS
 from crawler.kv import Family
-from crawler.records import DIGEST_SIZE, Counters
+from crawler.records import DIGEST_SIZE, Counters, decode_counters, encode_counters
 from tests.jobs import (
     Stopped,
     change,
@@ -199,8 +199,8 @@ def test_a_host_record_that_is_gone(job: Path, stopped: Stopped) -> None:
 @pytest.mark.parametrize("field", ["admitted", "fetched", "excluded"])
 def test_counters_that_were_changed(job: Path, stopped: Stopped, field: str) -> None:
     def more(found: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
-        counters = Counters.decode(dict(found)[COUNTERS])
-        return COUNTERS, replace(counters, **{field: getattr(counters, field) + 1}).encode()
+        counters = decode_counters(dict(found)[COUNTERS])
+        return COUNTERS, encode_counters(replace(counters, **{field: getattr(counters, field) + 1}))
 
     change(job, Family.META, more)
     assert verify(job).kinds & {"admitted-count", "pending-count", "output-count"}
@@ -208,7 +208,7 @@ def test_counters_that_were_changed(job: Path, stopped: Stopped, field: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("value", "code"), [(None, 2), (Counters().encode(), 2), (b"\x07" + bytes(192), 1), (b"\x01abc", 1)]
+    ("value", "code"), [(None, 2), (encode_counters(Counters()), 2), (b"\x07" + bytes(192), 1), (b"\x01abc", 1)]
 )
 def test_counters_that_are_gone_or_none(job: Path, stopped: Stopped, value: bytes | None, code: int) -> None:
     change(job, Family.META, lambda _: (COUNTERS, value))

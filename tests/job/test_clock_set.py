@@ -84,8 +84,9 @@ def test_a_pause_moves_nothing(tmp_path: Path) -> None:
     before = lab.store.scan(Family.HOSTS, b"")
     lab.now += 200
     told: list[str] = []
-    follow_clock(lab.store, lab.anchor, lab.now, told.append)
-    assert told == []
+    batch = lab.store.batch()
+    follow_clock(lab.store, lab.anchor, lab.now, told.append, batch)
+    assert told == [] == batch.changes
     assert lab.store.scan(Family.HOSTS, b"") == before
 
 
@@ -100,7 +101,9 @@ def test_what_is_over_is_not_moved_into_the_future() -> None:
         batch.put(Family.META, CLOCK, encode_anchor(Anchor(BOOT, 0.0)))
         store.write(batch)
         told: list[str] = []
-        follow_clock(store, Anchor(BOOT, by), START + by, told.append)
+        moves = store.batch()
+        follow_clock(store, Anchor(BOOT, by), START + by, told.append, moves)
+        store.write(moves)
         assert told == [f"the clock was set {way} by 3600 s since the last run: what holds {held} was moved with it"]
         times = [
             decode_host("h", value).politeness.next_time - START - by for _, value in store.scan(Family.HOSTS, b"")
@@ -118,7 +121,9 @@ def test_what_cannot_be_read_says_nothing(value: bytes) -> None:
     batch.put(Family.META, CLOCK, value)
     store.write(batch)
     anchor = Anchor(BOOT, START)
-    follow_clock(store, anchor, START, pytest.fail)
+    changes = store.batch()
+    follow_clock(store, anchor, START, pytest.fail, changes)
+    store.write(changes)
     assert stored_anchor(store) == anchor
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from crawler.inspect.job_reader import open_job as open_to_look
 from crawler.job.directory import read_identity
 from crawler.job.job import Job
 from crawler.kv import Family
-from crawler.records import Counters, decode_done
+from crawler.records import decode_counters, decode_done
 from crawler.settings import settings_from
 from crawler.store import StoreError
-from tests.jobs import PAGES, Stopped, flip, killed_job, manifests, repair, rows, stopped_job, store_of, verify
+from crawler.store.wal import Record, read_log
+from tests.jobs import PAGES, Stopped, flip, killed_job, manifests, repair, rows, stopped_job, store_of
 
 NOW = 1_700_000_000.0
 
@@ -100,7 +103,7 @@ def test_a_damaged_generation_costs_nothing_but_replay(tmp_path: Path, checkpoin
     newest, older = manifests(job)
     flip(job / "seen" / f"generation-{newest.generation:06d}", -9)
     opened = open_job(job)
-    assert opened.manifest == older
+    assert opened.checkpointer.manifest == older
     assert [note for note in opened.notes if f"generation {newest.generation} is damaged: " in note]
     admitted = opened.counters.admitted
     assert len(opened.seen) == admitted
@@ -110,17 +113,20 @@ def test_a_damaged_generation_costs_nothing_but_replay(tmp_path: Path, checkpoin
 
 def test_a_journal_that_lost_its_end_is_believed_before_the_generations(tmp_path: Path, checkpointed: Stopped) -> None:
     job = checkpointed.copy(tmp_path / "job")
+    oldest = min(manifest.sequence for manifest in manifests(job))
     (log,) = (job / "store").glob("*.log")
-    numbers = [manifest.generation for manifest in manifests(job)]
-    while (size := log.stat().st_size // 2) > 0:  # when the generations fell into the log is a matter of chance
-        os.truncate(log, size)
-        found = verify(job)
-        if all(found.find("generation-ahead", generation=number) for number in numbers):
-            break
-    else:
-        pytest.fail("no cut leaves a journal that ends before the generations")
+    whole = log.read_bytes()
+    cuts = [record.offset for record in read_log(log) if isinstance(record, Record)]
+
+    def ends_before(cut: int) -> bool:
+        log.write_bytes(whole[:cut])
+        with open_to_look(job) as looking:
+            return looking.counters.sequence < oldest
+
+    # The longest log that ends before the generations: when they fell into it is a matter of chance.
+    ends_before(cuts[bisect_left(cuts, True, key=lambda cut: not ends_before(cut)) - 1])
     opened = open_job(job)
-    assert opened.manifest is None
+    assert opened.checkpointer.manifest is None
     assert len(opened.seen) == opened.counters.admitted, "no bit of a URL that is not queued"
     assert any("stands for journal sequence" in note for note in opened.notes), opened.notes
     opened.close()
@@ -174,7 +180,7 @@ def test_the_end_of_the_output_is_known_when_no_finished_url_is_left_in_the_jour
     # Killed right after it was taken up, twice.
     for _ in range(2):
         opened = open_job(job)
-        assert opened.output.end == start
+        assert opened.files.output.end == start
         assert opened.store.scan(Family.DONE, b"") == []
         opened.close()
     stopped.carries_on_to_the_end(job)
@@ -183,7 +189,7 @@ def test_the_end_of_the_output_is_known_when_no_finished_url_is_left_in_the_jour
 def test_counts_follow_urls_that_are_pending_again(tmp_path: Path, killed: Stopped) -> None:
     job = killed.copy(tmp_path / "job")
     with store_of(job) as store:
-        before = Counters.decode(store.scan(Family.META, b"counters")[0][1])
+        before = decode_counters(store.scan(Family.META, b"counters")[0][1])
     (job / "pages.jsonl").write_bytes(b"")
     opened = open_job(job)
     assert before.fetched > 0

@@ -133,7 +133,7 @@ class Lives:
         self._agrees(job)
 
     async def _checkpoint(self, job: Job) -> None:
-        manifest = await job.checkpoint(0.0, whole=self.chance.random() < 0.05)
+        manifest = (await job.checkpoint(0.0, whole=self.chance.random() < 0.05)).manifest
         if manifest is not None:
             self.anew += manifest.seen_sequence == manifest.sequence
             self.again += manifest.seen_sequence < manifest.sequence
@@ -180,7 +180,7 @@ async def checkpoints(directory: Path, store: FaultyStore, seen: SeenSettings) -
     job = opened(directory, store, seen)
     for start in range(0, 900, 100):
         job.admit(Found(found(list(range(start, start + 100))), 0))
-        assert await job.checkpoint(0.0) is not None
+        assert (await job.checkpoint(0.0)).manifest is not None
     return job
 
 
@@ -191,8 +191,8 @@ async def test_skipped_urls_that_are_watched_are_told_by_each_generation(tmp_pat
     measured = job.seen.statistics()["fpp_measured"]
     assert measured is not None
     assert measured["value"] > 0
-    assert job.manifest is not None
-    assert job.manifest.seen_sequence < job.manifest.sequence
+    assert job.checkpointer.manifest is not None
+    assert job.checkpointer.manifest.seen_sequence < job.checkpointer.manifest.sequence
     figures = job.seen.statistics()
     job.close()
     with contextlib.closing(opened(tmp_path / "job", store, seen)) as again:
@@ -211,11 +211,11 @@ async def test_a_damaged_slice_that_two_generations_share_costs_nothing_but_repl
     assert file not in {s.file for s in older.segments}
     flip(tmp_path / "job" / "seen" / file, -40)
     with contextlib.closing(opened(tmp_path / "job", store, seen)) as again:
-        assert again.manifest == older
+        assert again.checkpointer.manifest == older
         assert again.seen.statistics() == figures
         assert len(again.notes) == 2
         again.admit(Found(found([10_000]), 0))
-        manifest = await again.checkpoint(0.0)
+        manifest = (await again.checkpoint(0.0)).manifest
         assert manifest is not None
         assert manifest.seen_sequence == manifest.sequence, "there is much to be replayed since the older one"
 
@@ -224,14 +224,14 @@ async def test_the_last_generation_of_an_ended_crawl_leaves_nothing_to_replay(tm
     store = FaultyStore()
     job = await checkpoints(tmp_path / "job", store, SeenSettings(fpp=1e-6, capacity=10_000))
     try:
-        before = job.manifest
+        before = job.checkpointer.manifest
         assert before is not None
         assert before.seen_sequence < before.sequence == job.counters.sequence
-        assert await job.checkpoint(1.0) is None, "nothing is new"
-        last = await job.checkpoint(1.0, whole=True)
+        assert (await job.checkpoint(1.0)).manifest is None, "nothing is new"
+        last = (await job.checkpoint(1.0, whole=True)).manifest
         assert last is not None
         assert last.seen_sequence == last.sequence == before.sequence
-        assert await job.checkpoint(2.0, whole=True) is None
+        assert (await job.checkpoint(2.0, whole=True)).manifest is None
     finally:
         job.close()
 

@@ -161,7 +161,7 @@ def test_rules_choose_the_class_and_what_somebody_wrote_in_the_file_does_no_harm
     revisits = Revisits(store, RECRAWL, lambda _: 0.0)
     backfill = RevisitBackfill(store, revisits, counters, settings)
     told: list[str] = []
-    backfill.load(path, path.stat().st_size, told.append)
+    backfill.load(path, path.stat().st_size, told.append, store.batch())
     assert len(told) == 1
     while backfill.left:
         batch = store.batch()
@@ -181,6 +181,6 @@ def test_a_file_that_is_cut_meanwhile_has_no_more_to_say(tmp_path: Path) -> None
     path.write_bytes(b"")
     store = MemoryStore()
     backfill = RevisitBackfill(store, Revisits(store, RECRAWL, lambda _: 0.0), Counters(), Settings(recrawl=RECRAWL))
-    backfill.load(path, 1_000, lambda _: None)
+    backfill.load(path, 1_000, lambda _: None, store.batch())
     assert backfill.left
     assert not backfill.step(store.batch())

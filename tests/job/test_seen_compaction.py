@@ -147,7 +147,7 @@ def test_nothing_is_compacted_while_a_step_is_not_written(tmp_path: Path) -> Non
         job.admit(Found(found(list(range(40, 60))), 0))
         assert job.blocked is not None
         assert not job.compact()
-        assert job.write_again()
+        assert job.writer.write_again()
         assert job.compact()
         assert figures(job)["compactions"] == 1
         assert holds(job, digest_keys([url.key for url in found(list(range(60)))]))

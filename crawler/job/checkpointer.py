@@ -1,0 +1,152 @@
+"""Makes a job durable: syncs, and generations of the seen-set that stand for a part of the journal.
+
+What takes long is given away piece by piece: a generator yields work that may be done in a thread, or None where
+others may have their turn. ``drive`` does all of it at once, ``drive_beside`` beside an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Any, TypeVar
+
+from crawler.checkpoint import Generations, Manifest, must_store
+from crawler.disk import FULL, failpoint, no_room
+from crawler.job.admission import Admission
+from crawler.job.recovery import trim_finished
+from crawler.job.transaction import TransactionWriter
+from crawler.kv import Reader
+from crawler.output import JsonlOutput
+
+T = TypeVar("T")
+Pieces = Generator[Callable[[], Any] | None, Any, T]
+
+
+class RefusedBy(StrEnum):
+    """Why no generation could be written."""
+
+    DISK_FULL = "the disk is full"
+    UNWRITTEN = "a step could not be written meanwhile"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointResult:
+    """``manifest`` is the generation that was written. Where there is none nothing had changed since the last, or it
+    was ``refused``, and the journal stands for it; ``detail`` is then what the system says."""
+
+    manifest: Manifest | None = None
+    refused: RefusedBy | None = None
+    detail: str | None = None
+
+
+UNCHANGED = CheckpointResult()
+
+
+class Checkpointer:
+    """``durable_end``: bytes of the output that nothing takes back; None while that is not known."""
+
+    def __init__(
+        self,
+        generations: Generations,
+        admission: Admission,
+        writer: TransactionWriter,
+        store: Reader,
+        output: JsonlOutput,
+    ) -> None:
+        self.generations = generations
+        self.durable_end: int | None = None
+        self._admission = admission
+        self._writer = writer
+        self._store = store
+        self._output = output
+        self._stored = 0  # how many keys had been journalled when the seen-set was last stored
+        self._synced = -1  # transactions; what a killed process wrote is not durable yet
+
+    def replayed(self, keys: int) -> None:
+        """So many keys of the journal are in the seen-set and not in the newest generation."""
+        self._stored = -keys
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """The newest generation."""
+        return self.generations.newest
+
+    def sync(self) -> Pieces[None]:
+        """Make all transactions so far durable. Raises OSError."""
+        commits, end = self._writer.commits, self._output.end
+        if commits != self._synced:
+            yield self._writer.sync
+            self._synced, self.durable_end = commits, end
+
+    def checkpoint(self, now: float, *, whole: bool = False) -> Pieces[CheckpointResult]:
+        """Write a generation, ``whole`` for one after which nothing is to be replayed. Raises OSError, but not for a
+        full disk."""
+        writer, admission = self._writer, self._admission
+        if writer.in_transaction:
+            raise RuntimeError("a transaction was broken off: the journal is whole, the seen-set in memory is not")
+        sequence, journalled, newest = admission.counters.sequence, admission.journalled, self.manifest
+        seen = admission.seen
+        whole = whole and journalled > self._stored
+        if newest is not None and newest.sequence == sequence and not whole:
+            return UNCHANGED
+        if stores := whole or must_store(newest, seen.parts(), journalled - self._stored):
+            snapshot = seen.snapshot(whole=False)
+            begin = partial(self.generations.begin, snapshot, sequence, now)
+            for _ in iter(snapshot.advance, False):
+                yield None
+        else:
+            begin = partial(self.generations.begin_again, seen.unjournaled_segments(), sequence, now)
+        try:
+            draft = yield begin
+            # The segments may hold bits of a transaction that was begun meanwhile. By now all are over; one that could
+            # not be written must be before a generation may stand for its bits: this one never will.
+            if writer.in_transaction:
+                return CheckpointResult(refused=RefusedBy.UNWRITTEN)
+            manifest = yield partial(self.generations.complete, draft, writer.sync)
+        except OSError as error:
+            if error.errno not in FULL or writer.failed is not None:
+                writer.failed = error
+                raise
+            return CheckpointResult(refused=RefusedBy.DISK_FULL, detail=no_room(error))
+        if stores:
+            self._stored = journalled
+        if writer.blocked is None:
+            trim_finished(self._store, writer, self.generations.oldest_sequence())
+        failpoint("checkpoint.trimmed")
+        return CheckpointResult(manifest)
+
+
+def drive(pieces: Pieces[T]) -> T:
+    """Do all of it, here and now."""
+    advance: Callable[[], Callable[[], Any] | None] = partial(next, pieces)
+    while True:
+        try:
+            work = advance()
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        try:
+            advance = partial(pieces.send, None if work is None else work())
+        except OSError as error:
+            advance = partial(pieces.throw, error)
+
+
+async def drive_beside(pieces: Pieces[T], executor: Executor) -> T:
+    """Do all of it, the work in ``executor``; the event loop runs meanwhile."""
+    loop = asyncio.get_running_loop()
+    advance: Callable[[], Callable[[], Any] | None] = partial(next, pieces)
+    while True:
+        try:
+            work = advance()
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        try:
+            answer = await (asyncio.sleep(0) if work is None else loop.run_in_executor(executor, work))
+            advance = partial(pieces.send, answer)
+        except OSError as error:
+            advance = partial(pieces.throw, error)

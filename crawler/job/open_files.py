@@ -1,0 +1,49 @@
+"""The files of a job, opened for writing by one process, and closed together."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from crawler.disk import failpoint
+from crawler.job.directory import PAGES, SEEN, STORE, JobError, JobLock, holds_job, identify, make_directory
+from crawler.job.platform import Platform
+from crawler.output import JsonlOutput
+from crawler.settings import Settings
+from crawler.store.wal import dropped_records
+
+
+class OpenFiles:
+    """Lock, identity, store and output. ``resumed``: a crawl was begun here before; ``dropped``: what the store could
+    not read of its logs."""
+
+    def __init__(self, directory: Path, settings: Settings, platform: Platform) -> None:
+        """Raises JobError (an unwritable directory among them), OSError when the disk fails."""
+        self.directory = directory
+        self.resumed = holds_job(directory)
+        self.disk = disk = platform.disk
+        with contextlib.ExitStack() as undo:
+            try:
+                make_directory(directory, disk)
+                lock = JobLock(directory)
+            except OSError as error:
+                raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
+            undo.callback(lock.release)
+            identify(disk, directory, settings, resumed=self.resumed)
+            (directory / STORE).mkdir(exist_ok=True)
+            self.store = platform.open_store(directory / STORE)
+            undo.callback(self.store.close)
+            self.dropped = dropped_records(directory / STORE)
+            self.output = JsonlOutput(directory / PAGES, disk)
+            undo.callback(self.output.close)
+            (directory / SEEN).mkdir(exist_ok=True)
+            # A file whose name is lost is lost, however well its bytes were synced.
+            disk.sync_directory(directory)
+            failpoint("resume.opened")
+            self.executor = platform.executor()
+            undo.callback(self.executor.shutdown)
+            self._undo = undo.pop_all()
+
+    def close(self) -> None:
+        """Release everything, writing nothing more."""
+        self._undo.close()

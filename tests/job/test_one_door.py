@@ -1,0 +1,146 @@
+"""Every change of a job goes through its transaction writer."""
+
+from __future__ import annotations
+
+import ast
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+import crawler
+from crawler.clock import Anchor
+from crawler.disk import FaultyDisk
+from crawler.frontier import Entry
+from crawler.job import transaction
+from crawler.job.checkpointer import drive
+from crawler.job.found import Found
+from crawler.job.job import Job
+from crawler.job.platform import Platform
+from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
+from crawler.job.verdict import Finished
+from crawler.kv import Batch, Family
+from crawler.output import JsonlOutput
+from crawler.records import Outcome, PageRecord
+from crawler.settings import PolitenessSettings, RecrawlSettings, RobotsSettings, SeenSettings, Settings
+from crawler.store import FaultyStore, MemoryStore
+from crawler.urls import Canonical
+
+PACKAGE = Path(crawler.__file__).parent
+DOOR = Path(transaction.__file__)
+# Packages that work on the store of a job that is open for a crawl. The exact seen-set writes by itself only where it
+# stands alone: the test below watches it at work in a job.
+INSIDE = ("job", "engine", "service", "frontier", "traps", "checkpoint", "output")
+
+
+def calls_of_write(path: Path) -> list[str]:
+    """Calls of ``write`` on something that is called a store."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "write":
+            name = ast.unparse(node.func.value)
+            if name.rpartition(".")[2].lstrip("_") == "store":
+                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {name}.write")
+    return found
+
+
+def test_nothing_but_the_door_writes_to_the_store() -> None:
+    calls = [call for room in INSIDE for path in (PACKAGE / room).rglob("*.py") for call in calls_of_write(path)]
+    assert calls, "the door itself writes"
+    assert [call for call in calls if not call.startswith("job/transaction.py:")] == []
+
+
+class Watched(FaultyStore):
+    """Lets nobody in but through the door."""
+
+    writes = 0
+
+    def write(self, batch: Batch) -> None:
+        asking = Path(sys._getframe(1).f_code.co_filename)
+        assert asking in (DOOR, Path(sys.modules[FaultyStore.__module__].__file__ or "")), f"{asking} writes by itself"
+        self.writes += 1
+        super().write(batch)
+
+
+@pytest.mark.parametrize("seen", [SeenSettings(), SeenSettings(kind="exact"), SeenSettings(ledger=True)])
+def test_a_job_at_work_writes_through_the_door_only(tmp_path: Path, seen: SeenSettings) -> None:
+    store, disk = Watched(), FaultyDisk(random.Random(1))
+    settings = Settings(
+        seen=seen,
+        robots=RobotsSettings(ignore=True),
+        politeness=PolitenessSettings(delay=0.0),
+        recrawl=RecrawlSettings(enabled=True),
+    )
+    for run in range(3):
+        now = 1_000.0 * run
+        anchor = Anchor("the same boot", 60.0 * run)  # a clock that is set between the runs
+        job = Job(tmp_path / "job", settings, now, Platform(disk, lambda _: store), anchor)
+        urls = [Canonical(href, href) for href in (f"http://a.test/{run}/{number}" for number in range(20))]
+        assert job.admit(Found(urls, 0)) == 20
+        for number in range(10):
+            lease = job.frontier.take(now + number)
+            assert lease is not None
+            assert lease.entry is not None
+            done = Finished(PageRecord(lease.entry, Outcome.FETCHED, now + number, 200))
+            job.finish(lease, done, now + number, outlinks=urls[:3])
+        if job.doubted:
+            job.decide(100, now)
+        drive(job.checkpointer.checkpoint(now, whole=True))  # trims the journal
+        job.close()
+    assert store.writes > 3 * 11, "more than its transactions: what opens and trims it goes through the door, too"
+
+
+def test_sinks_write_in_their_order_and_what_failed_is_written_again(tmp_path: Path) -> None:
+    store, order = FaultyStore(), []
+
+    class Log:
+        """A third sink, as the log of a replica will be."""
+
+        def write(self, transaction: Transaction) -> None:
+            names = [family.value for family, *_ in transaction.batch.changes]
+            order.append((names, len(list(store.rows(Family.DONE)))))
+
+        def sync(self) -> None:
+            order.append((["sync"], 0))
+
+    def seal(batch: Batch) -> None:
+        batch.put(Family.META, b"sealed", b"")
+
+    output = JsonlOutput(tmp_path / "pages.jsonl", FaultyDisk(random.Random(1)))
+    writer = TransactionWriter((RecordSink(output), Log(), StoreSink(store)), store, seal, lambda: None)
+    store.fail_next_write = 28
+    record = PageRecord(Entry("http://a.test/", 0), Outcome.FETCHED, 1.0, 200)
+    with writer as change:
+        change.batch.put(Family.HOSTS, b"h", b"1")
+        change.records.append((7, record))
+    assert writer.blocked is not None
+    assert writer.in_transaction
+    assert order == [(["hosts", "meta", "done"], 0)], "after the output, which names itself, and before the store"
+    with pytest.raises(RuntimeError, match="no other may follow"), writer:
+        pass
+    assert writer.write_again()
+    assert order == [(["hosts", "meta", "done"], 0)] * 2
+    assert store.get(Family.HOSTS, b"h") == b"1"
+    assert (tmp_path / "pages.jsonl").read_bytes().count(b"\n") == 1, "the record was written once"
+    writer.sync()
+    assert order[-1] == (["sync"], 0)
+    output.close()
+
+
+def test_a_transaction_that_is_broken_off_is_not_written(tmp_path: Path) -> None:
+    store = MemoryStore()
+    writer = TransactionWriter((StoreSink(store),), store, lambda batch: None, lambda: None)
+
+    def broken_off() -> None:
+        with writer as change:
+            change.batch.put(Family.HOSTS, b"h", b"1")
+            raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        broken_off()
+    assert store.get(Family.HOSTS, b"h") is None
+    assert not writer.whole
+    assert writer.commits == 0
+    with pytest.raises(RuntimeError, match="no other may follow"), writer:
+        pass

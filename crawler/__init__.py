@@ -1,5 +1,13 @@
 """A streaming web crawler that loses nothing and says how far its seen-set can be trusted.
 
+What programs may import from here is stable, and described in docs/reference/library.md:
+
+    canonicalise        a URL's two identities
+    Frontier            a durable frontier without a fetcher
+    Job                 a job to read: statistics, records, hosts
+    JobError            a job directory that cannot be used
+    filters             the membership filters
+
 Packages from low to high; a module imports only from lower ones:
 
     urls, filters, robots, settings, clock, kv    pure: no socket, no file, no event loop
@@ -14,3 +22,42 @@ Packages from low to high; a module imports only from lower ones:
 
 The life of one URL is told in ``engine.run``.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crawler import filters
+    from crawler.inspect.job_view import JobView as Job
+    from crawler.job.directory import JobError
+    from crawler.job.durable_frontier import DurableFrontier as Frontier
+    from crawler.urls import canonicalise
+
+__version__ = "0.1.0"
+
+__all__ = ["Frontier", "Job", "JobError", "__version__", "canonicalise", "filters"]
+
+# Loaded when they are first asked for: most commands need none of them.
+_LAZY = {
+    "Frontier": ("crawler.job.durable_frontier", "DurableFrontier"),
+    "Job": ("crawler.inspect.job_view", "JobView"),
+    "JobError": ("crawler.job.directory", "JobError"),
+    "canonicalise": ("crawler.urls", "canonicalise"),
+    "filters": ("crawler.filters", None),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'crawler' has no attribute {name!r}")
+    module, attribute = _LAZY[name]
+    found = import_module(module)
+    value = found if attribute is None else getattr(found, attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -5,6 +5,8 @@ The interface is small on purpose: whatever keeps bytes in key order and writes 
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Protocol
@@ -31,6 +33,34 @@ class Family(StrEnum):
     LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set calls seen, until that is confirmed
 
 
+# The numbers of families in an encoded batch: they stay as they are, new families get new ones.
+FAMILY_NUMBERS = {
+    1: Family.PENDING,
+    2: Family.HOSTS,
+    3: Family.ROBOTS,
+    4: Family.ADMITTED,
+    5: Family.DONE,
+    6: Family.PAGES,
+    7: Family.DUE,
+    8: Family.META,
+    9: Family.TRAPS,
+    10: Family.CONTENT,
+    11: Family.SEEN,
+    12: Family.LEDGER,
+}
+_NUMBER_OF = {family: number for number, family in FAMILY_NUMBERS.items()}
+_MAGIC = 0xBA
+_VERSION = 1
+_BATCH_HEAD = struct.Struct("<BBI")
+_CHANGE = struct.Struct("<BBII")
+_CHECKSUM = struct.Struct("<I")
+_PUT, _DELETE, _DELETE_RANGE = 1, 2, 3
+
+
+class BatchError(ValueError):
+    """Bytes that are not an encoded batch of a known version."""
+
+
 class Batch:
     """Changes that become visible and durable together, in the order in which they were asked for.
 
@@ -52,6 +82,45 @@ class Batch:
     def delete_range(self, family: Family, start: bytes, end: bytes) -> None:
         """Delete all keys from ``start`` up to and without ``end``."""
         self.changes.append((family, start, None, end))
+
+    def encode(self) -> bytes:
+        """The batch as bytes, the same in every version of the program: docs/reference/format-batch.md."""
+        parts = [_BATCH_HEAD.pack(_MAGIC, _VERSION, len(self.changes))]
+        for family, key, value, end in self.changes:
+            second = value if value is not None else end
+            kind = _PUT if value is not None else _DELETE if end is None else _DELETE_RANGE
+            parts += (_CHANGE.pack(kind, _NUMBER_OF[family], len(key), len(second or b"")), key, second or b"")
+        body = b"".join(parts)
+        return body + _CHECKSUM.pack(zlib.crc32(body))
+
+    @classmethod
+    def decode(cls, data: bytes) -> Batch:
+        """The inverse of ``encode``. Raises BatchError for bytes that are not a whole batch of a known version."""
+        if len(data) < _BATCH_HEAD.size + _CHECKSUM.size:
+            raise BatchError(f"{len(data)} bytes are no batch")
+        magic, version, count = _BATCH_HEAD.unpack_from(data)
+        if magic != _MAGIC or version != _VERSION:
+            raise BatchError(f"not a batch of version {_VERSION}")
+        body = memoryview(data)[: -_CHECKSUM.size]
+        if zlib.crc32(body) != _CHECKSUM.unpack_from(data, len(body))[0]:
+            raise BatchError("a batch's checksum does not match")
+        batch, at = cls(), _BATCH_HEAD.size
+        try:
+            for _ in range(count):
+                kind, number, key_size, second_size = _CHANGE.unpack_from(body, at)
+                at += _CHANGE.size
+                key, second = bytes(body[at : at + key_size]), bytes(body[at + key_size : at + key_size + second_size])
+                at += key_size + second_size
+                known = kind in (_PUT, _DELETE, _DELETE_RANGE) and not (kind == _DELETE and second_size)
+                if at > len(body) or not known:
+                    raise BatchError("a batch with a change that is none")
+                ranged = second if kind == _DELETE_RANGE else None
+                batch.changes.append((FAMILY_NUMBERS[number], key, second if kind == _PUT else None, ranged))
+        except (struct.error, KeyError) as error:
+            raise BatchError(f"not a batch: {error}") from error
+        if at != len(body):
+            raise BatchError("a batch with bytes behind its last change")
+        return batch
 
 
 class Reader(Protocol):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
+import mmh3
+
 from crawler.fetch import Failure, FailureKind, Response
-from crawler.frontier import Entry, FailureClass, RequestOutcome, retry_wait, tries_of
+from crawler.frontier import Answer, Entry, FailureClass, RequestOutcome, retry_wait, tries_of, validator
+from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Again, Finished, Throttled, Verdict
 from crawler.records import Outcome, PageRecord
 from crawler.settings import RetrySettings
@@ -111,3 +114,22 @@ def _moment(text: str) -> float | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+def answer_of(result: Response | Failure) -> Answer | None:
+    """What a visit found; None where there was no answer.
+
+    The fingerprint is of status, Location and body; where nobody wanted the body, of what the headers say of it."""
+    if isinstance(result, Failure):
+        return None
+    headers = result.headers
+    etag, modified = headers.get("ETag"), headers.get("Last-Modified")
+    if result.status == NOT_MODIFIED:
+        return Answer(None, validator(etag), validator(modified))
+    said = f"{result.status} {result.location or ''}\n"
+    if result.body is None:
+        said += f"{etag} {modified} {headers.get('Content-Length')}"
+    fingerprint = mmh3.hash_bytes(said.encode("utf-8", "surrogateescape") + (result.body or b""))
+    if not 200 <= result.status < 300:
+        return Answer(fingerprint)
+    return Answer(fingerprint, validator(etag), validator(modified))

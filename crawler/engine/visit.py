@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery, listed_depth
-from crawler.engine.judge import judge
+from crawler.engine.judge import answer_of, judge
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.fetch import is_html
 from crawler.frontier import AddressKnown, Entry, Lease
 from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.job.revisit import answer_of
 from crawler.job.verdict import Again, Finished, Throttled
 from crawler.links import (
     FEED_TYPES,

@@ -10,37 +10,15 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-import mmh3
-
-from crawler.fetch import Failure, Response
-from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Revisits, validator
+from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Revisits
 from crawler.job.revisit_backfill import RevisitBackfill
 from crawler.kv import Batch, Store
 from crawler.records import Counters, Outcome, PageRecord
 from crawler.settings import Settings
 
 INTERVAL = 1.0  # seconds between two looks for pages that are due
-_NOT_MODIFIED = 304
+NOT_MODIFIED = 304
 _STEP = 256  # pages moved in one step
-
-
-def answer_of(result: Response | Failure) -> Answer | None:
-    """What a visit found; None where there was no answer.
-
-    The fingerprint is of status, Location and body; where nobody wanted the body, of what the headers say of it."""
-    if isinstance(result, Failure):
-        return None
-    headers = result.headers
-    etag, modified = headers.get("ETag"), headers.get("Last-Modified")
-    if result.status == _NOT_MODIFIED:
-        return Answer(None, validator(etag), validator(modified))
-    said = f"{result.status} {result.location or ''}\n"
-    if result.body is None:
-        said += f"{etag} {modified} {headers.get('Content-Length')}"
-    fingerprint = mmh3.hash_bytes(said.encode("utf-8", "surrogateescape") + (result.body or b""))
-    if not 200 <= result.status < 300:
-        return Answer(fingerprint)
-    return Answer(fingerprint, validator(etag), validator(modified))
 
 
 class Revisiting:
@@ -82,7 +60,7 @@ class Revisiting:
         """A URL is done: its next visit is set, if there is to be one. Returns the record as it is to be written."""
         counters, entry = self._counters, record.entry
         counters.revisits_pending -= entry.revisit
-        counters.not_modified += record.status == _NOT_MODIFIED
+        counters.not_modified += record.status == NOT_MODIFIED
         excluded = record.outcome is Outcome.EXCLUDED
         kept = self._revisits.finish(entry, answer, record.fetched_at, batch, excluded=excluded)
         if kept is None:

@@ -12,7 +12,7 @@ Standard) and its *key* (what the seen-set hashes). From low to high:
     domain         host -> registrable domain
 """
 
-from crawler.urls.canonicaliser import Canonical, Canonicaliser
+from crawler.urls.canonicaliser import Canonical, Canonicaliser, canonicalise
 from crawler.urls.domain import registrable_domain
 from crawler.urls.host_key import host_key, host_name, surt
 from crawler.urls.rules import RULES, Rule
@@ -25,6 +25,7 @@ __all__ = [
     "Canonicaliser",
     "Rejected",
     "Rule",
+    "canonicalise",
     "host_key",
     "host_name",
     "identity",

@@ -162,6 +162,15 @@ class Canonicaliser:
         return settle(key, self._rules) if self._rules else key
 
 
+def canonicalise(text: str, base: str | None = None, rules: Sequence[str] = ()) -> Canonical:
+    """The href and key of one text, resolved against ``base`` if that is given, with the opt-in ``rules`` of these
+    names. Raises ValueError for what is no http or https URL, and for an unknown rule."""
+    url = Canonicaliser(rules).canonicalise(text, base)
+    if isinstance(url, Rejected):
+        raise ValueError(f"{text!r} is no URL: {url.reason}")
+    return url
+
+
 def _ask(link: str, base: str) -> str | Rejected:
     """The parser's href of a link cut at its fragment, for a base that is a scalar-value string."""
     if foreign_scheme(link):

@@ -1,0 +1,47 @@
+"""A job to be read by other programs: its statistics, records and hosts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from crawler.inspect.host_table import host_rows
+from crawler.inspect.job_reader import job_stats, open_job
+from crawler.inspect.record_stream import Tail
+from crawler.job.clock_anchor import job_time
+from crawler.job.directory import read_identity
+from crawler.job.live_status import read_live
+from crawler.urls import host_key
+
+
+class JobView:
+    """The job in a directory, running or not. Nothing of it is changed."""
+
+    def __init__(self, directory: str | Path) -> None:
+        """Raises JobError where there is no job."""
+        self.directory = Path(directory)
+        read_identity(self.directory)
+
+    def stats(self) -> dict[str, Any]:
+        """What ``crawler stats --json`` prints. Raises OSError, and JobError for a job that is damaged."""
+        return job_stats(self.directory)
+
+    def records(self, *outcomes: str) -> Iterator[dict[str, Any]]:
+        """The records of finished URLs as ``pages.jsonl`` has them, in finishing order: of these outcomes, or all.
+        Only what no crash takes back is shown. Raises OSError, JobError."""
+        wanted: Collection[str] = outcomes
+        for line in Tail(self.directory, wanted).more():
+            record: dict[str, Any] = json.loads(line)
+            yield record
+
+    def hosts(self) -> Iterator[dict[str, Any]]:
+        """A row for each host, by name, with the columns of ``crawler hosts --json``. Raises OSError, JobError."""
+        live = read_live(self.directory)
+        in_flight = Counter(map(host_key, {} if live is None else live.in_flight))
+        with open_job(self.directory) as job:
+            for row in host_rows(job.store, job.settings, job_time(job.store), in_flight):
+                if row is not None:
+                    yield dict(row)

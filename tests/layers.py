@@ -84,10 +84,11 @@ MODULES: dict[str, str] = {
     """,
     "job": """
         clock_anchor directory event_log found history_file inbox platform revisit_backfill scope_state
-        seen_compaction stored_errors transaction admission live_status recovery revisit run_settings verdict job
+        seen_compaction stored_errors transaction admission live_status open_files recovery checkpointer revisit
+        run_settings verdict job durable_frontier
     """,
     "inspect": """
-        host_states host_table statistics job_reader explanation record_stream
+        host_states host_table statistics job_reader explanation record_stream job_view
     """,
     "engine": """
         capacity_forecast discover ending judge ledger_resolver lifecycle loop_lag seeds context injector gauges

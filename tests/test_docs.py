@@ -35,7 +35,7 @@ from crawler.job.history_file import COURSE
 from crawler.job.inbox import INBOX, Answer, Inbox, Parcel
 from crawler.job.recovery import COUNTERS, OUTPUT_END
 from crawler.job.run_settings import RUN
-from crawler.kv import Family
+from crawler.kv import FAMILY_NUMBERS, Batch, Family
 from crawler.records import (
     Counters,
     Outcome,
@@ -182,6 +182,18 @@ def test_the_examples_of_commands(tmp_path: Path) -> None:
     inbox.answer_command(name, {"error": None, "status": 200})
     assert (inbox.path / f"{name}.answer").read_bytes() == example("format-inbox.md", "command-answer")
     assert inbox.command_answer(name) == {"error": None, "status": 200}
+
+
+def test_a_batch() -> None:
+    batch = Batch()
+    batch.put(Family.HOSTS, b"h", b"\1\2")
+    batch.delete(Family.PENDING, b"p")
+    batch.delete_range(Family.DONE, b"", bytes(8))
+    data = example("format-batch.md", "batch")
+    assert Batch.decode(data).changes == batch.changes
+    assert batch.encode() == data
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|$", page("format-batch.md"), re.MULTILINE)
+    assert {int(number): Family(name) for number, name in rows} == FAMILY_NUMBERS
 
 
 def test_the_examples_of_the_inbox(tmp_path: Path) -> None:

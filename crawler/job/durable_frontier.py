@@ -235,10 +235,8 @@ class DurableFrontier:
         none, and the URL then goes again."""
         now = self._begin(now)
         inner, entry = self._leased(lease)
-        request = RequestOutcome(failure=FailureClass.THROTTLED)
-        self.job.throttle(
-            inner, Throttled(entry._replace(throttled=entry.throttled + 1), retry_after, None, request), now
-        )
+        request = RequestOutcome(failure=FailureClass.THROTTLED, retry_after=retry_after)
+        self.job.throttle(inner, Throttled(entry._replace(throttled=entry.throttled + 1), None, request), now)
         self._out.discard(inner)
         self._end(now)
 

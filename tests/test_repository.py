@@ -71,7 +71,9 @@ def part_of(path: Path) -> str:
 def test_imports_point_one_way(path: Path) -> None:
     mine = part_of(path)
     if mine == "__init__":
-        assert not any(name.startswith("crawler") for name in imports(path))
+        # The surface names modules of any height, for type checkers, and loads none of them by itself.
+        at_once = [node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.ImportFrom)]
+        assert not any((node.module or "").startswith("crawler") for node in at_once)
         return
     for name in imports(path):
         words = name.split(".")

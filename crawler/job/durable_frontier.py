@@ -115,7 +115,7 @@ class DurableFrontier:
         now = self._clock()
         self.job = Job(directory, settings, now, platform, anchor=None if clock is not None else steady.anchor)
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
-        self._boundary = Boundary(self.job.scope, settings)
+        self._boundary = Boundary.of(self.job.scope, settings)
         self._durability = settings.durability
         self._next_sync = now + settings.durability.sync_interval
         self._next_checkpoint = now + settings.durability.checkpoint_interval

@@ -13,14 +13,14 @@ from typing import Any
 
 from crawler.records import JournalError
 
-_PIECE = 2**20  # bytes read at a time
+PIECE = 2**20  # bytes read at a time
 
 Record = dict[str, Any]
 
 
-def lines_backwards(path: Path, end: int | None = None) -> Iterator[tuple[int, bytes] | None]:
+def lines_backwards(path: Path, end: int | None = None, piece: int = PIECE) -> Iterator[tuple[int, bytes] | None]:
     """(offset, line with its line feed) from the last whole line in front of ``end`` (all) to the first; None after
-    each piece. Raises OSError."""
+    each ``piece``, of so many bytes. Raises OSError."""
     if not path.exists():
         return
     with open(path, "rb") as stream:
@@ -29,7 +29,7 @@ def lines_backwards(path: Path, end: int | None = None) -> Iterator[tuple[int, b
         rest = b""  # of a line that began before `at`
         whole = False  # whether a line feed was met: what stands behind the last one is no line yet
         while at > 0:
-            start = max(0, at - _PIECE)
+            start = max(0, at - piece)
             stream.seek(start)
             data = stream.read(at - start) + rest
             pieces = data.split(b"\n")
@@ -54,7 +54,7 @@ def lines_backwards(path: Path, end: int | None = None) -> Iterator[tuple[int, b
             yield 0, rest
 
 
-def last_record(path: Path, href: str) -> Iterator[Record | None]:
+def last_record(path: Path, href: str, piece: int = PIECE) -> Iterator[Record | None]:
     """The URL's last record, at most one, with None now and then before it. Raises JournalError when it is damaged,
     OSError."""
     wanted = f'\n{{"url":{json.dumps(href)},'.encode("ascii")
@@ -63,7 +63,7 @@ def last_record(path: Path, href: str) -> Iterator[Record | None]:
     with open(path, "rb") as stream:
         at = stream.seek(0, 2)
         while at > 0:
-            start = max(0, at - _PIECE)
+            start = max(0, at - piece)
             stream.seek(start)
             data = stream.read(at - start + len(wanted))
             # The first line has no line feed before it.

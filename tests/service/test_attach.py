@@ -29,33 +29,31 @@ from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, stopped_job, v
 from tests.site import Site, crawler, running, tree, wait_until
 
 
-def test_lines_are_read_backwards_across_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_read_backwards_across_pieces(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
     assert list(lines_backwards(path)) == []
     lines = [b"%d" % 10**size + b"\n" for size in range(0, 60, 7)] + [b"\n", b"x\n"]
     starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
     for piece in (1, 2, 3, 7, 64, 4096):
-        monkeypatch.setattr("crawler.output.reverse_reader._PIECE", piece)
         for torn in (b"", b"y", b"torn, and longer than any piece but the last"):
             path.write_bytes(b"".join(lines) + torn)
-            found = [each for each in lines_backwards(path) if each is not None]
+            found = [each for each in lines_backwards(path, piece=piece) if each is not None]
             assert found == list(zip(starts, lines, strict=True))[::-1]
-        cut = [each for each in lines_backwards(path, starts[5]) if each is not None]
+        cut = [each for each in lines_backwards(path, starts[5], piece) if each is not None]
         assert cut == list(zip(starts, lines, strict=True))[:5][::-1]
 
 
-def test_the_last_record_of_a_url_is_found_and_no_torn_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_record_of_a_url_is_found_and_no_torn_one(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
     assert list(last_record(path, "http://h.test/")) == []
     urls = ["http://h.test/a", "http://h.test/b", "http://h.test/a", "http://h.test/c"]
     text = b"".join(b'{"url":"%s","n":%d}\n' % (url.encode(), number) for number, url in enumerate(urls))
     for piece in (1, 5, 30, 4096):
-        monkeypatch.setattr("crawler.output.reverse_reader._PIECE", piece)
         for torn in (b"", b'{"url":"http://h.test/a","n":4}'):
             path.write_bytes(text + torn)
             for url, number in (("http://h.test/a", 2), ("http://h.test/b", 1), ("http://h.test/c", 3)):
-                assert [each for each in last_record(path, url) if each] == [{"url": url, "n": number}]
-            assert [each for each in last_record(path, "http://h.test/") if each] == []
+                assert [each for each in last_record(path, url, piece) if each] == [{"url": url, "n": number}]
+            assert [each for each in last_record(path, "http://h.test/", piece) if each] == []
 
 
 def test_a_table_is_sorted_with_what_has_no_value_last() -> None:

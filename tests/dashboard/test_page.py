@@ -203,7 +203,7 @@ async def test_a_chart_says_the_time_that_is_read_off(browser: Chrome) -> None:
         await until(browser, lambda: text(browser, "#chart-pending .when") == "14 Nov 22:13:21")
         assert await asyncio.to_thread(browser.execute_script, hair) == "visible"
         name = await asyncio.to_thread(keys.get_attribute, "aria-label")
-        assert name.startswith("URLs waiting at 14 Nov 22:13:21: pending ")
+        assert name.startswith("URLs pending at 14 Nov 22:13:21: pending ")
         await asyncio.to_thread(keys.send_keys, Keys.TAB)
         await until(browser, lambda: browser.execute_script(hair) == "hidden")
 

@@ -4,7 +4,7 @@ import { keepToken, post, token } from "./api.js";
 import { find, notify, write } from "./dom.js";
 import * as hosts from "./hosts.js";
 
-const SAID = { pause: "Paused.", resume: "Goes on.", checkpoint: "Checkpoint written.", stop: "Stopping." };
+const SAID = { pause: "Paused.", resume: "Resumed.", checkpoint: "Checkpoint written.", stop: "Stopping." };
 let state = "";
 let paused = false;
 let busy = false;

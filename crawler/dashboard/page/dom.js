@@ -21,12 +21,12 @@ export function element(name, attributes = {}, ...children) {
   return node;
 }
 
-// Writes only what changed: nothing is laid out anew for a number that stayed.
+// Writes only what changed: an unchanged number causes no layout.
 export function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-// What came of a click, above the page for a while: nothing moves for it. With `stay` it stands in the page's first line.
+// The result of a click, shown above the page for a while; nothing moves for it. With `stay` it stays in the first line.
 let fading = 0;
 
 export function notify(text, stay = false) {

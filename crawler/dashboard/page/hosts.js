@@ -95,7 +95,7 @@ export function showStates(counts) {
   find("host-states").replaceChildren(...words);
 }
 
-// Once a second, from the tick: asks again when it is time, and nobody's page lies in the background.
+// Once a second, from the tick: asks again when it is time, unless the page is in the background.
 export function tick() {
   if (document.hidden || Date.now() < due) return;
   refresh();
@@ -137,7 +137,7 @@ async function showHost(name) {
     const row = await get(`api/hosts/${encodeURIComponent(name)}`);
     if (opened !== name) return;
     const [when, why] = [wait(row), row.reason ?? "–"];
-    write(find("host-why"), when === "–" ? "Nothing is pending." : `Next ${when === "now" ? "now" : `in ${when}`}: ${why}.`);
+    write(find("host-why"), when === "–" ? "No URLs left." : `Next ${when === "now" ? "now" : `in ${when}`}: ${why}.`);
     pairs("host-row", [
       ["state", row.state],
       ["pending", format.count(row.pending)],
@@ -162,7 +162,7 @@ function openHost(name) {
   write(find("host-title"), name);
   write(find("host-notice"), "");
   unsure();
-  find("host-body").hidden = true; // nothing moves when the answer comes: it appears whole
+  find("host-body").hidden = true; // the answer appears at once, and nothing moves
   unlock();
   showHost(name);
   find("host-dialog").showModal();
@@ -176,7 +176,7 @@ export function unlock(runs = running) {
   for (const button of document.querySelectorAll("[data-host-do]")) button.disabled = token() === null || !running;
 }
 
-// What was excluded stays so: it is asked once more.
+// Excluded URLs stay excluded, so a second press confirms.
 let sure = false;
 
 function unsure() {
@@ -188,8 +188,8 @@ async function controlHost(what) {
   const name = opened;
   if (what === "block-host" && !sure) {
     sure = true;
-    write(document.querySelector("[data-host-do=block-host]"), "Block indeed");
-    write(find("host-notice"), "Press again to block it: its pending URLs will be excluded, and stay so when it is resumed.");
+    write(document.querySelector("[data-host-do=block-host]"), "Confirm block");
+    write(find("host-notice"), "Press again to block this host: its pending URLs will be excluded, and stay excluded if you resume it.");
     return;
   }
   unsure();

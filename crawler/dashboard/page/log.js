@@ -22,7 +22,7 @@ function line(event) {
 function draw() {
   const shown = events.filter((event) => !hidden.has(event.kind));
   const lines = shown.reverse().map(line);
-  if (!lines.length) lines.push(make("li", { className: "quiet" }, "Nothing of this kind has happened."));
+  if (!lines.length) lines.push(make("li", { className: "quiet" }, "No events of this kind."));
   find("events").replaceChildren(...lines);
   for (const button of find("kinds").children) {
     const number = events.filter((event) => event.kind === button.dataset.kind).length;

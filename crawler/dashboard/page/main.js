@@ -124,7 +124,7 @@ function show({ stats, point, trust, working, forecast, log: news }) {
   drawCharts();
 }
 
-// Tries again for ever by itself: a crawl that is carried on is found again at the same address.
+// Tries again for ever by itself: a crawl that resumes is found again at the same address.
 function listen(failures = 0) {
   const source = new EventSource("api/events");
   let ended = false;
@@ -154,7 +154,7 @@ function listen(failures = 0) {
       find("working").dataset.mark = "bad";
     }
     const lost = find("state").dataset.state === "lost";
-    notify(lost ? "Shown is what it said last; trying again." : "The crawl is over. Shown is how it ended.", true);
+    notify(lost ? "Showing its last numbers; trying again." : "The crawl is over. Showing its final numbers.", true);
     controls.showControls({ state: "lost", paused: null });
     setTimeout(() => listen(failures + 1), RETRY[Math.min(failures, RETRY.length - 1)]);
   });

@@ -11,6 +11,7 @@ over. Beside the visits it reads its seeds and its inbox, keeps its job durable,
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -48,7 +49,7 @@ class Run:
         """``context`` is that of the worker that will drive the run."""
         self.job = job
         self.life = Lifecycle(settings.crawl, context.clock())
-        self.disk_free = 0  # bytes, as the worker saw it last
+        self.disk_free = shutil.disk_usage(job.directory).free  # bytes, as the worker saw it last
         self._context = context
         self._seeds = seeds
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled

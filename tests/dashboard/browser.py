@@ -107,7 +107,7 @@ class Crawl:
         if asked["do"] == "checkpoint":
             return web.json_response({"error": "the disk is full"}, status=409)
         if asked["do"] in ("pause", "resume"):
-            self.changes = {"state": "paused", "paused": "somebody"} if asked["do"] == "pause" else {}
+            self.changes = {"state": "paused", "paused": "paused by user"} if asked["do"] == "pause" else {}
         return web.json_response({"done": True})
 
 

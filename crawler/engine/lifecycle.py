@@ -70,7 +70,9 @@ class Lifecycle:
 
     def stop(self, reason: Stop) -> bool:
         """Stop handing out URLs. True if this is what stops the run. If a limit is already stopping it, an interruption
-        still becomes the reason."""
+        still becomes the reason; once it is over, nothing does."""
+        if self.is_over:
+            return False
         first = self.reason is None
         if first or reason is Stop.INTERRUPTED:
             self.reason = reason

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from crawler.engine.ending import Ending
-from crawler.engine.lifecycle import Stop
+from crawler.engine.lifecycle import Lifecycle, State, Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher
@@ -150,3 +150,19 @@ def test_a_limit_that_the_last_url_reaches_left_nothing_over(tmp_path: Path, pag
     lab = Laboratory(tmp_path / "job", dict(web))
     lab.settings = replace(lab.settings, crawl=replace(lab.settings.crawl, max_pages=pages))
     assert lab.run("http://h.test/") is (Stop.FINISHED if pages == 3 else Stop.MAX_PAGES)
+
+
+def test_a_run_that_is_over_keeps_its_reason() -> None:
+    life = Lifecycle(CrawlSettings(max_pages=3, max_time=10.0), 100.0)
+    assert life.state is State.RUNNING
+    assert life.limit_reached(109.0, 2) is None
+    assert life.limit_reached(109.0, 3) is Stop.MAX_PAGES
+    assert life.limit_reached(110.0, 3) is Stop.MAX_TIME
+    assert life.stop(Stop.MAX_PAGES)
+    assert not life.stop(Stop.MIN_FREE)
+    assert (life.reason, life.state) == (Stop.MAX_PAGES, State.STOPPING)
+    assert not life.stop(Stop.INTERRUPTED)
+    assert life.reason is Stop.INTERRUPTED, "the user is told of the interruption"
+    life.end(Stop.FINISHED)
+    assert not life.stop(Stop.INTERRUPTED), "while the last checkpoint is written, say"
+    assert (life.reason, life.state) == (Stop.FINISHED, State.ENDED)

@@ -1,9 +1,10 @@
-"""Programs that tests use and PyPI does not have."""
+"""What tests use and the package does not install by itself."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn
 
 import pytest
@@ -15,9 +16,22 @@ def need(program: str, package: str) -> str:
     return miss(program, package) if path is None else path
 
 
+def need_version(distribution: str, least: int) -> None:
+    """Of a distribution of the extra ``dev``, this major version or a later one; see ``miss``."""
+    try:
+        if int(version(distribution).split(".")[0]) >= least:
+            return
+    except PackageNotFoundError:
+        pass
+    _lack(f"{distribution} {least} is missing: pip install '{distribution}>={least}'")
+
+
 def miss(what: str, package: str) -> NoReturn:
     """Skip the test and say what to install; where CI=true fail it, so that no check is lost there unnoticed."""
-    reason = f"{what} is missing: apt-get install {package}"
+    _lack(f"{what} is missing: apt-get install {package}")
+
+
+def _lack(reason: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)

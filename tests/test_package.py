@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.documents import ROOT
+from tests.needs import need_version
 
 # A wheel is built and installed.
 pytestmark = pytest.mark.timeout(300)
@@ -23,7 +24,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
     """Built from a copy of the tree, without the network: a build leaves files in the tree it builds from."""
-    pytest.importorskip("setuptools", minversion="77")
+    need_version("setuptools", 77)
     tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheels")
     unwanted = shutil.ignore_patterns("__pycache__")
     for name in ("crawler", "config"):

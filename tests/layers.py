@@ -39,7 +39,7 @@ MODULES: dict[str, str] = {
     """,
     "filters": """
         chain_compaction protocol segment_format advisor guava filter_file slice_entry watched_keys chain
-        memory_budget projection filter bloom scalable counting cuckoo digest_table kinds
+        memory_budget projection key_filter bloom scalable counting cuckoo digest_table kinds
     """,
     "links": """
         encoding sitemap tags extract query

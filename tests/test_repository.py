@@ -115,6 +115,11 @@ def test_the_modules_of_a_package_import_only_from_those_before_them(package: st
                 assert lower in order[:place], f"{package}/{module}.py imports {lower}, which tests/layers.py has above"
 
 
+def test_no_file_name_stands_for_two_things() -> None:
+    names = Counter(path.name for path in modules() if path.name != "__init__.py")
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_no_package_has_grown_into_several() -> None:
     lines = Counter[str]()
     for path in modules():

@@ -14,7 +14,7 @@ The filters of fixed size that a seen-set is made of are in ``crawler.slices``. 
     watched_keys      the false-positive rate, measured
     slice_entry, chain
                       slices that together are a seen-set, asked by digests
-    filter            the same, asked by keys
+    key_filter        the same, asked by keys
     chain_compaction  one larger slice in place of a chain
     scalable, bloom, counting, cuckoo, digest_table
                       the kinds
@@ -33,8 +33,8 @@ from crawler.filters.bloom import Bitmap, BloomFilter
 from crawler.filters.counting import CountingFilter
 from crawler.filters.cuckoo import CuckooFilter
 from crawler.filters.digest_table import DigestTable
-from crawler.filters.filter import Filter, ForgettingFilter
 from crawler.filters.guava import GuavaBloomFilter
+from crawler.filters.key_filter import Filter, ForgettingFilter
 from crawler.filters.kinds import KINDS, load, load_seen, make_seen, read_seen, write_seen
 from crawler.filters.projection import Projection, project
 from crawler.filters.protocol import (

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import SupportsIndex
 
 from crawler.filters.chain import Chain
-from crawler.filters.filter import Filter
+from crawler.filters.key_filter import Filter
 from crawler.filters.slice_entry import SliceEntry
 from crawler.slices.bit_storage import as_bits
 from crawler.slices.classic_slice import MAX_HASHES, ClassicSlice, classic_size, promised_fpp

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import SupportsIndex
 
 from crawler.filters.chain import Chain
-from crawler.filters.filter import ForgettingFilter
+from crawler.filters.key_filter import ForgettingFilter
 from crawler.filters.scalable import check_growth
 from crawler.filters.slice_entry import SliceEntry
 from crawler.slices.contract import Slice

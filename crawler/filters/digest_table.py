@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import SupportsIndex
 
 from crawler.filters.chain import Chain
-from crawler.filters.filter import Filter
+from crawler.filters.key_filter import Filter
 from crawler.filters.scalable import check_growth
 from crawler.filters.slice_entry import SliceEntry
 from crawler.slices.contract import Slice

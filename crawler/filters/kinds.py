@@ -10,8 +10,8 @@ from crawler.filters.chain import damaged
 from crawler.filters.counting import CountingFilter
 from crawler.filters.cuckoo import CuckooFilter
 from crawler.filters.digest_table import DigestTable
-from crawler.filters.filter import Filter
 from crawler.filters.filter_file import FilePath, read_file, read_parts
+from crawler.filters.key_filter import Filter
 from crawler.filters.scalable import ScalableBloomFilter
 from crawler.settings import SeenSettings
 from crawler.slices.errors import FilterError

@@ -32,7 +32,7 @@ from __future__ import annotations
 from typing import SupportsIndex
 
 from crawler.filters.chain_compaction import SuccessorSlice, following_share, successor_share
-from crawler.filters.filter import Filter
+from crawler.filters.key_filter import Filter
 from crawler.filters.protocol import Compactable, Successor
 from crawler.filters.slice_entry import SliceEntry
 from crawler.slices.contract import Slice

@@ -108,6 +108,7 @@ async def test_a_port_in_use_is_an_error_that_leaves_nothing_bound(tmp_path: Pat
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.timeout(300)  # some hundred modules are rendered
 async def test_the_whole_allow_list_becomes_pages_and_the_second_start_is_instant(tmp_path: Path) -> None:
     site = DemoSite(tmp_path)
     await site.start()

@@ -75,6 +75,7 @@ def answer(job: Path, scratch: Path) -> str:
         shutil.rmtree(copy)
 
 
+@pytest.mark.timeout(300)  # each flip is verified, and many are opened
 @pytest.mark.parametrize("pattern", ["*.sst", "MANIFEST-*", "CURRENT"])
 def test_a_flip_is_found_or_changes_nothing(in_tables: Path, tmp_path: Path, pattern: str) -> None:
     count = found = 0

@@ -12,7 +12,7 @@ from crawler.urls.steps import STEPS
 from crawler.urls.whatwg import TRIMMED
 from tests.urls.made import absolute, bases, reference, rule_choices, texts
 
-many = settings(max_examples=1_000, deadline=None)
+many = settings(max_examples=400, deadline=None)
 
 
 @many

@@ -21,7 +21,7 @@ def test_example_holds(rule: Rule) -> None:
     assert RULES[rule.name] is rule
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(absolute())
 def test_no_rule_makes_a_key_longer_or_unsettled(text: str) -> None:
     got = Canonicaliser().canonicalise(text)

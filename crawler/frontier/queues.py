@@ -143,7 +143,14 @@ class BackQueues:
         for key, _ in rows:
             if len(key) != at + FRESH_SLOT_SIZE:
                 raise EntryError(f"not a frontier key: {key!r}")
-        queue.window = [key[at:] + value for key, value in rows if not out or key[at:] not in out]
+        if out:
+            # Those in flight may all be before the cursor: then more rows came than the window may have.
+            waiting = [row for row in rows if row[0][at:] not in out]
+            queue.complete = queue.complete and len(waiting) <= limit
+            rows = waiting[:limit] or rows[-1:]
+            queue.window = [key[at:] + value for key, value in waiting[:limit]]
+        else:
+            queue.window = [key[at:] + value for key, value in rows]
         self._rows += len(queue.window)
         queue.cursor = _behind(rows[-1][0][at:])
 

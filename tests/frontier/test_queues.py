@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawler.frontier import Done, Entry, Frontier, Lease, Limits, MemoryLimits
+from crawler.frontier import Done, Entry, Frontier, Lease, Limits, MemoryLimits, Order
 from crawler.kv import Batch
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore
@@ -45,3 +45,20 @@ def test_windows_use_the_room_there_is_and_no_more() -> None:
     assert sum(later) / len(later) > ROOM / 2
     assert len(set(seen)) == HOSTS * URLS
     assert frontier.take(0.0) is None
+
+
+def test_by_score_no_more_than_the_read_ahead_compete_while_others_are_in_flight() -> None:
+    store, batch = MemoryStore(), Batch()
+    limits = Limits(memory=MemoryLimits(read_ahead=2))
+    frontier = Frontier(store, PolitenessSettings(delay=0.0, per_host=2), limits, order=Order.SCORE, robots=False)
+    frontier.admit([Entry(f"http://h.test/{n}", 0, score=float(n)) for n in range(6)], batch)
+    store.write(batch)
+    taken = []
+    for _ in range(6):
+        lease = frontier.take(0.0)
+        assert lease is not None
+        assert lease.entry is not None
+        taken.append(lease.entry.href[-1])
+        if len(taken) > 1:
+            finish(frontier, lease, store)
+    assert taken == ["1", "0", "3", "2", "5", "4"]

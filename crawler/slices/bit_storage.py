@@ -8,6 +8,8 @@ i // 64 (little-endian throughout).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 from bitarray import bitarray
@@ -23,9 +25,10 @@ _FEW = 2**20  # bytes that any machine has
 _NOBODY_HAS = 2**60
 
 
-def _zeroed(size: int) -> npt.NDArray[np.uint8]:
+def zeroed(size: int, free_memory: Callable[[], int | None] = available_memory) -> npt.NDArray[np.uint8]:
+    """``size`` zero bytes, aligned to a page. Raises ``NoMemoryError`` when that is more than ``free_memory`` says."""
     # The system promises more than it has, and kills the process that uses it later.
-    free = available_memory() if size > _FEW else None
+    free = free_memory() if size > _FEW else None
     if size > _NOBODY_HAS:
         raise NoMemoryError("such a filter is larger than any memory")
     if free is not None and size > free:
@@ -40,12 +43,12 @@ def _zeroed(size: int) -> npt.NDArray[np.uint8]:
 
 def zeroed_bytes(size: int) -> memoryview:
     """``size`` zero bytes, writable and aligned to a page. Raises ``FilterError`` when there is no room for them."""
-    return _zeroed(size).data
+    return zeroed(size).data
 
 
 def zeroed_words(count: int) -> Words:
     """``count`` zero words, aligned to a page: no block straddles two cache lines."""
-    return _zeroed(count * 8).view("<u8")
+    return zeroed(count * 8).view("<u8")
 
 
 def adopt_words(buffer: memoryview) -> Words:

@@ -19,7 +19,7 @@ _BUSY = 10.0  # seconds that a job may be in use without saying how far it is
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Records as they stand in pages.jsonl, when nothing takes them back any more."
+    parser.description = "Print the records of pages.jsonl, each once nothing can take it back."
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("-n", type=whole_number, default=10, metavar="N", help="the last N records first (10)")
     parser.add_argument("--all", action="store_true", help="all records first")

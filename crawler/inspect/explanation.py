@@ -31,7 +31,7 @@ from crawler.traps import Traps
 from crawler.urls import Canonical, Canonicaliser, Rejected
 
 QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are looked through for a URL
-_AS_HELD = 0.002  # seconds: a retry that waits as long as its host is held stands in its lane by the millisecond
+_AS_HELD = 0.002  # seconds: a retry that waits as long as its host is held is in its lane by the millisecond
 _PAUSE = 1_024  # entries between two moments at which a look may be broken off
 
 

@@ -1,8 +1,8 @@
 """How many hosts of a job are in which state: ready, waiting, snoozed, ...
 
-A state depends on the time, and most hosts stand on the disk alone: nothing could be counted as it changes. So all are
-looked at, a few at a time beside the crawl and over and over: a job of a few thousand hosts about every second, one
-of a million every minute, with a bounded part of the event loop's time either way.
+A state depends on the time, and most hosts are on the disk only, so states cannot be counted as they change. So
+the crawl looks at all hosts again and again, a few at a time: at some thousand about every second, at a million every
+minute. Either way this takes a bounded part of the event loop's time.
 """
 
 from __future__ import annotations

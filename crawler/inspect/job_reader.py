@@ -41,7 +41,7 @@ LATELY = 60.0  # seconds of the last run that its rate is taken from
 
 @dataclass(frozen=True, slots=True)
 class OpenJob:
-    """A job opened for looking. ``settings`` are those of the last run, ``settings_fault`` is why they are not."""
+    """A job opened for reading. ``settings`` are those of the last run, or ``settings_fault`` says why they are not."""
 
     directory: Path
     settings: Settings
@@ -70,7 +70,7 @@ def open_job(directory: Path) -> Iterator[OpenJob]:
     run = read_run(directory)
     settings = run.settings
     generations = Generations(directory / SEEN, settings.durability.generations, RealDisk())
-    # Before the store: a generation that a running crawl writes meanwhile stands for more than the store shows us.
+    # Before the store: a generation written after the store was opened covers more than the store shows.
     numbers = generations.numbers()
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
         store = RocksStore(directory / STORE, secondary=Path(scratch))
@@ -81,8 +81,8 @@ def open_job(directory: Path) -> Iterator[OpenJob]:
 
 
 def _advice(job: OpenJob, seen: SeenSet, now: float) -> dict[str, Any] | None:
-    """What is ahead of the seen-set, were the crawl carried on: at the rate of the last run's last minute, where that
-    was written down, and in the memory that is free now."""
+    """What the seen-set is heading for if the crawl resumes: at the rate of the last minute of the last run, if that
+    was written down, and with the memory that is free now."""
     rate = None
     with contextlib.suppress(EnvelopeError, CourseError, OSError):  # nothing rests on it
         rate = read_course(job.directory, now).history.mean("new_per_second", LATELY)

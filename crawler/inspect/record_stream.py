@@ -1,9 +1,9 @@
 """Records as they come, each once: ``crawler tail``.
 
-A crawl that is killed may leave records in ``pages.jsonl`` that its journal does not know. They are cut off when it is
-carried on, and those URLs are fetched again. Who follows the file must not see them: a record is shown when nothing
-takes it back any more. While a crawl runs it says each second how far that is (``live.json``, behind the last fsync of
-output and journal); while none runs the journal says it.
+A crawl that is killed may leave records in ``pages.jsonl`` that its journal does not know. They are cut off when the
+crawl resumes, and those URLs are fetched again. A reader of the stream must not see them: a record is shown once
+nothing can take it back. A running crawl says each second how far that is (``live.json``, after the last fsync of
+output and journal); if none is running, the journal says it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _PIECE = 2**20  # bytes read at a time
 
 
 class Tail:
-    """The records of the job in ``directory`` whose outcome is among ``outcomes``, all where that is empty. Raises
-    JobError where there is none, and what ``open_job`` raises."""
+    """The records of the job in ``directory`` whose outcome is among ``outcomes``, or all if that is empty. Raises
+    JobError if there is no job, and what ``open_job`` raises."""
 
     def __init__(self, directory: Path, outcomes: Collection[str] = ()) -> None:
         read_identity(directory)
@@ -35,12 +35,12 @@ class Tail:
         self._outcomes = frozenset(outcomes)
         self._file: tuple[int, int] | None = None
         self._at = 0
-        # Where the output ends while no crawl runs, and the file's size and time of change when that was asked.
+        # Where the output ends if no crawl is running, with the file's size and time of change at that moment.
         self._idle_end: tuple[tuple[int, int], int] | None = None
 
     def last(self, count: int) -> list[bytes] | None:
-        """The last ``count`` records, in order; ``more`` goes on behind them. None when it cannot be told just now how
-        far the records are there for good: a run that begins says so when it has synced for the first time."""
+        """The last ``count`` records, in order; ``more`` continues after them. None if it is not known yet how far the
+        records are final: a new run says so after its first sync."""
         end = self._end()
         if end is None:
             return None
@@ -55,7 +55,7 @@ class Tail:
         return found[::-1]
 
     def more(self) -> Iterator[bytes]:
-        """Records that are there for good since the last call, in order."""
+        """Records that became final since the last call, in order."""
         end = self._end()
         if end is None or not self._path.exists():
             return
@@ -71,7 +71,7 @@ class Tail:
                     yield line
 
     def _end(self) -> int | None:
-        """How far records are there for good; None when that cannot be told just now."""
+        """How far records are final; None if that is not known yet."""
         live = read_live(self._directory)
         if live is not None:
             self._idle_end = None
@@ -79,7 +79,7 @@ class Tail:
         if lock_holder(self._directory) is not None:
             self._idle_end = None
             return None
-        # A run that began and ended since the last look was not seen: what it wrote is.
+        # A run that began and ended since the last look went unnoticed, but what it wrote is noticed.
         looks = self._looks()
         if self._idle_end is None or self._idle_end[0] != looks:
             with open_job(self._directory) as job:
@@ -97,27 +97,27 @@ class Tail:
         file = (now.st_dev, now.st_ino)
         if (self._file is not None and self._file != file) or self._at > end:
             raise JobError(
-                f"{self._path} was replaced, or cut where it was shown already: a repair does that; begin anew"
+                f"{self._path} was replaced, or cut before a record that was shown: a repair does that; start again"
             )
         self._file = file
 
     def _is_wanted(self, offset: int, line: bytes) -> bool:
         if not self._outcomes:
             return True
-        # The words alone may stand in a URL too.
+        # A URL may contain the words, too.
         if not any(words in line for words in self._wanted):
             return False
         return decoded(offset, line, PAGES).get("outcome") in self._outcomes
 
 
 def journalled_end(store: Reader) -> int:
-    """Where the last record ends of which the journal knows. Raises JournalError."""
+    """Where the last record ends that the journal knows. Raises JournalError."""
     last = _last_row(store)
     return (stored_end(store) or 0) if last is None else decode_done(last).positions[0].end
 
 
 def _last_row(store: Reader) -> bytes | None:
-    # The store reads forwards only: the last key is found by halving.
+    # The store only reads forwards: bisection finds the last key.
     rows = store.scan(Family.DONE, b"", None, 1)
     if not rows:
         return None

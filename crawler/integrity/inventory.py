@@ -310,7 +310,12 @@ class Inventory:
         self.queue.whole = True
 
     def _entry(self, row: Row) -> Finding | None:
-        host, slot, entry, error = _split(row)
+        error = None
+        try:
+            host, slot = split_pending_key(row[0])
+            entry: Entry | None = decode_entry(row[1])
+        except EntryError:
+            host, slot, entry, error = _split(row)
         number = int.from_bytes(slot[-8:], "big")
         if slot:
             self.queue.number = max(self.queue.number, number + 1)
@@ -489,8 +494,8 @@ class Inventory:
     # -- the output --------------------------------------------------------------------------------------------
 
     def _output(self) -> Findings:
-        """Each line of the output. What stands behind the end that the journal tells was written and not journalled:
-        it is cut off when the job is resumed."""
+        """Each line of the output. What comes after the end that the journal knows was written and not journalled: it
+        is cut off when the job resumes."""
         last_end = (self.journal.end or 0) if self.journal.whole else None
         tally = OutputTally()
         count, end = 0, 0

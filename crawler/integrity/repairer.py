@@ -304,7 +304,7 @@ class _Repair:
     # -- the seen-set ------------------------------------------------------------------------------------------
 
     def _generations_ahead(self, store: RocksStore, settings: Settings) -> bool:
-        """Whether a generation stands for more than the journal holds; its bits may be of URLs that are not queued."""
+        """Whether a generation covers more than the journal holds; its bits may be of URLs that are not queued."""
         try:
             end = stored_counters(store).sequence
         except JournalError:

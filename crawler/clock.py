@@ -8,6 +8,7 @@ from pathlib import Path
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _BOOT_ID_SIZE = 36
+_READINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class SteadyClock:
     def __init__(self, boot_id: Path = BOOT_ID) -> None:
         """``boot_id`` is the file that names the machine's boot."""
         self._boot_id = boot_id
-        self._offset = time.time() - _steady()
+        self._offset = _wall_offset()
 
     def __call__(self) -> float:
         """The time now, in seconds since 1970."""
@@ -46,6 +47,16 @@ class SteadyClock:
         except (OSError, UnicodeDecodeError):
             return None
         return Anchor(boot, self._offset) if len(boot) == _BOOT_ID_SIZE else None
+
+
+def _wall_offset() -> float:
+    """The wall clock's reading minus the steady one's. The process may be interrupted between the two, so they are read
+    several times and the closest readings count."""
+    readings = []
+    for _ in range(_READINGS):
+        before, wall, after = _steady(), time.time(), _steady()
+        readings.append((after - before, wall - (before + after) / 2))
+    return min(readings)[1]
 
 
 def _steady() -> float:

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from crawler import __version__
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.progress.say import say
 from crawler.settings import nearest
@@ -105,7 +106,7 @@ def command_parser(*names: str) -> CommandParser:
         description="A streaming web crawler that loses nothing and says how far its seen-set can be trusted.",
         epilog="`crawler SEEDS` is `crawler crawl SEEDS`.",
     )
-    parser.add_argument("--version", action="version", version="crawler 0.1.0")
+    parser.add_argument("--version", action="version", version=f"crawler {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")

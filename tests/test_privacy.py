@@ -1,0 +1,85 @@
+"""Tests use what anybody can use: nothing whose name begins with an underscore, unless it is their own."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+PRIVATE = re.compile(r"_[^_]\w*")
+# Public all the same: of named tuples, where the underscore keeps them from the fields' names, and of the system.
+PUBLIC = {"_replace", "_asdict", "_fields", "_make", "_exit", "_getframe"}
+PATCHES = {"setattr", "delattr", "getattr", "patch", "object"}
+
+
+def private(name: str) -> bool:
+    return PRIVATE.fullmatch(name) is not None and name not in PUBLIC
+
+
+def reached(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and name of each private thing that is not asked of ``self``, ``cls`` or ``super()``."""
+    own = {
+        attribute.attr
+        for attribute in ast.walk(tree)
+        if isinstance(attribute, ast.Attribute) and isinstance(attribute.ctx, ast.Store) and _is_own(attribute.value)
+    }
+    own |= {each.name for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and private(node.attr) and not _is_own(node.value):
+            if node.attr not in own:
+                yield node.lineno, node.attr
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] != "tests":
+            for alias in node.names:
+                if private(alias.name):
+                    yield node.lineno, alias.name
+        elif isinstance(node, ast.Call) and _called(node.func) in PATCHES:
+            for word in node.args[:2]:
+                if isinstance(word, ast.Constant) and isinstance(word.value, str):
+                    for part in word.value.split("."):
+                        if private(part):
+                            yield node.lineno, part
+
+
+def _is_own(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return _called(value.func) == "super"
+    return isinstance(value, ast.Name) and value.id in ("self", "cls")
+
+
+def _called(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: str(path.relative_to(TESTS)))
+def test_nothing_private_is_reached_for(path: Path) -> None:
+    found = [f"{path.relative_to(TESTS)}:{line}: {name}" for line, name in reached(ast.parse(path.read_text("utf-8")))]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("job._store", "_store"),
+        ("first(job)._rows['x']", "_rows"),
+        ("from crawler.cli.options import _FLAGS", "_FLAGS"),
+        ("monkeypatch.setattr('crawler.output.reverse_reader._PIECE', 7)", "_PIECE"),
+        ("monkeypatch.setattr(states, '_look', timed)", "_look"),
+        ("patch.object(job, '_store')", "_store"),
+    ],
+)
+def test_what_is_private_is_seen(source: str, name: str) -> None:
+    assert [found for _, found in reached(ast.parse(source))] == [name]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["self._x = self._y", "super()._x()", "entry._replace(tries=1)", "kind.__name__", "_mine()", "os._exit(1)"],
+)
+def test_what_is_ones_own_is_not(source: str) -> None:
+    assert list(reached(ast.parse(source))) == []

@@ -59,7 +59,7 @@ MODULES: dict[str, str] = {
         failpoints full files faulty_disk
     """,
     "metrics": """
-        events history prometheus words course
+        events history prometheus sentences course
     """,
     "store": """
         links memory_store wal faulty_store rocks salvage
@@ -83,7 +83,7 @@ MODULES: dict[str, str] = {
         say summary supervisor text_table top_view live_line
     """,
     "job": """
-        clock_anchor directory event_log found history_file inbox platform revisit_backfill scope_state
+        clock_anchor directory job_lock event_log found history_file inbox platform revisit_backfill scope_state
         seen_compaction stored_errors transaction admission live_status open_files recovery checkpointer revisit
         run_settings verdict job durable_frontier
     """,
@@ -92,7 +92,7 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         capacity_forecast discover ending judge ledger_resolver lifecycle loop_lag seeds context injector gauges
-        keeper robots_redirect robots_visit visit run worker
+        durability robots_redirect robots_visit visit run worker
     """,
     "integrity": """
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer

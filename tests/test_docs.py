@@ -33,6 +33,7 @@ from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pendi
 from crawler.job import directory as identity
 from crawler.job.history_file import COURSE
 from crawler.job.inbox import INBOX, Answer, Inbox, Parcel
+from crawler.job.job_lock import LOCK
 from crawler.job.recovery import COUNTERS, OUTPUT_END
 from crawler.job.run_settings import RUN
 from crawler.kv import FAMILY_NUMBERS, Batch, Family
@@ -252,7 +253,7 @@ def test_every_family_key_and_counter_of_the_store_is_documented() -> None:
 
 def test_every_file_of_a_job_is_documented(tmp_path: Path) -> None:
     documented = set(first_column(page("format-job.md")))
-    named = {identity.PAGES, identity.IDENTITY, identity.LOCK, identity.LIVE, RUN, COURSE, "crash.txt", "demo.json"}
+    named = {identity.PAGES, identity.IDENTITY, LOCK, identity.LIVE, RUN, COURSE, "crash.txt", "demo.json"}
     assert named | {f"{identity.STORE}/", f"{identity.SEEN}/", f"{INBOX}/"} <= documented
     with stopped_job(tmp_path, 5) as made:
         found = {path.name + "/" * path.is_dir() for path in made.job.iterdir()}

@@ -15,9 +15,10 @@ from crawler.disk import RealDisk
 from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.seeds import STDIN, SeedsError, stream_batches
-from crawler.job.directory import JobError, lock_holder
+from crawler.job.directory import JobError
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.job.job import Job
+from crawler.job.job_lock import lock_holder
 from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
 from crawler.progress.say import say

@@ -18,10 +18,10 @@ from typing import Any
 from crawler.engine.capacity_forecast import Adviser
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
+from crawler.engine.durability import DurabilityLoop
 from crawler.engine.ending import Ending
 from crawler.engine.gauges import Gauges
 from crawler.engine.injector import Injector
-from crawler.engine.keeper import Keeper
 from crawler.engine.ledger_resolver import resolve_beside
 from crawler.engine.lifecycle import Lifecycle, Pause, PausedBy, State, Stop
 from crawler.engine.robots_redirect import RobotsVisitSettings
@@ -58,7 +58,7 @@ class Run:
         robots = RobotsVisits(job, discovery, RobotsVisitSettings.of(settings), context)
         self._visitor = Visitor(job, discovery, robots, VisitSettings.of(settings), context)
         self.incoming = Injector(job, discovery, inbox, context.wake)
-        self.keeper = Keeper(job, settings.durability, context)
+        self.keeper = DurabilityLoop(job, settings.durability, context)
         adviser = Adviser(settings.seen.compact_slices, ledger=settings.seen.ledger, endless=endless)
         self.gauges = Gauges(job, settings.budget, adviser, context)
         self._visits: set[asyncio.Task[None]] = set()

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from crawler.inspect.job_reader import open_job
-from crawler.job.directory import PAGES, JobError, lock_holder, read_identity
+from crawler.job.directory import PAGES, JobError, read_identity
+from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
 from crawler.job.recovery import stored_end
 from crawler.kv import Family, Reader

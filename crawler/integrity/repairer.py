@@ -34,12 +34,12 @@ from crawler.job.directory import (
     STORE,
     VERSION,
     JobError,
-    JobLock,
     read_identity,
     write_identity,
 )
 from crawler.job.history_file import COURSE, course_fault
 from crawler.job.inbox import Inbox
+from crawler.job.job_lock import JobLock
 from crawler.job.recovery import REPAIRING, kept_shaping, restore_seen, stored_counters
 from crawler.job.run_settings import RUN, read_run
 from crawler.kv import Family

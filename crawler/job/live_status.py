@@ -15,7 +15,8 @@ from typing import Any
 
 from crawler.checkpoint import read_bounded
 from crawler.disk import FULL
-from crawler.job.directory import LIVE, lock_holder
+from crawler.job.directory import LIVE
+from crawler.job.job_lock import lock_holder
 
 _SHOWN = 4_096  # URLs in flight that are named
 

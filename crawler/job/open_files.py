@@ -6,7 +6,8 @@ import contextlib
 from pathlib import Path
 
 from crawler.disk import failpoint
-from crawler.job.directory import PAGES, SEEN, STORE, JobError, JobLock, holds_job, identify, make_directory
+from crawler.job.directory import PAGES, SEEN, STORE, JobError, holds_job, identify, make_directory
+from crawler.job.job_lock import JobLock
 from crawler.job.platform import Platform
 from crawler.output import JsonlOutput
 from crawler.settings import Settings

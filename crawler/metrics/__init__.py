@@ -7,7 +7,7 @@ that is not there, means that the part does not exist: it yields no sample, neve
 from crawler.metrics.course import Course, CourseError
 from crawler.metrics.events import Event, Events, Kind
 from crawler.metrics.history import History
-from crawler.metrics.words import count, duration, forecast, outlook, per_second, probability, size, trust, working
+from crawler.metrics.sentences import count, duration, forecast, outlook, per_second, probability, size, trust, working
 
 __all__ = [
     "Course",

@@ -7,7 +7,7 @@ from typing import Any
 
 from crawler.metrics.events import Events, EventsError, Kind
 from crawler.metrics.history import History, HistoryError
-from crawler.metrics.words import count, outlook, probability, trust, working
+from crawler.metrics.sentences import count, outlook, probability, trust, working
 
 _LATELY = 60.0  # seconds that sentences speak of
 

@@ -19,9 +19,10 @@ from crawler.frontier import decode_host, queue_of
 from crawler.inspect.explanation import Explanation, explain_url
 from crawler.inspect.host_table import choose, host_rows
 from crawler.inspect.job_reader import job_stats, open_job
-from crawler.job.directory import PAGES, JobError, lock_holder, read_identity
+from crawler.job.directory import PAGES, JobError, read_identity
 from crawler.job.history_file import load_course
 from crawler.job.inbox import Answer, Inbox
+from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import Live, read_live
 from crawler.kv import Family
 from crawler.service.command_files import give_command

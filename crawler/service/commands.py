@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from crawler.engine.keeper import refusal_text
+from crawler.engine.durability import refusal_text
 from crawler.engine.lifecycle import State
 from crawler.engine.run import Run
 from crawler.metrics import Events, Kind

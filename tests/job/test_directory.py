@@ -13,18 +13,16 @@ from crawler.checkpoint import encode_envelope
 from crawler.disk import RealDisk
 from crawler.job.directory import (
     IDENTITY,
-    LOCK,
     MAGIC,
     VERSION,
     JobError,
-    JobLock,
     check_shape,
-    lock_holder,
     read_identity,
     shape_of_job,
     shaping_of,
     write_identity,
 )
+from crawler.job.job_lock import LOCK, JobLock, lock_holder
 from crawler.settings import SHAPING, CrawlSettings, SeenSettings, Settings
 
 

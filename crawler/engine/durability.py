@@ -18,7 +18,7 @@ log = logging.getLogger("crawler")
 REST = 3.0  # times as long as it took, between two generations: the disk has others to serve
 
 
-class Keeper:
+class DurabilityLoop:
     """Syncs and checkpoints one job beside its run, and waits where the disk is full."""
 
     def __init__(self, job: Job, settings: DurabilitySettings, context: Context) -> None:

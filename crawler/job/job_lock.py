@@ -1,0 +1,72 @@
+"""The lock of a job directory: one process writes a job.
+
+DIR/lock    held (flock) by the process that writes the job; its pid is inside
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from crawler.job.directory import JobError
+
+LOCK = "lock"
+_LOCK_TRIES = 20
+_LOCK_PAUSE = 0.05  # seconds
+
+
+class JobLock:
+    """Held while a process writes to the job. The kernel drops it with the process, however that ends."""
+
+    def __init__(self, directory: Path, pause: Callable[[float], None] = time.sleep) -> None:
+        """Raises JobError when another process holds it, OSError when the file cannot be written.
+
+        Who asks for the holder (``lock_holder``) holds the lock for a moment too, so it is tried for a second;
+        ``pause`` is what passes the time."""
+        fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        for _ in range(_LOCK_TRIES):
+            if _locked(fd):
+                break
+            pause(_LOCK_PAUSE)
+        else:
+            holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+            os.close(fd)
+            raise JobError(
+                f"{directory} is in use by process {holder or 'unknown'}: stop that one first, or name another "
+                "directory with --job"
+            )
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0)
+        self._fd = fd
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+
+def _locked(fd: int) -> bool:
+    """Take the lock, if it is free."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def lock_holder(directory: Path) -> int | None:
+    """The pid of the process that writes the job, or None when there is none."""
+    try:
+        fd = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.pread(fd, 32, 0).strip()
+        return int(text) if text.isdigit() else 0
+    else:
+        return None
+    finally:
+        os.close(fd)

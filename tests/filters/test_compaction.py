@@ -160,7 +160,7 @@ def test_a_slice_that_lacks_keys_or_holds_too_many_takes_no_place(missing: int) 
         seen.succeed(successor)
         assert seen.slices == 1
         return
-    with pytest.raises(FilterError, match="cannot stand for a chain of 40"):
+    with pytest.raises(FilterError, match="cannot replace a chain of 40"):
         seen.succeed(successor)
     assert seen.slices > 1
     assert all(seen.contains_digests(digests))

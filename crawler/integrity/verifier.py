@@ -14,7 +14,7 @@ from crawler.frontier import Entry
 from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.integrity.finding import Finding, Kind
 from crawler.integrity.inventory import Inventory, Source
-from crawler.job.directory import PAGES, SEEN, STORE
+from crawler.job.directory import PAGES, SEEN, STORE, JobError
 from crawler.job.history_file import COURSE, course_fault
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.run_settings import RUN
@@ -99,8 +99,10 @@ class SeenCheck:
         """Raises FilterError and JournalError where the seen-set cannot be had."""
         # Keys that are taken out later must be known when their admission is met: that takes a reading of its own.
         self._gone = _forgotten(job.store)
-        self._seen = job.restore_seen().seen
-        yield from ()
+        try:
+            self._seen = job.restore_seen().seen
+        except JobError as error:  # the store was emptied: the rest can be checked all the same
+            yield Finding(Kind.SEEN_DAMAGED, SEEN, {"error": str(error)})
 
     def admitted(self, number: int, digests: bytes) -> None:
         self._admitted.append((number, digests))

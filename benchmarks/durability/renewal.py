@@ -24,7 +24,8 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
-from crawler.checkpoint import Manifest, renewal
+from crawler.checkpoint import Manifest, Renewal
+from crawler.checkpoint.renewal import BYTES_PER_KEY, MOST_KEYS
 from crawler.filters import ScalableBloomFilter
 from crawler.job.job import Job
 from crawler.kv import Family
@@ -95,7 +96,6 @@ def reopened(directory: Path, settings: Settings, what: str) -> tuple[Job, str]:
 async def measure(name: str, seen: SeenSettings, keys: int, directory: Path) -> list[str]:
     settings = Settings(seen=seen)
     draw = np.random.default_rng(2)
-    most = renewal.MOST_KEYS
     job = Job(directory, settings, time.time())
     lines = []
     try:
@@ -107,10 +107,9 @@ async def measure(name: str, seen: SeenSettings, keys: int, directory: Path) -> 
         for times in (1, 2, 3):
             journal(job, keys // 100, draw)
             lines.append(line(f"after 1% new keys, {times} times", (await job.checkpoint(time.time())).manifest))
-        renewal.MOST_KEYS = 0
+        job.checkpointer.renewal = Renewal(most_keys=0)
         journal(job, keys // 100, draw)
         lines.append(line("after 1% new keys, stored each time", (await job.checkpoint(time.time())).manifest))
-        renewal.MOST_KEYS = most
         job.close()
         job, said = reopened(directory, settings, "opened again, nothing to be replayed")
         lines.append(said)
@@ -120,7 +119,7 @@ async def measure(name: str, seen: SeenSettings, keys: int, directory: Path) -> 
         job, said = reopened(directory, settings, "opened again, 1% to be replayed")
         lines.append(said)
         size = sum(part.size for part in job.seen.parts() if part.journaled and not part.sealed)
-        longest = min(most, size // renewal.BYTES_PER_KEY) - keys // 100 - _PIECE  # the last step of a piece is whole
+        longest = min(MOST_KEYS, size // BYTES_PER_KEY) - keys // 100 - _PIECE  # the last step of a piece is whole
         journal(job, longest, draw)
         manifest = (await job.checkpoint(time.time())).manifest
         assert manifest is not None
@@ -129,7 +128,6 @@ async def measure(name: str, seen: SeenSettings, keys: int, directory: Path) -> 
         job, said = reopened(directory, settings, f"opened again, {keys // 100 + longest:,} keys to be replayed")
         lines.append(said)
     finally:
-        renewal.MOST_KEYS = most
         job.close()
     return lines
 

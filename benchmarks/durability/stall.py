@@ -25,11 +25,12 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
-from crawler.checkpoint import renewal
+from crawler.checkpoint import Renewal
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import SimulatedWeb
 from crawler.job.job import Job
+from crawler.job.platform import Platform
 from crawler.service.session import spare_the_collector
 from crawler.settings import (
     CrawlSettings,
@@ -40,6 +41,7 @@ from crawler.settings import (
     Settings,
 )
 
+EACH_TIME = Platform(renewal=Renewal(most_keys=0))  # the seen-set is stored by each generation
 _BITS_PER_KEY = 15.1  # of a slice for an fpp of 0.001
 _LINKS = 20  # new ones on each page
 _HOSTS = 200
@@ -80,7 +82,7 @@ def settings(seen: SeenSettings, seconds: float, interval: float) -> Settings:
 
 async def stalls(name: str, seen: SeenSettings, keys: int, seconds: float, interval: float, directory: Path) -> None:
     chosen = settings(seen, seconds, interval)
-    job = Job(directory, chosen, time.time())
+    job = Job(directory, chosen, time.time(), EACH_TIME)
     try:
         fill(job, keys)
         first = job.checkpointer.manifest
@@ -111,7 +113,7 @@ def fill(job: Job, keys: int) -> None:
 
 async def bytes_written(directory: Path, keys: int) -> None:
     chosen = settings(SeenSettings(capacity=2**20, compact_slices=0), 1, _NEVER)
-    job = Job(directory, chosen, time.time())
+    job = Job(directory, chosen, time.time(), EACH_TIME)
     try:
         fill(job, keys)
         job.counters.sequence += 1
@@ -144,7 +146,6 @@ def main(words: Sequence[str]) -> None:
     chosen = parser.parse_args(words)
     for line in describe_machine(("numpy", "bitarray", "mmh3", "rocksdict")):
         print(line)
-    renewal.MOST_KEYS = 0
     capacity = int(chosen.megabytes * 2**20 * 8 / _BITS_PER_KEY)
     large = SeenSettings(kind="bloom", capacity=capacity)
     print(f"\nloop stalls while a seen-set of {chosen.megabytes} MiB is used by a crawl, in ms")

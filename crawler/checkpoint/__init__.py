@@ -9,13 +9,14 @@ from crawler.checkpoint.envelope import (
     read_envelope,
 )
 from crawler.checkpoint.generations import Generations, Loaded, Manifest
-from crawler.checkpoint.renewal import must_store
+from crawler.checkpoint.renewal import Renewal, must_store
 
 __all__ = [
     "EnvelopeError",
     "Generations",
     "Loaded",
     "Manifest",
+    "Renewal",
     "UnknownVersionError",
     "decode_envelope",
     "encode_envelope",

@@ -14,6 +14,7 @@ A slice of ``FEW_BYTES`` is stored each time: writing it is nothing, and there i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from crawler.checkpoint.generations import Manifest
 from crawler.filters import Part
@@ -23,10 +24,22 @@ BYTES_PER_KEY = 32
 MOST_KEYS = 6 * 2**20  # about three seconds
 
 
-def must_store(newest: Manifest | None, parts: Sequence[Part], keys: int) -> bool:
-    """Whether a generation must store the seen-set, which consists of ``parts``, anew: ``keys`` came or went since the
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """The bounds that decide; a measurement or a simulation sets others."""
+
+    few_bytes: int = FEW_BYTES
+    bytes_per_key: int = BYTES_PER_KEY
+    most_keys: int = MOST_KEYS
+
+
+USUAL = Renewal()
+
+
+def must_store(newest: Manifest | None, parts: Sequence[Part], keys: int, renewal: Renewal = USUAL) -> bool:
+    """Whether a generation must store the seen-set, which consists of ``parts``, again: ``keys`` came or went since the
     one that the ``newest`` generation names was stored."""
     if newest is None or {(s.name, s.sealed) for s in newest.segments} != {(part.name, part.sealed) for part in parts}:
         return True
     written = sum(part.size for part in parts if part.journaled and not part.sealed)
-    return written <= FEW_BYTES or keys >= MOST_KEYS or keys * BYTES_PER_KEY >= written
+    return written <= renewal.few_bytes or keys >= renewal.most_keys or keys * renewal.bytes_per_key >= written

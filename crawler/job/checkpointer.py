@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, TypeVar
 
-from crawler.checkpoint import Generations, Manifest, must_store
+from crawler.checkpoint import Generations, Manifest, Renewal, must_store
 from crawler.disk import FULL, failpoint, no_room
 from crawler.job.admission import Admission
 from crawler.job.recovery import trim_finished
@@ -63,6 +63,7 @@ class Checkpointer:
         self._writer = writer
         self._store = store
         self._output = output
+        self.renewal = Renewal()
         self._stored = 0  # how many keys had been journalled when the seen-set was last stored
         self._synced = -1  # transactions; what a killed process wrote is not durable yet
 
@@ -93,7 +94,7 @@ class Checkpointer:
         whole = whole and journalled > self._stored
         if newest is not None and newest.sequence == sequence and not whole:
             return UNCHANGED
-        if stores := whole or must_store(newest, seen.parts(), journalled - self._stored):
+        if stores := whole or must_store(newest, seen.parts(), journalled - self._stored, self.renewal):
             snapshot = seen.snapshot(whole=False)
             begin = partial(self.generations.begin, snapshot, sequence, now)
             for _ in iter(snapshot.advance, False):

@@ -76,9 +76,11 @@ class Job:
         codecs' errors when the store holds what no version of the program wrote."""
         self.notes: list[str] = []
         self.events = Events()  # told what happens to hosts and URLs; who shows it puts another here
-        self.files = OpenFiles(directory, settings, platform or Platform())
+        platform = platform or Platform()
+        self.files = OpenFiles(directory, settings, platform)
         try:
             self._load(settings, now, anchor, router)
+            self.checkpointer.renewal = platform.renewal
         except BaseException:
             self.files.close()
             raise

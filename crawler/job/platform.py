@@ -7,6 +7,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from crawler.checkpoint import Renewal
 from crawler.disk import Disk, RealDisk
 from crawler.kv import Store
 from crawler.store import RocksStore
@@ -18,8 +19,10 @@ def _durability_thread() -> Executor:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """``executor`` makes what runs syncs and checkpoints one after the other, beside the event loop."""
+    """``executor`` makes what runs syncs and checkpoints one after the other, beside the event loop. ``renewal`` says
+    how seldom the seen-set is stored again."""
 
     disk: Disk = field(default_factory=RealDisk)
     open_store: Callable[[Path], Store] = RocksStore
     executor: Callable[[], Executor] = _durability_thread
+    renewal: Renewal = field(default_factory=Renewal)

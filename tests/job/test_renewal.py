@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from crawler.checkpoint import renewal
+from crawler.checkpoint import Renewal
 from crawler.disk import FaultyDisk, PowerCutError
 from crawler.job.found import Found
 from crawler.job.job import Job
@@ -38,12 +38,8 @@ KINDS: dict[str, SeenSettings] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Store anew only what has another shape, and after many keys."""
-    monkeypatch.setattr(renewal, "FEW_BYTES", 0)
-    monkeypatch.setattr(renewal, "BYTES_PER_KEY", 0)
-    monkeypatch.setattr(renewal, "MOST_KEYS", 300)
+# Store again only what has another shape, and after many keys.
+SELDOM = Renewal(few_bytes=0, bytes_per_key=0, most_keys=300)
 
 
 def found(numbers: list[int]) -> list[Canonical]:
@@ -73,7 +69,7 @@ class Lives:
         self.anew = self.again = self.replayed = 0
 
     def opened(self, disk: FaultyDisk) -> Job:
-        return Job(self.directory / "job", self.settings, 0.0, Platform(disk, lambda _: self.store, Inline))
+        return Job(self.directory / "job", self.settings, 0.0, Platform(disk, lambda _: self.store, Inline, SELDOM))
 
     def live(self) -> None:
         for _ in range(5):
@@ -174,7 +170,8 @@ def test_power_losses_lose_nothing(first: int) -> None:
 
 
 def opened(directory: Path, store: FaultyStore, seen: SeenSettings) -> Job:
-    return Job(directory, replace(SETTINGS, seen=seen), 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: store))
+    platform = Platform(FaultyDisk(random.Random(1)), lambda _: store, renewal=SELDOM)
+    return Job(directory, replace(SETTINGS, seen=seen), 0.0, platform)
 
 
 async def checkpoints(directory: Path, store: FaultyStore, seen: SeenSettings) -> Job:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.filters import JSON, FilterError, ScalableBloomFilter, Successor, digest_keys, load_seen
+from crawler.filters import JSON, FilterError, ScalableBloomFilter, digest_keys, load_seen
 from crawler.filters.advisor import advise, schedule
+from crawler.filters.chain_compaction import SuccessorSlice
 from tests.filters.test_scalable import told
 
 SIZE = 16
@@ -30,7 +31,7 @@ class Journalled:
     def __init__(self) -> None:
         self.seen = ScalableBloomFilter(0.01, 8)
         self.journal = b""
-        self.successor: Successor | None = None
+        self.successor: SuccessorSlice | None = None
         self.read = 0
         self.kept = (*self.stored(), 0)
         self.sealed: dict[str, bytes] = {}
@@ -154,7 +155,7 @@ def test_a_slice_that_lacks_keys_or_holds_too_many_takes_no_place(missing: int) 
     seen = ScalableBloomFilter(0.01, 10)
     digests = digest_keys([str(number) for number in range(40)])
     seen.restore(digests)
-    successor = Successor("paired", 40 - missing, 0.005) if missing == 2 else seen.successor()
+    successor = SuccessorSlice("paired", 40 - missing, 0.005) if missing == 2 else seen.successor()
     successor.put(digests if missing != 1 else digests[SIZE:])
     if not missing:
         seen.succeed(successor)

@@ -23,7 +23,8 @@ from crawler.frontier.entry import fresh_slot
 from crawler.frontier.host import encode_host, host_name
 from crawler.kv import Family
 from crawler.store import RocksStore
-from tests.site import Ran, Site, crawler, running, tree, wait_until
+from tests.program import Ran, crawler, running, wait_until
+from tests.site import Site, tree
 
 PAGES = 60
 # A first slice of 16 URLs: the seen-set of a small site is then a chain with sealed slices, and stays one. All

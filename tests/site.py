@@ -11,9 +11,7 @@ from typing import Self
 
 from aiohttp import web
 
-from tests.program import PATIENCE, ROOT, Ran, as_anybody, crawler, running, wait_until
-
-__all__ = ["ROOT", "Ran", "Site", "as_anybody", "crawler", "linked", "running", "tree", "wait_until"]
+from tests.program import PATIENCE
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -57,7 +57,7 @@ from crawler.traps.copies import content_digest
 from tests.documents import DOCS, page
 from tests.jobs import stopped_job
 from tests.layers import LAYERS
-from tests.site import crawler
+from tests.program import crawler
 from tests.test_repository import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from tests.documents import ROOT, page
-from tests.site import Site, crawler, linked, tree
+from tests.program import crawler
+from tests.site import Site, linked, tree
 
 # Whole pages of commands are carried out, with the pauses that a polite crawl makes.
 pytestmark = pytest.mark.timeout(300)

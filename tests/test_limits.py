@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.site import ROOT
+from tests.program import ROOT
 
 HANGING = """
 import asyncio

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.jobs import explain
-from tests.site import Ran, Site, crawler, running, tree, wait_until
+from tests.program import Ran, crawler, running, wait_until
+from tests.site import Site, tree
 
 
 def refused(ran: Ran, *words: str) -> None:

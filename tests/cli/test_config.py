@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.documents import ROOT
-from tests.site import crawler
+from tests.program import crawler
 
 CONFIG = ROOT / "config"
 NAMES = sorted(str(path.relative_to(CONFIG)) for path in CONFIG.rglob("*") if path.is_file())

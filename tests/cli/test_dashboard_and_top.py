@@ -25,7 +25,8 @@ from crawler.metrics import Course, Kind
 from crawler.progress.top_view import screen, size
 from tests.jobs import OPTIONS, Stopped, stopped_job
 from tests.metrics.samples import statistics
-from tests.site import ROOT, Site, as_anybody, crawler, running, tree, wait_until
+from tests.program import ROOT, as_anybody, crawler, running, wait_until
+from tests.site import Site, tree
 
 HOST = {
     "host": "h.test:80",

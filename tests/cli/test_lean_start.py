@@ -11,7 +11,7 @@ from importlib import import_module
 import pytest
 
 from crawler.cli import COMMANDS, main
-from tests.site import ROOT, crawler
+from tests.program import ROOT, crawler
 
 LOOK = """
 import json, sys

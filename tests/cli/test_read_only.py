@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.jobs import stopped_job
-from tests.site import ROOT, as_anybody
+from tests.program import ROOT, as_anybody
 
 
 def names(directory: Path) -> set[str]:

@@ -15,7 +15,8 @@ import pytest
 from crawler.cli import command_parser
 from crawler.progress.supervisor import Supervisor
 from tests.needs import need
-from tests.site import ROOT, Site, running, tree
+from tests.program import ROOT, running
+from tests.site import Site, tree
 
 
 def heard(listening: socket.socket) -> list[str]:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.site import ROOT, Site, crawler, running, tree, wait_until
+from tests.program import ROOT, crawler, running, wait_until
+from tests.site import Site, tree
 
 OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4")
 QUICK = "[durability]\nsync_interval = 0.02\ncheckpoint_interval = 0.05\n"

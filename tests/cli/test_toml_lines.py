@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.cli.toml_lines import Place, locate
-from tests.site import crawler
+from tests.program import crawler
 from tests.test_repository import default_text
 
 TRICKY = '''# [no.table]

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from tests.corpus.web import ROOT, site
-from tests.site import wait_until
+from tests.program import wait_until
 
 OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "8", "--quiet")
 # One small filter each; a chain of several slices, sealed ones among them, where the kind is one that grows.

@@ -13,7 +13,8 @@ import pytest
 from tests.corpus.make import LINES, OPTIONS
 from tests.corpus.web import ROOT, site, urls
 from tests.jobs import rows, verify
-from tests.site import Site, crawler
+from tests.program import crawler
+from tests.site import Site
 
 CORPUS = Path(__file__).parent
 JOBS = sorted(CORPUS.glob("*/*.tar.xz"))

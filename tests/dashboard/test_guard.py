@@ -24,7 +24,7 @@ from crawler.dashboard.guard import MOST_BODY
 from crawler.dashboard.token import TOKEN, token_from_file
 from crawler.settings import DashboardSettings
 from tests.metrics.samples import statistics
-from tests.site import ROOT
+from tests.program import ROOT
 
 SECRET = "correct-horse-battery"
 RIGHT = {"Authorization": f"Bearer {SECRET}"}

@@ -17,7 +17,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.dashboard.browser import complaints, text
-from tests.site import Site, linked, running, tree, wait_until
+from tests.program import running, wait_until
+from tests.site import Site, linked, tree
 
 # On each page a link whose text and address carry markup, and a title that does.
 HOSTILE = "/page/<img src=x onerror=alert(1)>"

@@ -12,7 +12,7 @@ import pytest
 from crawler.dashboard.token import TOKEN
 from tests.asked import asked, free_port
 from tests.jobs import CHAIN, OPTIONS, flip, stopped_job
-from tests.site import ROOT, running, wait_until
+from tests.program import ROOT, running, wait_until
 
 
 def test_no_answer_of_a_crawl_names_a_path_of_the_machine(tmp_path: Path) -> None:

@@ -17,8 +17,7 @@ import pytest
 from crawler.dedup.lookout import Lookout
 from crawler.filters import BloomFilter, ScalableBloomFilter, digest_lines
 from tests.dedup.commands import Commands
-from tests.program import PATIENCE
-from tests.site import ROOT, Ran, wait_until
+from tests.program import PATIENCE, ROOT, Ran, wait_until
 
 
 class Stream:

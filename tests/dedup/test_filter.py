@@ -25,7 +25,7 @@ from crawler.filters.memory_budget import Room
 from crawler.memory import available_memory
 from crawler.settings import SEEN_KINDS, SeenSettings
 from tests.dedup.commands import Commands
-from tests.site import ROOT, wait_until
+from tests.program import ROOT, wait_until
 
 
 def urls(count: int, start: int = 0) -> list[bytes]:

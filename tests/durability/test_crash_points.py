@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from crawler.disk.failpoints import CRAWL_POINTS, VARIABLE
-from tests.site import Site, crawler, tree
+from tests.program import crawler
+from tests.site import Site, tree
 
 PAGES = 60
 DELAY = 0.01

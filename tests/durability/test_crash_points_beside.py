@@ -17,7 +17,8 @@ from crawler.job.inbox import INBOX, Inbox
 from crawler.job.recovery import REPAIRING, stored_counters
 from crawler.kv import Family
 from tests.jobs import PAGES, Stopped, change, flip, killed_job, repair, rows, store_of, verify
-from tests.site import crawler, tree
+from tests.program import crawler
+from tests.site import tree
 
 SOURCE = Path(__file__).resolve().parents[2] / "crawler"
 

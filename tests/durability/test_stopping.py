@@ -8,8 +8,8 @@ from pathlib import Path
 
 from aiohttp import web
 
-from tests.program import PATIENCE
-from tests.site import Site, crawler, linked, running, wait_until
+from tests.program import PATIENCE, crawler, running, wait_until
+from tests.site import Site, linked
 
 
 async def hangs(_: web.Request) -> web.Response:

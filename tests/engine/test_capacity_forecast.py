@@ -17,7 +17,8 @@ from crawler.job.directory import LIVE
 from crawler.memory import available_memory
 from crawler.settings import SeenSettings
 from crawler.store import FaultyStore
-from tests.site import Site, crawler, running, tree, wait_until
+from tests.program import crawler, running, wait_until
+from tests.site import Site, tree
 from tests.virtual import run_virtually
 
 ROOMY = 2**40

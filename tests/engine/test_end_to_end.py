@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.site import Handler, Site, crawler, linked, running, tree, wait_until
+from tests.program import crawler, running, wait_until
+from tests.site import Handler, Site, linked, tree
 
 FAST = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "8")
 

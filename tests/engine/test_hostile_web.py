@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.site import Site, crawler, linked
+from tests.program import crawler
+from tests.site import Site, linked
 
 # Waits are part of the behaviour; a test has no minutes.
 QUICK = """

@@ -19,7 +19,8 @@ from crawler.kv import Family
 from crawler.settings import SeenSettings, SettingsError, settings_from
 from tests.durability.power import SETTINGS, live
 from tests.jobs import change, explain, repair, rows, store_of, verify
-from tests.site import Ran, Site, crawler, running, tree, wait_until
+from tests.program import Ran, crawler, running, wait_until
+from tests.site import Site, tree
 
 PAGES = 150
 FAST = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "8", "--quiet", "--ignore-robots")

@@ -41,7 +41,8 @@ from crawler.store import FaultyStore, RocksStore
 from tests.driving import Driven
 from tests.durability.power import NEVER, Inline
 from tests.jobs import change, explain, repair, rows, store_of, verify
-from tests.site import Site, crawler, linked, running, tree, wait_until
+from tests.program import crawler, running, wait_until
+from tests.site import Site, linked, tree
 from tests.virtual import run_virtually
 
 START = 1_700_000_000.0

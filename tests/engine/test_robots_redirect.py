@@ -19,7 +19,8 @@ from crawler.fetch import Failure, FailureKind, Response
 from crawler.fetch.simulated import redirect
 from crawler.settings import PolitenessSettings, RobotsSettings
 from tests.laboratory import SETTINGS, Laboratory, links
-from tests.site import Site, crawler
+from tests.program import crawler
+from tests.site import Site
 
 WITH_ROBOTS = replace(SETTINGS, robots=RobotsSettings())
 A, B = "http://a.test/", "http://b.test/"

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.jobs import explain
-from tests.site import Site, crawler, linked
+from tests.program import crawler
+from tests.site import Site, linked
 
 PAGES = {
     "/": linked(["/docs/a", "/docs/a.pdf", "/blog/1", "http://elsewhere.test/"]),

@@ -15,7 +15,8 @@ import pytest
 
 from crawler.engine.seeds import AwaitedSeeds, SeedsError, file_batches, stream_batches
 from crawler.urls import Canonicaliser
-from tests.site import Site, crawler, running, tree, wait_until
+from tests.program import crawler, running, wait_until
+from tests.site import Site, tree
 
 LONG = "http://long.test/" + "a" * 70_000
 OPTIONS = ("--allow-private", "--delay", "0", "--per-host", "4")

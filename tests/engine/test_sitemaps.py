@@ -9,7 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.site import Handler, Site, crawler, linked
+from tests.program import crawler
+from tests.site import Handler, Site, linked
 
 
 def serve(body: bytes, kind: str) -> Handler:

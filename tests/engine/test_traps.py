@@ -22,7 +22,8 @@ from crawler.settings import SeenSettings, TrapSettings
 from crawler.store import RocksStore
 from tests.jobs import repair, verify
 from tests.laboratory import Laboratory
-from tests.site import Site, crawler, linked
+from tests.program import crawler
+from tests.site import Site, linked
 
 REAL = {
     "/": linked(["/about", "/calendar/1", "/shop", "/deep/", "/sid?page=1&sid=0", "/list", "/product/1"]),

@@ -19,7 +19,7 @@ from crawler.kv import Family, Store
 from crawler.records import sequence_key
 from crawler.settings import SeenSettings
 from crawler.store import FaultyStore, MemoryStore, RocksStore
-from tests.site import ROOT
+from tests.program import ROOT
 
 # Whether the filter in front answers "maybe" to every other key that a test asks for, so that the rows must decide.
 crowded = pytest.mark.parametrize("crowd", [False, True], ids=["front alone", "crowded front"])

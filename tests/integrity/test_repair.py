@@ -33,7 +33,8 @@ from tests.jobs import (
     store_of,
     verify,
 )
-from tests.site import Site, crawler, running, tree, wait_until
+from tests.program import crawler, running, wait_until
+from tests.site import Site, tree
 
 NOW = 1_700_000_000.0
 

@@ -27,7 +27,8 @@ from tests.jobs import (
     store_of,
     verify,
 )
-from tests.site import Ran, Site, crawler, linked, running, tree, wait_until
+from tests.program import Ran, crawler, running, wait_until
+from tests.site import Site, linked, tree
 
 
 def newest_only(job: Path) -> Path:

@@ -23,7 +23,7 @@ from crawler.job.platform import Platform
 from crawler.settings import SettingsError
 from crawler.store import FaultyStore
 from tests.jobs import verify
-from tests.site import ROOT
+from tests.program import ROOT
 
 # A tree of 127 pages on 5 hosts. Each page is noted where an append of one line is atomic, before it is finished.
 PROGRAM = """

@@ -22,7 +22,8 @@ from crawler.settings import PolitenessSettings
 from tests.driving import Driven
 from tests.jobs import OPTIONS, PAGES, rows, stopped_job, verify
 from tests.laboratory import SETTINGS
-from tests.site import Site, crawler, linked, running, tree, wait_until
+from tests.program import crawler, running, wait_until
+from tests.site import Site, linked, tree
 
 
 def inbox(directory: Path) -> Inbox:

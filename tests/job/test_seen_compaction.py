@@ -26,7 +26,8 @@ from crawler.settings import SeenSettings, Settings
 from crawler.store import FaultyStore
 from crawler.urls import Canonical
 from tests.durability.power import SETTINGS, Inline
-from tests.site import Site, crawler, tree
+from tests.program import crawler
+from tests.site import Site, tree
 
 FINE = replace(SETTINGS, seen=SeenSettings(fpp=1e-6, capacity=16))
 

@@ -12,7 +12,8 @@ import pytest
 from crawler.kv import Family
 from crawler.settings import SEEN_KINDS
 from tests.jobs import change
-from tests.site import Site, crawler, running, tree, wait_until
+from tests.program import crawler, running, wait_until
+from tests.site import Site, tree
 
 FAST = ("--allow-private", "--delay", "0", "--per-host", "4", "--concurrency", "8", "--quiet", "--ignore-robots")
 FORGETS = ("counting", "cuckoo", "exact")

@@ -30,7 +30,8 @@ from tests.asked import asked, free_port
 from tests.documents import page
 from tests.metrics.samples import statistics
 from tests.needs import need
-from tests.site import ROOT, Site, linked, running, wait_until
+from tests.program import ROOT, running, wait_until
+from tests.site import Site, linked
 
 # Alerts wait for the minutes of their rules, shortened.
 pytestmark = pytest.mark.timeout(300)

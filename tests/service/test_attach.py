@@ -26,7 +26,8 @@ from crawler.output.reverse_reader import last_record, lines_backwards
 from crawler.service.api import MOST_TABLES, Api
 from crawler.service.view import Table, TableAsked
 from tests.jobs import OPTIONS, PAGES, explain, killed_job, rows, stopped_job, verify
-from tests.site import Site, crawler, running, tree, wait_until
+from tests.program import crawler, running, wait_until
+from tests.site import Site, tree
 
 
 def test_lines_are_read_backwards_across_pieces(tmp_path: Path) -> None:

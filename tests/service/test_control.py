@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.site import Site, running, tree, wait_until
+from tests.program import running, wait_until
+from tests.site import Site, tree
 
 OPTIONS = ("--allow-private", "--delay", "0.05", "--quiet", "--dashboard", "0")
 

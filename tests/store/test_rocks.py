@@ -16,7 +16,7 @@ import pytest
 from crawler.kv import Family
 from crawler.store import RocksStore, StoreError
 from crawler.store.salvage import salvage
-from tests.site import ROOT
+from tests.program import ROOT
 
 # Each batch puts one number into three families; families that differ after a crash would mean a torn batch.
 WRITER = """

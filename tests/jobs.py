@@ -21,7 +21,12 @@ from crawler.disk import RealDisk
 from crawler.frontier import decode_host
 from crawler.frontier.entry import fresh_slot
 from crawler.frontier.host import encode_host, host_name
-from crawler.kv import Family
+from crawler.integrity.finding import Finding
+from crawler.integrity.inventory import Inventory, Source
+from crawler.integrity.verifier import SeenCheck
+from crawler.kv import Family, Reader
+from crawler.records import Counters
+from crawler.settings import Settings
 from crawler.store import RocksStore
 from tests.program import Ran, crawler, running, wait_until
 from tests.site import Site, tree
@@ -217,3 +222,9 @@ def hide_behind_the_cursor(job: Path) -> None:
         return key, encode_host(host)
 
     change(job, Family.HOSTS, pick)
+
+
+def findings(job: Path, store: Reader, counters: Counters) -> list[Finding]:
+    """What verify would find in a store of the test's own."""
+    inventory = Inventory(Source(job, Settings(), store, counters), SeenCheck())
+    return [finding for part in inventory.parts() for finding in part]

@@ -142,7 +142,7 @@ def test_a_second_sigint_leaves_at_once_and_loses_nothing(tmp_path: Path) -> Non
         with running(start, "--job", job, *FAST, "--quiet") as process:
             wait_until(lambda: len(begun) > 3, "requests are in flight that never end")
             process.send_signal(signal.SIGINT)
-            wait_until(lambda: b"once more" in _peek(process) or process.poll() is not None, "the first is answered")
+            wait_until(lambda: b"to quit" in _peek(process) or process.poll() is not None, "the first is answered")
             process.send_signal(signal.SIGINT)
             process.communicate()
         assert process.returncode == 130

@@ -21,12 +21,9 @@ from crawler.engine.run import Run
 from crawler.fetch import Failure, FailureKind, Response, SimulatedWeb
 from crawler.fetch.simulated import Answers, page, redirect
 from crawler.frontier import unpack_page
-from crawler.integrity.finding import Finding
-from crawler.integrity.inventory import Inventory, Source
-from crawler.integrity.verifier import SeenCheck
 from crawler.job.job import Job
 from crawler.job.platform import Platform
-from crawler.kv import Family, Reader
+from crawler.kv import Family
 from crawler.records import Counters, decode_counters, encode_counters
 from crawler.settings import (
     CrawlSettings,
@@ -40,7 +37,7 @@ from crawler.settings import (
 from crawler.store import FaultyStore, RocksStore
 from tests.driving import Driven
 from tests.durability.power import NEVER, Inline
-from tests.jobs import change, explain, repair, rows, store_of, verify
+from tests.jobs import change, explain, findings, repair, rows, store_of, verify
 from tests.program import crawler, running, wait_until
 from tests.site import Site, linked, tree
 from tests.virtual import run_virtually
@@ -230,12 +227,6 @@ def test_kills_keep_the_schedule_and_no_visit_is_written_twice(tmp_path: Path) -
         assert numbers == list(range(1, len(numbers) + 1))
 
 
-def wrong(job: Path, store: Reader, counters: Counters) -> list[Finding]:
-    """What verify would find in a store of the test's own."""
-    inventory = Inventory(Source(job, Settings(), store, counters), SeenCheck())
-    return [finding for part in inventory.parts() for finding in part]
-
-
 @pytest.mark.parametrize("seed", range(16))
 def test_losses_of_power_leave_every_page_queued_or_scheduled(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -291,7 +282,7 @@ def test_losses_of_power_leave_every_page_queued_or_scheduled(
     assert value is not None
     counters = decode_counters(value)
     lines = [json.loads(line) for line in (tmp_path / "job" / "pages.jsonl").read_text().splitlines()]
-    assert wrong(tmp_path / "job", store, counters) == []
+    assert findings(tmp_path / "job", store, counters) == []
     assert counters.done == len(lines)
     assert counters.pending == len(store.scan(Family.PENDING, b""))
     assert counters.admitted == len(names)

@@ -17,7 +17,6 @@ from crawler.engine.run import Run
 from crawler.fetch import Failure, FailureKind
 from crawler.fetch.simulated import redirect
 from crawler.frontier import Entry, Revisits
-from crawler.integrity.revisit_rows import schedule_faults
 from crawler.job.job import Job
 from crawler.job.recovery import stored_counters
 from crawler.job.revisit_backfill import OVERTAKEN, RevisitBackfill, stored_state
@@ -25,6 +24,7 @@ from crawler.kv import Family
 from crawler.records import Counters, Outcome, PageRecord, encode_page
 from crawler.settings import PriorityRule, PrioritySettings, RecrawlSettings, Settings, TrapSettings
 from crawler.store import MemoryStore
+from tests.jobs import findings
 from tests.laboratory import START, Laboratory, links
 
 PAGES: dict[str, Any] = {
@@ -64,7 +64,7 @@ def test_pages_of_runs_without_the_flag_are_visited_when_they_are_due(tmp_path: 
     recrawling(lab).run("http://a.test/", max_time=650)
     assert len(lab.asked) == 31, "none is due yet"
     assert stored_counters(lab.store).scheduled == 31
-    assert list(schedule_faults(lab.store, stored_counters(lab.store))) == []
+    assert findings(lab.directory, lab.store, stored_counters(lab.store)) == []
     assert stored_state(lab.store)[0]
     lab.run("http://a.test/", max_time=100)
     for href, times in visits(lab).items():
@@ -106,7 +106,7 @@ def test_what_was_looked_at_is_not_looked_at_again_whenever_the_run_dies(
         lab.run("http://a.test/", during=die)
         following, at = stored_state(lab.store)
         states.append(at)
-        assert list(schedule_faults(lab.store, stored_counters(lab.store))) == []
+        assert findings(lab.directory, lab.store, stored_counters(lab.store)) == []
         if following:
             break
     assert states == sorted(states)
@@ -131,7 +131,7 @@ def test_the_flag_may_come_and_go(tmp_path: Path) -> None:
     lab.settings = replace(lab.settings, recrawl=with_it)
     lab.run("http://a.test/", max_time=1_000)
     assert Counter(asked.href for asked in lab.asked) == dict.fromkeys([*PAGES, *late.values()], 2)
-    assert list(schedule_faults(lab.store, stored_counters(lab.store))) == []
+    assert findings(lab.directory, lab.store, stored_counters(lab.store)) == []
 
 
 def test_rules_choose_the_class_and_what_somebody_wrote_in_the_file_does_no_harm(tmp_path: Path) -> None:

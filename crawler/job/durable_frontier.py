@@ -15,6 +15,7 @@ Nothing here is asynchronous or starts a thread of its own, and one thread at a 
 from __future__ import annotations
 
 import errno
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -120,6 +121,7 @@ class DurableFrontier:
         self._next_sync = now + settings.durability.sync_interval
         self._next_checkpoint = now + settings.durability.checkpoint_interval
         self._out: set[Lease] = set()
+        self._closed = False
 
     # -- URLs come in ------------------------------------------------------------------------------------------
 
@@ -128,7 +130,7 @@ class DurableFrontier:
         now = self._begin(now)
         found: list[Canonical] = []
         rejected: list[tuple[str, str]] = []
-        for text in [urls] if isinstance(urls, str) else urls:
+        for text in [urls] if isinstance(urls, str) else _texts("a URL", urls):
             url = self._canonicaliser.canonicalise(text)
             if isinstance(url, Rejected):
                 rejected.append((text, url.reason))
@@ -198,10 +200,18 @@ class DurableFrontier:
         ``location`` it is a redirect, which is admitted at the same depth."""
         now = self._begin(now)
         inner, entry = self._leased(lease)
+        # What is no answer is refused here: found later, it would break the transaction off, and with it the frontier.
+        if isinstance(links, str):
+            raise TypeError("links are an iterable of str, not one str")
+        if status is not None and not isinstance(status, int):
+            raise TypeError(f"a status is an int, not {type(status).__name__}")
+        hrefs = _texts("a link", links)
+        _texts("an error", () if error is None else (error,))
+        if location is not None:
+            hrefs = _texts("a location", (location,))
         outcome = Outcome.FETCHED if location is None else Outcome.REDIRECT
         if error is not None:
             status, outcome = None, Outcome.FAILED
-        hrefs = [*links] if location is None else [location]
         urls, _ = self._canonicaliser.outlinks(entry.href, hrefs) if hrefs else ([], 0)
         redirect = outcome is Outcome.REDIRECT
         outside: Counter[Outside] = Counter()
@@ -216,6 +226,7 @@ class DurableFrontier:
 
     def put_back(self, lease: UrlLease) -> None:
         """The URL was not asked for: it is its host's next one. Nothing changes on disk."""
+        self._check_open()
         inner, _ = self._leased(lease)
         self.job.frontier.release(inner)
         self._out.discard(inner)
@@ -225,7 +236,12 @@ class DurableFrontier:
         again and again is asked more and more seldom, and at last given up."""
         now = self._begin(now)
         inner, entry = self._leased(lease)
-        again = Again(entry._replace(tries=entry.tries + 1), wait, "", RequestOutcome(failure=FailureClass.OTHER))
+        again = Again(
+            entry._replace(tries=entry.tries + 1),
+            _seconds("wait", wait),
+            "",
+            RequestOutcome(failure=FailureClass.OTHER),
+        )
         self.job.retry(inner, again, now)
         self._out.discard(inner)
         self._end(now)
@@ -235,7 +251,8 @@ class DurableFrontier:
         none, and the URL then goes again."""
         now = self._begin(now)
         inner, entry = self._leased(lease)
-        request = RequestOutcome(failure=FailureClass.THROTTLED, retry_after=retry_after)
+        held = None if retry_after is None else _seconds("retry_after", retry_after)
+        request = RequestOutcome(failure=FailureClass.THROTTLED, retry_after=held)
         self.job.throttle(inner, Throttled(entry._replace(throttled=entry.throttled + 1), None, request), now)
         self._out.discard(inner)
         self._end(now)
@@ -270,6 +287,9 @@ class DurableFrontier:
 
     def close(self) -> None:
         """Make all of it durable and release the directory. Leases that are out are queued when it is next opened."""
+        if self._closed:
+            return
+        self._closed = True
         try:
             if self.job.writer.whole:
                 self.checkpoint(whole=True)
@@ -285,7 +305,14 @@ class DurableFrontier:
     ) -> None:
         self.close()
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError(f"the frontier in {self.job.directory} is closed")
+
     def _begin(self, now: float | None) -> float:
+        self._check_open()
+        if now is not None:
+            now = _seconds("now", now)
         if not self.job.writer.write_again():
             # What was done before is kept in memory, and written first as soon as there is room.
             raise OSError(errno.ENOSPC, f"{self.job.blocked}: nothing is lost, make room and call again")
@@ -303,6 +330,22 @@ class DurableFrontier:
         if lease.inner not in self._out:
             raise ValueError(f"{lease.url} is not out: it was finished or put back, or another frontier gave it")
         return lease.inner, lease.inner.entry
+
+
+def _texts(what: str, values: Iterable[str]) -> list[str]:
+    texts = [*values]
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"{what} is a str, not {type(text).__name__}")
+    return texts
+
+
+def _seconds(name: str, value: float) -> float:
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"{name} is a number of seconds, not {type(value).__name__}")
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} is a number of seconds, 0 or more, not {value}")
+    return value
 
 
 def _tables(options: Options) -> dict[str, dict[str, Any]]:

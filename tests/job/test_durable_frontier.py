@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import random
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -243,3 +245,46 @@ def test_no_thread_and_no_event_loop(tmp_path: Path) -> None:
 
 def test_it_is_what_the_package_calls_frontier() -> None:
     assert crawler.Frontier is DurableFrontier
+
+
+def test_a_wrong_argument_is_refused_and_the_frontier_goes_on(tmp_path: Path) -> None:
+    clock = Clock()
+    with opened(tmp_path / "f", clock) as frontier:
+        frontier.add("http://a.test/")
+        lease = frontier.take()
+        assert lease is not None
+        wrong: list[tuple[type[Exception], dict[str, Any]]] = [
+            (TypeError, {"links": ["/b", None]}),
+            (TypeError, {"links": "/b"}),
+            (TypeError, {"status": "200"}),
+            (TypeError, {"error": 5}),
+            (TypeError, {"location": b"/b"}),
+            (TypeError, {"now": "today"}),
+            (ValueError, {"now": math.nan}),
+        ]
+        for error, arguments in wrong:
+            with pytest.raises(error):
+                frontier.finish(lease, **arguments)
+        for seconds in (-1.0, math.nan, math.inf):
+            with pytest.raises(ValueError, match="number of seconds"):
+                frontier.retry(lease, seconds)
+            with pytest.raises(ValueError, match="number of seconds"):
+                frontier.throttle(lease, seconds)
+        with pytest.raises(TypeError, match="a URL is a str, not int"):
+            frontier.add(["http://b.test/", 5])  # type: ignore[list-item]
+        assert frontier.finish(lease, ["/b"]) == 1
+        clock.now += 100.0
+        assert [*finish_all(frontier, clock)] == ["http://a.test/b"]
+    assert verify(tmp_path / "f").code == 0
+
+
+def test_a_closed_frontier_hands_out_nothing(tmp_path: Path) -> None:
+    frontier = opened(tmp_path / "f", Clock(), delay=0.0, per_host=2)
+    frontier.add(["http://a.test/", "http://a.test/b"])
+    lease = frontier.take()
+    assert lease is not None
+    frontier.close()
+    frontier.close()
+    for call in (frontier.take, lambda: frontier.put_back(lease), lambda: frontier.add("http://b.test/")):
+        with pytest.raises(ValueError, match="is closed"):
+            call()

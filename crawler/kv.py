@@ -65,7 +65,7 @@ class Batch:
     """Changes that become visible and durable together, in the order in which they were asked for.
 
     A plain list: a batch that could not be written, for want of space, is written again later, to a store that was
-    opened anew meanwhile. Each change is (family, key, value, end): a value to put, or no value and no end for one key
+    reopened since. Each change is (family, key, value, end): a value to put, or no value and no end for one key
     to delete, or no value and the end of a range to delete."""
 
     __slots__ = ("changes",)

@@ -9,7 +9,7 @@ the state that belongs to it and the place in the journal, ``seen_sequence``, fr
 What the journal does not tell, the watched keys, is written each time.
 
 While a segment is written the crawl goes on setting bits in it. That is harmless, because of the order: segments; then
-every step that was begun meanwhile is written; then the journal is made durable; then the manifest. So every bit in a
+every step that was begun in between is written; then the journal is made durable; then the manifest. So every bit in a
 generation that exists belongs to an admitted URL that is durable, and the journal from ``seen_sequence`` on brings back
 the rest: bits are a cache of the journal.
 
@@ -105,7 +105,7 @@ class Generations:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def numbers(self) -> list[int]:
-        """The generations that stand in the directory, newest first."""
+        """The generations in the directory, newest first."""
         if not self.directory.is_dir():
             return []
         found = [_MANIFEST_FILE.fullmatch(entry.name) for entry in self.directory.iterdir() if entry.is_file()]
@@ -193,7 +193,7 @@ class Generations:
     # -- writing -----------------------------------------------------------------------------------------------
 
     def write(self, snapshot: SeenSnapshot, sequence: int, now: float, sync: Callable[[], None]) -> Manifest:
-        """Both halves of a generation, where nobody changes the seen-set meanwhile. Raises OSError."""
+        """Both halves of a generation, where nobody changes the seen-set. Raises OSError."""
         return self.complete(self.begin(snapshot, sequence, now), sync)
 
     def begin(self, snapshot: SeenSnapshot, sequence: int, now: float) -> Draft:
@@ -290,7 +290,8 @@ class Generations:
 
     def _kept(self) -> list[Manifest]:
         """The manifests to be kept, newest first: as many as were asked for, and where all of these name the same
-        seen-set one that names another, lest a damaged file cost both. One that cannot be read any more is set aside.
+        seen-set one that names another: else one damaged file could cost both. One that cannot be read any more is set
+        aside.
         """
         kept: list[Manifest] = []
         for number in self.numbers():

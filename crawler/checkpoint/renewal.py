@@ -1,4 +1,4 @@
-"""When a generation stores the seen-set anew, and when it names what an earlier one has stored.
+"""When a generation stores the seen-set again, and when it names what an earlier one has stored.
 
 A slice that still takes keys is written whole, so storing it costs its bytes however few keys are new. The journal has
 these keys anyway, and a restart sets their bits again: half a microsecond each. So the earlier slice will do, while

@@ -29,7 +29,7 @@ _NO_STORE = {"Cache-Control": "no-store"}
 
 
 class Dashboard:
-    """Shows a feed, which ticks once every ``settings.interval`` seconds, to whoever looks.
+    """Shows a feed, which ticks once every ``settings.interval`` seconds, to all viewers.
 
     ``routes`` are those that need more of the crawl than its statistics: they come from above, and are guarded as all
     others. Raises ValueError with one line when the settings name no usable address, or one beyond this machine where

@@ -1,6 +1,6 @@
 """A disk that fails, and one that loses its power: what tests break the durable parts with.
 
-The double writes through to a real directory, so that whoever reads it sees what a process would see, and keeps beside
+The double writes through to a real directory, so that a reader sees what a process would see, and keeps beside
 it what would survive: for each file the bytes of its last sync and the writes since, for each directory the entries of
 its last sync and the changes since. ``lose_power`` turns the directory into one of the states that a file system may
 leave: of the unsynced writes of a file any may be missing, whole or in part, whatever came after them; unsynced

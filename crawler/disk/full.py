@@ -10,5 +10,5 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 def no_room(error: OSError) -> str:
     """Why nothing can be written, for one of ``FULL``. Without the name of a file, which would be a path of this
-    machine: it is shown to whoever looks at the dashboard."""
+    machine: the dashboard shows it."""
     return os.strerror(error.errno or errno.ENOSPC)

@@ -22,7 +22,7 @@ BEAT = 0.1  # seconds between two counts
 WINDOW = 60.0  # seconds over which the rate is taken
 # What is expected of a crawl rests on its last seconds, since the first links come all at once, ...
 SHARE_WINDOW = 30.0
-FINISHED = 50  # ... or on as many as it takes to finish so many URLs,
+FINISHED = 50  # ... or on as many as it takes to finish this many URLs,
 LONGEST = 3_600.0  # but no more;
 LEAST = 10  # of fewer URLs nothing is expected
 DAY = 86_400.0

@@ -55,7 +55,7 @@ class DurabilityLoop:
         return await asked
 
     def close(self) -> None:
-        """The run is over: whoever waits for a checkpoint hears of it."""
+        """The run is over: tell those that wait for a checkpoint."""
         self._answer(None)
 
     def tell_notes(self, say: Callable[[str], None]) -> None:

@@ -5,7 +5,7 @@ they are the life of one URL.
     visit      taken from the frontier -> robots.txt -> fetched -> its outlinks discovered -> its record written, done
 
 A run does nothing by itself: the worker begins it, asks it for leases and has them visited, and asks whether it is
-over. Beside the visits it reads its seeds and its inbox, keeps its job durable, and settles what waits on the disk.
+over. Beside the visits it reads its seeds and its inbox, keeps its job durable, and resolves doubted URLs.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class Worker:
 
     async def _turn(self, throttle: Throttler, run: Run, lease: Lease) -> bool:
         """Wait for the rate; False when the lease was given back, because a run was stopped, the crawl or the host was
-        held meanwhile, or time ran out. There is one waiter, this one: the throttler polls for each."""
+        held, or time ran out. There is one waiter, this one: the throttler polls for each."""
         turn = asyncio.ensure_future(_acquire(throttle))
         interrupted = asyncio.ensure_future(self._interrupted.wait())
         now = self.context.clock()

@@ -14,7 +14,7 @@ CHANGES_MAX = 250_000  # rows moved, in one batch; what is beyond them keeps its
 
 
 def move_times(store: Reader, by: float, now: float, batch: Batch) -> int:
-    """The clock says ``now``, and was moved ``by`` so many seconds since the store was written: forward, or back where
+    """The clock says ``now``, and was moved ``by`` seconds since the store was written: forward, or back where
     it is negative. Returns how many hosts are held by times that were moved. Raises HostRecordError, EntryError."""
     # What was over by the clock that wrote it is over, and must also be by this one.
     over = min(now, now - by)

@@ -76,7 +76,7 @@ class Frontier:
         self.queued = 0  # URLs that wait
 
     def load(self, now: float, *, next_number: int = 0, hosts: int = 0) -> None:
-        """Resume a stored job, which has met so many ``hosts``; times of a clock that was set back since are cut to
+        """Resume a stored job that has met ``hosts`` hosts; times of a clock that was set back since are cut to
         what is allowed."""
         self.next_number, self._workbench.met = next_number, hosts
         self._gate.load(now)

@@ -53,7 +53,7 @@ _GAPS = frozenset((HoldReason.NONE, HoldReason.GAP, HoldReason.CRAWL_DELAY, Hold
 
 
 def gap(crawl_delay: float | None, latency: float | None, settings: PolitenessSettings) -> tuple[float, HoldReason]:
-    """Seconds between the end of a request to a host and the start of the next, and the rule that asks for so many:
+    """Seconds between the end of a request to a host and the start of the next, and the rule that asks for it:
     the longest of ``delay``, the Crawl-delay up to ``max_crawl_delay``, and ``adaptive`` times the host's response time
     within ``adaptive_min`` and ``adaptive_max``."""
     longest, rule = settings.delay, _GAP
@@ -79,7 +79,7 @@ def hold_after_throttle(
 
 
 def hold_after_failure(failures_in_a_row: int, settings: PolitenessSettings, host: str) -> tuple[float, HoldReason]:
-    """Seconds a host is held after so many requests in a row without an answer."""
+    """Seconds a host is held after a number of requests in a row without an answer."""
     return _doubled(
         settings.backoff_first, failures_in_a_row - 1, settings.backoff_max, settings.jitter, host
     ), HoldReason.FAILING

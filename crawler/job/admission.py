@@ -130,8 +130,8 @@ class Admission:
         return [entry for entry, rule in zip(entries, rules, strict=True) if rule is None]
 
     def decide(self, limit: int, transaction: Transaction, now: float) -> int:
-        """Look up so many of the URLs that the seen-set called seen, and admit those that never were. Returns how many
-        were looked up. Raises OSError."""
+        """Look up at most ``limit`` of the URLs that the seen-set called seen, and admit those that never were. Returns
+        how many were looked up. Raises OSError."""
         if self.ledger is None:
             return 0
         batch, before = transaction.batch, self.ledger.counts.waiting
@@ -145,7 +145,7 @@ class Admission:
             # As the journal will: their bits are set already, and they count like those found new.
             self.seen.restore(digests)
             self._name(digests, batch)
-            # Who asked for a URL by name gave no page that it was found on.
+            # A URL that was asked for by name was found on no page.
             asked_for = [entry for entry in entries if entry.seed or entry.via is None]
             links = [entry for entry in entries if not (entry.seed or entry.via is None)]
             self._frontier.admit([*asked_for, *self._refuse(links, now, transaction)], batch)

@@ -1,4 +1,4 @@
-"""Makes a job durable: syncs, and generations of the seen-set that stand for a part of the journal.
+"""Makes a job durable: syncs, and generations of the seen-set that replace a part of the journal.
 
 What takes long is given away piece by piece: a generator yields work that may be done in a thread, or None where
 others may have their turn. ``drive`` does all of it at once, ``drive_beside`` beside an event loop.
@@ -68,7 +68,7 @@ class Checkpointer:
         self._synced = -1  # transactions; what a killed process wrote is not durable yet
 
     def replayed(self, keys: int) -> None:
-        """So many keys of the journal are in the seen-set and not in the newest generation."""
+        """Note how many keys of the journal are in the seen-set but not in the newest generation."""
         self._stored = -keys
 
     @property
@@ -137,7 +137,7 @@ def drive(pieces: Pieces[T]) -> T:
 
 
 async def drive_beside(pieces: Pieces[T], executor: Executor) -> T:
-    """Do all of it, the work in ``executor``; the event loop runs meanwhile."""
+    """Do all of it, the work in ``executor``, while the event loop runs."""
     loop = asyncio.get_running_loop()
     advance: Callable[[], Callable[[], Any] | None] = partial(next, pieces)
     while True:

@@ -15,7 +15,7 @@ from crawler.frontier.clock_step import move_times
 from crawler.kv import Batch, Family, Reader
 
 CLOCK = b"clock"
-LEAST = 1.0  # seconds: less is nothing, every host waits its gap anyway when a job is taken up
+LEAST = 1.0  # seconds: less is nothing, every host waits its gap anyway when a job resumes
 _OFFSET = struct.Struct("<d")
 
 

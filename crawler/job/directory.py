@@ -54,7 +54,7 @@ def write_identity(disk: Disk, directory: Path, settings: Settings) -> None:
 
 
 def identify(disk: Disk, directory: Path, settings: Settings, *, resumed: bool) -> None:
-    """Begin the job in its directory, or see that the one that is taken up there has not lost a part.
+    """Begin the job in its directory, or check that the one to resume has not lost a part.
 
     Raises JobError, OSError."""
     pages = directory / PAGES

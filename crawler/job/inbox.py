@@ -1,4 +1,4 @@
-"""The way into a job that lives: ``DIR/inbox``, for URLs and for commands.
+"""The way into a running job: ``DIR/inbox``, for URLs and for commands.
 
 Whoever has URLs for a job leaves them in a file there, and they are safe when ``deposit`` returns. The crawl looks
 each second, admits what a file holds, makes that durable, answers, and only then removes the file: when it dies in
@@ -89,7 +89,7 @@ class Inbox:
         self._directory = directory
         self._disk = disk
 
-    # -- whoever has URLs --------------------------------------------------------------------------------------
+    # -- leaving URLs ------------------------------------------------------------------------------------------
 
     def deposit(self, urls: Sequence[str], *, seed: bool, answer: bool) -> str:
         """Leave at most ``MOST_URLS`` URLs; durable on return. The name is what ``answer`` is asked with."""
@@ -178,7 +178,7 @@ class Inbox:
             try:
                 content = read_envelope(path, COMMAND_MAGIC, VERSION, path.name)
             except FileNotFoundError:
-                continue  # whoever left it has just gone
+                continue  # the process that left it has just ended
             except EnvelopeError:
                 content = {}
             path.unlink(missing_ok=True)

@@ -173,7 +173,7 @@ class Job:
         return 0 if self.ledger is None else self.ledger.counts.waiting
 
     def decide(self, limit: int, now: float) -> int:
-        """Confirm that so many of the doubted URLs were seen, and admit those that were not: a step of its own. Returns
+        """Look up at most ``limit`` doubted URLs, and admit those that were never seen: a step of its own. Returns
         how many were decided; 0 also while no step can be written. Raises OSError."""
         if not self.doubted or self.writer.in_transaction:
             return 0

@@ -1,4 +1,4 @@
-"""``live.json``: what a running crawl says of itself each second, to whoever looks from outside.
+"""``live.json``: the status that a running crawl writes each second, for other processes.
 
 It counts only while the process that wrote it holds the job's lock; nothing is resumed from it.
 """

@@ -1,4 +1,4 @@
-"""Taking up a job as its store left it.
+"""Resuming a job as its store left it.
 
 The store is the truth and is never rolled back. Two things follow from it and are made to agree with it here: the
 seen-set (the newest whole generation, and the journal after it) and the outputs (cut where the last finished URL ends;
@@ -84,7 +84,7 @@ def restore_seen(
                 f"{generations.directory.parent}: {SEEN}/ {fault}: {STORE}/ was emptied or replaced: put it back, or "
                 "begin a new job with --job"
             )
-        # The end of the journal is lost. Bits of URLs that it named may stand in any generation, and a URL that is
+        # The end of the journal is lost. Bits of URLs that it named may be in any generation, and a URL that is
         # seen but not queued would be lost for ever: the journal alone is to be believed.
         faults.append(fault)
         loaded = generations.newest = None
@@ -257,7 +257,7 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
             again[entry.href] = entry
             counters.revisits_pending += entry.revisit
         else:
-            # It is queued already, or its visit before this one is lost too: one visit stands for both.
+            # It is queued already, or its visit before this one is lost too: one visit replaces both.
             counters.revisits -= 1
     frontier.admit(again.values(), batch)
     counted = [done for _, done in cut.lost if done.outcome is not Outcome.EXCLUDED]

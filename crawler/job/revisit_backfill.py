@@ -84,7 +84,7 @@ class RevisitBackfill:
             entry = entry if ruled is None else entry._replace(priority=ruled)
             met.add(entry.href)
             self._counters.scheduled += self._revisits.overtake(entry, visited_at, batch)
-        # A file that somebody has cut meanwhile has no more to say.
+        # Somebody has cut the file since: there is no more to read.
         self._at = at if at > self._at else self._end
         _put(batch, not self.left, self._at)
         return self.left

@@ -1,4 +1,4 @@
-"""What readers of stored bytes raise, for whoever must tell damage from a bug."""
+"""What readers of stored bytes raise, for code that must tell damage from a bug."""
 
 from __future__ import annotations
 

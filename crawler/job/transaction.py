@@ -105,7 +105,7 @@ class TransactionWriter:
 
     def __enter__(self) -> Transaction:
         if self.in_transaction:
-            # Other visits may still run before they hear of it: what they would store counts what was never written.
+            # Other visits may still run before they learn of it: their changes would count what was never written.
             raise RuntimeError("the transaction before was not written: no other may follow it")
         # Until it is written memory is ahead of the disk: a checkpoint of it would hold bits of URLs that were never
         # queued.

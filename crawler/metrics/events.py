@@ -1,6 +1,6 @@
 """What happened in a crawl, as people want to read it: a bounded ring of sentences.
 
-Each kind has room of its own, so that a thousand failed URLs do not push out the one retired host. Whoever listens asks
+Each kind has room of its own, so that a thousand failed URLs do not push out the one retired host. A listener asks
 for what came after a number; numbers grow over the whole job.
 """
 

@@ -1,7 +1,7 @@
 """``pages.jsonl``: one JSON object for each finished URL, in finishing order.
 
 Lines are appended with one write each, unbuffered, so that they are with the operating system before the journal says
-that they are there. The file's end belongs to the journal: what stands behind the last journalled record was never
+that they are there. The file's end belongs to the journal: what follows the last journalled record was never
 finished, and is cut off when the job is resumed.
 """
 
@@ -31,7 +31,7 @@ class JsonlOutput:
         self.path = path
         self._file = disk.open(path, create=True)
         self.end = self._file.size()
-        self._dirty = self.end > 0  # whoever wrote it may have been killed before it was synced
+        self._dirty = self.end > 0  # its writer may have been killed before it was synced
 
     def append(self, line: bytes) -> Position:
         """Write one record; returns where it ends. A write that fails leaves the file as it was: OSError."""
@@ -53,7 +53,7 @@ class JsonlOutput:
         return len(data) == position.length and zlib.crc32(data) == position.crc
 
     def cut(self, end: int) -> None:
-        """Drop what stands behind ``end``; raises OutputError when the file does not reach it."""
+        """Drop what follows ``end``; raises OutputError when the file does not reach it."""
         if end > self.end:
             raise OutputError(
                 errno.EIO,

@@ -27,7 +27,7 @@ def lines_backwards(path: Path, end: int | None = None, piece: int = PIECE) -> I
         size = stream.seek(0, 2)
         at = size if end is None else min(end, size)
         rest = b""  # of a line that began before `at`
-        whole = False  # whether a line feed was met: what stands behind the last one is no line yet
+        whole = False  # whether a line feed was met: what follows the last one is not a line yet
         while at > 0:
             start = max(0, at - piece)
             stream.seek(start)

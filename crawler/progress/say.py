@@ -14,7 +14,7 @@ _GONE = frozenset({errno.EPIPE, errno.EIO})
 
 @contextlib.contextmanager
 def watched(stream: TextIO) -> Iterator[None]:
-    """What is written to ``stream`` meanwhile may have lost its reader: that is no reason for a crawl to stop. What is
+    """In the block, the reader of ``stream`` may go away: that must not stop a crawl. What is
     written later goes nowhere. Any other error is raised."""
     try:
         yield

@@ -171,7 +171,7 @@ class AttachedView:
         try:
             return await self._in_thread(look)
         except self._unreadable as error:
-            # Whoever looks need not own the machine: files are named as from the job's directory.
+            # The viewer need not own the machine: file names are relative to the job's directory.
             directory = str(self._job.directory)
             why = str(error).replace(f"{directory}/", "").replace(directory, "the job's directory")
             raise Unreadable(f"The job cannot be read: {why}") from error

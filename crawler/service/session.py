@@ -46,7 +46,7 @@ class Result:
 
 
 class Front:
-    """What others see of the run and do to it. It is there before the run is."""
+    """What others see of the run and do to it. It exists before the run does."""
 
     def __init__(self, course: Course, settings: Settings, clock: Callable[[], float]) -> None:
         self.run: Run | None = None

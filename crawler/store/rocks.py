@@ -3,7 +3,7 @@
 Every write goes to RocksDB's write-ahead log and with it to the operating system before ``write`` returns; ``sync``
 makes the log durable (fsync), so a group of writes costs one. After a crash RocksDB replays the log up to its last
 whole record: of the batches written since the last ``sync`` a prefix is there, never one without those before it. A
-log that is damaged where it was durable is refused: what stands behind the damage would be dropped (``store.wal``).
+log that is damaged where it was durable is refused: what follows the damage would be dropped (``store.wal``).
 
 ``write`` holds the GIL: a step of the crawl is one page, some tens of changes. ``sync`` releases it and is called from
 a thread.
@@ -49,7 +49,7 @@ _WAL_MAX = 256 * 2**20  # bytes of log after which the oldest memtables are flus
 _BUSY = frozenset({Family.PENDING, Family.ADMITTED, Family.SEEN})
 _RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
 _BY_KEY = frozenset({Family.HOSTS, Family.ROBOTS, Family.LEDGER, Family.PAGES})  # rows are read one by one
-_LOOKS = 5  # tries to look at a store whose files change meanwhile
+_LOOKS = 5  # tries to look at a store whose files are changing
 _SEEN_PREFIX = 8  # bytes of a key of SEEN that stand for the host
 
 
@@ -278,13 +278,13 @@ class RocksStore(Store):
         batch = WriteBatch(raw_mode=True)
         with self._handles_held:
             if not self._handles:
-                return  # it is being opened anew on a full disk: the next sync says so
+                return  # it is being reopened on a full disk: the next sync says so
             batch.put(MARK, mark(sequence), self._handles[Family.META])
             try:
                 with self._writing:
                     self._db.write(batch)
             except StoreError as error:
-                # Whoever writes next finds the disk full as well, and waits.
+                # The next write finds the disk full as well, and waits.
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                     raise
 
@@ -296,7 +296,7 @@ class RocksStore(Store):
         return {name: int(count) for name, _, count in lines if count.isdecimal()}
 
     def reopen(self) -> None:
-        """After a write failed RocksDB takes no more: it is opened anew, which replays its log. Raises StoreError, and
+        """After a write failed RocksDB takes no more: it is reopened, which replays its log. Raises StoreError, and
         may be called again then."""
         # A store that failed cannot be closed in order either; what was written is in its log.
         with contextlib.suppress(StoreError):
@@ -309,7 +309,7 @@ class RocksStore(Store):
         with self._handles_held:
             self._handles.clear()
         self._tables.clear()
-        # Closed already: opening it anew did not succeed.
+        # Closed already: reopening it did not succeed.
         with contextlib.suppress(DbClosedError), self._error("cannot close the store"):
             self._db.close()
 

@@ -2,7 +2,7 @@
 
 The damaged directory is never written. A copy of it is made to open, by the first of these that helps:
 
-1. its logs written anew from the batches in them that are whole, also from behind the damage,
+1. its logs rewritten from the batches in them that are whole, also from behind the damage,
 2. ``CURRENT`` pointed at the newest MANIFEST,
 3. where there are table files: RocksDB's own repair, which makes a MANIFEST from what they say of themselves,
 4. where everything is still in the log: the log put beside an empty store whose families have the same numbers.
@@ -96,7 +96,7 @@ def _remove(path: Path) -> None:
 
 
 def _whole_logs(store: Path) -> list[str]:
-    """Write the logs anew where they are damaged; says where."""
+    """Rewrite the logs where they are damaged; says where."""
     said = []
     for log in logs_of(store):
         part = log.with_name(f"{log.name}.part")

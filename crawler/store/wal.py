@@ -1,6 +1,6 @@
 """A look at RocksDB's logs before RocksDB reads them.
 
-RocksDB stops reading a log at a record that is damaged, and drops what stands behind it without saying where that is.
+RocksDB stops reading a log at a record that is damaged, and drops what follows it without saying where that is.
 After a loss of power that is right: the end of a log that nobody synced may be there in part. Where it was synced, URLs
 would be lost that nothing else knows. So each sync is followed by a *mark* in the log, which says how far it was
 durable (``mark``): a mark behind the damage that vouches for what is missing tells the one from the other.

@@ -138,7 +138,7 @@ def test_a_crawl_is_watched_asked_stopped_and_found_again(browser: Chrome, tmp_p
         (tmp_path / "job" / "live.json").unlink()
         with crawl(tmp_path, site, port) as process:
             see(lambda: text(browser, "#state") == "running", "the crawl found again")
-            see(lambda: "carried on" in text(browser, "#events"), "its events")
+            see(lambda: "resumed" in text(browser, "#events"), "its events")
             see(lambda: figure(numbers(browser)["pages_fetched"]) > stats["pages_fetched"], "its numbers")
             # The token is still good: the page was not reloaded.
             browser.find_element(By.ID, "stop").click()

@@ -438,7 +438,7 @@ async def test_with_the_token_the_crawl_is_paused_resumed_and_stopped(browser: C
         await asyncio.to_thread(click, browser, "[data-host-do=pause-host]")
         await until(browser, lambda: text(browser, "#host-notice") == "Done.")
         await asyncio.to_thread(click, browser, "[data-host-do=block-host]")
-        await until(browser, lambda: "stay so" in text(browser, "#host-notice"))
+        await until(browser, lambda: "stay excluded" in text(browser, "#host-notice"))
         assert crawl.asked[-1]["do"] == "pause-host"
         await asyncio.to_thread(click, browser, "[data-host-do=block-host]")
         await until(browser, lambda: text(browser, "#host-notice") == "Done.")

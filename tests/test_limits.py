@@ -53,7 +53,7 @@ def test_what_hangs_fails_with_its_stack_and_the_next_test_runs(tmp_path: Path) 
     code, told = pytest_in_a_worker(*ours, hanging)
     assert code == 1, told
     assert "3 failed, 1 passed, 1 error" in told, told
-    assert told.count("Failed: Timeout (>0.3s)") == 4, told
+    assert told.count("E   Failed: Timeout (>0.3s)") == 4, told
     for number, line in enumerate(HANGING.splitlines(), 1):
         if line.endswith("# hangs"):
             assert f"test_hanging.py:{number}: in " in told, f"{line!r} is not in the stack:\n{told}"

@@ -14,7 +14,7 @@ from crawler.clock import SteadyClock
 from crawler.dashboard import Access, Dashboard, Feed, access_of, keep_token, spoken_of
 from crawler.job.stored_errors import DAMAGE
 from crawler.service.api import Api
-from crawler.service.attach import AttachedView, JobView
+from crawler.service.attach import AttachedView, WatchedJob
 from crawler.settings import DashboardSettings
 
 
@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    view = JobView(arguments.job, SteadyClock()())
+    view = WatchedJob(arguments.job, SteadyClock())
     if view.live is not None and view.live.dashboard is not None:
         print(f"the crawl already serves its dashboard: {view.live.dashboard}")
         return Exit.OK
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-async def _serve(view: JobView, settings: DashboardSettings, access: Access) -> None:
+async def _serve(view: WatchedJob, settings: DashboardSettings, access: Access) -> None:
     """Serve the page until SIGINT or SIGTERM."""
     clock, loop = SteadyClock(), asyncio.get_running_loop()
     attached = AttachedView(view, clock, DAMAGE)

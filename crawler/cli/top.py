@@ -19,7 +19,7 @@ from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.clock import SteadyClock
 from crawler.progress.top_view import screen
-from crawler.service.attach import INTERVAL, JobView
+from crawler.service.attach import INTERVAL, WatchedJob
 from crawler.service.view import TableAsked
 
 _HOSTS_EVERY = 5  # looks at the job for one at its hosts, which opens the store
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     clock = SteadyClock()
-    view = JobView(arguments.job, clock())
+    view = WatchedJob(arguments.job, clock)
     if not sys.stdout.isatty():
         console = Console(width=_PLAIN_WIDTH, highlight=False)
         now = clock()
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
             live.update(screen(view.stats(now), view.course, hosts, console.height, console.width), refresh=True)
             if asked_to_end(INTERVAL):
                 return Exit.OK
-            view.take(view.look_again(), clock())
+            view.take(view.look_again())
 
 
 class _Keys:

@@ -41,19 +41,20 @@ class Reading:
 
     live: Live | None
     stats: dict[str, Any]
+    at: float  # when the look ended, in seconds since 1970: the ages in ``stats`` are at most that old
 
 
-class JobView:
+class WatchedJob:
     """The job in a directory. ``look`` may run in a thread; all else belongs to one, the event loop's."""
 
-    def __init__(self, directory: Path, now: float) -> None:
-        """``now`` in seconds since 1970. Raises what ``job_stats`` raises."""
+    def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
+        """``clock`` gives seconds since 1970. Raises what ``job_stats`` raises."""
         read_identity(directory)
         self.directory = directory
-        self.course = load_course(directory, now, tells=False)
-        self._at = now
+        self._clock = clock
+        self.course = load_course(directory, clock(), tells=False)
         self._reading = self.look()
-        self.take(self._reading, now)
+        self.take(self._reading)
 
     @property
     def live(self) -> Live | None:
@@ -63,30 +64,28 @@ class JobView:
         """Read the job. Where no crawl is running, and none was ``before``, nothing can have changed."""
         live = read_live(self.directory)
         if live is not None:
-            return Reading(live, dict(live.stats))
+            return Reading(live, dict(live.stats), self._clock())
         if before is not None and before.live is None:
             return before
-        return Reading(None, job_stats(self.directory))
+        return Reading(None, job_stats(self.directory), self._clock())
 
     def look_again(self) -> Reading:
         return self.look(self._reading)
 
-    def take(self, reading: Reading, now: float) -> None:
+    def take(self, reading: Reading) -> None:
         """Show what a look found."""
         if reading.live is not None:
             self.course.events.restore(
                 event for event in reading.live.events if event["number"] > self.course.events.last
             )
-            self.course.observe(now, reading.stats)
-        if reading is not self._reading or reading.live is not None:
-            self._at = now
+            self.course.observe(reading.at, reading.stats)
         self._reading = reading
 
     def stats(self, now: float) -> dict[str, Any]:
         """As ``stats --json``; the age of the checkpoint goes on."""
         stats = dict(self._reading.stats)
         if stats["checkpoint"] is not None:
-            age = stats["checkpoint"]["age_seconds"] + max(0.0, now - self._at)
+            age = stats["checkpoint"]["age_seconds"] + max(0.0, now - self._reading.at)
             stats["checkpoint"] = stats["checkpoint"] | {"age_seconds": age}
         return stats
 
@@ -125,7 +124,7 @@ class AttachedView:
     """A job seen from outside, as the HTTP API asks for it. ``damage`` are the errors that say that the job cannot be
     read."""
 
-    def __init__(self, job: JobView, clock: Callable[[], float], damage: tuple[type[Exception], ...]) -> None:
+    def __init__(self, job: WatchedJob, clock: Callable[[], float], damage: tuple[type[Exception], ...]) -> None:
         self._job = job
         self._clock = clock
         self._unreadable: tuple[type[Exception], ...] = (*damage, JobError, OSError)
@@ -137,7 +136,7 @@ class AttachedView:
         while True:
             await asyncio.sleep(INTERVAL)
             reading = await self._in_thread(self._job.look_again)
-            self._job.take(reading, self._clock())
+            self._job.take(reading)
 
     async def close(self) -> None:
         self._thread.shutdown(cancel_futures=True)

@@ -21,8 +21,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from crawler.inspect.job_reader import job_stats
 from crawler.metrics import Course, Kind
 from crawler.progress.top_view import screen, size
+from crawler.service.attach import WatchedJob
 from tests.jobs import OPTIONS, Stopped, stopped_job
 from tests.metrics.samples import statistics
 from tests.program import ROOT, as_anybody, crawler, running, wait_until
@@ -63,6 +65,15 @@ def address(process: Any) -> str:
     line = process.stdout.readline().decode()
     assert line.startswith("dashboard: "), line
     return str(line.split()[1])
+
+
+def test_ages_count_from_the_end_of_the_look(made: Stopped) -> None:
+    """A look at a large job takes its time, which is not to be added to the ages that it found."""
+    times = iter(1_700_000_000.0 + 100 * look for look in range(10))
+    view = WatchedJob(made.job, lambda: next(times))
+    seen = view.stats(1_700_000_100.0)["checkpoint"]["age_seconds"]
+    assert 0 < seen <= job_stats(made.job)["checkpoint"]["age_seconds"]
+    assert view.stats(1_700_000_105.0)["checkpoint"]["age_seconds"] == seen + 5
 
 
 def test_a_job_at_rest_is_looked_at(made: Stopped) -> None:

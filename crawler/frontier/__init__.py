@@ -1,23 +1,23 @@
 """The URLs known and unfinished, host by host, and the order to take them in.
 
 A caller needs ``Frontier``: ``load``, ``admit``, ``take``, ``finish`` (with one of the ends in ``lease``), ``release``,
-and ``written`` after each batch. Nothing in here does I/O but through the ``Reader`` of a store, and nothing reads a
-clock. To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. From low to high:
+and ``written`` after each batch. The package does I/O only through the ``Reader`` of a store, and never reads a clock.
+To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. From low to high:
 
     entry, order, page       a URL and its place in a queue; the order of a crawl; a page that is visited again
     request_outcome          what came of a request, and when a URL is tried again
-    politeness               how long a host is left alone, and for which reason: arithmetic
+    politeness               how long a host must wait, and for which reason: arithmetic
     host, limits             the state of one host and its stored record; what bounds all of them
-    backoff_policy           how failures and answers change a host; ``host_closed``: when it is no longer asked
+    backoff_policy           how failures and answers change a host; ``host_closed``: when requests to it stop
     timer_queue, schedule    tickets by time; the front queues, and whose turn it is
     queues, working_set      back queues on disk with a window in memory; which hosts are in memory
     importance, revisits     OPIC scores; when visited pages are due again
     fair_semaphore, gate     lines of hosts; gaps, holds, groups of hosts, slots of slow ones
     lease                    what is handed out, and how it ends
-    workbench                hosts wherever they are, each in one place only
-    ad_hoc_lease, overrides  requests that nothing queued asks for; what the user does to single hosts
+    workbench                finds a host wherever it is; each host is in one place only
+    ad_hoc_lease, overrides  requests without a queued URL; what the user does to single hosts
     frontier                 the contract
-    clock_step, row          times after the clock was set; a host as tables show it
+    clock_step, row          corrects times after the clock was set; a host as tables show it
 """
 
 from crawler.frontier.entry import Entry, EntryError, QueueOf, decode_entry, encode_entry, queue_of

@@ -1,13 +1,13 @@
-"""Leases on hosts for requests that nothing queued asks for: to what the robots.txt of another host redirects.
+"""Leases for requests without a queued URL: the robots.txt of one host redirects to another host.
 
-Such a request is not made beside the frontier: it takes a lease like every other, with the host's lease slots, gap and
-holds.
+Such a request does not bypass the frontier. It takes a lease like every other, and obeys the host's lease slots, gap
+and holds.
 
-    borrow     a lease that is out, and nothing more
-    enter      wait for a place at the gate, as a host does whose turn has come
-    forgo      there was no request
+    borrow     take a lease on the host
+    enter      wait for a place at the gate, as a host does when its turn has come
+    forgo      end the lease without a request
 
-It ends by ``Frontier.finish`` with ``SideRequestDone``.
+A request that was made ends by ``Frontier.finish`` with ``SideRequestDone``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from crawler.frontier.lease import Lease
 from crawler.frontier.workbench import Workbench
 from crawler.kv import Batch
 
-_LOOK = 0.25  # seconds after which a host in a line is looked at again
+_LOOK = 0.25  # seconds between two looks at a host that waits in a line
 
 
 class AdHocLeases:
@@ -33,12 +33,12 @@ class AdHocLeases:
         return self._gate.gap(host)[0]
 
     def share_a_key(self, host: Host, name: str) -> bool:
-        """Whether a lease on ``host`` is one on the host ``name``, too."""
+        """Whether the two hosts share a host key: a lease on ``host`` is then a lease on ``name``, too."""
         return self._gate.share_a_key(host, self._workbench.find(name) or Host(name))
 
     def borrow(self, name: str, now: float, batch: Batch) -> Lease | HostClosed | None:
-        """A lease on a host that need not have anything queued, nor have been met before. None where none is free;
-        why not, where the host is to be asked for nothing."""
+        """Take a lease on a host, which may have nothing queued or be new to the job. Returns None when no lease slot
+        is free or the host is paused, and a ``HostClosed`` when requests to the host have stopped."""
         host = self._workbench.host(name)
         closed = self._gate.closure(host)
         if closed is not None and not closed.budget:
@@ -46,15 +46,16 @@ class AdHocLeases:
         if host.politeness.paused or not self._gate.is_free(host):
             return None
         host.side_request = True
-        self._workbench.save(host, batch)  # which takes it off the heap
+        self._workbench.save(host, batch)  # takes it off the heap
         return self._workbench.begin(Lease(host, b"", None, now, address=True))
 
     def wants_address(self, lease: Lease) -> bool:
-        """Whether the address of the host must be known before it is asked: the lease is one to find it."""
+        """Whether the lease must first find the address of the host."""
         return self._gate.wants_address(lease.host)
 
     def enter(self, lease: Lease, now: float) -> float:
-        """The request may be made if this is ``now``; otherwise not before then."""
+        """Ask for a place at the gate. Returns ``now`` if the request may be made, else the time at which to ask again
+        (seconds since 1970)."""
         host = lease.host
         if host.politeness.next_time > now:
             return host.politeness.next_time
@@ -65,7 +66,7 @@ class AdHocLeases:
         return now + _LOOK if at is None else at
 
     def forgo(self, lease: Lease) -> None:
-        """The lease ends without a request. Nothing changes on disk."""
+        """End the lease without a request. Nothing changes on disk."""
         if not lease.entered:
             self._gate.withdraw(lease.host)
         self._workbench.cancel(lease)

@@ -1,11 +1,11 @@
-"""What an answer, or none, changes in how a host is treated from now on.
+"""How answers and failures change the treatment of a host.
 
     answered                its failures and snoozes are forgotten
     429 or 503              back-off, doubling; after ``retire_throttled`` in a row the host is retired
     no answer               back-off, doubling; after ``snooze_after`` failures in a row the host is snoozed
     no answer after that    snoozed again, twice as long; after ``retire_after`` snoozes the host is retired
 
-Pure: the host's record is changed, the caller stores it.
+Pure: the functions change the host's record, and the caller stores it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from crawler.frontier.politeness import HoldReason, hold_after_failure, hold_aft
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.settings import PolitenessSettings
 
-SMOOTHING = 0.25  # weight of the newest response time; a dozen of them outweigh all before
+SMOOTHING = 0.25  # weight of the newest response time; a dozen outweigh all earlier ones
 
 Hold = tuple[float, HoldReason]
 
 
 def note(host: Host, request: RequestOutcome, taken_at: float, now: float, settings: PolitenessSettings) -> Hold | None:
-    """Take into account what a request, begun at ``taken_at`` and over at ``now``, came to. Returns for how many
-    seconds the host is held beyond its gap, and for which reason; None when it is not."""
+    """Record the outcome of a request that began at ``taken_at`` and ended at ``now`` (seconds since 1970). Returns
+    how many seconds the host is held beyond its gap, and the reason; None when it is not held."""
     tally, failure = host.tally, request.failure
     tally.seconds += request.seconds
     tally.size_read += request.size
@@ -45,14 +45,15 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
 
 
 def _forgiven(failures: Failures) -> Failures:
-    """The host answered. Requests that were already under way when it last failed are still the same event."""
+    """Reset the counts: the host answered. The times stay, because requests that were in flight at the last failure
+    still belong to it."""
     return Failures(failed_at=failures.failed_at, throttled_at=failures.throttled_at)
 
 
 def _throttled(
     host: Host, request: RequestOutcome, taken_at: float, now: float, settings: PolitenessSettings
 ) -> Hold | None:
-    """The host answered 429 or 503. Those are counted by themselves; any answer ends a row without one."""
+    """The host answered 429 or 503. ``backoff`` counts these answers; any answer ends a row of failures."""
     failures = host.failures._replace(in_a_row=0, snoozes=0, last=None)
     hold = hold_after_throttle(request.retry_after, failures.backoff, settings, host.name)
     if taken_at >= failures.throttled_at:
@@ -68,7 +69,7 @@ def _unanswered(
     host: Host, failure: FailureClass, taken_at: float, now: float, settings: PolitenessSettings
 ) -> Hold | None:
     failures = host.failures._replace(last=failure)
-    # Requests that were already under way when the last one failed are the same event.
+    # A request that was in flight when the last one failed belongs to the same event.
     if taken_at < failures.failed_at:
         host.failures = failures
         return None
@@ -87,5 +88,5 @@ def _unanswered(
 
 
 def give_another_chance(host: Host) -> None:
-    """The host is asked again, as if it had never failed."""
+    """Forget the failures of the host: requests to it resume, as if it had never failed."""
     host.failures = _forgiven(host.failures)

@@ -1,7 +1,8 @@
-"""A clock that was set between two runs: what stored times still hold is moved along with it.
+"""Corrects stored times after a clock step between two runs.
 
-Of a host that is held until noon nothing tells, once the clock has been set forward by an hour, whether noon has come.
-Where it is known by how much the clock was moved, the times that hold a host or a URL are moved by as much.
+A host may be held until noon. If the clock was set forward by an hour between two runs, the stored time alone cannot
+tell whether noon has come. The caller knows how far the clock moved, so the times that hold a host or a URL move by the
+same amount.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from crawler.frontier.entry import FRESH_START, RETRY_START, pending_key, retry_
 from crawler.frontier.host import Host, decode_host, encode_host, host_name
 from crawler.kv import Batch, Family, Reader
 
-CHANGES_MAX = 250_000  # rows moved, in one batch; what is beyond them keeps its time
+CHANGES_MAX = 250_000  # rows moved in one batch; further rows keep their times
 
 
 def move_times(store: Reader, by: float, now: float, batch: Batch) -> int:
-    """The clock says ``now``, and was moved ``by`` seconds since the store was written: forward, or back where
-    it is negative. Returns how many hosts are held by times that were moved. Raises HostRecordError, EntryError."""
-    # What was over by the clock that wrote it is over, and must also be by this one.
+    """Move the stored times by ``by`` seconds: the step of the clock since the store was written, negative if it was
+    set back. ``now`` is the time by the new clock, in seconds since 1970. Returns how many hosts have times that
+    moved. Raises HostRecordError and EntryError."""
+    # A time that was past by the old clock stays past by the new one.
     over = min(now, now - by)
     moved = 0
     for key, value in store.rows(Family.HOSTS):

@@ -1,13 +1,13 @@
 """A URL in the frontier, and where it is stored.
 
-An entry is stored under ``host NUL slot``, so that the entries of one host lie together and in the order in which
-they are to be taken. A slot is one byte for the lane and the position in it:
+An entry is stored under ``host NUL slot``, so that the entries of one host are adjacent, in the order in which the
+frontier takes them. A slot is one byte for the lane, then the position in it:
 
     retry lane   0x00  not-before time, ms since 1970 (8 bytes, big-endian)  number (8 bytes, big-endian)
     fresh lane   0x01  class (1 byte)  rank (8 bytes, big-endian)  number (8 bytes, big-endian)
 
-Numbers grow over the whole job and are never used twice. A retry slot sorts by the time before which the URL must not
-be asked again, so that the head of the retry lane is the next one due. A fresh slot sorts by the entry's priority
+Numbers grow over the whole job and are never reused. A retry slot sorts by the earliest time of the next try, so that
+the head of the retry lane is the next one due. A fresh slot sorts by the entry's priority
 class, then by the rank that the job's order gives it (``crawler.frontier.order``), then by number.
 
 The value is ``flags priority redirects tries throttled depth score`` (``<BBBBBIf``), the href, a line feed and the
@@ -24,8 +24,8 @@ from typing import NamedTuple
 from crawler.settings import CLASSES
 from crawler.urls import host_key
 
-QueueOf = Callable[[str], str]  # names the queue that an href belongs to
-queue_of: QueueOf = host_key  # a queue for each scheme, host and port, as politeness and robots.txt have it
+QueueOf = Callable[[str], str]  # names the queue of an href
+queue_of: QueueOf = host_key  # one queue for each scheme, host and port, as for politeness and robots.txt
 
 RETRY_LANE = 0
 FRESH_LANE = 1
@@ -47,26 +47,26 @@ _BYTE_MAX = 255
 class Entry(NamedTuple):
     """A URL that was admitted and is not finished.
 
-    ``priority`` is its class, 0 (first) to 7: which front queue its host is in while this entry is the host's
-    next one, and its place among the entries of the host, before all else. It is chosen once, at admission, and
-    stored. ``score`` is the importance that the page it was found on handed down to it; 0 unless the job's order is
-    by score."""
+    ``priority`` is its class, 0 (first) to 7. It is chosen at admission and stored. It orders the entries of the host
+    before any other criterion, and while the entry is the host's next one, it decides which front queue the host is in.
+    ``score`` is the importance that the page with the link handed down; it is 0 unless the job's order is by
+    score."""
 
     href: str
-    depth: int  # links from a seed; a redirect is none
+    depth: int  # links from a seed; a redirect does not count
     via: str | None = None  # the page or redirect it was found on
-    seed: bool = False  # a seed, or where a seed redirected to
+    seed: bool = False  # a seed, or the target of a seed's redirect
     redirects: int = 0  # redirects in a row that led here
     tries: int = 0  # transient failures so far
     throttled: int = 0  # answers 429 or 503 so far
     priority: int = 0
     score: float = 0.0
     revisit: bool = False  # it was finished before
-    sitemap: bool = False  # robots.txt or an index of sitemaps calls it one
+    sitemap: bool = False  # listed as a sitemap by robots.txt or by a sitemap index
 
 
 class EntryError(ValueError):
-    """Stored bytes that are no entry."""
+    """Stored bytes are not a valid entry."""
 
 
 def encode_entry(entry: Entry) -> bytes:
@@ -97,17 +97,17 @@ def decode_entry(value: bytes) -> Entry:
 
 
 def stored_priority(value: bytes) -> int:
-    """The class of a stored entry, without the rest of it."""
+    """The class of a stored entry, without decoding the rest."""
     return value[1]
 
 
 def fresh_slot(number: int, priority: int = 0, rank: int = 0) -> bytes:
-    """The slot of a URL not asked yet."""
+    """The slot of a URL that was not requested yet."""
     return _FRESH.pack(FRESH_LANE, priority, rank, number)
 
 
 def retry_slot(not_before: float, number: int) -> bytes:
-    """The slot of a URL to be asked again, at ``not_before`` seconds since 1970 or later."""
+    """The slot of a URL to be retried at ``not_before`` (seconds since 1970) or later."""
     return _RETRY.pack(RETRY_LANE, max(0, math.ceil(not_before * 1000)), number)
 
 

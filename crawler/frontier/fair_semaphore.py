@@ -1,25 +1,25 @@
-"""A bound on how many hosts of some kind are in flight at once, with a place in the line for those that must wait.
+"""A fair semaphore: bounds how many hosts are in flight at once, and serves the others in the order they came.
 
-    enter     in, or to the end of the line
-    leave     out; the first of the line is *called*: a place is kept for it until it enters
-    withdraw  out of the line, called or not
+    enter     take a place, or join the end of the line
+    leave     give the place back and *call* the first host of the line: its place is reserved until it enters
+    withdraw  leave the line, or give up the reserved place
 
-A host that was called may take its time (its gap may not be over): its place is kept. The line holds names, not hosts:
-a host that waits there may leave memory.
+A called host need not enter at once, because its gap may not be over; its place stays reserved. The line holds names,
+not hosts, so that a waiting host may leave memory.
 """
 
 from __future__ import annotations
 
 
 class FairSemaphore:
-    """Lets at most ``slots`` hosts through at a time, each as often as it enters."""
+    """At most ``slots`` places. A host that enters twice takes two."""
 
     __slots__ = ("_called", "_line", "inside", "slots")
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self.inside = 0
-        self._line: dict[str, None] = {}  # in the order they came
+        self._line: dict[str, None] = {}  # in order of arrival
         self._called: set[str] = set()
 
     @property
@@ -28,15 +28,15 @@ class FairSemaphore:
         return not (self.inside or self._line or self._called)
 
     def __contains__(self, name: str) -> bool:
-        """Whether the host is in the line, not called yet."""
+        """Whether the host waits in the line and was not called yet."""
         return name in self._line
 
     def admits(self, name: str) -> bool:
-        """Whether the host would come in now."""
+        """Whether ``enter`` would succeed now."""
         return name in self._called or self.inside + len(self._called) < self.slots
 
     def enter(self, name: str) -> bool:
-        """Come in, if there is a place; else wait in the line until called."""
+        """Take a place and return True; or join the line and return False."""
         if not self.admits(name):
             self.wait(name)
             return False
@@ -45,21 +45,21 @@ class FairSemaphore:
         return True
 
     def wait(self, name: str) -> None:
-        """Join the line; a host that is in it keeps its place."""
+        """Join the line. A host that is already in it keeps its position."""
         self._line.setdefault(name)
 
     def step_back(self, name: str) -> None:
-        """A host that entered goes out again, and its place is kept for it."""
+        """Undo ``enter``: the host goes out, and its place stays reserved for it."""
         self.inside -= 1
         self._called.add(name)
 
     def leave(self) -> str | None:
-        """A host goes out. Returns the host that is called in its place, if one waits."""
+        """Give a place back. Returns the host that was called in its place, or None."""
         self.inside -= 1
         return self._call()
 
     def withdraw(self, name: str) -> str | None:
-        """The host does not wait any more. Returns the host that is called in its place, if any."""
+        """Leave the line, or give up a reserved place. Returns the host that was called in its place, or None."""
         if name in self._line:
             del self._line[name]
             return None

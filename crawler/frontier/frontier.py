@@ -1,18 +1,19 @@
 """The frontier: the URLs known and unfinished, and the order to take them in.
 
-    admit     a URL joins its host's back queue, at the place that its class and the job's order give it
-    take      the host whose turn it is gives the head of its queue as a lease
-    finish    the lease is over: the URL is done, or goes back for another try; the host may be asked after its gap
-    release   the lease is handed back, as if it had not been given
+        admit     put a URL into its host's back queue, at the place given by its class and the job's order
+        take      give a lease on the first URL of the host whose turn it is
+        finish    end the lease: the URL is done or goes back for another try; the host's gap begins
+        release   hand the lease back, as if it had not been given
 
-Each host has one back queue on disk (``queues``) and a next time. The hosts that may be handed out wait on the heap of
-the front queue of their next entry (``workbench``), by the time at which they are ready. A lease passes the ``gate``,
-which knows gaps, holds and lines. Two requests to one host cannot overlap, by construction: a host is on the heap or
-leased, never both.
+    Each host has one back queue on disk (``queues``) and a next time. A host that may be handed out waits on the heap
+    of the front queue of its next entry (``workbench``), sorted by the time at which it is ready. A lease passes the
+    ``gate``, which enforces gaps, holds and lines. Two requests to one host cannot overlap, by construction: a host is
+    on the heap or leased, never both.
 
-Time is an argument. What must be stored is put into the batch that the caller writes in the same step, after which the
-caller says ``written``. ``take`` and ``finish`` are O(log hosts). Memory is bounded by a working set of hosts, a ticket
-of some 90 bytes for each further one with something queued, and a read-ahead, never by the number of pending URLs.
+Time is an argument, in seconds since 1970. Each call puts what must be stored into the caller's batch. The caller
+writes the batch in the same step, then calls ``written``. ``take`` and ``finish`` are O(log hosts). Memory holds a
+working set of hosts, a ticket of about 90 bytes for each other host with something queued, and a read-ahead. It does
+not grow with the number of pending URLs.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class Frontier:
         robots: bool = True,
         queue_of: QueueOf = queue_of,
     ) -> None:
-        """``limits`` are none but those of ``settings`` where not given; ``robots``: robots.txt is asked for first;
-        ``queue_of`` names the queue that an href belongs to. URLs of one queue must share scheme, host and port."""
+        """Without ``limits`` only those of ``settings`` hold. ``robots``: fetch robots.txt first. ``queue_of`` names
+        the queue of an href; URLs of one queue must share scheme, host and port."""
         self._limits = limits or Limits()
         self._robots = robots
         self.order = order
@@ -72,12 +73,12 @@ class Frontier:
         self._queues = self._workbench.queues
         self.overrides = Overrides(self._workbench)
         self.ad_hoc = AdHocLeases(self._workbench)
-        self.next_number = 0  # of slots: the first that was never used
-        self.queued = 0  # URLs that wait
+        self.next_number = 0  # of slots: the first unused one
+        self.queued = 0  # waiting URLs
 
     def load(self, now: float, *, next_number: int = 0, hosts: int = 0) -> None:
-        """Resume a stored job that has met ``hosts`` hosts; times of a clock that was set back since are cut to
-        what is allowed."""
+        """Resume a stored job that has met ``hosts`` hosts. Times that are too far in the future, because the clock was
+        set back, are cut to the longest hold that the settings allow."""
         self.next_number, self._workbench.met = next_number, hosts
         self._gate.load(now)
         self.queued = self._workbench.load()
@@ -85,7 +86,7 @@ class Frontier:
     # -- admit -------------------------------------------------------------------------------------------------
 
     def admit(self, entries: Iterable[Entry], batch: Batch) -> None:
-        """Queue URLs that the seen-set found new, and put what makes that durable into ``batch``."""
+        """Queue URLs that are new to the seen-set, and put the changes into ``batch``."""
         workbench, touched = self._workbench, dict[str, Host]()
         for entry in entries:
             name = self.queue_of(entry.href)
@@ -102,11 +103,12 @@ class Frontier:
             workbench.save(host, batch)
 
     def share(self, lease: Lease) -> float:
-        """The importance that the page of a lease hands on to what it links to; 0 unless the order is by score."""
+        """The importance that the leased page hands on to its links; 0 unless the order is by score."""
         return 0.0 if lease.entry is None else self._importance.share(lease.host, lease.entry)
 
     def credit(self, hrefs: Iterable[str], each: float, batch: Batch) -> None:
-        """Links to URLs that were known already bring them so much each; only where the order is by score."""
+        """Add ``each`` to the score of every URL of ``hrefs``, which were known already. No effect unless the order is
+        by score."""
         if not self._importance.active:
             return
         brought: dict[str, float] = {}
@@ -121,14 +123,15 @@ class Frontier:
                 self._workbench.save(host, batch)
 
     def written(self) -> None:
-        """All batches were written: hosts that are too many leave memory, and are read from the store again."""
+        """The caller has written all batches: surplus hosts leave memory. The store has their records."""
         self._workbench.trim()
 
     # -- take --------------------------------------------------------------------------------------------------
 
     def take(self, now: float) -> Lease | None:
-        """A lease on the host whose turn it is, or None when none is ready at ``now``; None also when so many were not,
-        or were sent into a line, that something else may want its turn: ``next_ready`` is then not after ``now``."""
+        """A lease on the host whose turn it is, or None when no host is ready at ``now``. One call passes over a
+        bounded number of hosts that are not ready or must join a line. It then returns None too, so that the caller can
+        do other work, and ``next_ready`` is not later than ``now``."""
         workbench, gate = self._workbench, self._gate
         gate.now, sent_away = now, 0
         while (host := workbench.next(now)) is not None:
@@ -151,7 +154,7 @@ class Frontier:
         return None
 
     def _lease_entry(self, host: Host, now: float, *, closed: HostClosed | None = None, slow: bool = False) -> Lease:
-        # Of a host that gave no answer something else is asked for: it may have been the page that it failed on.
+        # After a failure take a fresh URL before a retry: the failure may be due to the page.
         fresh_first = host.failures.in_a_row > 0
         slot, entry = self._queues.pop(host, now if closed is None else _ALWAYS, fresh_first=fresh_first)
         self.queued -= 1
@@ -162,17 +165,18 @@ class Frontier:
         return self._workbench.begin(Lease(host, b"", None, now, None, slow, address))
 
     def next_ready(self) -> float | None:
-        """The time at which ``take`` will next give a lease if nothing else happens; None: never."""
+        """The time at which ``take`` will next give a lease if nothing else happens, in seconds since 1970; None:
+        never."""
         return self._workbench.next_ready()
 
     def peek(self, host: Host) -> Entry:
-        """An entry of the host that waits; the host must have one (EntryError: the store lacks it)."""
+        """An entry of the host that waits; the host must have one. Raises EntryError if the store lacks it."""
         return self._queues.peek(host)
 
     # -- finish ------------------------------------------------------------------------------------------------
 
     def finish(self, lease: Lease, end: Completion, now: float, batch: Batch) -> None:
-        """The lease is over, and ``end`` says how."""
+        """End the lease as ``end`` says."""
         host, workbench = lease.host, self._workbench
         if isinstance(end, Done):
             workbench.end(lease, end.request, now)
@@ -227,13 +231,13 @@ class Frontier:
         self.queued += 1
 
     def release(self, lease: Lease) -> None:
-        """Hand back a URL that was not asked; it is the host's next one. Nothing changes on disk."""
+        """Hand back a URL that was not requested. It becomes the host's next one. Nothing changes on disk."""
         self.queued += lease.entry is not None
         self._workbench.cancel(lease)
 
     def uncount(self, ended: Iterable[tuple[Entry, bool]], batch: Batch) -> None:
-        """Finished URLs, and whether each had failed, were admitted again for want of their records: their hosts count
-        them no more."""
+        """Subtract finished URLs from the counts of their hosts: their records were lost, and the URLs were admitted
+        again. ``ended`` gives each entry and whether it had failed."""
         for entry, failed in ended:
             host = self._workbench.host(self.queue_of(entry.href))
             if failed:
@@ -242,7 +246,7 @@ class Frontier:
                 host.tally.fetched = max(0, host.tally.fetched - 1)
             self._workbench.save(host, batch)
 
-    # -- looking at it -----------------------------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------------------
 
     @property
     def hosts(self) -> int:
@@ -256,7 +260,7 @@ class Frontier:
 
     @property
     def hosts_in_memory(self) -> int:
-        """Hosts of which more than a ticket or a name is in memory."""
+        """Hosts in memory with their full state, not only with a ticket or a name in a line."""
         return self._workbench.in_memory
 
     @property
@@ -265,10 +269,10 @@ class Frontier:
         return self._workbench.leased
 
     def known(self, name: str) -> Host | None:
-        """The working state of a host in memory or in a line; of any other the stored record says all."""
+        """The working state of a host in memory or in a line; None for any other: its stored record is complete."""
         return self._workbench.known(name)
 
     def describe(self, name: str, now: float) -> HostRow | None:
-        """The host's row in the table of hosts; None when the job has met no such host."""
+        """The host's row in the table of hosts; None when the job has not met the host."""
         host = self._workbench.look(name)
         return None if host is None else describe(host, now, self._gate.settings, self._limits.budget)

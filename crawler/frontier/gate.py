@@ -1,12 +1,12 @@
-"""The politeness gate: when a host may be asked, and why not now.
+"""The politeness gate: when a host may be asked, and the reason if not now.
 
 The gap between two requests and the lease slots belong to a *host key*. By default that is the host itself, with its
-port. Hosts can also be grouped, by their registrable domain or by the address they answer at: a group then has one gap
-and one set of lease slots, and its hosts take turns. What is a host's own in any case: its queue, its robots.txt and
-Crawl-delay, its failures, snoozes and budget.
+port. Hosts can also be grouped by registrable domain or by IP address: the group then has one gap and one set of lease
+slots, and its hosts take turns. Each host still has its own queue, robots.txt and Crawl-delay, failures, snoozes and
+budget.
 
-Hosts that are slow, or gave no answer when last asked, share a bounded part of all slots: a request to such a host may
-take a minute, and enough of them would keep all others waiting.
+Hosts that are slow, or that did not answer the last request, share a bounded part of all slots. A request to such a
+host may take a minute, and enough of them would hold up all other hosts.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from crawler.frontier.request_outcome import RequestOutcome
 from crawler.settings import PolitenessSettings
 from crawler.urls import registrable_domain
 
-GROUPS_MAX = 10_000  # looked through for those that can be forgotten when there are more
-# What holds a host for these reasons holds all of its key; failing and snoozed it is by itself.
+GROUPS_MAX = 10_000  # with more, the gate looks for groups that it can forget
+# These reasons hold all hosts of the key. FAILING and SNOOZED hold only the host itself.
 _OF_THE_KEY = frozenset(
     (HoldReason.GAP, HoldReason.CRAWL_DELAY, HoldReason.ADAPTIVE, HoldReason.RETRY_AFTER, HoldReason.BACKOFF)
 )
@@ -46,10 +46,10 @@ class Gate:
     """Times of hosts and of groups of them."""
 
     def __init__(self, settings: PolitenessSettings, limits: Limits, called: Callable[[str], None]) -> None:
-        """``called`` is told of each host whose turn in a line has come."""
+        """``called`` is called with the name of each host whose turn in a line has come."""
         self.settings = settings
         self.limits = limits
-        self.now = 0.0  # the last time that was named
+        self.now = 0.0  # the time of the latest call
         self._called = called
         budget = limits.budget
         self._bounded = (budget.host_pages, budget.host_bytes, budget.host_seconds) != (None, None, None)
@@ -62,18 +62,18 @@ class Gate:
     # -- resuming ----------------------------------------------------------------------------------------------
 
     def load(self, now: float) -> None:
-        """A run begins at ``now``."""
+        """Begin a run at ``now``."""
         self.now = self._loaded = now
 
     def restore(self, host: Host) -> None:
-        """A host comes from the store: what another clock or an earlier run left is brought in line with what the
-        rules allow from now on."""
+        """Adapt a host from the store to the rules of this run: an earlier run, or a clock that was set back, may have
+        stored a time that is too late."""
         now, politeness = self.now, host.politeness
         if host.failures.retired and self.settings.retry_retired and politeness.next_time <= self._loaded:
             give_another_chance(host)
-        # A stored time may be of a clock that was set back since: no rule holds a host longer than from now on. Where
-        # the last request is in the future it surely is: from the run's begin on then, whenever the host is restored,
-        # or one that leaves memory and comes back would be put off each time.
+        # The clock may have been set back since the time was stored: cut it to the longest hold, counted from now. A
+        # last request in the future proves the step. Then count from the start of the run instead, or a host that
+        # leaves memory and comes back would be postponed each time.
         longest, _ = self.gap(host)
         if not politeness.hold_reason.is_gap:
             longest = max(longest_hold(self.settings), self.limits.longest_retry, longest)
@@ -83,13 +83,13 @@ class Gate:
             _hold(self._group(host), politeness.next_time, politeness.hold_reason)
 
     def restore_queued(self, host: Host) -> None:
-        """The same of a host with something queued. A request that was in flight when the process before this one died
-        left no trace: it may have been made a moment before the run began."""
+        """``restore`` for a host with something queued. Also hold it for one gap from the start of the run: a request
+        that was in flight when the previous process died left no trace, and may have been made a moment before."""
         self.restore(host)
         self.hold_gap(host, self._loaded)
 
     def retry_due(self, slot: bytes) -> float:
-        """When a stored retry is due: no later than the rules allow from the run's begin on."""
+        """When a stored retry is due, in seconds since 1970; cut to the longest hold if the clock was set back."""
         time, longest = retry_time(slot), max(longest_hold(self.settings), self.limits.longest_retry)
         return self._loaded + longest if time > self.now + longest else time
 
@@ -100,37 +100,38 @@ class Gate:
         return gap(host.politeness.crawl_delay, host.politeness.latency, self.settings)
 
     def closure(self, host: Host) -> HostClosed | None:
-        """Why the host is no longer asked; None where it is."""
+        """Why requests to the host have stopped; None for an open host."""
         if not (self._bounded or host.politeness.blocked or host.failures.retired):
-            return None  # as most are, and it is asked four times in a step
+            return None  # most hosts, and this runs four times in a step
         return closure(host, self.limits.budget)
 
     def is_free(self, host: Host) -> bool:
-        """Whether a lease on the host may be begun: it is in no line, and has a slot that is not out."""
+        """Whether a lease on the host may begin: the host is not in a line and has a free lease slot."""
         return not (host.in_line or host.side_request or host.leased >= self.settings.per_host)
 
     def in_flight_may_use_up_budget(self, host: Host) -> bool:
-        """Whether what is in flight may be all that the budget of the host leaves."""
+        """Whether the requests in flight may use up the budget of the host."""
         return pages_left(host, self.limits.budget) == 0
 
     def wants_address(self, host: Host) -> bool:
-        """Whether the address of the host must be known before it is asked for anything."""
+        """Whether the address of the host must be looked up before any request."""
         return not host.politeness.located and self.settings.host_key == "address"
 
     def share_a_key(self, host: Host, other: Host) -> bool:
-        """Whether the two have one gap and one set of lease slots."""
+        """Whether the two hosts have the same host key: one gap and one set of lease slots."""
         return self._key(host) == self._key(other) if self._grouped else host.name == other.name
 
     def is_slow(self, host: Host) -> bool:
-        """Whether the host is one of those that may hold only a share of all slots."""
+        """Whether the host counts as slow, and needs one of the slots for slow hosts."""
         latency = host.politeness.latency
         return host.failures.in_a_row > 0 or (latency is not None and latency > self.settings.slow_after)
 
     def enter(self, host: Host, now: float, *, slow: bool) -> float | None:
-        """Ask for a place for a request at ``now``, the host's own time having come. ``now``: it may be made, and the
-        gap after it is reserved; a later time: not before then; None: the host waits in a line until it is called."""
+        """Ask for a place for a request at ``now``, when the host's own time has come. Returns ``now`` if the request
+        may be made; the gap after it is then reserved. Returns a later time if the host must wait until then, and None
+        if it waits in a line until it is called."""
         self.now = now
-        # A host in one line keeps no place in the other: two hosts that wait for each other would wait for ever.
+        # A host in one line gives up its place in the other: otherwise two hosts could wait for each other for ever.
         if slow and not self._slow.admits(host.name):
             if self._grouped:
                 self._call(self._group(host).slots.withdraw(host.name))
@@ -145,7 +146,7 @@ class Gate:
                 return None
             if group.next_time > now:
                 group.slots.step_back(host.name)
-                _hold(host.politeness, group.next_time, group.hold_reason)  # so that its row says what it waits for
+                _hold(host.politeness, group.next_time, group.hold_reason)  # so that its row shows the reason
                 return group.next_time
         if slow:
             self._slow.enter(host.name)
@@ -155,18 +156,18 @@ class Gate:
         return now
 
     def withdraw(self, host: Host) -> None:
-        """The host asks for no place any more."""
+        """Take the host out of all lines, and give up a place reserved for it."""
         host.in_line = False
         self._call(self._slow.withdraw(host.name))
         if self._grouped:
             self._call(self._group(host).slots.withdraw(host.name))
 
     def may_be_in_line(self, name: str) -> bool:
-        """False where the name alone tells that the host is in no line."""
+        """False if the name alone shows that the host is not in a line."""
         return self._grouped or name in self._slow
 
     def in_line(self, host: Host) -> bool:
-        """Whether the host is in a line, by the gate's own books: what comes from the store does not say."""
+        """Whether the host is in a line. Only the gate knows: the stored record does not say."""
         if host.name in self._slow:
             return True
         group = self._groups.get(self._key(host)) if self._grouped else None
@@ -175,15 +176,15 @@ class Gate:
     # -- answers -----------------------------------------------------------------------------------------------
 
     def leave(self, host: Host, *, slow: bool) -> None:
-        """A place that was entered is free again."""
+        """Give back a place that was entered."""
         if slow:
             self._call(self._slow.leave())
         if self._grouped:
             self._call(self._group(host).slots.leave())
 
     def answered(self, host: Host, request: RequestOutcome, taken_at: float, now: float) -> None:
-        """A request that began at ``taken_at`` is over at ``now``: note what it came to, and hold the host for its gap
-        and for what else follows."""
+        """Record the outcome of a request that began at ``taken_at`` and ended at ``now``. Hold the host for its gap,
+        or for longer if the outcome requires it."""
         held = note(host, request, taken_at, now, self.settings)
         politeness = host.politeness
         politeness.last_request = now
@@ -202,18 +203,18 @@ class Gate:
         """Hold the host for its gap from ``now`` on."""
         politeness = host.politeness
         pause, reason = gap(politeness.crawl_delay, politeness.latency, self.settings)
-        if politeness.next_time < now + pause:  # as `_hold` does: this is called twice for each URL
+        if politeness.next_time < now + pause:  # `_hold` inlined: this runs twice for each URL
             politeness.next_time, politeness.hold_reason = now + pause, reason
         if self._grouped:
             _hold(self._group(host), now + pause, reason)
 
     def hold(self, host: Host, until: float, reason: HoldReason) -> None:
-        """Hold one host until a time, if no other rule does so for longer."""
+        """Hold one host until a time, unless another rule holds it longer."""
         _hold(host.politeness, until, reason)
 
     def not_asked(self, host: Host) -> None:
-        """A place was left without a request: the gap that it reserved was not used. The gap after the last real
-        request still holds."""
+        """Undo the reserved gap: the place was given back without a request. The gap after the last real request still
+        holds."""
         pause, _ = self.gap(host)
         if not host.leased:
             _unreserve(host.politeness, pause)
@@ -241,7 +242,7 @@ class Gate:
         return host.politeness.address or host.name
 
     def _prune(self) -> None:
-        """Forget groups that no host is in and whose time has come."""
+        """Forget groups without a host in flight or in line whose time has come."""
         done = [key for key, group in self._groups.items() if group.slots.unused and group.next_time <= self.now]
         for key in done:
             del self._groups[key]

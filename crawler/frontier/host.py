@@ -1,16 +1,16 @@
-"""One host: its back queue, what politeness knows of it, and where it is.
+"""One host: its back queue, its politeness state, and its place.
 
     Host
       queue        BackQueue    its entries on disk, and the window of them in memory
       politeness   Politeness   when it may be asked next, and what decides that
-      failures     Failures     how it has failed of late
-      tally        Tally        what was asked of it so far
+      failures     Failures     how it has failed since its last answer
+            tally        Tally        counts of its requests and their outcomes
 
-What must outlive the process is the host's *record*, written in the same batch as every change of the queue, so that
-the counts are always those of the entries on disk. Times are seconds since 1970 on the job's steady clock.
+The host's *record* is the part that outlives the process. It is written in the same batch as every change of the queue,
+so that its counts always match the entries on disk. Times are seconds since 1970 on the job's steady clock.
 
-A million hosts may be known, but only a bounded number is in memory (``working_set``), at about a kilobyte each. A host
-that never failed shares one ``Failures``, which is a value: it is replaced, never changed.
+A million hosts may be known, but only a bounded number is in memory (``working_set``), at about a kilobyte each.
+``Failures`` is immutable, so that all hosts that never failed share one object.
 """
 
 from __future__ import annotations
@@ -35,20 +35,21 @@ _COUNT_MAX = 2**32 - 1
 _PAUSED, _BLOCKED, _RETIRED = 1, 2, 4
 _FLAGS = _PAUSED | _BLOCKED | _RETIRED
 _NO_FAILURE = 255
-_REASONS = tuple(HoldReason)  # by their numbers: to ask the enumeration takes longer than all else of a record's fields
+_REASONS = tuple(HoldReason)  # by number: a lookup in the enumeration costs more than all other fields of a record
 
 
 class HostRecordError(ValueError):
-    """Stored bytes that are no host record of a known version."""
+    """Stored bytes are not a host record of a known version."""
 
 
 @dataclass(slots=True, eq=False)
 class BackQueue:
     """The state of one host's queue (``queues`` works on it).
 
-    ``size`` and ``retry_size`` count entries on disk, those in flight among them. ``taken`` of them are in flight,
-    ``retries_waiting`` are in the retry lane. ``window`` holds the next rows of the fresh lane, slot and value in one;
-    ``complete`` says that no other row of that lane waits; if some do, they are at ``cursor`` or behind it.
+    ``size`` and ``retry_size`` count entries on disk, including those in flight. ``taken`` entries are in flight,
+    ``retries_waiting`` wait in the retry lane. ``window`` holds the next rows of the fresh lane, each as slot and value
+    concatenated. ``complete``: the window holds all waiting rows of that lane; otherwise the others are at
+    ``cursor`` or behind it.
     """
 
     size: int = 0
@@ -60,24 +61,24 @@ class BackQueue:
     retry_at: float = 0.0
     retry_class: int = 0  # of the first retry that waits
     retry_cursor: bytes = RETRY_START
-    # A list, not a deque: sixteen entries are shifted in no time, and an empty deque is 600 bytes a host.
+    # A list, not a deque: shifting sixteen entries is cheap, and an empty deque takes 600 bytes a host.
     window: list[bytes] = field(default_factory=list)
-    out: set[bytes] | None = None  # slots of entries in flight; None where there are none
+    out: set[bytes] | None = None  # slots of entries in flight; None if empty
 
     @property
     def queued(self) -> int:
-        """Entries that wait, those for a retry included."""
+        """Entries that wait, including retries."""
         return self.size - self.taken
 
     @property
     def immediate(self) -> int:
-        """Entries that wait for nothing but the host's own next time."""
+        """Entries that wait only for the host's next time."""
         return self.size - self.taken - self.retries_waiting
 
     @property
     def front(self) -> int:
-        """The class of the next entry. Where that is not in memory it is the class at the cursor: the entry's own, or
-        one that goes before it."""
+        """The class of the next entry. If the entry is not in memory, this is the class at the cursor, which may be an
+        earlier class than the entry's own."""
         if self.window:
             return self.window[0][_CLASS_AT]
         if self.immediate:
@@ -86,7 +87,7 @@ class BackQueue:
 
     @property
     def bound(self) -> bytes:
-        """A slot before which there is no entry of the fresh lane, those in flight included."""
+        """A lower bound of the slots in the fresh lane, including those in flight."""
         first = self.window[0][:FRESH_SLOT_SIZE] if self.window else FRESH_END if self.complete else self.cursor
         if self.out:
             return min(first, *(slot for slot in self.out if slot[0] != RETRY_LANE), FRESH_END)
@@ -95,7 +96,7 @@ class BackQueue:
 
 @dataclass(slots=True, eq=False)
 class Politeness:
-    """When a host may be asked next, whether at all, and what decides that."""
+    """Whether and when a host may be asked next, and the rule that decides."""
 
     next_time: float = 0.0
     last_request: float = 0.0
@@ -104,10 +105,10 @@ class Politeness:
     latency: float | None = None  # seconds, smoothed
     robots_until: float = 0.0
     robots_tries: int = 0
-    address: str | None = None  # the last one known, where hosts are grouped by it
+    address: str | None = None  # the last known IP address, if hosts are grouped by it
     paused: bool = False
     blocked: bool = False
-    located: bool = False  # its address was asked for in this run; not stored
+    located: bool = False  # its address was looked up in this run; not stored
 
 
 class Failures(NamedTuple):
@@ -119,7 +120,7 @@ class Failures(NamedTuple):
     last: FailureClass | None = None
     retired: bool = False
     failed_at: float = 0.0  # when the last failure was counted; not stored
-    throttled_at: float = 0.0  # the same of 429 and 503; not stored
+    throttled_at: float = 0.0  # when the last 429 or 503 was counted; not stored
 
 
 NO_FAILURES = Failures()
@@ -127,13 +128,13 @@ NO_FAILURES = Failures()
 
 @dataclass(slots=True, eq=False)
 class Tally:
-    """What a host was asked for, and what that came to."""
+    """Counts of a host's requests and their outcomes."""
 
     fetched: int = 0
     failed: int = 0
     size_read: int = 0  # bytes of bodies
     seconds: float = 0.0  # of all requests together
-    errors: dict[FailureClass, int] | None = None  # failures of all tries; None where there never was one
+    errors: dict[FailureClass, int] | None = None  # failures of all tries; None if it never failed
     opic_score: float = 0.0  # the importance that links have brought the host and its pages have not handed on
 
 
@@ -148,12 +149,12 @@ class Host:
     tally: Tally = field(default_factory=Tally)
 
     leased: int = field(default=0, init=False)  # lease slots that are out
-    side_request: bool = field(default=False, init=False)  # its robots.txt or its address is being asked for
+    side_request: bool = field(default=False, init=False)  # a request for its robots.txt or its address is in flight
     in_line: bool = field(default=False, init=False)  # in a line at the gate
     on_heap: bool = field(default=False, init=False)
-    ready: float = field(default=0.0, init=False)  # when it may be handed out, as the heap has it
+    ready: float = field(default=0.0, init=False)  # when it may be handed out, according to the heap
     front: int = field(default=0, init=False)  # the front queue (class) whose heap it is on
-    kept: dict[str, Host] | None = field(default=None, init=False)  # the part of the working set that it is in
+    kept: dict[str, Host] | None = field(default=None, init=False)  # the part of the working set that holds it
 
 
 def encode_host(host: Host) -> bytes:
@@ -165,7 +166,7 @@ def encode_host(host: Host) -> bytes:
     head = _RECORD.pack(
         _VERSION,
         politeness.hold_reason,
-        backoff if backoff < _BYTE_MAX else _BYTE_MAX,  # four calls of min() take as long as all the rest
+        backoff if backoff < _BYTE_MAX else _BYTE_MAX,  # four calls of min() cost as much as everything else here
         politeness.robots_tries if politeness.robots_tries < _BYTE_MAX else _BYTE_MAX,
         _PAUSED * politeness.paused | _BLOCKED * politeness.blocked | _RETIRED * retired,
         in_a_row if in_a_row < _BYTE_MAX else _BYTE_MAX,
@@ -194,14 +195,14 @@ def encode_host(host: Host) -> bytes:
 
 
 def host_name(key: bytes) -> str:
-    """The name of the host that a record is stored under; raises HostRecordError."""
+    """The host name in the key of a record; raises HostRecordError."""
     if not key or not key.isascii():
-        raise HostRecordError(f"no name of a host: {key!r}")
+        raise HostRecordError(f"not a host name: {key!r}")
     return key.decode("ascii")
 
 
 def glance(value: bytes) -> tuple[int, int, int, float]:
-    """(hold reason, flags, size, next time) of a stored record: a tenth of what it costs to decode one. The flags are 0
+    """(hold reason, flags, size, next time) of a stored record, at a tenth of the cost of decoding it. The flags are 0
     for a host that is neither paused nor blocked nor retired. Raises HostRecordError."""
     if len(value) < _RECORD.size or value[0] != _VERSION:
         raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
@@ -210,7 +211,7 @@ def glance(value: bytes) -> tuple[int, int, int, float]:
 
 
 def decode_host(name: str, value: bytes) -> Host:
-    """The host as it was stored, nothing in flight; raises HostRecordError."""
+    """The host as it was stored, with nothing in flight; raises HostRecordError."""
     if not value or value[0] != _VERSION:
         raise HostRecordError(f"host {name}: a record of version {value[:1].hex() or 'none'}, not {_VERSION}")
     try:
@@ -226,17 +227,17 @@ def decode_host(name: str, value: bytes) -> Host:
             last = None if last == _NO_FAILURE else FailureClass(last)
             failures = Failures(in_a_row, snoozes, backoff, last, bool(flags & _RETIRED))
         address, errors = _tail(value, address_size, error_count)
-        # A time that is no number would leave the heap without an order. The sum of all is a number if each is one.
+        # A NaN would break the order of the heap. The sum is finite only if each number is.
         times = (next_time, last_request, crawl_delay, robots_until, seconds, latency, opic_score)
         if not math.isfinite(sum(times)) and not all(map(math.isfinite, times)):
-            raise ValueError("a time that is no number")
+            raise ValueError("a number that is not finite")
         if opic_score < 0 or not FRESH_START <= cursor <= FRESH_END.ljust(FRESH_SLOT_SIZE, b"\0"):
             raise ValueError(f"OPIC score {opic_score}, cursor {cursor.hex()}")
         if retry_size > size:
             raise ValueError(f"{retry_size} of {size} entries wait for a retry")
     except (struct.error, ValueError) as error:
         raise HostRecordError(f"host {name}: not a host record: {error}") from error
-    # `or 0.0`: the zero of this module instead of one of its own, 24 bytes less for each host.
+    # `or 0.0` shares the zero of this module: 24 bytes less for each host.
     return Host(
         name,
         BackQueue(size, retry_size, cursor, retry_size, size == retry_size),

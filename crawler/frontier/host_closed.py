@@ -1,7 +1,7 @@
-"""Hosts that are no longer asked: retired, blocked by the user, or over their budget.
+"""Hosts that get no more requests: retired, blocked by the user, or over their budget.
 
-A closed host's URLs are still handed out, so that each ends as a record that names the reason; nothing is asked for
-them. The same holds for URLs that are admitted later.
+A closed host's URLs are still handed out, so that each ends as a record with the reason, without a request. The same
+holds for URLs that are admitted later.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from crawler.settings import BudgetSettings
 
 @dataclass(frozen=True, slots=True)
 class HostClosed:
-    """Why a host is no longer asked. ``failed``: its URLs could not be had, else a rule of ours excludes them."""
+    """Why requests to a host have stopped. ``failed``: its URLs end as failed; otherwise they end as excluded."""
 
     rule: str
     words: str
@@ -23,12 +23,12 @@ class HostClosed:
 
     @property
     def budget(self) -> bool:
-        """Whether enough was taken of the host; its robots.txt may be asked for all the same."""
+        """Whether the host has used up its budget. Its robots.txt may still be fetched."""
         return self.rule == "budget"
 
     @property
     def error(self) -> str:
-        """The ``error`` of the records."""
+        """The ``error`` field of the records."""
         return f"{self.rule}: {self.words}"
 
 
@@ -36,7 +36,7 @@ _BLOCKED = HostClosed("blocked", "its host was blocked by hand")
 
 
 def closure(host: Host, budget: BudgetSettings) -> HostClosed | None:
-    """None for a host that may be asked."""
+    """Why requests to the host have stopped; None for an open host."""
     if host.politeness.blocked:
         return _BLOCKED
     if host.failures.retired:
@@ -61,5 +61,5 @@ def retired_words(host: Host) -> str:
 
 
 def pages_left(host: Host, budget: BudgetSettings) -> int | None:
-    """How many more requests may be begun: those in flight may each become a page. None: any number."""
+    """How many more requests may begin; each request in flight may become a page. None: no limit."""
     return None if budget.host_pages is None else max(0, budget.host_pages - host.tally.fetched - host.leased)

@@ -1,4 +1,4 @@
-"""What the frontier hands out, and how it comes back."""
+"""Leases, and the ways in which they end."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from crawler.frontier.request_outcome import ANSWERED, RequestOutcome
 
 @dataclass(slots=True, eq=False)
 class Lease:
-    """A host's slot, handed out. ``entry`` is None when something else comes first: the host's address where
-    ``address`` is set, else its robots.txt. ``closed`` says why nothing is to be asked and the URL ends at once;
-    ``slow`` whether the lease is one of those that slow hosts share."""
+    """A lease slot of a host. ``entry`` is the URL to fetch. It is None for a side request: to look up the host's
+    address if ``address`` is set, otherwise to fetch its robots.txt. ``closed`` says why the URL ends without a
+    request. ``slow``: the lease takes one of the slots for slow hosts."""
 
     host: Host
     slot: bytes
@@ -32,8 +32,9 @@ class Lease:
 
 
 class Done(NamedTuple):
-    """The URL is done. ``request`` is None when its host was not asked (robots.txt or a limit refused it): the gap then
-    does not start again. ``failed`` counts it among the host's failures, ``excluded`` not at all."""
+    """The URL is done. ``request`` is None if no request was made because robots.txt or a limit refused the URL; the
+    gap then does not start again. A ``failed`` URL counts as a failure of the host; an ``excluded`` one is not
+    counted."""
 
     request: RequestOutcome | None = ANSWERED
     failed: bool = False
@@ -41,7 +42,7 @@ class Done(NamedTuple):
 
 
 class Retry(NamedTuple):
-    """The URL goes through its host's queue again, as ``entry``, no earlier than ``wait`` seconds from now."""
+    """The URL returns to its host's queue as ``entry``, for a try at least ``wait`` seconds from now."""
 
     entry: Entry
     wait: float
@@ -49,15 +50,16 @@ class Retry(NamedTuple):
 
 
 class Throttled(NamedTuple):
-    """The host answered 429 or 503: it is held, all of it. ``entry`` is the URL's next try, or None when it has had all
-    of them and is done."""
+    """The host answered 429 or 503, and the whole host is held. ``entry`` is the URL's next try; None if it has no
+    tries left and is done."""
 
     entry: Entry | None
     request: RequestOutcome
 
 
 class RobotsKnown(NamedTuple):
-    """The host's robots.txt was answered, or given up: what it says holds ``until`` then."""
+    """robots.txt of the host was fetched, or the crawler gave up on it. The rules hold ``until`` that time, in seconds
+    since 1970."""
 
     until: float
     crawl_delay: float | None
@@ -65,8 +67,8 @@ class RobotsKnown(NamedTuple):
 
 
 class RobotsLater(NamedTuple):
-    """robots.txt could not be had: the host is held and asked for it again after ``wait`` seconds. ``counts``: that was
-    one of its tries."""
+    """The fetch of robots.txt failed: the host is held, and the fetch is repeated after ``wait`` seconds. ``counts``:
+    this was one of its tries."""
 
     wait: float
     request: RequestOutcome = ANSWERED
@@ -74,14 +76,14 @@ class RobotsLater(NamedTuple):
 
 
 class AddressKnown(NamedTuple):
-    """The ``address`` that the host answers at; None when it could not be had, the host is then a group of its own. No
-    request was made of the host."""
+    """The ``address`` of the host was looked up. None: the lookup failed, and the host becomes a group of its own. No
+    request was made to the host."""
 
     address: str | None
 
 
 class SideRequestDone(NamedTuple):
-    """A request for which nothing was queued is over (``ad_hoc_lease``)."""
+    """A request without a queued URL has ended (``ad_hoc_lease``)."""
 
     request: RequestOutcome = ANSWERED
 

@@ -1,4 +1,4 @@
-"""What bounds the frontier besides politeness: budgets of hosts, slots of slow hosts, and memory."""
+"""The limits of the frontier besides politeness: budgets of hosts, slots for slow hosts, and memory."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from crawler.settings import BudgetSettings, Settings
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """How much of the frontier is in memory, and how much of it one call of ``take`` may go through."""
+    """How much of the frontier is in memory, and how many hosts one call of ``take`` may examine."""
 
     waiting: int = 131_072  # hosts on the heap
-    resting: int = 10_000  # hosts that wait for something else than their time
+    resting: int = 10_000  # hosts that wait for something other than their time
     idle: int = 10_000  # hosts with nothing queued
     read_ahead: int = 16  # rows of a host's window
-    rows: int = 393_216  # in all windows together, shared by the hosts in memory: few rows each when they are many
-    passed_over: int = 256  # hosts that one call of take sends into a line, or passes over for not being ready
+    rows: int = 393_216  # in all windows together, divided among the hosts in memory
+    passed_over: int = 256  # hosts that one call of take may send into a line or find not ready
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What else bounds the requests to a host: its budget, how many slow hosts are in flight at once, and how long at
-    most (seconds) a URL waits for its next try."""
+    """``budget`` of each host, ``slow_slots``: how many slow hosts may be in flight at once, ``longest_retry``: the
+    longest wait of a URL for its next try, in seconds."""
 
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     slow_slots: int = 2**16
@@ -33,6 +33,6 @@ class Limits:
 
     @staticmethod
     def of(settings: Settings) -> Limits:
-        """The limits that the settings give."""
+        """The limits from the settings."""
         slow = max(1, math.floor(settings.politeness.slow_share * settings.crawl.concurrency))
         return Limits(settings.budget, slow, longest_retry(settings.retry))

@@ -1,4 +1,4 @@
-"""What people do to single hosts: pause, block, resume."""
+"""What users do to single hosts: pause, block, resume."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from crawler.kv import Batch
 
 
 class Overrides:
-    """Each gives False when the job has met no such host."""
+    """Each method returns False if the job has not met the host."""
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
 
     def pause(self, name: str, batch: Batch) -> bool:
-        """Hand out nothing of the host until it is resumed."""
+        """Hand out no URLs of the host until it is resumed."""
         return self._keep_back(name, batch, paused=True)
 
     def block(self, name: str, batch: Batch) -> bool:
-        """Ask the host no more: its URLs end as excluded."""
+        """Stop all requests to the host: its URLs end as excluded."""
         return self._keep_back(name, batch, blocked=True)
 
     def _keep_back(self, name: str, batch: Batch, *, paused: bool = False, blocked: bool = False) -> bool:
@@ -32,8 +32,7 @@ class Overrides:
         return host is not None
 
     def resume(self, name: str, batch: Batch) -> bool:
-        """The host is neither paused nor blocked any more; one that was snoozed or retired is asked again, after its
-        gap."""
+        """End a pause or a block. If the host was snoozed or retired, requests to it resume after its gap."""
         host = self._workbench.find(name)
         if host is not None:
             politeness = host.politeness

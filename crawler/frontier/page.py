@@ -1,4 +1,4 @@
-"""A page that was visited, and how long until it is visited again.
+"""A visited page, and the interval until its next visit.
 
 The interval follows what each visit finds, as in Nutch's AdaptiveFetchSchedule
 (https://nutch.apache.org/documentation/javadoc/apidocs/org/apache/nutch/crawl/AdaptiveFetchSchedule.html):
@@ -6,12 +6,12 @@ The interval follows what each visit finds, as in Nutch's AdaptiveFetchSchedule
     changed        interval *= 1 - decrease
     not changed    interval *= 1 + increase        between min_interval and max_interval
 
-Where each visit finds a change with probability p, the interval stays where it is if
-p ln(1 - decrease) + (1 - p) ln(1 + increase) = 0: with 0.2 and 0.4 it settles where six visits of ten find a change,
-whatever the pace at which the page changes. No other number needs to be known of it.
+If each visit finds a change with probability p, the interval is in equilibrium when
+p ln(1 - decrease) + (1 - p) ln(1 + increase) = 0. With decrease 0.2 and increase 0.4, six visits of ten then find a
+change, whatever the rate at which the page changes. That rate need not be known.
 
 Record: ``<BIIdQd16sHH`` version, visits, changes, interval (s), due (ms since 1970, 0: none), time of the last visit,
-fingerprint, lengths of ETag and Last-Modified; then these two, then the entry to visit it by.
+fingerprint, lengths of ETag and Last-Modified; then the ETag, the Last-Modified and the entry of the next visit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.settings import RecrawlSettings
 
 FINGERPRINT_SIZE = 16  # bytes
-VALIDATOR_MAX = 1_024  # characters of an ETag or Last-Modified that are kept; servers send some tens
+VALIDATOR_MAX = 1_024  # longest ETag or Last-Modified that is kept, in characters; most have a few dozen
 _NOTHING = bytes(FINGERPRINT_SIZE)
 _VERSION = 1
 _HEAD = struct.Struct("<BIIdQd16sHH")
@@ -32,13 +32,13 @@ _COUNT_MAX = 2**32 - 1
 
 
 class PageError(ValueError):
-    """Stored bytes that are no page of a known version."""
+    """Stored bytes are not a page of a known version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a visit found. ``fingerprint`` identifies the answer as a whole; None: the server says that nothing has
-    changed (304). The validators are sent back with the next request (RFC 9110, 8.8)."""
+    """What a visit found. ``fingerprint`` identifies the whole answer; None: the server answered 304 (Not Modified).
+    The next request sends the validators back (RFC 9110, 8.8)."""
 
     fingerprint: bytes | None
     etag: str | None = None
@@ -47,8 +47,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What is kept of a page. ``interval`` in seconds, ``due`` and ``visited_at`` in seconds since 1970; ``due`` is
-    None while it is queued or in flight. ``fingerprint`` is None as long as no visit had an answer."""
+    """The state of a page. ``interval`` is in seconds, ``due`` and ``visited_at`` are in seconds since 1970. ``due`` is
+    None while the page is queued or in flight. ``fingerprint`` is None until a visit has an answer."""
 
     entry: Entry
     visits: int
@@ -70,8 +70,8 @@ class Page:
 def visited(
     page: Page | None, entry: Entry, answer: Answer | None, now: float, settings: RecrawlSettings, *, last_resort: bool
 ) -> tuple[Page, bool | None]:
-    """The page after a visit, and whether it had changed; None where there is nothing to compare. ``answer`` is None
-    where there was none. ``last_resort``: one of our rules kept us from asking, the longest interval holds."""
+    """The page after a visit, and whether it had changed (None: nothing to compare). ``answer`` is None if the visit
+    had none. ``last_resort``: a rule of the crawler refused the request, so the longest interval applies."""
     entry = entry._replace(revisit=True, tries=0, throttled=0, redirects=0)
     if page is None:
         interval = settings.max_interval if last_resort else settings.first_interval
@@ -80,7 +80,7 @@ def visited(
         changed = None
         interval = settings.max_interval if last_resort else _adapted(page.interval, False, settings)
     elif page.fingerprint is None and answer.fingerprint is not None:
-        changed, interval = None, page.interval  # the first answer that is known
+        changed, interval = None, page.interval  # the first answer
     else:
         changed = answer.fingerprint is not None and answer.fingerprint != page.fingerprint
         interval = _adapted(page.interval, changed, settings)
@@ -100,7 +100,7 @@ def _adapted(interval: float, changed: bool, settings: RecrawlSettings) -> float
 
 
 def validator(text: str | None) -> str | None:
-    """An ETag or Last-Modified as it can be sent back; None for what is not worth it."""
+    """An ETag or Last-Modified that can be sent back; None if it is empty, too long or not printable ASCII."""
     text = (text or "").strip()
     return text if 0 < len(text) <= VALIDATOR_MAX and text.isascii() and text.isprintable() else None
 
@@ -129,7 +129,7 @@ def unpack_page(value: bytes) -> Page:
         if version != _VERSION:
             raise PageError(f"a page of version {version}, not {_VERSION}")
         if not (math.isfinite(interval) and math.isfinite(at)):
-            raise PageError("not a page: a time that is no number")
+            raise PageError("not a page: a time is not finite")
         etag_end = _HEAD.size + sizes[0]
         end = etag_end + sizes[1]
         etag = value[_HEAD.size : etag_end].decode("ascii")
@@ -138,7 +138,7 @@ def unpack_page(value: bytes) -> Page:
     except (struct.error, UnicodeDecodeError, EntryError) as error:
         raise PageError(f"not a page: {error}") from error
     if not entry.revisit:
-        raise PageError("not a page: its entry is none of a revisit")
+        raise PageError("not a page: its entry is not a revisit")
     known = None if fingerprint == _NOTHING else fingerprint
     return Page(
         entry, visits, changes, interval, due / 1000 if due else None, at, known, etag or None, modified or None
@@ -146,6 +146,6 @@ def unpack_page(value: bytes) -> Page:
 
 
 def milliseconds(seconds: float) -> int:
-    """Seconds since 1970 as they are stored: whole milliseconds, later rather than earlier; never 0."""
-    # Less than what a float of this size can tell apart: what was read from the store is written as it was.
+    """Seconds since 1970 as stored: whole milliseconds, rounded up; at least 1."""
+    # The tolerance absorbs the float error, so that a time read from the store is written back unchanged.
     return max(1, math.ceil(seconds * 1000 - 1e-3))

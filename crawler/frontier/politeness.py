@@ -1,6 +1,6 @@
-"""How long a host is left alone, and which rule says so. Pure arithmetic: seconds in, seconds out.
+"""How long a host must wait, and the rule that says so. Pure arithmetic: seconds in, seconds out.
 
-Of several rules that hold a host the one that holds it longest wins, and is the one that is named.
+If several rules hold a host, the longest hold wins and gives the reason.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from crawler.settings import PolitenessSettings
 
 
 class HoldReason(IntEnum):
-    """The rule that set a host's next time. Stored; numbers are never given a second meaning."""
+    """The rule that set a host's next time. The numbers are stored and never reused."""
 
     NONE = 0
     GAP = 1
@@ -27,12 +27,12 @@ class HoldReason(IntEnum):
 
     @property
     def words(self) -> str:
-        """The rule as a reader of ``explain`` sees it."""
+        """The rule in the words of ``explain``."""
         return _WORDS[self]
 
     @property
     def is_gap(self) -> bool:
-        """Whether it only parts two requests; the others hold a host for a reason of its own."""
+        """Whether the rule is only the gap between two requests."""
         return self in _GAPS
 
 
@@ -71,30 +71,30 @@ def gap(crawl_delay: float | None, latency: float | None, settings: PolitenessSe
 def hold_after_throttle(
     retry_after: float | None, level: int, settings: PolitenessSettings, host: str
 ) -> tuple[float, HoldReason]:
-    """Seconds a host is held after 429 or 503: what it asks for, else the back-off after ``level`` such answers in a
-    row before."""
+    """Seconds a host is held after 429 or 503, and the rule: ``retry_after`` if the server named it, else a back-off
+    that doubles with ``level``, the number of such answers in a row before this one."""
     if retry_after is not None:
         return min(max(retry_after, 0.0), settings.max_retry_after), HoldReason.RETRY_AFTER
     return _doubled(settings.backoff_first, level, settings.backoff_max, settings.jitter, host), HoldReason.BACKOFF
 
 
 def hold_after_failure(failures_in_a_row: int, settings: PolitenessSettings, host: str) -> tuple[float, HoldReason]:
-    """Seconds a host is held after a number of requests in a row without an answer."""
+    """Seconds a host is held after ``failures_in_a_row`` requests without an answer, and the rule."""
     return _doubled(
         settings.backoff_first, failures_in_a_row - 1, settings.backoff_max, settings.jitter, host
     ), HoldReason.FAILING
 
 
 def snooze(snoozes: int, settings: PolitenessSettings, host: str) -> tuple[float, HoldReason]:
-    """Seconds of the ``snoozes``-th snooze in a row (1 for the first)."""
+    """Seconds of the ``snoozes``-th snooze in a row (1 for the first), and the rule."""
     return _doubled(settings.snooze_first, snoozes - 1, settings.snooze_max, settings.jitter, host), HoldReason.SNOOZED
 
 
 def longest_hold(settings: PolitenessSettings) -> float:
-    """No rule but the gap holds a host for longer than this many seconds."""
+    """The longest hold of any rule but the gap, in seconds."""
     return max(settings.max_retry_after, max(settings.backoff_max, settings.snooze_max) * (1 + settings.jitter))
 
 
 def _doubled(first: float, times: int, most: float, most_jitter: float, host: str) -> float:
-    # 2**64 seconds is beyond any maximum; the exponent is cut so that a float cannot overflow.
+    # 2**64 seconds exceeds any maximum. The cap of the exponent prevents a float overflow.
     return min(first * 2.0 ** min(times, 64), most) * (1 + most_jitter * jitter(host, times))

@@ -1,14 +1,14 @@
-"""The back queues: the entries of each host on disk, and the few next ones in memory.
+"""The back queues: the entries of each host on disk, and the next few in memory.
 
-A host's queue has two lanes. Of the fresh lane a *window* is in memory, its first few rows that wait. Everything that
-waits and is not in the window is on disk at the host's *cursor* or behind it: a new row goes into the window if it
-comes before the cursor, and when the window overflows its last row is left to the disk and becomes the cursor. So the
-next row is always known, whatever the order in which rows are admitted, and no scan steps twice over entries that were
-deleted: RocksDB keeps those as tombstones until it compacts, and a scan over a hundred thousand takes milliseconds.
-The retry lane is read one by one when its head is due.
+A host's queue has two lanes. The first few waiting rows of the fresh lane are in memory: the *window*. Every other
+waiting row of that lane is on disk, at the host's *cursor* or behind it. A new row joins the window if it sorts before
+the cursor. When the window overflows, its last row leaves memory and its slot becomes the cursor. So the next row is
+always known, whatever the order in which rows are admitted. A scan never passes deleted entries twice: RocksDB keeps
+them as tombstones until it compacts, and scanning a hundred thousand takes milliseconds. The retry lane is read entry
+by entry when its head is due.
 
-Nothing is read for a host while a batch with changes of its queue is not written yet: ``append``, ``put_retry``,
-``give_back`` and ``remove`` read nothing.
+A queue must not be read while a batch with its changes is unwritten. So ``append``, ``put_retry``, ``give_back`` and
+``remove`` read nothing.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from crawler.frontier.host import BackQueue, Host
 from crawler.frontier.limits import MemoryLimits
 from crawler.kv import Batch, Family, Reader
 
-_PENDING = Family.PENDING  # to look a member up in its enumeration takes longer than what is done with it
+_PENDING = Family.PENDING  # a lookup in the enumeration costs more than its use
 
-# How many times its share of what is free a host takes. Windows are filled when they are empty, one after the other: on
-# the whole they are half full, and with a share of 1 half the rows that memory has room for would never be there.
+# A host's window may take this many times its equal share of the free rows. Windows are filled when they are empty, one
+# after the other, so they are half full on average: with a factor of 1, half of the allowed rows would stay unused.
 _GREED = 4
 
 
@@ -51,8 +51,8 @@ class BackQueues:
         limits: MemoryLimits,
         best: Callable[[Sequence[bytes]], int] | None = None,
     ) -> None:
-        """``due`` gives the time at which the retry of a slot may be taken, seconds since 1970; ``best`` which row of a
-        window goes first, where it is not the first."""
+        """``due`` gives the time at which the retry of a slot may be taken, in seconds since 1970. ``best`` gives the
+        position of the window's row to take; by default the first."""
         self._store = store
         self._due = due
         self._limits = limits
@@ -63,21 +63,21 @@ class BackQueues:
     # -- changes that read nothing -----------------------------------------------------------------------------
 
     def append(self, host: Host, slot: bytes, entry: Entry, batch: Batch) -> None:
-        """An entry joins the fresh lane."""
+        """Add an entry to the fresh lane."""
         value = encode_entry(entry)
         batch.put(_PENDING, pending_key(host.name, slot), value)
         self._grow(host.queue)
         self._insert(host.queue, slot, value)
 
     def put_retry(self, host: Host, slot: bytes, entry: Entry, batch: Batch) -> None:
-        """An entry joins the retry lane."""
+        """Add an entry to the retry lane."""
         batch.put(_PENDING, pending_key(host.name, slot), encode_entry(entry))
         self._grow(host.queue)
         host.queue.retry_size += 1
         self._wait_for_retry(host.queue, slot, entry.priority)
 
     def give_back(self, host: Host, slot: bytes, entry: Entry) -> None:
-        """An entry that was popped waits again, where it was."""
+        """Undo ``pop``: the entry waits again in its old slot."""
         _in(host.queue, slot)
         if is_retry(slot):
             self._wait_for_retry(host.queue, slot, entry.priority)
@@ -85,7 +85,7 @@ class BackQueues:
             self._insert(host.queue, slot, encode_entry(entry))
 
     def remove(self, host: Host, slot: bytes, batch: Batch) -> None:
-        """An entry that was popped goes for good."""
+        """Delete an entry that was popped."""
         queue = host.queue
         batch.delete(_PENDING, pending_key(host.name, slot))
         _in(queue, slot)
@@ -96,16 +96,16 @@ class BackQueues:
             self.hosts -= 1
 
     def forget(self, host: Host) -> None:
-        """The window leaves memory; what it held is read again when the host is restored from its record."""
+        """Drop the window from memory. Its rows are read again after the host is restored from its record."""
         self._rows -= len(host.queue.window)
         host.queue.window.clear()
 
     # -- taking ------------------------------------------------------------------------------------------------
 
     def pop(self, host: Host, now: float, *, fresh_first: bool = False) -> tuple[bytes, Entry]:
-        """The entry that is to be taken at ``now``, with its slot: a retry that is due, else the head of the fresh
-        lane; with ``fresh_first`` the other way round. The caller knows that there is one (EntryError: the store lacks
-        it)."""
+        """Take the next entry at ``now``; returns its slot and the entry. A due retry comes before the head of the
+        fresh lane, or after it with ``fresh_first``. The host must have an entry to take. Raises EntryError if the
+        store lacks it."""
         queue = host.queue
         if queue.retries_waiting and queue.retry_at <= now and not (fresh_first and queue.immediate):
             return self._pop_retry(host)
@@ -120,7 +120,7 @@ class BackQueues:
         return slot, decode_entry(row[FRESH_SLOT_SIZE:])
 
     def peek(self, host: Host) -> Entry:
-        """An entry of the host that waits; the host must have one (EntryError: the store lacks it)."""
+        """An entry of the host that waits; the host must have one. Raises EntryError if the store lacks it."""
         if host.queue.immediate:
             self.look_ahead(host)
         if host.queue.window:
@@ -128,7 +128,7 @@ class BackQueues:
         return decode_entry(self._first_retry(host)[1])
 
     def look_ahead(self, host: Host) -> None:
-        """Read the next rows of the fresh lane, if none is in memory."""
+        """Read the next rows of the fresh lane into an empty window."""
         queue = host.queue
         if queue.window or queue.complete:
             return
@@ -144,7 +144,7 @@ class BackQueues:
             if len(key) != at + FRESH_SLOT_SIZE:
                 raise EntryError(f"not a frontier key: {key!r}")
         if out:
-            # Those in flight may all be before the cursor: then more rows came than the window may have.
+            # If all rows in flight are before the cursor, the scan returned more rows than the window may hold.
             waiting = [row for row in rows if row[0][at:] not in out]
             queue.complete = queue.complete and len(waiting) <= limit
             rows = waiting[:limit] or rows[-1:]
@@ -155,12 +155,12 @@ class BackQueues:
         queue.cursor = _behind(rows[-1][0][at:])
 
     def find_retry(self, host: Host) -> None:
-        """Set time and class of the first retry that waits."""
+        """Set the time and class of the first waiting retry."""
         key, value = self._first_retry(host)
         host.queue.retry_at = self._due(split_pending_key(key)[1])
         host.queue.retry_class = stored_priority(value)
 
-    # -- within ------------------------------------------------------------------------------------------------
+    # -- internals ------------------------------------------------------------------------------------------------
 
     def _grow(self, queue: BackQueue) -> None:
         if not queue.size:
@@ -168,13 +168,13 @@ class BackQueues:
         queue.size += 1
 
     def _window(self) -> int:
-        """How many rows a host's window may have."""
+        """How many rows a host's window may hold now."""
         free = self._limits.rows - self._rows
         share = _GREED * free // max(1, min(self.hosts, self._limits.waiting))
         return max(1, min(self._limits.read_ahead, share))
 
     def _insert(self, queue: BackQueue, slot: bytes, value: bytes) -> None:
-        """A row of the fresh lane waits: in the window, or on disk only."""
+        """Put a waiting row of the fresh lane into the window if it belongs there; otherwise it stays on disk only."""
         window = queue.window
         if not queue.complete and slot >= queue.cursor:
             return
@@ -207,8 +207,8 @@ class BackQueues:
         return slot, decode_entry(value)
 
     def _first_retry(self, host: Host) -> tuple[bytes, bytes]:
-        # Slots up to the cursor are finished or in flight; it is set back where a clock that was set back between two
-        # runs brings a retry before them.
+        # Slots up to the cursor are finished or in flight. The cursor moves back when a clock step between two runs
+        # puts a retry before it.
         queue = host.queue
         out = queue.out or ()
         prefix = pending_key(host.name, b"")
@@ -231,7 +231,7 @@ def _in(queue: BackQueue, slot: bytes) -> None:
     if queue.out is not None:
         queue.out.discard(slot)
         if not queue.out:
-            queue.out = None  # an empty set is 216 bytes a host
+            queue.out = None  # an empty set takes 216 bytes a host
 
 
 def _behind(slot: bytes) -> bytes:

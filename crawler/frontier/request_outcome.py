@@ -1,4 +1,4 @@
-"""What came of a request: the few classes of failure by which a host is judged, and when a URL is tried again."""
+"""The outcome of a request: the classes of failure, and the tries and waits that follow from them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from crawler.settings import RetrySettings
 
 
 class FailureClass(IntEnum):
-    """A class of failure. Stored; numbers are never given a second meaning."""
+    """A class of failure. The numbers are stored and never reused."""
 
     DNS = 0  # the name has no address, or no name server answered
-    REFUSED = 1  # nobody listens
+    REFUSED = 1  # nothing listens on the port
     UNREACHABLE = 2  # no route
     TLS = 3
     TIMEOUT = 4  # no connection, headers or body in time
@@ -21,11 +21,11 @@ class FailureClass(IntEnum):
     SERVER_ERROR = 6  # a 5xx that may pass
     THROTTLED = 7  # 429 or 503
     PROTOCOL = 8  # not HTTP
-    OTHER = 9  # one of our own limits, an encoding that cannot be undone
+    OTHER = 9  # a limit of the crawler, a content encoding that cannot be decoded
 
     @property
     def word(self) -> str:
-        """The class as tables and JSON name it."""
+        """The name of the class in tables and JSON."""
         return self.name.lower()
 
     @property
@@ -35,7 +35,7 @@ class FailureClass(IntEnum):
 
     @property
     def timed(self) -> bool:
-        """Whether the seconds it took say something of how fast the host answers."""
+        """Whether the duration of the request says how fast the host answers."""
         return self not in _UNTIMED
 
 
@@ -56,9 +56,9 @@ _UNANSWERED = frozenset(
 
 
 class RequestOutcome(NamedTuple):
-    """What a request cost and came to, as far as its host is concerned: the ``seconds`` of the whole exchange, the
-    ``size`` in bytes of the body as far as it was read, ``failure`` None when it was answered, and for how many seconds
-    the host asked to be left alone (``retry_after``), if it did."""
+    """What a request means for its host. ``seconds``: duration of the whole exchange. ``size``: bytes of the body that
+    were read. ``failure``: None if the host answered. ``retry_after``: the seconds that the server asked the crawler to
+    wait, if it did."""
 
     seconds: float = 0.0
     size: int = 0
@@ -70,7 +70,7 @@ ANSWERED = RequestOutcome()
 
 
 def tries_of(failure: FailureClass, settings: RetrySettings) -> int:
-    """How often a URL is asked in all, the first time included, while its failures are of this class."""
+    """How many tries a URL has in all, including the first, if its failures are of this class."""
     if failure in (FailureClass.PROTOCOL, FailureClass.OTHER):
         return 1
     own: int | None = getattr(settings, f"{failure.word}_tries", None)
@@ -78,9 +78,9 @@ def tries_of(failure: FailureClass, settings: RetrySettings) -> int:
 
 
 def retry_wait(failure: FailureClass, tries: int, settings: RetrySettings, name: str) -> float:
-    """Seconds before a URL is tried again after its ``tries``-th failure (1 for the first), the last of this class:
-    the class's first wait, ``growth`` times as long after each further failure, at most ``max_wait``; then up to
-    ``jitter`` of that on top, spread over the URLs (``name``)."""
+    """Seconds until the next try of a URL whose ``tries``-th failure (1 for the first) was of this class. The class has
+    a first wait. Each further failure multiplies it by ``growth``, up to ``max_wait``. Deterministic jitter by ``name``
+    adds up to the fraction ``jitter``."""
     own: float | None = getattr(settings, f"{failure.word}_wait", None)
     first = settings.first_wait if own is None else own
     wait = min(first * settings.growth ** min(tries - 1, 64), settings.max_wait)
@@ -88,5 +88,5 @@ def retry_wait(failure: FailureClass, tries: int, settings: RetrySettings, name:
 
 
 def longest_retry(settings: RetrySettings) -> float:
-    """No URL waits longer for its next try."""
+    """The longest wait of any URL for its next try, in seconds."""
     return settings.max_wait * (1 + settings.jitter)

@@ -1,14 +1,14 @@
-"""When visited pages are visited again: an order by time on disk, and a way from there into the host queues.
+"""When visited pages are visited again: an index by time on disk, from which due pages move into the host queues.
 
-    pages   href -> page                  all that is known of it, see ``page``
+    pages   href -> page                  the state of the page, see ``page``
     due     time, href -> nothing         pages that are not queued, by the time of their next visit
 
-A page has a time or it is queued, never both. Pages that are due are moved into their hosts' queues in the order of
-their times, and only so many: memory and queues do not grow with the number of pages. Where a host has enough of them
-queued, further ones are put off to when it may have room, each once by the host's own pace, so that a slow host does
-not keep the others from their turn.
+A page has a time or is queued, never both. Due pages move into their hosts' queues in order of time, up to a fixed
+number, so that memory and queues do not grow with the number of pages. If a host has enough revisits queued, its
+further pages are postponed to a time when it may have room, spaced by the host's own pace. So a slow host does not
+delay the others.
 
-Pure like the frontier: time is an argument, what must be stored is put into the batch of the step.
+Pure like the frontier: time is an argument (seconds since 1970), and changes go into the batch of the transaction.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from crawler.settings import RecrawlSettings
 
 QUEUED_MAX = 4_096  # revisits in all host queues together
 HOST_MAX = 16  # of one host
-_LEAST_PACE = 0.01  # seconds between two revisits of a host that is asked without a gap
-_HOSTS_MAX = 10_000  # hosts of which it is remembered until when their revisits are put off
+_LEAST_PACE = 0.01  # seconds between two revisits of a host without a gap
+_HOSTS_MAX = 10_000  # hosts with a remembered time until which their revisits are postponed
 _TIME = 8  # bytes
 
 
@@ -42,8 +42,8 @@ def split_due_key(key: bytes) -> tuple[float, str]:
 
 
 class Revisits:
-    """The schedule of a job. ``pace`` gives the seconds between two requests to a host, ``queue_of`` the queue that
-    an href belongs to."""
+    """The schedule of a job. ``pace`` gives the seconds between two requests to a host, ``queue_of`` the queue of an
+    href."""
 
     def __init__(
         self, store: Reader, settings: RecrawlSettings, pace: Callable[[str], float], queue_of: QueueOf = queue_of
@@ -52,9 +52,9 @@ class Revisits:
         self._settings = settings
         self._pace = pace
         self._queue_of = queue_of
-        self._queued: Counter[str] = Counter()  # of this run; what an earlier one queued comes on top
+        self._queued: Counter[str] = Counter()  # in this run; earlier runs may have queued more
         self._put_off: dict[str, float] = {}
-        self._first = b""  # no key of ``due`` is before it: the store would walk over all that was deleted there
+        self._first = b""  # lower bound of the keys in ``due``: a scan from here skips the deleted ones
 
     @property
     def enabled(self) -> bool:
@@ -62,20 +62,20 @@ class Revisits:
         return self._settings.enabled
 
     def page(self, href: str) -> Page | None:
-        """What is known of a page that was visited; raises PageError."""
+        """The stored state of a visited page, or None; raises PageError."""
         stored = self._store.get(Family.PAGES, href.encode("ascii"))
         return None if stored is None else unpack_page(stored)
 
     def next_due(self) -> float | None:
-        """The time of the next visit; None when nothing is to be visited again."""
+        """The time of the next visit, in seconds since 1970; None if no page has one."""
         rows = self._store.scan(Family.DUE, self._first, None, 1)
         return split_due_key(rows[0][0])[0] if rows else None
 
     def finish(
         self, entry: Entry, answer: Answer | None, now: float, batch: Batch, *, excluded: bool
     ) -> tuple[Page, bool | None, int] | None:
-        """A visit has ended. Gives the page, whether it had changed, and how many more pages have a time now; None for
-        a page that is not to be visited again: what was excluded at its first visit is not."""
+        """Set the next visit of a page after a visit. Returns the page, whether it had changed, and how many more pages
+        have a time now. Returns None if the page gets no next visit, such as one excluded at its first visit."""
         if entry.revisit:
             self._leave(self._queue_of(entry.href))
         elif excluded or not self._settings.enabled:
@@ -90,7 +90,8 @@ class Revisits:
         return page, changed, 0 if had_time else 1
 
     def overtake(self, entry: Entry, visited_at: float, batch: Batch) -> bool:
-        """A page was visited before further visits were asked for: set the next. False where it has been set."""
+        """Set the next visit of a page that was finished while revisits were disabled. Returns False if the page has
+        one already."""
         if self._store.get(Family.PAGES, entry.href.encode("ascii")) is not None:
             return False
         page, _ = visited(None, entry, None, visited_at, self._settings, last_resort=False)
@@ -99,7 +100,7 @@ class Revisits:
         return True
 
     def begin(self, now: float, room: int, batch: Batch) -> list[Entry]:
-        """Take at most ``room`` pages that are due: entries for the frontier."""
+        """Take at most ``room`` due pages; returns their entries for the frontier. Raises PageError."""
         begun: list[Entry] = []
         rows = self._store.scan(Family.DUE, self._first, due_key(now, "") + b"\xff", room)
         if rows:
@@ -108,7 +109,7 @@ class Revisits:
         stored = self._store.get_many(Family.PAGES, [href.encode("ascii") for href in hrefs])
         for (key, _), href, value in zip(rows, hrefs, stored, strict=True):
             if value is None:
-                raise PageError(f"{href} is due and unknown")
+                raise PageError(f"{href} is due but has no page record")
             page = unpack_page(value)
             batch.delete(Family.DUE, key)
             name = self._queue_of(href)
@@ -121,8 +122,8 @@ class Revisits:
         return begun
 
     def take_back(self, entry: Entry, batch: Batch) -> tuple[bool, int]:
-        """The end of a visit is lost, and the URL is to be queued again, unless it is queued already (False). The other
-        number is how many pages have no time any more."""
+        """Undo a visit whose record was lost. Returns whether the URL must be queued again (False: it is queued
+        already), and how many pages lost their time."""
         page = self.page(entry.href)
         if page is None:
             return True, 0

@@ -1,4 +1,4 @@
-"""A host as the tables show it."""
+"""A host as a row of the tables: its state, next time and reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_BUDGET = BudgetSettings()
 
 
 class HostState(StrEnum):
-    """What a host is doing. Where several are true, the first of this list is named."""
+    """The state of a host. If several apply, the first in this list counts."""
 
     BLOCKED = "blocked"  # by the user, or over its budget: its URLs are excluded
     RETIRED = "retired"  # it keeps failing: its URLs are reported as failed
@@ -28,9 +28,9 @@ class HostState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostRow:
-    """One row of the table of hosts. ``next_time`` is in seconds since 1970, None where nothing is queued or the host
-    is no longer asked; ``rule`` is one word, ``reason`` a sentence that says why the state is what it is; ``errors``
-    counts the failures of all tries by class."""
+    """One row of the table of hosts. ``next_time`` is in seconds since 1970; None if nothing is queued or requests to
+    the host have stopped. ``rule`` is one word and ``reason`` a sentence that explain the state. ``errors`` counts
+    the failures of all tries by class."""
 
     host: str
     state: HostState
@@ -48,7 +48,7 @@ class HostRow:
 
 
 def describe(host: Host, now: float, settings: PolitenessSettings, budget: BudgetSettings) -> HostRow:
-    """The row of a host at ``now``. Of a host read from the store nothing is known to be in flight."""
+    """The row of a host at ``now``. A host read from the store has nothing in flight."""
     state = state_of(host, now, budget)
     rule, reason = _why(host, state, now, budget)
     open_times = state in (HostState.SNOOZED, HostState.WAITING, HostState.READY, HostState.LEASED)
@@ -78,7 +78,7 @@ def _next_time(host: Host) -> float:
 
 
 def state_of(host: Host, now: float, budget: BudgetSettings) -> HostState:
-    """The state of a host at ``now``. Of one read from the store nothing is known to be in flight."""
+    """The state of a host at ``now``. A host read from the store has nothing in flight."""
     closed = closure(host, budget)
     if closed is not None:
         return HostState.RETIRED if closed.failed else HostState.BLOCKED
@@ -98,7 +98,7 @@ def state_of(host: Host, now: float, budget: BudgetSettings) -> HostState:
 
 
 def stored_state(name: str, value: bytes, now: float, budget: BudgetSettings) -> HostState:
-    """The same of a stored record. Raises HostRecordError."""
+    """``state_of`` for a stored record, decoded only if necessary. Raises HostRecordError."""
     rule, flags, size, next_time = glance(value)
     if flags or budget != _NO_BUDGET:
         return state_of(decode_host(name, value), now, budget)
@@ -110,7 +110,7 @@ def stored_state(name: str, value: bytes, now: float, budget: BudgetSettings) ->
 
 
 def _why(host: Host, state: HostState, now: float, budget: BudgetSettings) -> tuple[str, str]:
-    """The rule behind a state, and a sentence."""
+    """The rule behind a state, and a sentence that explains it."""
     rule = host.politeness.hold_reason.name.lower()
     match state:
         case HostState.RETIRED | HostState.BLOCKED:

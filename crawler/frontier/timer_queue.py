@@ -1,10 +1,10 @@
-"""A priority queue of times, cheap where most of them arrive in order.
+"""A priority queue of times that is cheap when most of them arrive in order.
 
-After most requests a host is due one gap from now, behind all others. Such tickets form a *run*, in the order in which
-they came, and the first is taken off without a look at the rest. A heap of a hundred thousand costs a microsecond
-there, because its branches are all over the memory. A ticket that comes before the last of the run sends that one to
-the heap, and goes there itself if that is not enough; so a host that is held for an hour does not end the run. Each
-call is O(log n).
+After most requests a host is due one gap from now, later than all others. Such tickets form a *run* in order of
+arrival, and taking the first one off costs nothing. A heap of a hundred thousand would cost a microsecond, because its
+branches are spread over memory. A ticket that sorts before the last of the run moves that one to the heap. If the
+ticket still sorts before the new last one, it goes to the heap itself. So one host that is held for an hour does not
+end the run. Each call is O(log n).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class TimerQueue:
         run.append(ticket)
 
     def first(self) -> bytes | None:
-        """The least of all; None when there is none."""
+        """The smallest; None if the queue is empty."""
         run, heap = self._run, self._heap
         if run and (not heap or run[0] <= heap[0]):
             return run[0]
         return heap[0] if heap else None
 
     def pop(self) -> bytes:
-        """Take the least off; there must be one."""
+        """Remove and return the smallest. The queue must not be empty."""
         run, heap = self._run, self._heap
         return run.popleft() if run and (not heap or run[0] <= heap[0]) else heappop(heap)

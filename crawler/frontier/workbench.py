@@ -1,13 +1,13 @@
-"""The workbench: the hosts that have something to do, each in one place only, and whose turn it is.
+"""The workbench: the hosts with something to do, each in one place only, and whose turn it is.
 
 A host is *on the heap* of a front queue until its turn comes (``schedule``), or *leased*, or *in a line* at the gate,
-or *idle*. With N lease slots it stays on the heap until all N are out. So two requests to one host, or to its
-robots.txt, cannot overlap, and its gap cannot be cut short: there is nothing to check. (The name and the idea are those
-of BUbiNG's Workbench.)
+or *idle*. With N lease slots it stays on the heap until all N are taken. So two requests to one host, or to its
+robots.txt, cannot overlap, and its gap cannot be cut short, without any check. (The name and the idea are from
+BUbiNG's Workbench.)
 
-A bounded number of hosts is in memory (``working_set``); of each other one with something queued there is a ticket on
-the heap or a name in a line, and its record in the store. ``host`` finds a host wherever it is. What changes on the way
-is put into the batch of the caller's step (``save``), which then also gives the host its place.
+A bounded number of hosts is in memory (``working_set``). Each other host with something queued has a ticket on the heap
+or a name in a line, and its record in the store. ``host`` finds a host wherever it is. ``save`` puts a changed host
+into the batch of the caller's transaction, and moves it to its place.
 
 Cost: ``next``, ``place``, ``begin`` and ``end`` are O(log hosts); a host out of memory costs a read of its record.
 """
@@ -26,8 +26,8 @@ from crawler.frontier.working_set import WorkingSet
 from crawler.kv import Batch, Family, Reader
 from crawler.settings import PolitenessSettings
 
-_MOVED_MAX = 16  # hosts that one call of next puts into the front queue of another class
-_HOSTS = Family.HOSTS  # to look a member up in its enumeration takes longer than all that a step does with it
+_MOVED_MAX = 16  # hosts that one call of next may move to the front queue of another class
+_HOSTS = Family.HOSTS  # a lookup in the enumeration costs more than its use
 
 
 class Workbench:
@@ -49,7 +49,7 @@ class Workbench:
     # -- finding -----------------------------------------------------------------------------------------------
 
     def load(self) -> int:
-        """Restore the hosts of a stored job; how many URLs they have queued."""
+        """Restore the hosts of a stored job. Returns how many URLs they have queued."""
         queued = 0
         for rows in self._store.pages(_HOSTS):
             for key, value in rows:
@@ -66,7 +66,7 @@ class Workbench:
         return queued
 
     def host(self, name: str) -> Host:
-        """The host, which may be one that the job had not met."""
+        """The host; a new one if the job has not met it."""
         host = self._in_memory.get(name)
         if host is not None:
             return host
@@ -80,21 +80,21 @@ class Workbench:
         self._restore(host)
         ready = self._ready(host)
         if ready is not None:
-            host.on_heap, host.ready, host.front = True, ready, self._front(host)  # its ticket was left there
+            host.on_heap, host.ready, host.front = True, ready, self._front(host)  # its ticket is still there
         return host
 
     def find(self, name: str) -> Host | None:
-        """The host, if the job has met it."""
+        """The host; None if the job has not met it."""
         known = self._in_memory.get(name) is not None
         known = known or (name.isascii() and self._store.get(_HOSTS, name.encode("ascii")) is not None)
         return self.host(name) if known else None
 
     def look(self, name: str) -> Host | None:
-        """The host as it is in memory, else as it was stored; it is not to be changed."""
+        """The host from memory or from the store, for reading only."""
         return self._in_memory.get(name) or self._stored(name)
 
     def known(self, name: str) -> Host | None:
-        """The working state of a host in memory or in a line; of any other the stored record says all."""
+        """The working state of a host in memory or in a line; None for any other: its stored record is complete."""
         host = self._in_memory.get(name)
         if host is None and self.gate.may_be_in_line(name):
             host = self._stored(name)
@@ -110,7 +110,7 @@ class Workbench:
         return host
 
     def _restore(self, host: Host) -> None:
-        """A host with something queued was read from its record."""
+        """Complete a host with something queued that was read from its record."""
         self.gate.restore_queued(host)
         if host.queue.retry_size:
             self.queues.find_retry(host)
@@ -118,7 +118,7 @@ class Workbench:
     # -- turns -------------------------------------------------------------------------------------------------
 
     def next(self, now: float) -> Host | None:
-        """The host whose turn it is, off the heap, and in no other place yet."""
+        """Take the host whose turn it is off the heap. The caller must put it in another place."""
         moved = 0
         for _ in range(self._passed_over):
             if (due := self._schedule.pop(now)) is None:
@@ -128,7 +128,7 @@ class Workbench:
             ready = self._ready(host)
             if ready is not None and ready <= now:
                 self.queues.look_ahead(host)
-                # What was read may be of a class that comes later than that of the cursor.
+                # The rows just read may be of a later class than the cursor's.
                 if self._front(host) <= due.front or moved == _MOVED_MAX:
                     return host
                 moved += 1
@@ -137,17 +137,17 @@ class Workbench:
         return None
 
     def next_ready(self) -> float | None:
-        """When ``next`` will give a host if nothing else happens; None: never."""
+        """When ``next`` will give a host if nothing else happens, in seconds since 1970; None: never."""
         return self._schedule.next_ready()
 
     def _ready(self, host: Host) -> float | None:
-        """When the host may be handed out; None: not while it is as it is."""
+        """When the host may be handed out; None: not before its state changes."""
         queue, politeness = host.queue, host.politeness
         queued = queue.size - queue.taken
         if not queued or host.in_line or host.side_request or host.leased >= self._per_host:
             return None
         if self.gate.closure(host) is not None:
-            return self.gate.now  # not before: the hosts that may be asked have their turns too
+            return self.gate.now  # not earlier: the open hosts must have their turns too
         if politeness.paused or (host.leased and self.gate.in_flight_may_use_up_budget(host)):
             return None
         next_time = politeness.next_time
@@ -160,7 +160,7 @@ class Workbench:
     # -- places ------------------------------------------------------------------------------------------------
 
     def place(self, host: Host) -> None:
-        """Put the host where it belongs: on the heap once, or nowhere."""
+        """Put the host in its place: on the heap, or on no heap."""
         ready = self._ready(host)
         if ready is None:
             self._schedule.leave(host)
@@ -169,12 +169,12 @@ class Workbench:
         self._in_memory.place(host)
 
     def save(self, host: Host, batch: Batch) -> None:
-        """The host has changed: its record goes into the batch, and the host where it belongs now."""
+        """Put the record of a changed host into the batch, and the host in its place."""
         batch.put(_HOSTS, host.name.encode("ascii"), encode_host(host))
         self.place(host)
 
     def send_away(self, host: Host, at: float | None) -> None:
-        """The host whose turn it was may not be asked before ``at``; None: it is in a line."""
+        """Put away the host whose turn it was, until ``at``; None: it waits in a line."""
         if at is not None:
             self._schedule.put(host, at, self._front(host))
         self._in_memory.place(host)
@@ -182,7 +182,7 @@ class Workbench:
             self._in_memory.trim_resting()
 
     def _called(self, name: str) -> None:
-        """The turn of a host in a line has come."""
+        """Put a host back on the heap: its turn in a line has come."""
         host = self._in_memory.get(name)
         if host is None:
             host = self._stored(name)
@@ -192,7 +192,7 @@ class Workbench:
         self.place(host)
 
     def trim(self) -> None:
-        """All batches were written: hosts that are too many leave memory, and are read from the store again."""
+        """Let surplus hosts leave memory. The caller has written all batches, so the store has their records."""
         self._in_memory.trim()
 
     @property
@@ -203,18 +203,18 @@ class Workbench:
     # -- leases ------------------------------------------------------------------------------------------------
 
     def begin(self, lease: Lease) -> Lease:
-        """A slot of the host is out."""
+        """Take a lease slot of the host."""
         host = lease.host
         host.leased += 1
         self.leased += 1
         if host.leased < self._per_host:
             self.place(host)
         else:
-            self._in_memory.place(host)  # it was taken off the heap, and has no other lease to give
+            self._in_memory.place(host)  # it is off the heap and has no free slot
         return lease
 
     def end(self, lease: Lease, request: RequestOutcome | None, now: float) -> None:
-        """The slot is free again, after a request or (None) without one. The caller changes the host and stores it."""
+        """Free the slot after a request, or without one (None). The caller then changes the host and saves it."""
         host, gate = lease.host, self.gate
         gate.now = now
         self.leased -= 1
@@ -230,7 +230,7 @@ class Workbench:
             gate.not_asked(host)
 
     def cancel(self, lease: Lease) -> None:
-        """The lease ends as if it had not been given. Nothing changes on disk."""
+        """Undo ``begin``, as if the lease had not been given. Nothing changes on disk."""
         host = lease.host
         self.leased -= 1
         host.leased -= 1

@@ -1,15 +1,15 @@
-"""The hosts in memory: a bounded working set of those that the store has records of.
+"""The hosts in memory: a bounded working set of the hosts in the store.
 
     busy      leased: never put away
-    waiting   on the heap. When there are too many, one goes that is ready late: of the one that was put there last and
-              the one that has been there longest the one that is ready later. Where more hosts take turns than there is
-              room for, those that stay are the next, and hosts that are held for an hour do not keep others out
-    resting   on no heap: in a line at the gate, or paused. The one that came last goes first: the one that has waited
-              longest is called next
-    idle      nothing queued; the least recently used go first
+    waiting   on the heap. Over the limit, compare the host placed last with the one that has been there longest, and
+              put away the one that is ready later. So the hosts that stay are those that are next, and a host that is
+              held for an hour does not keep others out
+    resting   on no heap: in a line at the gate, or paused. The last to come is put away first, because the one that has
+              waited longest is called next
+    idle      nothing queued; the least recently used is put away first
 
-A host that is put away leaves its ticket on the heap, or its name in the line, and its record in the store. It is
-restored from there when its ticket comes up, when it is called, or when a URL is admitted to it.
+A host that is put away still has its ticket on the heap or its name in the line, and its record in the store. It is
+restored when its ticket comes up, when it is called, or when a URL is admitted to it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class WorkingSet:
         return self._waiting.get(name) or self._busy.get(name) or self._idle.get(name) or self._resting.get(name)
 
     def place(self, host: Host) -> None:
-        """The host is new in memory, or has changed: keep it where it belongs now."""
+        """Put a new or changed host into the part where it belongs."""
         name = host.name
         kept = self._kept(host)
         if host.kept is not kept:
@@ -57,8 +57,8 @@ class WorkingSet:
         return self._resting if host.queue.size else self._idle
 
     def trim(self) -> None:
-        """Put away what is too much: only where no batch with a change of a host is unwritten, for a host that was put
-        away is read again from the store."""
+        """Put away surplus hosts. Every batch with a change of a host must be written before: a host that was put away
+        is read again from the store."""
         while len(self._waiting) > self._limits.waiting:
             longest, last = next(iter(self._waiting.values())), next(reversed(self._waiting.values()))
             self._drop(self._waiting.popitem(last=last.ready >= longest.ready)[1])
@@ -67,7 +67,7 @@ class WorkingSet:
             self._drop(self._idle.popitem(last=False)[1])
 
     def trim_resting(self) -> None:
-        """The same for those that rest alone."""
+        """``trim`` only the resting hosts."""
         while len(self._resting) > self._limits.resting:
             self._drop(self._resting.popitem()[1])
 

@@ -1,4 +1,4 @@
-"""What commands report when a job cannot be read."""
+"""The reports of commands that cannot read a job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawler.settings import SettingsError
 
 
 def stopped_text(directory: Path, error: Exception) -> str:
-    """The message of a command that found the job damaged while changing it."""
+    """Return the message of a command that found the job damaged while changing it."""
     return (
         f"stopped: {directory} is damaged: {error}; nothing else was changed: `crawler verify {directory}` lists the "
         f"damage, `crawler repair {directory}` repairs it"
@@ -22,7 +22,7 @@ def stopped_text(directory: Path, error: Exception) -> str:
 
 
 def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """The command, reporting in one line that ``arguments.job`` holds no job, or one that cannot be read."""
+    """Wrap a command so that it reports in one line if ``arguments.job`` holds no job or cannot be read."""
 
     def run(arguments: argparse.Namespace) -> int:
         try:

@@ -18,8 +18,8 @@ from crawler.settings import SettingsError
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Make a damaged job whole again, from what the disk still holds. Says what was done; what is "
-        "replaced is moved to DIR/damaged-N. A job that is whole is not changed."
+        "Make a damaged job whole again, from what the disk still holds. It reports each change and moves "
+        "what it replaces to DIR/damaged-N. A whole job is not changed."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("--json", action="store_true", help="one JSON object")

@@ -1,4 +1,4 @@
-"""``crawler verify DIR``: whether all checksums and counts of a job agree."""
+"""``crawler verify DIR`` checks all checksums and counts of a job."""
 
 from __future__ import annotations
 

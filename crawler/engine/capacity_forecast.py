@@ -1,4 +1,4 @@
-"""What is ahead of the seen-set of a running crawl, at its present rate and in the memory that is free."""
+"""Forecasts the seen-set of a running crawl from its present rate and the free memory."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from crawler.memory import available_memory
 
 log = logging.getLogger("crawler")
 
-INTERVAL = 5.0  # seconds between two looks
-BEAT = 0.1  # seconds between two counts
-WINDOW = 60.0  # seconds over which the rate is taken
-# What is expected of a crawl rests on its last seconds, since the first links come all at once, ...
+INTERVAL = 5.0  # seconds between two forecasts
+BEAT = 0.1  # seconds between two looks at the count of URLs
+WINDOW = 60.0  # seconds over which the rate of new URLs is measured
+# The forecast uses only the last seconds, because most links are found at the start of a crawl. The window ...
 SHARE_WINDOW = 30.0
-FINISHED = 50  # ... or on as many as it takes to finish this many URLs,
-LONGEST = 3_600.0  # but no more;
-LEAST = 10  # of fewer URLs nothing is expected
+FINISHED = 50  # ... grows until this many URLs are finished in it,
+LONGEST = 3_600.0  # seconds; but no longer than this
+LEAST = 10  # finished URLs in the window; with fewer there is no forecast
 DAY = 86_400.0
 
 
 class When(StrEnum):
-    """What a forecast is made for."""
+    """The moment that a forecast describes."""
 
-    END = "end"  # nothing is left
-    DAY = "day"  # a day from now: there is no end in sight
+    END = "end"  # no URLs are left
+    DAY = "day"  # a day from now, because no end is in sight
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the crawl has come: URLs that are done, and those that are not."""
+    """How far the crawl has come: the numbers of finished and of unfinished URLs."""
 
     finished: int
     left: int
@@ -45,11 +45,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The seen-set as it will be if the crawl goes on as it does. Counts are URLs, ``bytes`` of the seen-set."""
+    """The seen-set as it will be if the crawl continues at this pace. Counts are URLs; ``bytes`` is the seen-set's
+    size."""
 
     when: When
-    seconds: float  # until then
-    new_per_url: float  # URLs found new for each that is finished, at present
+    seconds: float  # seconds until that moment
+    new_per_url: float  # new URLs found for each finished one, at present
     urls: int
     slices: int
     bytes: int
@@ -59,7 +60,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast the crawl goes: ``new`` URLs were found and ``finished`` done in the last ``seconds``."""
+    """The pace of the crawl: it found ``new`` URLs and finished ``finished`` in the last ``seconds``."""
 
     new: float
     finished: float
@@ -75,11 +76,12 @@ def forecast(
     compact_slices: int = 0,
     endless: bool = False,
 ) -> Forecast:
-    """What lies ahead with ``left`` URLs to finish at this pace.
+    """Return what happens to the seen-set with ``left`` URLs to finish at this pace.
 
-    Each that is left brings ``new / finished`` others, these bring as many again, and so on: where that is less than
-    one each, ``left / (1 - new / finished)`` are still to come, and the crawl ends. Otherwise, and where it is
-    ``endless``, a day is looked ahead. Raises FilterError for a kind that has no slices."""
+    Each unfinished URL brings ``share = new / finished`` others, each of these brings as many again, and so on. If
+    ``share`` is below 1, the geometric series gives ``left / (1 - share)`` URLs to finish, and the crawl ends.
+    Otherwise, or if the crawl is ``endless``, the forecast is for a day from now. Raises FilterError for a kind of
+    seen-set without slices."""
     new, finished, seconds = pace.new, pace.finished, pace.seconds
     share = new / finished
     ends = share < 1 and not endless
@@ -100,22 +102,24 @@ def forecast(
 
 
 class Adviser:
-    """Looks ahead every few seconds, and warns of each cause once."""
+    """Makes a forecast every few seconds and warns of each cause once."""
 
     def __init__(self, compact_slices: int, *, ledger: bool = False, endless: bool = False) -> None:
-        """With a ``ledger`` no URL stays skipped; an ``endless`` crawl is one that visits its pages again."""
+        """``ledger``: the crawl has a ledger, so no URL stays skipped. ``endless``: the crawl revisits its pages."""
         self._compact_slices = compact_slices
         self._ledger = ledger
         self._endless = endless
         self._counts: deque[tuple[float, int]] = deque()  # when, URLs in the seen-set
         self._looks: deque[tuple[float, int, int]] = deque()  # when, URLs in the seen-set, URLs finished
         self._warned: set[Cause] = set()
-        self._matters_at = sys.maxsize  # URLs in the seen-set
-        self.advice: dict[str, Any] | None = None  # as ``stats --json`` has it; None for a kind without slices
+        self._matters_at = sys.maxsize  # URLs in the seen-set at which a warning is possible
+        self.advice: dict[str, Any] | None = None  # the value in ``stats --json``; None for a kind without slices
 
     async def watch(self, seen: SeenSet, clock: Callable[[], float], progress: Callable[[], Progress]) -> None:
-        """Look, and log the warnings, until cancelled: every few seconds, when the seen-set has as many URLs that there
-        may be something to warn of, and once more at the end, which may come sooner than either."""
+        """Make forecasts and log warnings until cancelled.
+
+        A forecast is made every few seconds, as soon as the seen-set has enough URLs for a warning, and at the end of
+        the crawl, which may come before either."""
 
         def tell() -> None:
             warning = self.look(seen, clock(), available_memory(), progress())
@@ -134,7 +138,9 @@ class Adviser:
             tell()
 
     def look(self, seen: SeenSet, now: float, memory: int | None, progress: Progress) -> str | None:
-        """``now`` in seconds, ``memory``: free bytes. The warning, if there is one that was not given before."""
+        """Make a forecast and return its warning, or None if it has none or was given before.
+
+        ``now`` is in seconds since 1970, ``memory`` in free bytes (None: unknown)."""
         count, done = len(seen), progress.finished
         self._looks.append((now, count, done))
         while len(self._looks) > 2 and self._is_old(self._looks[1], now, done):
@@ -152,7 +158,7 @@ class Adviser:
                 statistics, seen.parameters(), rate=rate, memory=memory, compact_slices=self._compact_slices
             )
         except FilterError:
-            return None  # nothing can be planned for this kind
+            return None  # this kind of seen-set has no forecast
         self._matters_at = matters_at(statistics, advice)
         self.advice = {**asdict(advice), "new_urls_per_second": rate, "forecast": self._forecast(seen, progress)}
         if advice.cause is None or advice.cause in self._warned:
@@ -161,7 +167,7 @@ class Adviser:
         return advice.warning
 
     def _is_old(self, look: tuple[float, int, int], now: float, done: int) -> bool:
-        """Whether a window that begins there, later than the present one, is long enough."""
+        """Return whether a window that begins at ``look``, later than the present one, would still be long enough."""
         return now - look[0] >= SHARE_WINDOW and done - look[2] >= FINISHED
 
     def _forecast(self, seen: SeenSet, progress: Progress) -> dict[str, Any] | None:

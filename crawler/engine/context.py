@@ -11,10 +11,10 @@ from crawler.fetch import Fetches
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The worker's network and clock (seconds since 1970), and how its runs make it look up.
+    """The worker's network and clock (seconds since 1970), and how its runs wake it.
 
-    ``wake``: something has changed, look again whom to ask. ``interrupt``: a run has stopped, give up waiting for the
-    rate. ``lag`` measures the one event loop that all runs share.
+    ``wake``: something has changed, so look for a ready host again. ``interrupt``: a run has stopped, so stop waiting
+    for the rate limit. ``lag`` measures the event loop that all runs share.
     """
 
     fetcher: Fetches

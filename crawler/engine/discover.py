@@ -1,11 +1,11 @@
-"""Discover: from text that names URLs to the URLs that may be admitted.
+"""Discover: find the URLs in a text and keep those that may be admitted.
 
-    seeds      lines -> canonical, each widens the scope
-    outlinks   a page's body -> its links, canonical -> those in scope
-    sitemap    what it lists -> canonical -> those in scope
-    redirect   a Location -> the one link that it is
+    seeds      lines -> canonical URLs; each widens the scope
+    outlinks   the body of a page -> links -> canonical URLs -> those in scope
+    sitemap    the listed URLs -> canonical URLs -> those in scope
+    redirect   a Location -> one link
 
-What is left out is counted where it is left out. Nothing is admitted here: that is one step with the end of the visit.
+Each function counts what it leaves out. Nothing is admitted here: the transaction that ends the visit admits the URLs.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ _SHOWN = 200  # characters of foreign text in a message
 
 @dataclass(frozen=True, slots=True)
 class Outlinks:
-    """What a page links to: ``found`` distinct links taken from it, ``inside`` those that may be admitted."""
+    """The links of a page: ``found`` counts the distinct links taken from it, ``inside`` holds those that may be
+    admitted."""
 
     found: int
     inside: list[Canonical]
-    cut: bool = False  # it holds more links than are taken from one page
+    cut: bool = False  # the page has more links than are taken from one page
     content: Content | None = None
-    listing: Listing | None = None  # where a sitemap lists them
-    left_out: Sequence[Canonical] = ()  # what might be admitted, were the page no copy
+    listing: Listing | None = None  # how the URLs are listed, if a sitemap lists them
+    left_out: Sequence[Canonical] = ()  # what could be admitted if the page were not a copy
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a redirect leads: its ``location`` as the record shows it, the link to follow, or why there is none."""
+    """The target of a redirect: its ``location`` as in the record, and the link to follow or the reason why there is
+    none."""
 
     location: str
     inside: list[Canonical]
@@ -53,8 +55,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """URLs that were added to a job: those that may be admitted, how many are out of scope, and invalid texts, with the
-    reason."""
+    """URLs that were added to a job: those that may be admitted, the number out of scope, and the invalid texts with
+    the reasons."""
 
     inside: list[Canonical]
     outside: int
@@ -63,7 +65,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class DiscoverySettings:
-    """What discovery is told."""
+    """The settings of discovery."""
 
     rules: tuple[str, ...]  # of canonicalisation
     links: LinkSettings
@@ -76,7 +78,7 @@ class DiscoverySettings:
 
 
 class Discovery:
-    """The links of one run over a job. ``boundary`` says what of them belongs to it."""
+    """Discovers the URLs of one run over a job. ``boundary`` decides which of them belong to the crawl."""
 
     def __init__(self, job: Job, boundary: Boundary, settings: DiscoverySettings) -> None:
         self._job = job
@@ -91,7 +93,7 @@ class Discovery:
         return cls(job, Boundary.of(job.scope, settings), DiscoverySettings.of(settings))
 
     def seeds(self, lines: list[str]) -> list[Canonical]:
-        """The URLs of the lines. Invalid lines are counted and logged."""
+        """Return the URLs of the lines. Invalid lines are counted and logged."""
         found: list[Canonical] = []
         for line in lines:
             url = self._canonicaliser.canonicalise(line)
@@ -103,7 +105,8 @@ class Discovery:
         return found
 
     def added(self, texts: Sequence[str], *, seed: bool) -> Added:
-        """Those of the added URLs that may be admitted; with ``seed`` each widens the scope."""
+        """Return the added URLs that may be admitted, and what was left out. With ``seed``, each URL widens the
+        scope."""
         found: list[Canonical] = []
         rejected: list[tuple[str, str]] = []
         for text in texts:
@@ -119,7 +122,7 @@ class Discovery:
         return Added(inside, len(found) - len(inside), tuple(rejected))
 
     def outlinks(self, entry: Entry, body: bytes, charset: str | None) -> Outlinks:
-        """The links of a page that was fetched."""
+        """Return the links of a fetched page. ``charset`` is the one in its headers, if any."""
         page = extract_links(body, charset, self._settings.links)
         base = entry.href
         if page.base is not None:
@@ -132,15 +135,16 @@ class Discovery:
         content = self._copies.marks(entry.href, body)
         depth, links = entry.depth + 1, [] if page.nofollow else urls
         if self._of_copy(content):
-            # All are counted as what they are first of all, whatever else might have kept them out.
+            # Count all links of a copy as such, even those that would have been left out for another reason.
             self._job.counters.links_of_copies += len(urls)
             left_out = self._boundary.inside(links, depth, Counter())
             return Outlinks(len(urls), [], page.truncated, content, left_out=left_out)
         return Outlinks(len(urls), self._inside(links, depth), page.truncated, content)
 
     def sitemap(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks:
-        """Some of the URLs that a sitemap lists. They are as deep as the sitemap itself; one link deep if it is
-        a seed."""
+        """Return the URLs of one part of a sitemap.
+
+        They get the depth of the sitemap itself, or depth 1 if the sitemap is a seed."""
         found: dict[str, Canonical] = {}
         priorities: dict[str, float] = {}
         for one in listed:
@@ -155,13 +159,13 @@ class Discovery:
         return Outlinks(len(found), inside, listing=Listing(priorities, index))
 
     def named_sitemaps(self, robots: str, named: Sequence[str]) -> list[Canonical]:
-        """The sitemaps that a robots.txt names, as far as they are in scope."""
+        """Return the sitemaps that a robots.txt names and that are in scope."""
         urls, rejected = self._canonicaliser.outlinks(robots, named)
         self._job.counters.rejected_links += rejected
         return self._inside(urls, SITEMAP_DEPTH, listing=True)
 
     def redirect(self, entry: Entry, location: str) -> Target:
-        """A redirect is a newly discovered link at the same depth; that of a seed widens the scope."""
+        """Return the target of a redirect: a new link at the same depth. A redirect of a seed widens the scope."""
         url = self._canonicaliser.canonicalise(location, entry.href)
         if isinstance(url, Rejected):
             return Target(location, [], f"redirect to {shown(location)}: {url.reason}")
@@ -173,11 +177,11 @@ class Discovery:
         return Target(url.href, self._inside([url], entry.depth, seed=entry.seed))
 
     def excluded(self, entry: Entry) -> str | None:
-        """The rule by which a URL that was admitted is not fetched after all."""
+        """Return the rule that now excludes an admitted URL, or None if the URL may be fetched."""
         return None if entry.seed else self._boundary.excluded(entry.href)
 
     def _of_copy(self, content: Content | None) -> bool:
-        """Whether the page is a copy, and its links are to be left alone."""
+        """Return whether the page is a copy whose links are skipped; count it if it is a copy."""
         if content is None or content.duplicate_of is None:
             return False
         self._job.counters.copies += 1
@@ -194,11 +198,11 @@ class Discovery:
 
 
 def listed_depth(entry: Entry) -> int:
-    """How deep the URLs are that a sitemap lists."""
+    """Return the depth of the URLs that a sitemap lists."""
     return max(SITEMAP_DEPTH, entry.depth)
 
 
 def shown(text: str) -> str:
-    """Foreign text for a message: cut where it is long, control characters escaped."""
+    """Shorten foreign text for a message and escape its control characters."""
     short = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
     return short.encode("unicode_escape").decode("ascii")

@@ -1,4 +1,4 @@
-"""Keeps a running job durable: what was done is synced every second, and a generation is written every minute."""
+"""Keeps a running job durable: syncs it every second and writes a generation every minute."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from crawler.settings import DurabilitySettings
 
 log = logging.getLogger("crawler")
 
-REST = 3.0  # times as long as it took, between two generations: the disk has others to serve
+REST = 3.0  # times as long as a generation took: the pause before the next one, which leaves the disk to others
 
 
 class DurabilityLoop:
-    """Syncs and checkpoints one job beside its run, and waits where the disk is full."""
+    """Syncs and checkpoints one job while it runs, and waits while the disk is full."""
 
     def __init__(self, job: Job, settings: DurabilitySettings, context: Context) -> None:
         self._job = job
@@ -30,7 +30,7 @@ class DurabilityLoop:
         self._said_blocked = False
 
     async def watch(self) -> None:
-        """Until cancelled. A generation comes later where the disk takes long to write one."""
+        """Sync and checkpoint until cancelled. Generations come less often if the disk is slow to write them."""
         clock, settings = self._context.clock, self._settings
         next_checkpoint = clock() + settings.checkpoint_interval
         while True:
@@ -39,7 +39,7 @@ class DurabilityLoop:
                 self._answer(CheckpointResult(refused=RefusedBy.DISK_FULL, detail=self._job.blocked))
                 continue
             await self._job.sync()
-            # Asked again: the disk may have been found full while the sync was under way.
+            # Check again: the disk may have filled up during the sync.
             if (clock() >= next_checkpoint or self._asked) and self._job.blocked is None:
                 began = clock()
                 await self._checkpoint(began)
@@ -48,25 +48,26 @@ class DurabilityLoop:
             self.tell_notes(log.warning)
 
     async def checkpoint_now(self) -> CheckpointResult | None:
-        """Write a generation; None when the run is over, and its last checkpoint is being written."""
+        """Write a generation now and return the result; None if the run is over and its last checkpoint is being
+        written."""
         asked: asyncio.Future[CheckpointResult | None] = asyncio.get_running_loop().create_future()
         self._asked.append(asked)
         self._now.set()
         return await asked
 
     def close(self) -> None:
-        """The run is over: tell those that wait for a checkpoint."""
+        """Tell those that wait for a checkpoint that the run is over."""
         self._answer(None)
 
     def tell_notes(self, say: Callable[[str], None]) -> None:
-        """Hand on what the job has noted."""
+        """Pass the notes of the job to the event log and to ``say``."""
         while self._job.notes:
             note = self._job.notes.pop(0)
             self._job.events.add(self._context.clock(), Kind.ERROR, note)
             say(note)
 
     async def _checkpoint(self, now: float) -> None:
-        # A request that comes while the generation is being written wants what follows in it, too.
+        # A request that arrives while the generation is written also wants what comes after, so it gets the next one.
         asked = len(self._asked)
         result = await self._job.checkpoint(now)
         if result.refused is not None:
@@ -74,17 +75,17 @@ class DurabilityLoop:
         self._answer(result, asked)
 
     async def _until_asked(self, seconds: float) -> None:
-        """Sleep for so long, or until a checkpoint is asked for."""
+        """Sleep for ``seconds``, or until a checkpoint is asked for."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._now.wait()
         self._now.clear()
 
     def _has_room(self) -> bool:
-        """Whether steps can be written; tries the one that could not."""
+        """Return whether the disk takes transactions. Retries the one that could not be written."""
         job, was = self._job, self._job.blocked
         if was is not None and job.writer.write_again():
-            log.warning("there is space again: the crawl resumes")
+            log.warning("disk space is available again: the crawl resumes")
             self._context.wake()
         elif was is not None and not self._said_blocked:
             log.warning("paused, nothing is lost: %s; waiting for space", was)
@@ -100,5 +101,7 @@ class DurabilityLoop:
 
 
 def refusal_text(result: CheckpointResult) -> str:
-    """Why no generation was written, for people."""
-    return f"no checkpoint, the journal stands for it: {result.detail or result.refused}"
+    """Say why no generation was written."""
+    return (
+        f"no checkpoint was written (the journal has everything since the last one): {result.detail or result.refused}"
+    )

@@ -1,12 +1,13 @@
-"""Whether a crawl is over. One object answers that, from what a restart would find as well: nothing that only memory
-knows (visits, timers, tasks) counts. Whatever may still bring URLs into a job is asked here and nowhere else.
+"""Decides whether a crawl is over. One object answers that, and asks only what a restart would find as well: nothing
+that exists in memory alone (visits, timers, tasks) counts. Whatever may still bring URLs into a job is checked here and
+nowhere else.
 
-    seeds       read to their end
-    pending     URLs that are admitted and not done; those in flight are among them
-    doubted     URLs that the ledger has not decided yet
-    inbox       files that somebody left
-    step        written: while the disk is full, memory is one step ahead
-    revisits    never over: there is always a next visit
+    seeds        read to the end
+    pending      no URL is admitted and unfinished; URLs in flight are pending
+    doubted      no URL waits for the ledger's decision
+    inbox        no file waits
+    transaction  written: while the disk is full, memory is one transaction ahead of it
+    revisits     never over: there is always a next visit
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from crawler.job.job import Job
 
 
 class Ending:
-    """The end of one crawl. ``seeds_read`` is set when the seeds have been admitted to the last."""
+    """The end of one crawl. ``seeds_read`` becomes true once all seeds are admitted."""
 
     def __init__(self, job: Job, inbox: Inbox, *, finite: bool, endless: bool) -> None:
-        """``finite`` seeds are read to their end also where a limit is reached before. An ``endless`` crawl visits its
-        pages again and again."""
+        """``finite``: the seeds end, so they are all read even if a limit is reached first. ``endless``: the crawl
+        revisits its pages again and again."""
         self.seeds_read = False
         self.endless = endless
         self._job = job
@@ -28,7 +29,7 @@ class Ending:
         self._finite = finite
 
     def is_reached(self) -> bool:
-        """Whether nothing is left to do, now or later."""
+        """Return whether nothing is left to do, now or later."""
         job = self._job
         return (
             self.seeds_read
@@ -40,5 +41,6 @@ class Ending:
         )
 
     def may_stop_early(self) -> bool:
-        """Whether a limit may end the crawl now: seeds that end are read first, so that the next run knows them."""
+        """Return whether a limit may end the crawl now. Finite seeds are read first, so that the next run knows
+        them."""
         return self.seeds_read or not self._finite

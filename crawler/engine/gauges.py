@@ -1,4 +1,4 @@
-"""What is measured of a run beside its visits: its hosts by state, and what lies ahead of its seen-set."""
+"""What a run measures besides its visits: its hosts by state, and the forecast of its seen-set."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Gauges:
         self._context = context
 
     def watches(self) -> list[Coroutine[Any, Any, None]]:
-        """What keeps them up to date, each until it is cancelled."""
+        """Return the coroutines that keep the gauges up to date. Each runs until cancelled."""
         return [self.states.watch(), self._adviser.watch(self._job.seen, self._context.clock, self._progress)]
 
     def settle(self) -> None:
-        """Read them once more: nothing changes after this."""
+        """Read the gauges a last time: nothing changes after this."""
         self.states.settle()
 
     @property

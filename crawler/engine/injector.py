@@ -1,4 +1,5 @@
-"""URLs that come from outside: the seeds of a run, what lies in the job's inbox, and what POST /api/urls brings."""
+"""Admits URLs that come from outside: the seeds of a run, the files in the job's inbox, and the URLs of POST
+/api/urls."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from crawler.job.job import Job
 log = logging.getLogger("crawler")
 
 INTERVAL = 1.0  # seconds between two looks into the inbox
-_STEP = 1_000  # URLs admitted in one step
+_STEP = 1_000  # URLs admitted in one transaction
 
 
 class Injector:
-    """Takes URLs in for a job. ``wake`` is called when something was admitted, and when it waits no more."""
+    """Admits URLs to a job. ``wake`` is called when URLs were admitted and when an inbox file is done."""
 
     def __init__(self, job: Job, discovery: Discovery, inbox: Inbox, wake: Callable[[], None]) -> None:
         self._job = job
@@ -30,11 +31,11 @@ class Injector:
 
     @property
     def seeds_rejected(self) -> int:
-        """Lines among the seeds of this run that are no URL."""
+        """Lines among the seeds of this run that are not valid URLs."""
         return self._discovery.seeds_rejected
 
     async def admit_seeds(self, batches: AsyncIterator[list[str]]) -> None:
-        """Admit the seeds, to the last; each widens the scope."""
+        """Admit all seeds. Each widens the scope."""
         async for lines in batches:
             found = self._discovery.seeds(lines)
             await self._job.room()
@@ -44,8 +45,10 @@ class Injector:
             self._wake()
 
     async def watch(self, clock: Callable[[], float]) -> None:
-        """Look into the inbox each second. Raises OSError for any trouble but a full disk: what could not be answered
-        is then taken in once more."""
+        """Look into the inbox every second until cancelled.
+
+        A full disk only delays this: what was not answered is read again later. Raises OSError for any other failure of
+        the disk."""
         while True:
             try:
                 await self.drain(clock())
@@ -55,7 +58,7 @@ class Injector:
             await asyncio.sleep(INTERVAL)
 
     async def drain(self, now: float) -> None:
-        """Take in all that lies in the inbox; ``now`` is in seconds since 1970. Raises OSError."""
+        """Admit everything in the inbox. ``now`` is in seconds since 1970. Raises OSError."""
         for name in self._inbox.foreign(now):
             self._set_aside(name, "not a file of the inbox")
         for name in self._inbox.waiting():
@@ -65,16 +68,16 @@ class Injector:
                 self._set_aside(f"{name}.urls", str(error))
                 continue
             answer = await self.take_in(parcel.urls, seed=parcel.seed)
-            await asyncio.to_thread(self._inbox.close_parcel, parcel, answer)  # it syncs
-            self._wake()  # all that was in it may be done by now: then nothing keeps the crawl from its end
+            await asyncio.to_thread(self._inbox.close_parcel, parcel, answer)  # in a thread, because it syncs
+            self._wake()  # all these URLs may be finished already, and then the crawl can end
 
     def _set_aside(self, name: str, why: str) -> None:
         log.warning("inbox: %s: set aside as %s", why, self._inbox.set_aside(name))
         self._wake()
 
     async def take_in(self, urls: Sequence[str], *, seed: bool) -> Answer:
-        """Admit those of the URLs that are in scope and were never seen, and make that durable; with ``seed`` they
-        widen the scope first, as seeds do. Raises OSError."""
+        """Admit the URLs that are in scope and new, and make that durable. With ``seed``, each URL first widens the
+        scope, as a seed does. Returns the counts. Raises OSError."""
         answer = Answer()
         for start in range(0, len(urls), _STEP):
             await self._job.room()

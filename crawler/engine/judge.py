@@ -1,4 +1,5 @@
-"""What a fetch means for its URL: done, once more, or the whole host held. Pure: response in, decision out."""
+"""Decides what a fetch means for its URL: finished, to be retried, or its whole host held. Pure: response in, decision
+out."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _CLASSES = {
 
 
 def judge(entry: Entry, result: Response | Failure, now: float, settings: RetrySettings) -> Verdict:
-    """``now`` is in seconds since 1970."""
+    """Return the decision about ``entry``. ``now`` is in seconds since 1970."""
     if isinstance(result, Failure):
         return _judge_failure(entry, result, now, settings)
     record = PageRecord(
@@ -57,21 +58,21 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
 
 
 def request_outcome(result: Response | Failure, settings: RetrySettings) -> RequestOutcome:
-    """What came of a request, as its host is concerned."""
+    """Return what the request means for its host."""
     if isinstance(result, Failure):
         return RequestOutcome(result.seconds, 0, failure_class(result.kind))
     return RequestOutcome(result.seconds, result.received, status_failure(result.status, settings))
 
 
 def status_failure(status: int, settings: RetrySettings) -> FailureClass | None:
-    """The class of failure that a status belongs to; None for an answer to be content with."""
+    """Return the class of failure of a status, or None if the answer is acceptable."""
     if status in THROTTLED:
         return FailureClass.THROTTLED
     return FailureClass.SERVER_ERROR if status >= 500 and status not in settings.lasting_statuses else None
 
 
 def failure_class(kind: FailureKind) -> FailureClass:
-    """The class that a kind of failure belongs to."""
+    """Return the class of failure of a kind of failure."""
     return _CLASSES.get(kind, FailureClass.OTHER)
 
 
@@ -91,14 +92,15 @@ def _again(entry: Entry, reason: str, request: RequestOutcome, settings: RetrySe
 
 
 def parse_retry_after(text: str | None, now: float, sent: str | None = None) -> float | None:
-    """Seconds to wait by a Retry-After header (RFC 9110, 10.2.3: seconds or an HTTP date); None when it says
-    nothing that can be understood. A date is compared with that of the answer (``sent``), by the server's own clock:
-    ours may be off."""
+    """Return the seconds to wait that a Retry-After header names, or None if it is not valid.
+
+    The value is a number of seconds or an HTTP date (RFC 9110, 10.2.3). A date is compared with the date of the answer
+    (``sent``), which is by the server's clock too: ours may be off."""
     if text is None:
         return None
     text = text.strip()
     if text.isascii() and text.isdigit():
-        # Longer than any limit; int() of a hostile header would be slow, float() of it infinite.
+        # Longer than any limit. int() of a hostile header would be slow and float() of it infinite.
         return float(text) if len(text) < 12 else 1e12
     until = _moment(text)
     if until is None:
@@ -108,7 +110,7 @@ def parse_retry_after(text: str | None, now: float, sent: str | None = None) -> 
 
 
 def _moment(text: str) -> float | None:
-    """An HTTP date in seconds since 1970."""
+    """Return an HTTP date in seconds since 1970, or None if it is not valid."""
     try:
         moment = parsedate_to_datetime(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
@@ -117,9 +119,10 @@ def _moment(text: str) -> float | None:
 
 
 def answer_of(result: Response | Failure) -> Answer | None:
-    """What a visit found; None where there was no answer.
+    """Return what a visit found, or None if there was no answer.
 
-    The fingerprint is of status, Location and body; where nobody wanted the body, of what the headers say of it."""
+    The fingerprint is of the status, the Location and the body, or of the headers that describe the body if it was not
+    downloaded."""
     if isinstance(result, Failure):
         return None
     headers = result.headers

@@ -1,4 +1,4 @@
-"""Resolves doubted URLs, those that the seen-set calls seen: looks each up in the ledger, beside the running crawl."""
+"""Resolves doubted URLs while the crawl runs: looks up in the ledger each URL that the seen-set reports as seen."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import asyncio
 from collections.abc import Callable
 
 INTERVAL = 0.25  # seconds in which doubted URLs gather before they are looked up
-MOST_INTERVAL = 1.0  # as long as URLs that are pending give the crawl something to do anyway
-PAUSE = 2.0  # times as long as the slice before it: a third of the loop's time at most goes into looking up
-MANY = 50_000  # doubted URLs from which on they must not become more
+MOST_INTERVAL = 1.0  # seconds; the longest wait while pending URLs keep the crawl busy
+PAUSE = 2.0  # times the duration of a slice: the pause after it. Lookups take at most a third of the event loop's time
+MANY = 50_000  # doubted URLs above which there is no pause, so that they do not grow further
 LEAST, MOST = 16, 1_024  # URLs in a slice
 SHORT, LONG = 0.001, 0.004  # seconds that a slice should take
 
 
 async def resolve_beside(decide: Callable[[int], int], waiting: Callable[[], int], idle: Callable[[], bool]) -> None:
-    """Call ``decide`` with the size of a slice until cancelled; it returns how many URLs it decided. ``waiting``
-    returns how many are left; if the crawl is ``idle``, it waits for nothing else.
+    """Look up doubted URLs until cancelled.
 
-    A slice reads the disk on the event loop, so it is made smaller where that takes long."""
+    ``decide(size)`` decides a slice of at most ``size`` URLs and returns how many it decided. ``waiting()`` returns how
+    many URLs are left. ``idle()`` says whether the crawl waits for nothing else; then no URLs are gathered first.
+
+    A slice reads the disk on the event loop, so slices become smaller if they take long."""
     loop = asyncio.get_running_loop()
     size = LEAST
     while True:
@@ -34,4 +36,4 @@ async def resolve_beside(decide: Callable[[int], int], waiting: Callable[[], int
             size = min(2 * size, MOST) if took < SHORT else max(size // 2, LEAST) if took > LONG else size
             await asyncio.sleep(0 if waiting() > MANY else PAUSE * took)
         if not decided:
-            await asyncio.sleep(INTERVAL)  # no step can be written for now
+            await asyncio.sleep(INTERVAL)  # no transaction can be written for now

@@ -1,4 +1,4 @@
-"""Where a run is between its begin and its end, and what may stop it. Pure: time and counts are arguments."""
+"""The states of a run from start to end, and the reasons why it stops. Pure: time and counts are arguments."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from crawler.settings import CrawlSettings
 
 
 class State(StrEnum):
-    """Where the crawl is."""
+    """The state of the crawl."""
 
     RUNNING = "running"
     PAUSED = "paused"  # by the user, or because the disk is full
     STOPPING = "stopping"
-    ENDED = "ended"  # nothing is pending
+    ENDED = "ended"  # no URLs are left
     STOPPED = "stopped"  # by a limit, a signal or an error, with URLs left
 
 
@@ -29,7 +29,7 @@ class Stop(StrEnum):
 
 
 class PausedBy(StrEnum):
-    """What keeps a crawl from handing out URLs."""
+    """What pauses a crawl."""
 
     USER = "user"
     DISK = "disk"
@@ -37,18 +37,18 @@ class PausedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Why nothing is handed out although the crawl is not at its end. ``detail`` is what the system says."""
+    """Why the crawl hands out no URLs although it is not over. ``detail`` is the system's message."""
 
     by: PausedBy
     detail: str = ""
 
 
 class Lifecycle:
-    """The life of one run, from its begin at ``now`` (seconds since 1970)."""
+    """The life of one run that starts at ``now`` (seconds since 1970)."""
 
     def __init__(self, settings: CrawlSettings, now: float) -> None:
         self.started_at = now
-        self.reason: Stop | None = None  # why nothing more is handed out
+        self.reason: Stop | None = None  # why the run hands out no more URLs
         self.is_over = False
         self.held = False  # by the user
         self.max_pages = settings.max_pages
@@ -61,7 +61,7 @@ class Lifecycle:
         return State.RUNNING if self.reason is None else State.STOPPING
 
     def limit_reached(self, now: float, fetched: int) -> Stop | None:
-        """The limit that ends the run now. ``fetched`` counts the job's pages, not the run's."""
+        """Return the limit that ends the run now, if any. ``fetched`` counts the job's pages, not only the run's."""
         if self.deadline is not None and now >= self.deadline:
             return Stop.MAX_TIME
         if self.max_pages is not None and fetched >= self.max_pages:
@@ -69,8 +69,10 @@ class Lifecycle:
         return None
 
     def stop(self, reason: Stop) -> bool:
-        """Stop handing out URLs. True if this is what stops the run. If a limit is already stopping it, an interruption
-        still becomes the reason; once it is over, nothing does."""
+        """Stop handing out URLs, and return whether this call stopped the run.
+
+        If a limit is already stopping the run, an interruption still replaces the reason. Once the run is over, the
+        reason does not change."""
         if self.is_over:
             return False
         first = self.reason is None
@@ -79,6 +81,6 @@ class Lifecycle:
         return first
 
     def end(self, reason: Stop | None) -> None:
-        """Nothing of the run is left; ``reason`` is None after an error."""
+        """Mark the run as over. ``reason`` is None after an error."""
         self.reason = reason
         self.is_over = True

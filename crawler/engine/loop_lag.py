@@ -1,4 +1,5 @@
-"""How long the event loop stands still: while it does, no request is sent, no answer read, no timer kept."""
+"""Measures how long the event loop is blocked. While it is, no request is sent, no answer is read and no timer
+fires."""
 
 from __future__ import annotations
 
@@ -6,20 +7,20 @@ import asyncio
 from bisect import bisect_left
 
 INTERVAL = 0.02  # seconds between two looks at the clock
-STANDSTILL = 0.1  # seconds; shorter delays are a busy loop, not one that stands still
-# Upper ends of the classes of delay, in seconds: each a fifth above the one before, from 0.1 ms to 100 s.
+STANDSTILL = 0.1  # seconds; a shorter delay means a busy event loop, not a blocked one
+# Upper bounds of the classes of delay, in seconds: from 0.1 ms to 100 s, each a fifth above the one before.
 _ENDS = [0.0001 * 1.2**step for step in range(77)]
 
 
 class LoopLag:
-    """The delays of a timer that should fire every ``INTERVAL`` seconds, in classes: bounded memory, one addition a
-    look."""
+    """A histogram of the delays of a timer that should fire every ``INTERVAL`` seconds: bounded memory, one addition
+    per look."""
 
     def __init__(self) -> None:
         self._classes = [0] * (len(_ENDS) + 1)
         self._looks = 0
         self.longest = 0.0
-        self.total = 0.0  # of the delays of STANDSTILL or longer
+        self.total = 0.0  # seconds: the sum of all delays of STANDSTILL or longer
 
     async def watch(self) -> None:
         """Measure until cancelled."""
@@ -38,11 +39,11 @@ class LoopLag:
             self.total += seconds
 
     def figures(self) -> dict[str, float]:
-        """In seconds: the 99th percentile and the longest delay, and all standstills together."""
+        """Return, in seconds, the 99th percentile, the longest delay, and the sum of all standstills."""
         return {"p99": self.p99(), "longest": self.longest, "total": self.total}
 
     def p99(self) -> float:
-        """The delay, in seconds, that 99% of the looks did not exceed (the upper end of its class)."""
+        """Return the delay, in seconds, that 99% of the looks did not exceed: the upper bound of its class."""
         left = self._looks * 0.01
         for number in range(len(_ENDS), -1, -1):
             left -= self._classes[number]

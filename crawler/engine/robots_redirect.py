@@ -1,8 +1,8 @@
-"""A robots.txt that redirects to another host, as http://a.test/ does to https://www.a.test/: the request that follows
-is one to that host, and takes a lease on it as every other does, with its gap and its holds.
+"""Follows a robots.txt that redirects to another host, as http://a.test/ does to https://www.a.test/.
 
-If the target is the other host's own robots.txt and that is known, no request is made. The host that redirects keeps
-its lease, so only few may wait, for no longer than a gap and a request; the others come back later.
+The next request goes to that other host, so it takes a lease on it like any other request and respects its gap and its
+holds. If the target is the other host's own robots.txt and that is known, no request is made. The host that redirects
+keeps its lease, so only a few may wait, each no longer than a gap and a request. The others come back later.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from crawler.kv import Batch, Family
 from crawler.robots import robots_url
 from crawler.settings import PolitenessSettings, RetrySettings, RobotsSettings, Settings
 
-PATIENCE = 60.0  # seconds to wait for a host that is held or has its leases out, before coming back later
-LATER = 5.0  # seconds until then, at least
+PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
+LATER = 5.0  # seconds; the shortest time until then
 _LOOK = 0.1  # seconds between two looks whether a lease is free
 
 
 @dataclass(frozen=True, slots=True)
 class RobotsVisitSettings:
-    """What requests for robots.txt are told. ``most_waiting`` hosts may wait for another's at a time."""
+    """The settings of requests for robots.txt. At most ``most_waiting`` hosts wait for another host at a time."""
 
     robots: RobotsSettings
     retry: RetrySettings
     politeness: PolitenessSettings
     user_agent: str
-    sitemaps: bool  # those that are named are wanted
+    sitemaps: bool  # whether the sitemaps that a robots.txt names are wanted
     most_waiting: int
 
     @classmethod
@@ -49,17 +49,19 @@ class RobotsVisitSettings:
 
 
 class RobotsRedirect:
-    """What robots.txt of some hosts redirect to."""
+    """Follows the redirects of robots.txt for the hosts of one job."""
 
     def __init__(self, job: Job, cache: RobotsCache, settings: RobotsVisitSettings, context: Context) -> None:
         self._job = job
         self._cache = cache
         self._settings = settings
         self._context = context
-        self._leads: dict[str, str] = {}  # hosts whose robots.txt leads to another that is waited for
+        self._leads: dict[str, str] = {}  # host -> the host that its robots.txt redirects to and that it waits for
 
     async def follow(self, host: Host, address: str) -> Followed | NotNow:
-        """Ask for what the robots.txt of a host, which is leased, redirects to; and whether that was another host."""
+        """Fetch the target of the redirect of a leased host's robots.txt.
+
+        Returns the answer and whether it came from another host, or NotNow if the host should come back later."""
         frontier = self._job.frontier
         name = frontier.queue_of(address)
         if frontier.ad_hoc.share_a_key(host, name):
@@ -76,17 +78,18 @@ class RobotsRedirect:
             lease = await self._borrow(name, address)
             if not isinstance(lease, Lease):
                 return lease
-            known = self._known(name, address)  # another may have asked for it
+            known = self._known(name, address)  # another visit may have fetched it by now
             if known is not None or frontier.ad_hoc.share_a_key(host, name):  # its address is known by now
                 frontier.ad_hoc.forgo(lease)
                 return known or NotNow(LATER)
             return await self._enter(lease) or await self._ask(lease, address)
         finally:
             del self._leads[host.name]
-            self._context.wake()  # a host that was lent has its turns again
+            self._context.wake()  # a borrowed host is back in line
 
     def _waits_for(self, name: str, other: str) -> bool:
-        """Whether the host ``name`` waits for ``other``, which would then wait for itself."""
+        """Return whether ``name`` waits, directly or through others, for ``other``. If so, ``other`` must not wait for
+        ``name``."""
         while name in self._leads:
             name = self._leads[name]
             if name == other:
@@ -94,7 +97,7 @@ class RobotsRedirect:
         return False
 
     def _known(self, name: str, address: str) -> Followed | None:
-        """The other host's own robots.txt, if it may be used for a while yet."""
+        """Return the other host's own robots.txt if it is stored and stays valid for a while."""
         known = self._cache.get(name) if address == robots_url(address) else None
         if known is None or known.status is None or known.status >= 500:
             return None
@@ -105,7 +108,7 @@ class RobotsRedirect:
         return Followed(Response(known.status, {}, None, None, body, None, None, 0.0, 0), elsewhere=True, age=age)
 
     async def _borrow(self, name: str, address: str) -> Lease | NotNow | Followed:
-        """A lease that has no place at the gate yet."""
+        """Lease the host ``name``, without a place at the gate yet. Returns why not if it is closed or stays busy."""
         frontier, until = self._job.frontier, self._context.clock() + PATIENCE
         while True:
             await self._job.room()
@@ -127,7 +130,8 @@ class RobotsRedirect:
         return self._job.change_hosts(lambda batch: self._job.frontier.ad_hoc.borrow(name, now, batch))
 
     async def _enter(self, lease: Lease) -> NotNow | None:
-        """Wait for a place at the gate. Where it takes too long the lease ends."""
+        """Wait for a place at the gate, and return None once there is one. If it takes too long, end the lease and
+        return NotNow."""
         frontier, host, until = self._job.frontier, lease.host, self._context.clock() + PATIENCE
         try:
             while (at := frontier.ad_hoc.enter(lease, now := self._context.clock())) > now:
@@ -167,7 +171,7 @@ class RobotsRedirect:
 
         def give_back(batch: Batch) -> None:
             if isinstance(answer, Response) and address == robots_url(address) and 200 <= answer.status < 300:
-                # For others that lead there, too; the host itself asks for it when its turn comes.
+                # Keep the answer for other hosts that redirect here. The host itself asks for it when its turn comes.
                 batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), encode_robots(answer, now))
                 self._cache.forget(lease.host.name)
             frontier.finish(lease, SideRequestDone(request), now, batch)

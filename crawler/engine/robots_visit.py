@@ -1,4 +1,4 @@
-"""A host's robots.txt: asked for before anything else of the host, kept, and asked again when it is old."""
+"""Visits a host's robots.txt: before anything else of the host, and again when the stored answer has expired."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger("crawler")
 
 
 class RobotsVisits:
-    """What robots.txt of the hosts of one job say, and the visits that find it out."""
+    """The robots.txt of the hosts of one job, and the visits that fetch them."""
 
     def __init__(self, job: Job, discovery: Discovery, settings: RobotsVisitSettings, context: Context) -> None:
         self._job = job
@@ -33,7 +33,8 @@ class RobotsVisits:
         self._redirect = RobotsRedirect(job, self._cache, settings, context)
 
     def refusal(self, name: str, href: str) -> tuple[Refusal, str] | None:
-        """Why a URL of the host may not be fetched, and the words for it; None when it may be. The host was asked."""
+        """Return why a URL of the host may not be fetched, with a message; None if it may be. The robots.txt must be
+        known."""
         if self._settings.robots.ignore:
             return None
         robots = self._cache.get(name)
@@ -43,12 +44,12 @@ class RobotsVisits:
         return None if refusal is None else (refusal, robots.words(refusal))
 
     def declares(self, href: str) -> bool:
-        """Whether the host's robots.txt calls the URL a sitemap."""
+        """Return whether the host's robots.txt lists the URL as a sitemap."""
         robots = None if self._settings.robots.ignore else self._cache.get(self._job.frontier.queue_of(href))
         return robots is not None and href in robots.rules.sitemaps
 
     async def visit(self, lease: Lease) -> None:
-        """Ask for the robots.txt of the host, and end the lease with what it says; or have it asked for again later."""
+        """Fetch the robots.txt of the host, and end the lease with its answer or with the time of the next try."""
         host, settings = lease.host, self._settings
         href = self._job.frontier.peek(host).href
         result = await fetch_robots(self._context.fetcher, href, settings.robots, partial(self._redirect.follow, host))
@@ -59,7 +60,7 @@ class RobotsVisits:
             return
         request = request_outcome(result.answer, settings.retry)
         wait = self._wait(host, result, request.failure, now)
-        # What another host did is not charged to this one.
+        # Do not charge what another host did to this one.
         charged = RequestOutcome(result.seconds, result.received, None if result.last.elsewhere else request.failure)
         if wait is None:
             self._known(lease, href, result, charged, now)
@@ -67,12 +68,12 @@ class RobotsVisits:
             self._job.robots_later(lease, wait, now, charged)
 
     def _wait(self, host: Host, result: RobotsResult, failure: FailureClass | None, now: float) -> float | None:
-        """Seconds until it is asked for again; None when this answer is the last."""
+        """Return the seconds until the next try; None if this answer is final."""
         answer, settings = result.answer, self._settings
         failed = isinstance(answer, Failure)
         failed_as = failure if failed and failure is not None else FailureClass.SERVER_ERROR
         tries = host.politeness.robots_tries + 1
-        # A failure has as many tries as its class, also one that another try will hardly change.
+        # Retry as often as the class of failure allows, even a failure that another try will hardly change.
         if not (failed or result.may_pass) or tries >= tries_of(failed_as, settings.retry):
             return None
         wait = retry_wait(failed_as, tries, settings.retry, host.name)

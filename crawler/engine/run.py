@@ -1,11 +1,11 @@
-"""A run: one job, from its seeds to its end. With ``discover`` and ``visit`` it knows all other parts; read together
-they are the life of one URL.
+"""A run: one job, from its seeds to its end. ``run``, ``discover`` and ``visit`` connect all other parts; read together
+they tell the life of one URL.
 
-    discover   href and base -> canonical -> in scope? -> admitted if never seen
-    visit      taken from the frontier -> robots.txt -> fetched -> its outlinks discovered -> its record written, done
+    discover   href and base -> canonical -> in scope? -> admitted if new
+    visit      taken from the frontier -> robots.txt -> fetched -> outlinks discovered -> record written, done
 
-A run does nothing by itself: the worker begins it, asks it for leases and has them visited, and asks whether it is
-over. Beside the visits it reads its seeds and its inbox, keeps its job durable, and resolves doubted URLs.
+A run is passive: the worker starts it, takes leases from it, has them visited, and asks whether it is over. Besides the
+visits, a run reads its seeds and its inbox, keeps its job durable, and resolves doubted URLs.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from crawler.job.revisit_backfill import backfill_beside
 from crawler.job.seen_compaction import compact_beside
 from crawler.settings import Settings
 
-GRACE = 5.0  # seconds that requests in flight are given when the run stops
+GRACE = 5.0  # seconds that requests in flight get when the run stops
 
 
 class Run:
-    """One run over a job. ``finite`` seeds are read to their end also where a limit is reached before: they are then
-    known to the next run."""
+    """One run over a job. ``finite``: the seeds end, so they are all read even if a limit is reached first; the next
+    run then knows them."""
 
     def __init__(
         self, job: Job, settings: Settings, context: Context, seeds: AsyncIterator[list[str]], *, finite: bool = True
     ) -> None:
-        """``context`` is that of the worker that will drive the run."""
+        """``context`` belongs to the worker that will drive the run."""
         self.job = job
         self.life = Lifecycle(settings.crawl, context.clock())
-        self.disk_free = shutil.disk_usage(job.directory).free  # bytes, as the worker saw it last
+        self.disk_free = shutil.disk_usage(job.directory).free  # bytes, at the worker's last look
         self._context = context
         self._seeds = seeds
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
@@ -67,7 +67,7 @@ class Run:
     # -- what the worker does with it, in this order -----------------------------------------------------------
 
     def begin(self, group: asyncio.TaskGroup) -> None:
-        """Start what runs beside the visits."""
+        """Start the tasks that run besides the visits."""
         job = self.job
         beside = [
             self._read_seeds(),
@@ -85,7 +85,7 @@ class Run:
         self._beside = [group.create_task(each) for each in beside]
 
     def is_over(self, now: float) -> bool:
-        """Whether the worker is done with it. A limit that is reached stops the run here."""
+        """Return whether the run is over for the worker. Stops the run if a limit is reached."""
         life = self.life
         if life.reason is None:
             limit = life.limit_reached(now, self.job.counters.fetched)
@@ -96,38 +96,38 @@ class Run:
             elif limit is not None and self._ending.may_stop_early():
                 self.stop(limit)
         if life.reason is not None and not self._visits and not life.is_over:
-            # A limit that was reached with the very last URL left nothing over.
+            # If the limit was reached with the very last URL, the crawl is finished, not stopped.
             finished = life.reason is not Stop.INTERRUPTED and self._ending.is_reached()
             self._end(Stop.FINISHED if finished else life.reason)
         return life.is_over
 
     def take(self, now: float) -> Lease | None:
-        """The next lease; None if no host is ready, or nothing may be handed out."""
+        """Return the next lease; None if no host is ready or the run hands out no URLs."""
         return self.job.frontier.take(now) if self._may_take() else None
 
     def refuse(self, lease: Lease) -> bool:
-        """Finish a URL without a request if it may not be fetched."""
+        """Finish a URL without a request if it may not be fetched. Returns whether it did."""
         return self._visitor.refuse(lease)
 
     def still_wants(self, lease: Lease) -> bool:
-        """Whether a lease that had to wait may be visited still."""
+        """Return whether a lease that had to wait may still be visited."""
         politeness = lease.host.politeness
         return self.life.reason is None and self.paused is None and not (politeness.paused or politeness.blocked)
 
     def release(self, lease: Lease) -> None:
-        """Take a lease back that will not be visited."""
+        """Take back a lease that will not be visited."""
         self.job.frontier.release(lease)
 
     def visit(self, lease: Lease, group: asyncio.TaskGroup) -> asyncio.Task[None]:
-        """Begin a visit, which ends the lease."""
+        """Start a visit, which ends the lease."""
         visit = group.create_task(self._visitor.visit(lease))
         self._visits.add(visit)
         visit.add_done_callback(self._visits.discard)
         return visit
 
     def next_times(self, *, may_take: bool) -> list[float]:
-        """When something is due by itself, in seconds since 1970: the time limit, and a host's next turn if a lease
-        ``may_take`` a slot."""
+        """Return the times of the next timed events, in seconds since 1970: the time limit, and a host's next turn if a
+        slot is free for a lease (``may_take``)."""
         times = []
         if self.life.deadline is not None and self.life.reason is None:
             times.append(self.life.deadline)
@@ -135,21 +135,22 @@ class Run:
         return times if ready is None else [*times, ready]
 
     def break_off(self) -> None:
-        """An error has stopped the worker: what is in flight stays pending."""
+        """End the run after an error that stopped the worker. URLs in flight stay pending."""
         self.life.end(None)
         self._leave()
 
     # -- what people do with it --------------------------------------------------------------------------------
 
     def stop(self, reason: Stop = Stop.INTERRUPTED) -> None:
-        """Hand out no more. What is in flight has a few seconds to finish, then it is released: it stays pending."""
+        """Stop handing out URLs. Requests in flight get a few seconds to finish; then they are released and stay
+        pending."""
         if self.life.stop(reason):
             self._context.interrupt()
             self._context.wake()
             asyncio.get_running_loop().call_later(GRACE, self._release_all)
 
     def hold(self) -> None:
-        """Hand out no more until ``go_on``; what is in flight comes to its end. The next run is not held."""
+        """Pause: hand out no URLs until ``go_on``. Requests in flight finish. The pause ends with the run."""
         self.life.held = True
 
     def go_on(self) -> None:
@@ -157,18 +158,18 @@ class Run:
         self.wake()
 
     def wake(self) -> None:
-        """Have the worker look again whom to ask: something has changed beside it."""
+        """Make the worker look for a ready host again, because something has changed."""
         self._context.wake()
 
     @property
     def paused(self) -> Pause | None:
-        """Why nothing is handed out although the run is not at its end."""
+        """Why the run hands out no URLs although it is not over; None if it does."""
         if self.job.blocked is not None:
             return Pause(PausedBy.DISK, self.job.blocked)
         return Pause(PausedBy.USER) if self.life.held else None
 
     def stats(self) -> dict[str, Any]:
-        """What every view of the crawl shows."""
+        """Return the statistics that every view of the crawl shows."""
         job, life, pause, now = self.job, self.life, self.paused, self._context.clock()
         state = State.PAUSED if pause is not None and life.state is State.RUNNING else life.state
         ledger = None if job.ledger is None else job.ledger.counts
@@ -186,12 +187,12 @@ class Run:
 
     @property
     def under_way(self) -> Mapping[str, float]:
-        """The URLs in flight, and since when (seconds since 1970)."""
+        """The URLs in flight, with their start times (seconds since 1970)."""
         return self._visitor.under_way
 
     @property
     def last_seed_error(self) -> str | None:
-        """Why the last seed that could not be fetched was not."""
+        """Why the last failed seed could not be fetched; None if none failed."""
         return self._visitor.last_seed_error
 
     # -- inside ------------------------------------------------------------------------------------------------
@@ -240,5 +241,5 @@ class Run:
 
 
 def pause_text(pause: Pause) -> str:
-    """The words that ``stats`` has for it."""
+    """Return the words for a pause in ``stats``."""
     return "paused by user" if pause.by is PausedBy.USER else f"disk full: {pause.detail}"

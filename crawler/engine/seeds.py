@@ -1,7 +1,6 @@
-"""Seeds: one URL a line, ``#`` comments and empty lines apart, from a file, or streaming from standard input or what
-else can be read only once.
+"""Reads seeds: one URL per line, from a file, from standard input or from anything else that can be read only once.
 
-A line over 64 KiB is invalid; a text that says so takes its place, and is invalid too.
+``#`` comments and empty lines are skipped. A line over 64 KiB is replaced by a text that says so and is invalid too.
 """
 
 from __future__ import annotations
@@ -17,30 +16,31 @@ from typing import BinaryIO
 from crawler.urls import Canonical, Canonicaliser
 
 STDIN = 0  # file descriptor
-BATCH = 256  # lines handed over at once
-_LINE_MAX = 64 * 1024  # bytes with the line feed; no URL is longer
-_SHOWN = 80  # characters of a line that is too long
-_MOST_WITHOUT = 16 * BATCH  # lines that are no URL before the first one that is
-_PROBE = 64 * 1024  # bytes looked at to tell text from a binary file
+BATCH = 256  # lines per batch
+_LINE_MAX = 64 * 1024  # bytes, with the line feed; no URL is longer
+_SHOWN = 80  # characters shown of a line that is too long
+_MOST_WITHOUT = 16 * BATCH  # invalid lines allowed before the first valid one
+_PROBE = 64 * 1024  # bytes examined to distinguish text from a binary file
 
 
 class SeedsError(Exception):
-    """The seeds cannot be used; the text is one line for the user."""
+    """The seeds cannot be used. The text is one line for the user."""
 
 
 def parse_line(line: str) -> str | None:
-    """The URL of a line, or None for an empty line or a comment."""
+    """Return the URL of a line, or None for an empty line or a comment."""
     text = line.strip()
     return None if not text or text.startswith("#") else text
 
 
 def is_stream(path: Path) -> bool:
-    """Whether the path leads to what can be read only once: a pipe, a terminal, a socket's file descriptor."""
+    """Return whether the path leads to something that can be read only once: a pipe, a terminal, a socket's file
+    descriptor."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def check_seeds_file(path: Path) -> None:
-    """Raises SeedsError for a file that is missing, empty or no text, before anything is changed."""
+    """Check a seeds file before anything is changed. Raises SeedsError if it is missing, empty or not text."""
     try:
         with open(path, "rb") as stream:
             head = stream.read(_PROBE)
@@ -51,7 +51,7 @@ def check_seeds_file(path: Path) -> None:
     except OSError as error:
         raise SeedsError(f"cannot read seeds file {path}: {error.strerror}") from error
     try:
-        # Not final: the probe may end inside a character.
+        # final=False: the probe may end inside a character.
         codecs.getincrementaldecoder("utf-8-sig")().decode(head)
     except UnicodeDecodeError:
         head = b"\0"
@@ -64,7 +64,7 @@ def check_seeds_file(path: Path) -> None:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a seeds file; what is not UTF-8 comes as replacement characters. Raises OSError."""
+    """Yield the lines of a seeds file. Bytes that are not UTF-8 become replacement characters. Raises OSError."""
     with open(path, "rb") as stream:
         yield from _lines(stream)
 
@@ -83,7 +83,7 @@ def _lines(stream: BinaryIO) -> Iterator[str]:
 
 
 async def file_batches(path: Path) -> AsyncIterator[list[str]]:
-    """The URLs of a seeds file in batches; the event loop runs between them."""
+    """Yield the URLs of a seeds file in batches. The event loop runs between them."""
     batch: list[str] = []
     for line in read_lines(path):
         url = parse_line(line)
@@ -98,25 +98,26 @@ async def file_batches(path: Path) -> AsyncIterator[list[str]]:
 
 
 async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
-    """The URLs that come out of a pipe (or anything that is read once) as they come, until it ends.
+    """Yield the URLs from a pipe, or anything else that is read once, as they arrive, until it ends.
 
-    ``source`` is its path, or a file descriptor, which stays open. Read in a daemon thread, a little ahead of the
-    crawl: a terminal or pipe that never ends cannot keep the program from stopping, and a fast writer is held back by
-    the pipe and not by memory. Raises SeedsError when it cannot be read.
+    ``source`` is a path, or a file descriptor, which stays open. A daemon thread reads a little ahead of the crawl. So
+    a terminal or pipe that never ends cannot keep the program from stopping, and the pipe holds back a fast writer
+    instead of filling memory. Raises SeedsError if it cannot be read.
     """
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[str | BaseException | None] = asyncio.Queue()
     room = threading.Semaphore(4 * BATCH)
 
     def put(item: str | BaseException | None) -> None:
-        # A closed loop: the crawl has stopped without the input, and nobody waits for this line any more.
+        # The loop is closed: the crawl stopped without reading the input, and nobody waits for this line.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(arrived.put_nowait, item)
 
     def read() -> None:
         try:
-            # Opened here, as a named pipe opens when its writer does. Standard input too has a reader of its own: the
-            # interpreter, when it ends, waits for the lock of sys.stdin, and this thread may be in a read for ever.
+            # Open it here: opening a named pipe blocks until its writer opens it. Standard input gets a reader of its
+            # own: when the interpreter exits, it waits for the lock of sys.stdin, which a blocked read in this thread
+            # would hold.
             with open(source, "rb", closefd=isinstance(source, Path)) as stream:
                 for line in _lines(stream):
                     url = parse_line(line)
@@ -148,8 +149,8 @@ async def stream_batches(source: Path | int) -> AsyncIterator[list[str]]:
 
 
 class AwaitedSeeds:
-    """A stream of seeds; as a context manager it waits until the first http or https URL is there, so that nothing is
-    begun for a stream that has none. Iterated after that, it gives all batches."""
+    """A stream of seeds. As a context manager, it waits for the first http or https URL, so that a stream without any
+    starts nothing. Then iterate over it to get all batches."""
 
     def __init__(self, source: Path | int, canonicaliser: Canonicaliser) -> None:
         self._source = source
@@ -158,7 +159,7 @@ class AwaitedSeeds:
         self._held: list[list[str]] = []
 
     async def __aenter__(self) -> AwaitedSeeds:
-        """Raises SeedsError when the stream ends, or goes on for too long, without such a URL."""
+        """Raises SeedsError if the stream ends, or has too many invalid lines, before the first such URL."""
         passed = 0
         reason = ""
         async for batch in self._batches:
@@ -186,7 +187,7 @@ class AwaitedSeeds:
 
 
 def no_url(text: str, reason: str) -> str:
-    """What is to be said of seeds whose first line is ``text``, and whose other lines are no better."""
+    """Return the message for seeds whose first line is ``text`` and which hold no valid URL."""
     return f"holds no http or https URL ({text[:_SHOWN]!r}: {reason}): write one a line, as in https://example.com/"
 
 

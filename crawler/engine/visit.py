@@ -1,7 +1,7 @@
-"""Visit: a lease -> robots.txt -> fetched -> its outlinks discovered -> its record written, done.
+"""Visit: a lease -> robots.txt -> fetched -> outlinks discovered -> record written, done.
 
-Whatever a server or network can do comes back as a value and ends as a record. Every lease is ended in a step of the
-job without an await in it, or handed back.
+Whatever a server or network does is returned as a value and ends up as a record. A visit ends every lease in a
+transaction of the job, without an await in it, or releases it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ from crawler.links import (
 from crawler.records import Outcome, PageRecord
 from crawler.settings import LinkSettings, RetrySettings, Settings
 
-LINKS_A_STEP = 1_000  # outlinks admitted in one step; a page with more takes several, and the loop runs between them
+# Outlinks admitted in one transaction. A page with more takes several, and the event loop runs between them.
+LINKS_A_STEP = (
+    1_000  # outlinks admitted in one transaction; a page with more takes several, and the event loop runs between them
+)
 
 
 @dataclass(frozen=True, slots=True)
 class VisitSettings:
-    """What visits are told."""
+    """The settings of visits."""
 
     retry: RetrySettings
     links: LinkSettings
@@ -59,11 +62,12 @@ class Visitor:
         self._robots = robots
         self._settings = settings
         self._context = context
-        self.under_way: dict[str, float] = {}  # URLs in flight, and since when
-        self.last_seed_error: str | None = None  # why the last seed that could not be fetched was not
+        self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
+        self.last_seed_error: str | None = None  # why the last failed seed could not be fetched
 
     def refuse(self, lease: Lease) -> bool:
-        """Finish a URL without a request if a pattern or robots.txt disallows it, or its host is closed."""
+        """Finish a URL without a request if a pattern or robots.txt disallows it or its host is closed. Returns whether
+        it did."""
         entry = lease.entry
         if entry is None:
             return False
@@ -88,7 +92,7 @@ class Visitor:
         self._job.finish(lease, Finished(record, requested=False), record.fetched_at)
 
     async def visit(self, lease: Lease) -> None:
-        """See a lease through to its end; cancelled, it is handed back."""
+        """Carry out a lease to its end. If cancelled, release it."""
         if lease.entry is not None:
             self.under_way[lease.entry.href] = lease.taken_at
         try:
@@ -99,7 +103,7 @@ class Visitor:
             else:
                 await self._visit_url(lease, lease.entry)
         except asyncio.CancelledError:
-            # Only an await can be cancelled, and every lease is ended in a step without one.
+            # Cancellation happens only at an await, and the transaction that ends a lease has none.
             self._job.frontier.release(lease)
             raise
         finally:
@@ -149,7 +153,9 @@ class Visitor:
         job.finish(lease, finished, self._context.clock(), outlinks=outlinks, left_out=left_out)
 
     def _wanted(self, entry: Entry) -> Callable[[str | None], bool]:
-        """The types of which a body is wanted: those of sitemaps are those of much else, large files among it."""
+        """Return the test for the content types whose body is wanted.
+
+        The types of sitemaps are common, also for large files, so they are wanted only if the URL may be a sitemap."""
         if not self._settings.links.sitemaps:
             return is_html
         if self._is_declared(entry):
@@ -159,11 +165,13 @@ class Visitor:
         return _is_page_or_xml if entry.seed else is_html
 
     def _is_declared(self, entry: Entry) -> bool:
-        """Whether robots.txt or an index calls it a sitemap. It may have been found by another way before that."""
+        """Return whether robots.txt or a sitemap index lists the URL as a sitemap. A page may have linked to it
+        first."""
         return entry.sitemap or self._robots.declares(entry.href)
 
     def _is_sitemap(self, entry: Entry, body: bytes) -> bool:
-        """A feed or a text counts as a sitemap only if it is named or declared as one: many documents look like it."""
+        """Return whether the body is a sitemap. A feed or a plain text is one only if it is named or listed as one,
+        because many documents look like them."""
         if is_sitemap(body):
             return True
         if is_feed(body):
@@ -194,7 +202,7 @@ class Visitor:
         self._job.finish(lease, replace(finished, record=record), self._context.clock(), outlinks=target.inside)
 
     async def _find_address(self, lease: Lease) -> None:
-        """Which address the host answers at, where politeness groups by it; no request is made."""
+        """Find the address of the host, for politeness by address. No page is requested."""
         frontier = self._job.frontier
         address = await self._context.fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()

@@ -1,8 +1,8 @@
-"""The worker: it owns what the crawls of one process share, which is the fetcher, the slots, the rate and the watch on
-the disks, and drives one or more runs, each over a job of its own, to their ends.
+"""The worker owns what the crawls of one process share: the fetcher, the slots, the rate limit and the watch on the
+disks. It drives one or more runs to their ends, each over a job of its own.
 
-One task hands out leases while slots are free, each to a task of its own; the runs take turns. An exception is a bug or
-a failing disk, and stops every run.
+One task hands out leases while slots are free, each to a task of its own. The runs take turns. An exception means a bug
+or a failing disk, and stops every run.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ log = logging.getLogger("crawler")
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What all runs of a worker share."""
+    """The settings that all runs of a worker share."""
 
     concurrency: int  # URLs in flight
-    rate: float | None = None  # requests a second
-    min_free: int = 0  # bytes free on a job's disk below which its run stops
+    rate: float | None = None  # requests per second
+    min_free: int = 0  # free bytes on a job's disk below which its run stops
     disk_interval: float = 1.0  # seconds between two looks at the disks
 
     @classmethod
@@ -43,14 +43,14 @@ class WorkerSettings:
 
 
 class Worker:
-    """Drives runs. They are made with its ``context``."""
+    """Drives runs that were made with its ``context``."""
 
     def __init__(self, fetcher: Fetches, settings: WorkerSettings, clock: Callable[[], float]) -> None:
-        """``clock()`` is in seconds since 1970."""
+        """``clock()`` returns seconds since 1970."""
         self._settings = settings
         self._throttle = None if settings.rate is None else _throttler(settings.rate)
         self._free = settings.concurrency  # slots
-        self._runs: deque[Run] = deque()  # that are not over; the first is next to take a slot
+        self._runs: deque[Run] = deque()  # runs that are not over; the first is next to get a slot
         self._wake = asyncio.Event()
         self._interrupted = asyncio.Event()
         self.context = Context(fetcher, clock, self._wake.set, self._interrupted.set, LoopLag())
@@ -58,10 +58,10 @@ class Worker:
     async def drive(self, *runs: Run) -> None:
         """Drive the runs until all are over.
 
-        An exception of any part ends them all: what is in flight is dropped (it stays pending) and the exception
-        raised."""
+        If any part raises an exception, all runs end: requests in flight are dropped, their URLs stay pending, and the
+        exception is raised."""
         self._runs.extend(runs)
-        self._look_at_disks()  # before anything is asked for
+        self._look_at_disks()  # before the first request
         try:
             async with asyncio.TaskGroup() as group:
                 beside = [group.create_task(self.context.lag.watch()), group.create_task(self._watch_disks())]
@@ -100,7 +100,7 @@ class Worker:
                 run.visit(lease, group).add_done_callback(self._visit_ended)
 
     def _take(self, now: float) -> tuple[Run, Lease] | None:
-        """A lease of the first run that has one; it is then the last in turn."""
+        """Take a lease from the first run that has one, and move that run to the end of the line."""
         if self._free > 0:
             for run in self._runs:
                 lease = run.take(now)
@@ -117,7 +117,7 @@ class Worker:
     # -- waiting -----------------------------------------------------------------------------------------------
 
     def _next_event(self, now: float) -> float | None:
-        """Seconds until something is due by itself; None: only another task can change anything."""
+        """Return the seconds until the next timed event; None if only another task can change anything."""
         times = [time for run in self._runs for time in run.next_times(may_take=self._free > 0)]
         return max(0.0, min(times) - now) if times else None
 
@@ -132,8 +132,10 @@ class Worker:
             timer.cancel()
 
     async def _turn(self, throttle: Throttler, run: Run, lease: Lease) -> bool:
-        """Wait for the rate; False when the lease was given back, because a run was stopped, the crawl or the host was
-        held, or time ran out. There is one waiter, this one: the throttler polls for each."""
+        """Wait for the rate limit.
+
+        Returns False and releases the lease if the run was stopped, the crawl or the host was paused, or time ran out.
+        This is the only waiter, because the throttler polls for each one."""
         turn = asyncio.ensure_future(_acquire(throttle))
         interrupted = asyncio.ensure_future(self._interrupted.wait())
         now = self.context.clock()
@@ -167,8 +169,8 @@ class Worker:
 
 
 def _throttler(rate: float) -> Throttler:
-    # About ten periods a second, so that a second's requests do not come all at its start; the throttler counts in
-    # whole requests, so a slow rate needs a longer period.
+    # Use about ten periods a second, so that the requests of a second do not all come at its start. The throttler
+    # counts whole requests, so a slow rate needs a longer period.
     requests = max(1, round(rate / 10))
     return Throttler(rate_limit=requests, period=requests / rate)
 

@@ -1,1 +1,1 @@
-"""Whether the parts of a job agree: ``verify`` finds out, ``repair`` makes them agree."""
+"""Checks and repairs jobs: ``verify`` finds where the parts of a job disagree, ``repair`` makes them agree."""

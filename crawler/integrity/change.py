@@ -1,4 +1,4 @@
-"""What a repair has done: values, which the command line puts into words."""
+"""The changes that a repair makes, as values. The command line puts them into words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawler.integrity.finding import Detail
 
 
 class Done(StrEnum):
-    """What was done. Part of ``repair --json``: a name is never given a second meaning."""
+    """What was done. The names are part of ``repair --json``: a name never changes its meaning."""
 
     # The store and the small files.
     LOG_CUT = "log-cut"
@@ -24,7 +24,7 @@ class Done(StrEnum):
     HISTORY_REMOVED = "history-removed"
     PARCEL_REMOVED = "parcel-removed"
     QUARANTINED = "quarantined"
-    # Rows that were not what their family holds.
+    # Rows that were not valid for their family.
     EVENTS_REMOVED = "events-removed"
     ENTRIES_REMOVED = "entries-removed"
     ROBOTS_REMOVED = "robots-removed"
@@ -34,7 +34,7 @@ class Done(StrEnum):
     DOUBTS_MOVED = "doubts-moved"
     LEDGER_COUNTS_LOST = "ledger-counts-lost"
     COUNTERS_LOST = "counters-lost"
-    # Parts that were made to agree.
+    # Parts that disagreed.
     URLS_PENDING_AGAIN = "urls-pending-again"
     URLS_REQUEUED = "urls-requeued"
     DUPLICATES_REMOVED = "duplicates-removed"
@@ -53,7 +53,7 @@ class Done(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that was done."""
+    """One thing that a repair has done."""
 
     done: Done
     details: dict[str, Detail]

@@ -1,6 +1,7 @@
-"""The digests that are in the store beside a seen-set, and the ledger that they decide about: rebuilt.
+"""Rebuilds the digests that the store keeps for a seen-set, and the ledger that they decide about.
 
-They say of admitted URLs what journal, queue and output say as well, so they can always be made from those.
+The digests repeat what the journal, the queue and the output say of admitted URLs, so they can always be rebuilt from
+those.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from crawler.integrity.url_marks import Digests
 from crawler.kv import Batch, Family, Store
 from crawler.settings import Settings
 
-_TOGETHER = 256  # URLs given their rows by one batch
+_TOGETHER = 256  # URLs whose rows are written in one batch
 
 
 class DigestRows:
-    """Rebuilds them. Each part may be broken off and done again."""
+    """Rebuilds the rows. Each part can be interrupted and run again."""
 
     def __init__(self, settings: Settings, store: Store, quarantine: Quarantine, tell: Tell) -> None:
         self._settings = settings
@@ -31,8 +32,10 @@ class DigestRows:
         self._tell = tell
 
     def rebuild(self, there: Iterator[str], out: set[bytes]) -> None:
-        """Give each key of ``there``, pending or finished, its row, where the job has rows; ``out`` are the digests of
-        keys that were taken out of the seen-set. Raises OSError."""
+        """Write a row for each pending or finished URL, if the job keeps rows.
+
+        ``there`` yields the keys of these URLs; ``out`` holds the digests of keys that were removed from the seen-set.
+        Raises OSError."""
         exact = self._settings.seen.kind == ExactSeenSet.kind
         if not exact and not self._settings.seen.ledger:
             return
@@ -60,10 +63,10 @@ class DigestRows:
             self._store.write(batch)
 
     def _waiting(self) -> None:
-        """Keep the doubted URLs that can be read, each in its row."""
+        """Keep the doubted URLs that can be read, each in the row of its own digest."""
         batch, keys = Batch(), UrlKeys(self._settings)
         waiting, gone, moved = 0, 0, 0
-        taken: set[bytes] = set()  # rows that URLs were moved to
+        taken: set[bytes] = set()  # rows that received a moved URL
         for row, value in self._store.rows(Family.LEDGER):
             found = doubted_entry(value, keys)
             if found is not None and found[0] == row:

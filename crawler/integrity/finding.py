@@ -1,4 +1,4 @@
-"""What is wrong with a job: values, which the command line puts into words."""
+"""What is wrong with a job, as values. The command line puts them into words."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Detail = str | int | None
 
 
 class Kind(StrEnum):
-    """What was found. Part of ``verify --json``: a name is never given a second meaning."""
+    """What was found. The names are part of ``verify --json``: a name never changes its meaning."""
 
     # The job as a whole, and its small files.
-    UNREADABLE = "unreadable"  # what keeps anything else from being checked
+    UNREADABLE = "unreadable"  # the error that prevents any other check
     LOG_DAMAGED = "log-damaged"
     STORE_NOT_OPENED = "store-not-opened"
     STORE_HOLE = "store-hole"
@@ -27,7 +27,7 @@ class Kind(StrEnum):
     GENERATION_AHEAD = "generation-ahead"
     SEEN_DAMAGED = "seen-damaged"
     REPAIR_UNFINISHED = "repair-unfinished"
-    # Rows of the store that are not what their family holds.
+    # Rows of the store that are not valid for their family.
     META_DAMAGED = "meta-damaged"
     EVENT_DAMAGED = "event-damaged"
     EVENT_BEYOND_END = "event-beyond-end"
@@ -48,7 +48,7 @@ class Kind(StrEnum):
     LINE_NOT_JSON = "line-not-json"
     RECORD_DAMAGED = "record-damaged"
     RECORD_CHANGED = "record-changed"
-    # Parts that do not agree.
+    # Parts that disagree.
     ADMITTED_NOT_SEEN = "admitted-not-seen"
     PENDING_NOT_SEEN = "pending-not-seen"
     FINISHED_NOT_SEEN = "finished-not-seen"
@@ -75,7 +75,8 @@ class Kind(StrEnum):
 
 
 class Severity(StrEnum):
-    """``DAMAGED``: bytes are not what the program wrote. ``DISAGREES``: all can be read, and says different things."""
+    """``DAMAGED``: the bytes are not what the program wrote. ``DISAGREES``: all can be read, but two parts contradict
+    each other."""
 
     DAMAGED = "damaged"
     DISAGREES = "disagrees"
@@ -86,8 +87,8 @@ _DISAGREES = frozenset(list(Kind)[list(Kind).index(Kind.ADMITTED_NOT_SEEN) :])
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong. ``place`` is a file or directory of the job; with it the ``family`` and the ``key`` of
-    a row of the store, where it is one row."""
+    """One thing that is wrong. ``place`` is a file or directory of the job. If it is the store, ``family`` and ``key``
+    name the row, if it is one row."""
 
     kind: Kind
     place: str

@@ -1,8 +1,8 @@
-"""All that a job holds, read once: every family of its store and its output, part by part.
+"""Reads all of a job once: every family of its store, and its output, part by part.
 
-``verify`` reports what is found on the way. ``repair`` acts on what is known in the end. Both are told of each URL
-while it is read, as ``Observer``: one looks for it in the seen-set, the other remembers 8 bytes of it. What is kept
-here grows with the number of hosts, not of URLs.
+``verify`` reports the findings on the way; ``repair`` acts on what is known at the end. Both observe each URL as it is
+read (``Observer``): ``verify`` looks it up in the seen-set, ``repair`` remembers 8 bytes of it. The memory used here
+grows with the number of hosts, not of URLs.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ from crawler.settings import Settings
 from crawler.traps import CopyRecordError, TrapRecordError, check_content, check_row
 from crawler.urls import Canonical, Canonicaliser
 
-_TOGETHER = 2_048  # digests' events summed up, and keys looked up, together
+_TOGETHER = 2_048  # digests that are summed up, or keys that are looked up, together
 _RESPONDED = (Outcome.FETCHED.value, Outcome.REDIRECT.value)
 
 Findings = Iterator[Finding]
 
 
 class Observer(Protocol):
-    """Told of each URL as it is read, and asked now and then, a page of rows later at most, what is wrong with them."""
+    """Is called with each URL as it is read, and asked for its findings after each page of rows."""
 
     def admitted(self, number: int, digests: bytes) -> None:
         """An event of the journal: the keys with these digests were admitted."""
 
     def forgotten(self, digests: bytes) -> None:
-        """An event: the keys with these digests were taken out of the seen-set."""
+        """An event: the keys with these digests were removed from the seen-set."""
 
     def finished(self, done: Done) -> None:
         """An event: a URL was finished."""
@@ -80,30 +80,30 @@ class Observer(Protocol):
         """An entry in its row of the queue."""
 
     def misplaced(self, entry: Entry) -> None:
-        """An entry in a row where it cannot stay."""
+        """An entry in a row where it does not belong."""
 
     def line(self, start: int, line: bytes, record: Record | None, key: str | None) -> None:
-        """A line of the output; where it is damaged it has no record, or no key."""
+        """A line of the output. A damaged line has no record or no key."""
 
     def findings(self) -> Iterable[Finding]:
-        """What is wrong with what came since the last call."""
+        """Return what is wrong with everything since the last call."""
 
 
 class UrlKeys:
-    """From a URL as it is stored to its key."""
+    """Makes keys from stored URLs."""
 
     def __init__(self, settings: Settings) -> None:
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
 
     def key(self, href: str) -> str | None:
-        """The key; None for a URL that no crawl stores."""
+        """Return the key, or None for a URL that no crawl stores because it is not canonical."""
         url = self._canonicaliser.canonicalise(href)
         return url.key if isinstance(url, Canonical) and url.href == href else None
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A job with an open store. ``counters`` are None where they cannot be read: then nothing is compared to them."""
+    """A job with an open store. ``counters`` is None if they cannot be read; then nothing is compared with them."""
 
     directory: Path
     settings: Settings
@@ -112,7 +112,7 @@ class Source:
 
 
 class DigestSum:
-    """How many digests there are, and the sums of their halves modulo 2**64: whatever their order is."""
+    """The number of digests, and the sums of their halves modulo 2**64, which do not depend on the order."""
 
     def __init__(self) -> None:
         self._waiting: list[bytes] = []
@@ -124,7 +124,7 @@ class DigestSum:
             self.sums()
 
     def sums(self) -> tuple[int, int, int]:
-        """(count, sum of the first halves, of the second halves)."""
+        """Return (count, sum of the first halves, sum of the second halves)."""
         count, low, high = self._sums
         words = np.frombuffer(b"".join(self._waiting), "<u8").reshape(-1, 2)
         more = words.sum(axis=0, dtype=np.uint64).tolist()
@@ -135,8 +135,10 @@ class DigestSum:
 
 @dataclass(slots=True)
 class Journal:
-    """What the journal says. ``end`` is where the output ends by its last event; ``admitted`` and ``forgotten`` are
-    sums over the digests, for a job that has those digests in its store, too. ``whole``: all of it could be read."""
+    """What the journal says.
+
+    ``end`` is the end of the output according to the last event. ``admitted`` and ``forgotten`` are sums over the
+    digests, for a job that also keeps these digests in its store. ``whole``: all events were read."""
 
     urls: int = 0
     events: int = 0  # of finished URLs
@@ -149,8 +151,10 @@ class Journal:
 
 @dataclass(slots=True)
 class Queue:
-    """The queues of all hosts. ``sizes`` counts (all, retries) of each, ``first`` is the first slot of its fresh lane,
-    ``number`` is above every slot number in use, ``revisits`` are the pages that are queued once more."""
+    """The queues of all hosts.
+
+    ``sizes`` has (all, retries) for each host, ``first`` the first slot of its fresh lane. ``number`` is above every
+    slot number in use, ``revisits`` holds the pages that are queued for a revisit."""
 
     sizes: dict[str, list[int]] = field(default_factory=dict)
     first: dict[str, bytes] = field(default_factory=dict)
@@ -160,32 +164,32 @@ class Queue:
 
 
 class OutputTally:
-    """How many URLs of each host ended with a response, and how many failed, by the records in the output."""
+    """Counts, from the records in the output, how many URLs of each host got a response and how many failed."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, list[int]] = {}
 
     def add(self, record: Record) -> None:
-        """Count a record, where its URL was fetched or failed."""
+        """Count the URL of a record if it was fetched or failed."""
         outcome = record.get("outcome")
         if outcome in _RESPONDED or outcome == Outcome.FAILED.value:
             self._hosts.setdefault(queue_of(str(record["url"])), [0, 0])[outcome == Outcome.FAILED.value] += 1
 
     def pop(self, host: str) -> tuple[int, int]:
-        """(fetched, failed) of the host, taken out."""
+        """Remove and return (fetched, failed) of the host."""
         fetched, failed = self._hosts.pop(host, (0, 0))
         return fetched, failed
 
     def rest(self) -> dict[str, tuple[int, int]]:
-        """Those of all hosts that were not taken out."""
+        """Return (fetched, failed) of all hosts that were not removed."""
         return {host: (fetched, failed) for host, (fetched, failed) in self._hosts.items()}
 
 
 class Inventory:
-    """One reading of a job. ``damaged`` are the rows of each family that are not what it holds."""
+    """One reading of a job. ``damaged`` holds, for each family, the rows that are not valid for it."""
 
     def __init__(self, source: Source, observer: Observer, *, beyond_end: bool = False) -> None:
-        """``beyond_end``: read the lines of the output that the journal does not know of, too."""
+        """``beyond_end``: also read the lines of the output that lie beyond the end that the journal knows."""
         self.journal = Journal()
         self.queue = Queue()
         self.trap_counts = 0
@@ -200,8 +204,8 @@ class Inventory:
         self._has_ledger = source.settings.seen.ledger
 
     def parts(self) -> Iterator[Findings]:
-        """The parts, each to be read to its end before the next; one that cannot be read raises StoreError, and those
-        behind it can be read all the same."""
+        """Yield the parts. Read each to its end before the next. A part that cannot be read raises StoreError; the
+        later parts can still be read."""
         yield self._meta()
         yield self._events()
         yield self._queues()
@@ -214,7 +218,7 @@ class Inventory:
         yield self._output()
 
     def _damage(self, kind: Kind, family: Family, row: Row, error: object = None, **details: Detail) -> Finding:
-        """Note a row that is not what its family holds."""
+        """Remember a row that is not valid for its family."""
         self.damaged[family].append(row)
         said: dict[str, Detail] = {} if error is None else {"error": str(error)}
         return Finding(kind, STORE, said | details, family, row[0])
@@ -457,7 +461,7 @@ class Inventory:
             yield Finding(Kind.TRAP_COUNT, STORE, details)
 
     def _schedule(self) -> Findings:
-        """A page has a time and a row among those that are due, or it is queued."""
+        """Each page either has a time and a row in the schedule, or is queued."""
         counters, queued = self._counters, self.queue.revisits
         if counters is not None and self.queue.whole and len(queued) != counters.revisits_pending:
             yield Finding(Kind.REVISIT_COUNT, STORE, {"counted": counters.revisits_pending, "found": len(queued)})
@@ -494,8 +498,8 @@ class Inventory:
     # -- the output --------------------------------------------------------------------------------------------
 
     def _output(self) -> Findings:
-        """Each line of the output. What comes after the end that the journal knows was written and not journalled: it
-        is cut off when the job resumes."""
+        """Check each line of the output. Lines beyond the end that the journal knows were written but not journalled:
+        they are cut off when the job resumes."""
         last_end = (self.journal.end or 0) if self.journal.whole else None
         tally = OutputTally()
         count, end = 0, 0
@@ -521,7 +525,7 @@ class Inventory:
             yield from self._host_outputs(tally)
 
     def _host_outputs(self, tally: OutputTally) -> Findings:
-        """Whether each host has counted the records that the output holds of it."""
+        """Check that the counts of each host match its records in the output."""
         for key, value in self._store.rows(Family.HOSTS):
             with contextlib.suppress(HostRecordError):
                 host = decode_host(host_name(key), value)
@@ -538,7 +542,8 @@ class Inventory:
 
 
 def doubted_entry(value: bytes, keys: UrlKeys) -> tuple[bytes, Entry] | None:
-    """The row of the ledger where an entry belongs, and the entry; None when it is none."""
+    """Return the row of the ledger where a doubted URL belongs, and its entry; None if ``value`` is not a valid
+    entry."""
     try:
         entry = decode_entry(value)
     except EntryError:
@@ -548,7 +553,7 @@ def doubted_entry(value: bytes, keys: UrlKeys) -> tuple[bytes, Entry] | None:
 
 
 def _split(row: Row) -> tuple[str, bytes, Entry | None, EntryError | None]:
-    """(host, slot, entry) of a row of the queue as far as they can be read, and why not all of them."""
+    """Return (host, slot, entry) of a row of the queue as far as they can be read, and the error if any part cannot."""
     host, slot, entry, error = "", b"", None, None
     try:
         host, slot = split_pending_key(row[0])

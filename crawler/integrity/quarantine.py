@@ -1,4 +1,4 @@
-"""Where a repair puts what it replaces: nothing damaged is ever destroyed."""
+"""Keeps what a repair replaces, so that nothing damaged is ever destroyed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS = "rows.jsonl"
 
 
 class Quarantine:
-    """``DIR/damaged-N``, of the first number that is free; made when something is put there."""
+    """``DIR/damaged-N`` with the first free number. The directory is created when it is first needed."""
 
     def __init__(self, job: Path, disk: Disk) -> None:
         self._job = job
@@ -24,26 +24,27 @@ class Quarantine:
         self._rows = b""
 
     def made(self) -> Path:
-        """The directory, which is then there. Raises OSError."""
+        """Create the directory if needed and return it. Raises OSError."""
         if not self.path.is_dir():
             self.path.mkdir()
             self._disk.sync_directory(self._job)
         return self.path
 
     def move(self, path: Path) -> None:
-        """Put a file or directory of the job there, under its name. Raises OSError."""
+        """Move a file or directory of the job there, under its name. Raises OSError."""
         self._disk.move(path, self.made() / path.name)
-        # Its new name first: without either name it would be gone.
+        # Sync the new name first: with neither name on disk, it would be lost.
         self._disk.sync_directory(self.path)
         self._disk.sync_directory(path.parent)
 
     def link(self, path: Path) -> None:
-        """Give a file of the job a second name there: what is renamed over it then destroys nothing. Raises OSError."""
+        """Give a file of the job a second name there, so that it survives a rename over the first one. Raises
+        OSError."""
         self._disk.link(path, self.made() / path.name)
         self._disk.sync_directory(self.path)
 
     def copy(self, path: Path) -> None:
-        """Put a copy there of a file that is about to be changed in its place. Raises OSError."""
+        """Copy a file there that is about to be changed in place. Raises OSError."""
         file = self._disk.open(self.made() / path.name, create=True)
         try:
             file.truncate(0)
@@ -55,12 +56,12 @@ class Quarantine:
         self._disk.sync_directory(self.path)
 
     def keep_row(self, family: Family, key: bytes, value: bytes) -> None:
-        """Remember a row of the store that is to be deleted; written with ``flush``."""
+        """Remember a row of the store that will be deleted. ``flush`` writes it."""
         row = {"family": family.value, "key": key.hex(), "value": value.hex()}
         self._rows += json.dumps(row).encode("ascii") + b"\n"
 
     def flush(self) -> None:
-        """Write the rows that were kept. Raises OSError."""
+        """Write the remembered rows. Raises OSError."""
         if not self._rows:
             return
         file = self._disk.open(self.made() / ROWS, create=True)

@@ -1,7 +1,7 @@
-"""Making queue, journal, output and counters of a damaged job agree, by what the inventory found.
+"""Makes the queue, journal, output and counters of a damaged job agree, based on the inventory.
 
-The order matters if this is broken off: first what is to be fetched again is queued, then records go, then the journal
-follows, the counters last. At each moment in between an inventory finds the same URLs again.
+The order matters in case the repair is interrupted: first queue what must be fetched again, then remove records, then
+correct the journal, and the counters last. At each moment in between, an inventory finds the same URLs again.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ from crawler.records import (
 )
 from crawler.settings import Settings
 
-_CHANGES = 4_096  # in one batch
-_EVENT = 256  # URLs named by one new event
+_CHANGES = 4_096  # changes in one batch
+_EVENT = 256  # URLs in one new event
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a repair works on, and with: a job whose store is open for writing."""
+    """A job whose store is open for writing, and the tools to repair it."""
 
     directory: Path
     settings: Settings
@@ -73,7 +73,7 @@ class Bench:
 
 
 class Reconciliation:
-    """One pass over a job."""
+    """Reconciles a job in one pass."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -88,12 +88,14 @@ class Reconciliation:
         self._batch = Batch()
 
     def run(self, *, whole_store: bool) -> bool:
-        """``whole_store`` is False after rows of the store were lost. Returns whether the seen-set must be rebuilt:
-        URLs that it knows were forgotten. Raises OSError."""
+        """Make the parts agree, and return whether the seen-set must be rebuilt because it knows URLs that were
+        forgotten.
+
+        ``whole_store`` is False if rows of the store were lost. Raises OSError."""
         bench, kept, found, inventory = self._bench, self._kept, self._found, self._inventory
         for part in inventory.parts():
             for _ in part:
-                pass  # what is done about it is told
+                pass  # the changes are reported, not the findings
         self._drop_all(Family.META)
         self._write()
         if kept is None:
@@ -139,7 +141,7 @@ class Reconciliation:
         return Belief(named, self._inventory.journal.end, repeats)
 
     def _settle(self, counters: Counters) -> None:
-        """Write the counters, and the digests beside the seen-set."""
+        """Write the counters, and the digests that the store keeps for the seen-set."""
         if self._kept is not None and counters != self._kept:
             self._bench.done(Done.COUNTERS_CORRECTED)
         self._put(Family.META, COUNTERS, encode_counters(counters))
@@ -152,7 +154,8 @@ class Reconciliation:
     # -- what is pending again ---------------------------------------------------------------------------------
 
     def _unfinished(self, good: Flags, belief: Belief) -> dict[str, Entry]:
-        """By key: URLs that were finished, or pending in a row where they cannot stay, and must be queued again."""
+        """Return by key the URLs that must be queued again: finished ones without a record, and pending ones in a wrong
+        row."""
         again: dict[str, Entry] = {}
         found = self._found
         for entry in found.queue.misplaced:
@@ -174,7 +177,7 @@ class Reconciliation:
         return again
 
     def _readable_records(self, good: Flags, belief: Belief, again: dict[str, Entry]) -> int:
-        """Records that do not count, of URLs that nothing else accounts for."""
+        """Queue the URLs of valid records that do not count if nothing else accounts for them. Returns how many."""
         found = self._found
         urls = as_halves(found.output.urls.all())
         other = ~good & found.output.whole_flags
@@ -198,7 +201,7 @@ class Reconciliation:
         return True
 
     def _queue(self, again: dict[str, Entry], number: int) -> int:
-        """Queue the URLs; returns the next number of a slot."""
+        """Queue the URLs, and return the next slot number."""
         found, queue = self._found.queue, self._inventory.queue
         gone = self._drop_all(Family.PENDING) - len(found.misplaced)
         if gone:
@@ -209,7 +212,7 @@ class Reconciliation:
         for url, entry in again.items():
             digest = halves(self._digests.digests([url]))
             if np.isin(as_halves(digest), marks).any():
-                continue  # it is in a good row as well
+                continue  # it also has a valid row
             name = queue_of(entry.href)
             slot = slot_of(self._order, entry, number)
             queue.first[name] = min(slot, queue.first.get(name, slot))
@@ -229,7 +232,7 @@ class Reconciliation:
         repeated = set(urls[times > 1].tolist())
         if not repeated:
             return
-        met: dict[int, int] = {}  # to the first place
+        met: dict[int, int] = {}  # URL -> its first place
         dropped: set[int] = set()
         place = -1
         bad = {key for key, _ in self._inventory.damaged[Family.PENDING]}
@@ -254,7 +257,8 @@ class Reconciliation:
     # -- the output --------------------------------------------------------------------------------------------
 
     def _output(self, good: Flags, *, lost: bool) -> None:
-        """Keep the good lines. The events then no longer say where records are: the output's end does."""
+        """Keep the valid lines. If any line goes, the events of finished URLs go too, since they no longer say where
+        records are; the stored end of the output takes their place."""
         size = self._found.output.size
         events_fit = (self._inventory.journal.end or 0) == size
         damaged = self._drop_all(Family.DONE)
@@ -262,7 +266,7 @@ class Reconciliation:
             return
         if damaged:
             self._bench.done(Done.EVENTS_REMOVED, family=Family.DONE.value, count=damaged)
-        self._write()  # what is queued again must be there before its record goes
+        self._write()  # queue the URL before its record goes
         self._store.sync()
         failpoint("repair.queued")
         if not good.all():
@@ -284,7 +288,7 @@ class Reconciliation:
             file.sync()
         finally:
             file.close()
-        # Not moved: a repair that is broken off here would find no record when it is run again.
+        # Link it, do not move it: after an interruption, the next repair must still find the records.
         self._bench.quarantine.link(path)
         disk.replace(part, path)
         disk.sync_directory(self._bench.directory)
@@ -302,8 +306,8 @@ class Reconciliation:
                 yield record
 
     def _count_records(self) -> tuple[Counters, OutputTally]:
-        """What the output now holds: fresh counters of finished URLs, with all else as it was counted, and the counts
-        of each host."""
+        """Count what the output now holds: for the job, new counters of finished URLs with all others unchanged, and
+        the counts of each host."""
         tally, fresh = OutputTally(), replace(self._kept or Counters())
         fresh.fetched = fresh.redirected = fresh.failed = fresh.excluded = fresh.seeds_fetched = 0
         fresh.status_2xx = fresh.status_3xx = fresh.status_4xx = fresh.status_5xx = 0
@@ -323,7 +327,8 @@ class Reconciliation:
         if not excess:
             return
         left = dict(excess)
-        # From the end: of a URL that was admitted, forgotten and admitted again the last is the one that is gone.
+        # Go backwards: of a URL that was admitted, forgotten and admitted again, the last admission is the one to
+        # remove.
         for key, value in reversed(list(self._events_with(left))):
             stay = []
             for digest in reversed(each_digest(decode_seen(value)[1])):
@@ -347,7 +352,7 @@ class Reconciliation:
                 yield key, value
 
     def _name_events(self, lacking: dict[int, int], sequence: int) -> int:
-        """Name URLs that are there in the journal; returns the next sequence number."""
+        """Add URLs that the journal lacks to it, and return the next sequence number."""
         if not lacking:
             return sequence
         self._write()
@@ -373,7 +378,7 @@ class Reconciliation:
         return sequence
 
     def _keys_there(self) -> Iterator[str]:
-        """The key of every pending and every finished URL. Raises OSError."""
+        """Yield the key of every pending and every finished URL. Raises OSError."""
         for _, value in self._store.rows(Family.PENDING):
             yield self._digests.key(decode_entry(value).href) or ""
         for record in self._records():
@@ -382,7 +387,7 @@ class Reconciliation:
     # -- hosts -------------------------------------------------------------------------------------------------
 
     def _small_families(self) -> None:
-        """Drop the damaged rows of the families that the journal and the queue do not lead to."""
+        """Remove the damaged rows of the families that do not depend on the journal or the queue."""
         for family, done in (
             (Family.ROBOTS, Done.ROBOTS_REMOVED),
             (Family.TRAPS, Done.TRAPS_REMOVED),
@@ -395,7 +400,7 @@ class Reconciliation:
         self._write()
 
     def _hosts(self, tally: OutputTally) -> int:
-        """Make the hosts' counts those of queue and output; returns how many hosts there are."""
+        """Correct the hosts' counts from the queue and the output, and return the number of hosts."""
         left, count, changed = dict(self._inventory.queue.sizes), 0, 0
         for key, value in self._store.rows(Family.HOSTS):
             host = decode_host(host_name(key), value)
@@ -417,7 +422,7 @@ class Reconciliation:
         return count + len(left.keys() | gone.keys())
 
     def _correct(self, host: Host, size: list[int], tally: OutputTally) -> bool:
-        """Set what a host has counted; was it anything else?"""
+        """Correct the counts of a host, and return whether they changed."""
         own, politeness, counts = host.queue, host.politeness, host.tally
         robots_known = self._store.get(Family.ROBOTS, host.name.encode("ascii")) is not None
         robots_until = politeness.robots_until if robots_known else 0.0
@@ -442,7 +447,7 @@ class Reconciliation:
         self._batch.delete(family, key)
 
     def _drop_all(self, family: Family) -> int:
-        """Drop the damaged rows of a family; how many there were."""
+        """Remove the damaged rows of a family, and return how many there were."""
         damaged = self._inventory.damaged[family]
         for key, value in damaged:
             self._drop(family, key, value)
@@ -456,7 +461,7 @@ class Reconciliation:
 
 
 def _stored_counters_or_none(value: bytes | None) -> Counters | None:
-    """None where they are gone or no version of the program wrote them."""
+    """Return the counters, or None if they are missing or damaged."""
     try:
         return None if value is None else decode_counters(value)
     except JournalError:

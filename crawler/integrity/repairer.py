@@ -1,12 +1,12 @@
-"""``crawler repair``: a damaged job made whole again, from what the disk still holds.
+"""``crawler repair`` makes a damaged job whole again from what the disk still holds.
 
-    store       read as far as it can be, into a new one, where RocksDB does not open or read it
+    store       if RocksDB cannot open or read it, copied to a new store as far as it can be read
     job.json    rebuilt from the copy of its settings in the store, or from a generation
     queue, journal, output, counters, hosts
                 read once (``inventory``) and made to agree (``reconcile``)
-    seen-set    from the newest whole generation and the journal behind it, or from the journal alone
+    seen-set    rebuilt from the newest whole generation and the journal after it, or from the journal alone
 
-What is replaced is moved to ``DIR/damaged-N``. A repair that is broken off can be run again.
+Whatever is replaced is moved to ``DIR/damaged-N``. An interrupted repair can be run again.
 """
 
 from __future__ import annotations
@@ -49,24 +49,25 @@ from crawler.store import Broken, RocksStore, StoreError
 from crawler.store.salvage import readable, salvage
 from crawler.store.wal import log_fault
 
-_SCRATCH = "store.scratch"  # the copy that is made to open
-_PART = "store.part"  # the new store while it is filled
-_ROWS_LOST = b"rows"  # what REPAIRING says when the store is a new one that lacks rows of the old
+_SCRATCH = "store.scratch"  # the copy that RocksDB should open
+_PART = "store.part"  # the new store while it is written
+_ROWS_LOST = b"rows"  # the value of REPAIRING in a new store that lacks rows of the old one
 
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """``was_whole``: nothing was wrong, and nothing was changed. ``left``: what is wrong still."""
+    """``was_whole``: nothing was wrong and nothing was changed. ``left``: what is still wrong."""
 
     was_whole: bool
     left: list[Finding]
 
 
 def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None) -> Repaired:
-    """Repair the job; ``tell`` is called with each change, ``now`` is in seconds since 1970. ``disk`` is the real one
-    unless a test puts another in its place.
+    """Repair the job. ``tell`` is called with each change; ``now`` is in seconds since 1970; a test may pass another
+    ``disk``.
 
-    Raises JobError: no job, in use, or written by another version of the program. OSError when the disk fails."""
+    Raises JobError if there is no job, it is in use, or another version of the program wrote it. Raises OSError if the
+    disk fails."""
     if not any((directory / name).exists() for name in (IDENTITY, STORE, REPAIRED, SEEN)):
         raise JobError(f"{directory} holds no crawl: name a job directory")
     try:
@@ -84,7 +85,7 @@ def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None
 
 
 def find_all(directory: Path) -> list[Finding]:
-    """What ``verify`` finds, and what keeps it from looking."""
+    """Return the findings of ``verify``, including an error that stops it."""
     found: list[Finding] = []
     try:
         found.extend(verify_job(directory))
@@ -94,7 +95,7 @@ def find_all(directory: Path) -> list[Finding]:
 
 
 def _refuse_other_versions(directory: Path) -> None:
-    """A newer program's files are no damage. Raises JobError."""
+    """Raise JobError if a newer program wrote the files: that is not damage."""
     generations = Generations(directory / SEEN, 2, RealDisk())
     try:
         if (directory / IDENTITY).is_file():
@@ -111,11 +112,11 @@ def _unless_damaged(read: Callable[[], object]) -> None:
     except UnknownVersionError:
         raise
     except (EnvelopeError, OSError):
-        pass  # repaired later
+        pass  # damage is repaired later
 
 
 def _mark(store: RocksStore, value: bytes | None) -> None:
-    """Write that a repair is under way, or (None) that it has ended. Raises OSError."""
+    """Record in the store that a repair is in progress, or (None) that it has ended. Raises OSError."""
     batch = store.batch()
     if value is None:
         batch.delete(Family.META, REPAIRING)
@@ -139,7 +140,7 @@ class _Repair:
             before = store.get(Family.META, REPAIRING)
             if before is None:
                 _mark(store, b"")
-            # A repair that was broken off may have taken from the journal what tells that the seen-set must be rebuilt.
+            # An interrupted repair may already have removed what shows that the seen-set must be rebuilt.
             rows_lost, begun = before == _ROWS_LOST, before == b""
             empty = self._is_empty(store)
         failpoint("repair.marked")
@@ -173,9 +174,9 @@ class _Repair:
             store.close()
 
     def _put_back_store(self) -> None:
-        """Have a store that can be read, perhaps a new one with the rows of the old."""
+        """Make sure that the store can be read. If it cannot, put a new one with its rows in its place."""
         path, ready = self._directory / STORE, self._directory / REPAIRED
-        if ready.exists():  # a repair was broken off here
+        if ready.exists():  # a repair was interrupted here
             if path.exists():
                 self._quarantine.move(path)
             self._place(ready, path)
@@ -216,7 +217,8 @@ class _Repair:
         failpoint("repair.placed")
 
     def _keep_logs(self, path: Path) -> None:
-        """Opened for writing, a store is read up to the damage in its log, and the log is removed."""
+        """Keep a copy of a damaged log. RocksDB, opened for writing, reads a log up to the damage and then removes
+        it."""
         fault = log_fault(path)
         if fault is not None and not fault.behind:
             self._quarantine.copy(path / fault.log)
@@ -238,7 +240,7 @@ class _Repair:
         return not any(store.scan(family, b"", None, 1) for family in (Family.PENDING, Family.ADMITTED, Family.DONE))
 
     def _restart_crawl(self) -> None:
-        """Without a queue nobody knows what was pending: what was fetched must be fetched again to find it."""
+        """Start over: without a queue nobody knows what was pending, and only fetching the pages again finds it."""
         pages = self._directory / PAGES
         if pages.exists() and pages.stat().st_size:
             self._quarantine.move(pages)
@@ -255,7 +257,7 @@ class _Repair:
         tables = kept_shaping(store)
         if tables is None:
             source, tables = "generation", self._parameters()
-            # Only an exact seen-set and one with a ledger have digests in the store.
+            # Only an exact seen-set and one with a ledger keep digests in the store.
             tables["seen"]["ledger"] = tables["seen"].get("kind") != "exact" and bool(
                 store.scan(Family.SEEN, b"", None, 1)
             )
@@ -271,7 +273,7 @@ class _Repair:
         return settings
 
     def _parameters(self) -> dict[str, dict[str, object]]:
-        """The seen-set's settings as a generation has them. Raises JobError when there is none."""
+        """Return the seen-set's settings from a generation. Raises JobError if there is none."""
         generations = Generations(self._directory / SEEN, 2, self._disk)
         for number in generations.numbers():
             try:
@@ -281,8 +283,8 @@ class _Repair:
             self._done(Done.RULES_UNKNOWN)
             return {"seen": dict(parameters)}
         raise JobError(
-            f"{self._directory}: {IDENTITY} is damaged and neither {STORE}/ nor {SEEN}/ tells the job's settings: "
-            "begin a new job with --job"
+            f"{self._directory}: {IDENTITY} is damaged and neither {STORE}/ nor {SEEN}/ holds the job's settings: "
+            "start a new job with --job"
         )
 
     def _small_files(self) -> None:
@@ -304,7 +306,8 @@ class _Repair:
     # -- the seen-set ------------------------------------------------------------------------------------------
 
     def _generations_ahead(self, store: RocksStore, settings: Settings) -> bool:
-        """Whether a generation covers more than the journal holds; its bits may be of URLs that are not queued."""
+        """Return whether a generation covers more than the journal holds: its bits may belong to URLs that are not
+        queued."""
         try:
             end = stored_counters(store).sequence
         except JournalError:
@@ -341,7 +344,7 @@ class _Repair:
         generations.write(restored.seen.snapshot(), stored_counters(store).sequence, self._now, store.sync)
 
     def _whole_files(self, generations: Generations) -> set[str]:
-        """The names of the files of all whole generations."""
+        """Return the names of the files of all whole generations."""
         kept: set[str] = set()
         for number in generations.numbers():
             try:

@@ -1,4 +1,4 @@
-"""The rows that say when pages are visited again: rebuilt."""
+"""Rebuilds the schedule of revisits."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from crawler.kv import Batch, Family, Store
 
 
 def rebuild_schedule(store: Store, quarantine: Quarantine, tell: Tell, queued: Collection[bytes]) -> int:
-    """Rebuild the rows of pages that are due from the pages; ``queued`` are those that are queued once more. A page
-    that is neither queued nor has a time is due at once. Returns how many have a time. Raises OSError."""
+    """Rebuild the schedule from the pages, and return how many pages are in it.
+
+    ``queued`` holds the pages that are queued for a revisit. A page that is not queued and has no time is due at once.
+    Raises OSError."""
     count, mended = 0, 0
     before = [key for key, _ in store.rows(Family.DUE)]
     wanted: set[bytes] = set()

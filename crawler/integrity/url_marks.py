@@ -1,15 +1,15 @@
-"""Which URLs a damaged job still knows, by 8 bytes each, and what follows from them.
+"""Finds out which URLs a damaged job still knows, from 8 bytes of each, and what follows for each URL.
 
-The truth of a job is one equation: admitted = finished + pending, URL by URL. Each side is written down twice (queue
-and journal, journal and output), so what one has lost the other may still tell:
+The truth of a job is one equation: admitted = finished + pending, URL by URL. Each side is written down twice (in queue
+and journal, in journal and output), so what one part has lost another may still know:
 
-    a URL that is pending                     is fetched, whatever the output says: its links may be lost with its step
-    a record in the output, not pending       is finished
-    a finished URL without a whole record     is pending again, if the journal still has its address
-    a digest in the journal, nothing else     its address is gone: forgotten, so that it is admitted when found again
-    a URL that the journal does not name      is named by a new event
+    a pending URL                              is fetched, whatever the output says: its links may be lost
+    a record in the output, not pending        is finished
+    a finished URL without a whole record      is pending again, if the journal still has its address
+    a digest in the journal and nothing else   has lost its address: forgotten, so that it is admitted when found again
+    a URL that the journal lacks               is added to it by a new event
 
-Every URL is remembered by the first half of its digest, in the order in which the job is read; then the few rows that
+Every URL is remembered by the first half of its digest, in the order in which the job is read. Then the few rows that
 differ are read again.
 """
 
@@ -32,14 +32,14 @@ from crawler.output import Record
 from crawler.records import DIGEST_SIZE, Done
 from crawler.settings import Settings
 
-_TOGETHER = 1_024  # keys hashed together
+_TOGETHER = 1_024  # keys that are hashed together
 
 Halves = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 
 
 class Digests(UrlKeys):
-    """From a URL as it is stored to its key, and on to the digest that the job's journal has of it."""
+    """Makes keys from stored URLs, and from keys the digests that the job's journal has of them."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -53,13 +53,14 @@ class Digests(UrlKeys):
 
 
 def halves(digests: bytes) -> array[int]:
-    """The first 8 bytes of each digest."""
+    """Return the first 8 bytes of each digest."""
     words = np.frombuffer(digests, "<u8").reshape(-1, 2)[:, 0]
     return array("Q", words.tobytes())
 
 
 def as_halves(values: array[int]) -> Halves:
-    """A copy: an array that is looked at cannot grow."""
+    """Return the values as a numpy array. It is a copy, because an array cannot grow while another object uses its
+    buffer."""
     return np.array(values, np.uint64)
 
 
@@ -68,7 +69,7 @@ def each_digest(digests: bytes) -> list[bytes]:
 
 
 class UrlMarks:
-    """Halves of keys, which are hashed many at a time."""
+    """The halves of keys, which are hashed in groups."""
 
     def __init__(self, digests: Digests) -> None:
         self._digests = digests
@@ -81,7 +82,7 @@ class UrlMarks:
             self._hash()
 
     def all(self) -> array[int]:
-        """The marks, in the order in which the keys came; what is deleted from them is gone."""
+        """Return the marks in the order in which the keys came. Deleting from this array removes them."""
         self._hash()
         return self._marks
 
@@ -95,15 +96,15 @@ class JournalMarks:
     """The URLs of the journal."""
 
     admitted: array[int] = field(default_factory=lambda: array("Q"))
-    forgotten: set[int] = field(default_factory=set)  # halves of digests ever taken out of the seen-set
-    out: set[bytes] = field(default_factory=set)  # digests that are out of it now
-    done: dict[str, list[Done]] = field(default_factory=dict)  # by URL; more than one where it was forgotten
-    start: int = 0  # where the record of the first event that is kept begins
+    forgotten: set[int] = field(default_factory=set)  # halves of all digests ever removed from the seen-set
+    out: set[bytes] = field(default_factory=set)  # digests that are removed from it now
+    done: dict[str, list[Done]] = field(default_factory=dict)  # by URL; several if it was forgotten and found again
+    start: int = 0  # start of the record of the first kept event
 
 
 @dataclass(slots=True)
 class QueueMarks:
-    """The pending URLs. ``revisits`` says of each whether it was finished before."""
+    """The pending URLs. ``revisits`` says for each whether it was finished before."""
 
     urls: UrlMarks
     revisits: bytearray = field(default_factory=bytearray)
@@ -111,14 +112,14 @@ class QueueMarks:
 
     @property
     def unfinished(self) -> Halves:
-        """Those that were never finished."""
+        """Return the URLs that were never finished."""
         chosen: Halves = as_halves(self.urls.all())[np.frombuffer(bytes(self.revisits), np.uint8) == 0]
         return chosen
 
 
 @dataclass(slots=True)
 class OutputMarks:
-    """The lines of the output: where each ends, its URL and whether it is a whole record."""
+    """The lines of the output: where each ends, its URL, and whether it is a valid record."""
 
     urls: UrlMarks
     ends: array[int] = field(default_factory=lambda: array("Q"))
@@ -163,9 +164,9 @@ class Remembered:
         self.queue.misplaced.append(entry)
 
     def line(self, start: int, line: bytes, record: Record | None, key: str | None) -> None:
-        """The journal knows what the bytes of the records sum to, from the first event that is kept."""
+        """Remember a line. From the first kept event on, the journal has the checksums of the records."""
         end = start + len(line)
-        # A record from before those events may be of a URL that was forgotten, and finished once more since.
+        # An older record may belong to a URL that was forgotten and has been finished again since.
         told = record is not None and end > self.journal.start
         events = self.journal.done.get(str(record["url"]), []) if record is not None and told else []
         self.output.ends.append(end)
@@ -183,8 +184,10 @@ def _is(line: bytes, done: Done) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What is to be believed. ``journal_names_all``: every admitted URL is in the journal; ``end`` is where the output
-    ends by the journal, None where it does not say; ``repeats``: a URL may have several records."""
+    """What the other parts are checked against.
+
+    ``journal_names_all``: every admitted URL is in the journal. ``end``: the end of the output according to the
+    journal, None if unknown. ``repeats``: a URL may have several records."""
 
     journal_names_all: bool
     end: int | None
@@ -192,10 +195,10 @@ class Belief:
 
 
 def finished_lines(found: Remembered, belief: Belief) -> Flags:
-    """Which lines of the output are records of finished URLs."""
+    """Return which lines of the output are records of finished URLs."""
     urls, ends = as_halves(found.output.urls.all()), as_halves(found.output.ends)
     good = found.output.whole_flags.copy()
-    # A URL that was forgotten may be finished, and pending or finished once more.
+    # A URL that was forgotten may be finished, and then pending or finished again.
     free = np.isin(urls, np.array(sorted(found.journal.forgotten), np.uint64))
     good &= free | ~np.isin(urls, found.queue.unfinished)
     if belief.journal_names_all:
@@ -216,14 +219,14 @@ def finished_lines(found: Remembered, belief: Belief) -> Flags:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How often a URL is in the journal too often or not often enough: counts by the first half of its digest."""
+    """How often each URL is in the journal too many or too few times: counts by the first half of its digest."""
 
     excess: dict[int, int]
     lacking: dict[int, int]
 
 
 def compare(admitted: Halves, there: Halves) -> Difference:
-    """The journal's URLs against those that are there."""
+    """Compare the URLs of the journal with those in the queue and the output."""
     named, named_times = np.unique(admitted, return_counts=True)
     found, found_times = np.unique(there, return_counts=True)
     return Difference(

@@ -1,4 +1,4 @@
-"""Checking a job: every checksum, and that its parts say the same of each other."""
+"""Verifies a job: checks every checksum, and that the parts of the job agree."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ from crawler.store.wal import log_fault
 
 
 def verify_job(directory: Path) -> Iterator[Finding]:
-    """What is wrong with the job; nothing when it is whole. What cannot be read ends the part that reads it, and no
-    other; only where the job cannot be opened nothing else is checked. Raises JobError where there is none, OSError
-    when the disk fails, NoMemoryError."""
+    """Yield what is wrong with the job, or nothing if it is whole.
+
+    An error of reading ends only the part that is being read. If the job cannot be opened, nothing else is checked.
+    Raises JobError if there is no job, OSError if the disk fails, and NoMemoryError."""
     try:
         yield from _verify(directory)
     except NoMemoryError:
-        raise  # no damage
+        raise  # not damage
     except StoreError as error:
         if error.errno is not None:
             raise
@@ -66,7 +67,7 @@ def _verify(directory: Path) -> Iterator[Finding]:
 
 
 class _Parts:
-    """The parts of a check, each ending by itself. ``unreadable``: the store refused to be read somewhere."""
+    """Runs the parts of a check; an error ends only one part. ``unreadable``: the store could not be read somewhere."""
 
     def __init__(self) -> None:
         self.unreadable = False
@@ -79,39 +80,39 @@ class _Parts:
                 raise
             self.unreadable = True
         except NoMemoryError:
-            raise  # no damage
+            raise  # not damage
         except DAMAGE as error:
             yield Finding(Kind.SEEN_DAMAGED, SEEN, {"error": str(error)})
 
 
 class SeenCheck:
-    """Looks for every URL in the seen-set, many at a time. Without a seen-set nothing is looked for."""
+    """Looks up every URL in the seen-set, in groups. If no seen-set is loaded, it checks nothing."""
 
     def __init__(self) -> None:
         self._seen: SeenSet | None = None
-        self._gone: set[bytes] = set()  # the digests of keys that were ever taken out: few, each by hand
+        self._gone: set[bytes] = set()  # the digests of all keys ever removed: few, since an operator removes them
         self._admitted: list[tuple[int, bytes]] = []
         self._pending: list[str] = []
-        self._first_row = b""  # of those that are pending
-        self._lines: list[tuple[int, str]] = []  # where the record begins, and the key
+        self._first_row = b""  # digests of the pending URLs
+        self._lines: list[tuple[int, str]] = []  # start of the record, and the key
 
     def load(self, job: OpenJob) -> Iterator[Finding]:
-        """Raises FilterError and JournalError where the seen-set cannot be had."""
-        # Keys that are taken out later must be known when their admission is met: that takes a reading of its own.
+        """Load the seen-set. Raises FilterError or JournalError if it cannot be loaded."""
+        # A key that is removed later must be known when its admission is read, so read the removals first.
         self._gone = _forgotten(job.store)
         try:
             self._seen = job.restore_seen().seen
-        except JobError as error:  # the store was emptied: the rest can be checked all the same
+        except JobError as error:  # the store was emptied, but the rest can still be checked
             yield Finding(Kind.SEEN_DAMAGED, SEEN, {"error": str(error)})
 
     def admitted(self, number: int, digests: bytes) -> None:
         self._admitted.append((number, digests))
 
     def forgotten(self, digests: bytes) -> None:
-        pass  # known already
+        pass  # known from ``load``
 
     def finished(self, done: Done) -> None:
-        pass  # its record in the output is looked at
+        pass  # the check of its record in the output covers it
 
     def pending(self, row: bytes, entry: Entry, key: str) -> None:
         if not self._pending:
@@ -143,7 +144,7 @@ class SeenCheck:
             yield Finding(Kind.FINISHED_NOT_SEEN, PAGES, {"offset": start, "key_text": key})
 
     def _lacks(self, digests: bytes) -> list[int]:
-        """The positions of the digests that are not in the seen-set and were never taken out of it."""
+        """Return the positions of the digests that are not in the seen-set although they were never removed from it."""
         seen = self._seen
         assert seen is not None
         known = seen.might_contain_digests(digests)
@@ -165,7 +166,8 @@ def _forgotten(store: Reader) -> set[bytes]:
 
 
 def _logs(directory: Path) -> Iterator[Finding]:
-    """Before the store is opened: RocksDB may refuse a damaged log, and does not say where the damage is."""
+    """Check the logs before the store is opened: RocksDB may refuse a damaged log without saying where the damage
+    is."""
     fault = log_fault(directory / STORE)
     if fault is not None:
         yield Finding(Kind.LOG_DAMAGED, STORE, {"log": fault.log, "offset": fault.offset, "error": str(fault)})
@@ -206,7 +208,7 @@ def _generations(job: OpenJob) -> Iterator[Finding]:
             manifest = job.generations.read(number).manifest
         except (EnvelopeError, FormatError, OSError) as error:
             if isinstance(error, FileNotFoundError) and number not in job.generations.numbers():
-                continue  # a running crawl has dropped it since
+                continue  # a running crawl has removed it since
             yield Finding(Kind.GENERATION_DAMAGED, SEEN, {"generation": number, "error": str(error)})
             continue
         if manifest.sequence > job.counters.sequence:

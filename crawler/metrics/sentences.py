@@ -13,6 +13,12 @@ def count(value: float | None) -> str:
     return "-" if value is None else f"{round(value):,}"
 
 
+def counted(value: float | None, noun: str, plural: str | None = None) -> str:
+    """A count with its noun: ``1 host``, ``2 hosts``. ``plural`` is the noun with an s unless given."""
+    many = f"{noun}s" if plural is None else plural
+    return f"{count(value)} {noun if count(value) == '1' else many}"
+
+
 def probability(value: float | None) -> str:
     """Two significant digits; 0.0021 as it is, smaller ones as 2.1e-5; a dash for none."""
     if value is None:

@@ -2,7 +2,8 @@
 
 Loading takes most of the time of a short run, and the tests start the program some hundred times. A fork of a process
 that has loaded it is otherwise what ``python -m crawler`` is: a process of its own, with its own arguments,
-environment and streams, that goes through ``crawler/__main__.py`` and ends as the interpreter ends.
+environment and streams, that goes through ``crawler/__main__.py``. It ends as the interpreter ends, but for the last
+step: what was loaded is not taken apart, object by object, which would take longer than most runs.
 
 Each request comes as one packet over the socket FD: the words in JSON, with four descriptors: a socket for this run,
 and its standard input, output and error. The run's socket is answered with the process's number, and at its end with
@@ -11,6 +12,7 @@ its exit code. Where the other side closes that socket first, the process is kil
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import io
@@ -95,6 +97,23 @@ def _become(request: dict[str, Any], given: list[int]) -> None:
     sys.argv = ["crawler", *request["words"]]
 
 
+class Ending:
+    """Ends a process that came to its end through ``sys.exit`` with a number, after everything that is to be done at
+    the end: threads joined, the functions of ``atexit`` called, streams flushed. Anything else is the interpreter's."""
+
+    code: int | None = None
+
+    def __call__(self) -> None:
+        if self.code is None:
+            return
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            return  # the interpreter tries once more, and says so
+        os._exit(self.code & 0xFF)
+
+
 def _opened(like: io.TextIOWrapper, number: int, mode: str) -> io.TextIOWrapper:
     """A standard stream as the interpreter opens it."""
     return io.TextIOWrapper(
@@ -107,7 +126,14 @@ def _opened(like: io.TextIOWrapper, number: int, mode: str) -> io.TextIOWrapper:
 
 
 if __name__ == "__main__":
+    ending = Ending()
+    atexit.register(ending)  # before anything else is: the last to be called
     load()
     with socket.socket(fileno=int(sys.argv[1])) as control:
         serve(control)
-    runpy.run_module("crawler", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("crawler", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            ending.code = end.code
+        raise

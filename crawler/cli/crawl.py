@@ -18,6 +18,7 @@ from crawler.cli.damaged_job import stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import add_crawl_options, settings_tables
 from crawler.dashboard import access_of
+from crawler.disk import DisplacedError
 from crawler.engine.lifecycle import Stop
 from crawler.engine.seeds import (
     STDIN,
@@ -162,6 +163,9 @@ def crawl(
         result = asyncio.run(whole())
     except (JobError, SeedsError, EnvelopeError) as error:
         raise UsageError(str(error)) from error
+    except DisplacedError as error:
+        say(sys.stderr, f"crawler: stopped: {error}")
+        return Exit.FAILED
     except OSError as error:
         if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
             listen = settings.dashboard.listen

@@ -2,7 +2,17 @@
 
 from crawler.disk.failpoints import POINTS, failpoint
 from crawler.disk.faulty_disk import Fault, FaultyDisk, PowerCutError
-from crawler.disk.files import Appender, Disk, DiskFile, RealDisk, replace_file, write_file
+from crawler.disk.files import (
+    Appender,
+    Disk,
+    DiskFile,
+    DisplacedError,
+    Place,
+    RealDisk,
+    is_at,
+    replace_file,
+    write_file,
+)
 from crawler.disk.full import FULL, no_room
 
 __all__ = [
@@ -11,11 +21,14 @@ __all__ = [
     "Appender",
     "Disk",
     "DiskFile",
+    "DisplacedError",
     "Fault",
     "FaultyDisk",
+    "Place",
     "PowerCutError",
     "RealDisk",
     "failpoint",
+    "is_at",
     "no_room",
     "replace_file",
     "write_file",

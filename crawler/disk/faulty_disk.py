@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crawler.disk.files import DiskFile, RealDisk
+from crawler.disk.files import DiskFile, Place, RealDisk
 
 
 @dataclass(slots=True)
@@ -219,6 +219,17 @@ class _FaultyFile:
         self._real.pwrite(reached, offset)
         if fault is not None:
             raise OSError(fault.error, os.strerror(fault.error))
+
+    def append(self, data: bytes) -> int:
+        offset = self._real.size()
+        self.pwrite(data, offset)
+        return offset + len(data)
+
+    def place(self, path: Path) -> Place:
+        return self._real.place(path)
+
+    def hole(self, end: int) -> int | None:
+        return self._real.hole(end)
 
     def truncate(self, size: int) -> None:
         self._disk.meet("truncate")

@@ -7,11 +7,26 @@ not synced, tears writes, and fails on demand.
 
 from __future__ import annotations
 
+import fcntl
 import os
+from enum import Enum, auto
 from pathlib import Path
 from typing import Protocol
 
 from crawler.disk.failpoints import failpoint
+
+
+class Place(Enum):
+    """Where an open file is, seen from the path that it was opened by."""
+
+    THERE = auto()
+    MOVED = auto()  # it has another name now
+    REMOVED = auto()  # it has none: its bytes go with the process that holds it
+    REPLACED = auto()  # the path names another file
+
+
+class DisplacedError(OSError):
+    """What is being written to was moved, removed or changed by somebody else; the text is one line for the user."""
 
 
 class DiskFile(Protocol):
@@ -25,7 +40,17 @@ class DiskFile(Protocol):
     def pwrite(self, data: bytes, offset: int) -> None:
         """Write all of it, or raise; what was written before the error stays."""
 
+    def append(self, data: bytes) -> int:
+        """Write all of it at the end of the file, wherever that is by now, or raise; returns the end behind it."""
+
     def truncate(self, size: int) -> None: ...
+
+    def place(self, path: Path) -> Place:
+        """Whether the path still names this file, and what became of it where it does not."""
+
+    def hole(self, end: int) -> int | None:
+        """Where the first hole in front of ``end`` begins, as far as the file system tells: what was cut off and
+        written behind, or never reached the disk."""
 
     def sync(self) -> None:
         """Make the file's bytes durable (fsync)."""
@@ -59,6 +84,7 @@ class RealFile:
 
     def __init__(self, path: Path, flags: int) -> None:
         self._fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+        self._appends = False  # while it does, Linux writes at the end whatever offset is asked for
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
@@ -72,18 +98,54 @@ class RealFile:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def pwrite(self, data: bytes, offset: int) -> None:
+        self._set_appending(False)
         written = os.pwrite(self._fd, data, offset)
         while written < len(data):
             written += os.pwrite(self._fd, data[written:], offset + written)
 
+    def append(self, data: bytes) -> int:
+        self._set_appending(True)
+        written = os.write(self._fd, data)
+        while written < len(data):
+            written += os.write(self._fd, data[written:])
+        return os.lseek(self._fd, 0, os.SEEK_CUR)
+
+    def _set_appending(self, appends: bool) -> None:
+        if appends is not self._appends:
+            flags = fcntl.fcntl(self._fd, fcntl.F_GETFL)
+            fcntl.fcntl(self._fd, fcntl.F_SETFL, flags | os.O_APPEND if appends else flags & ~os.O_APPEND)
+            self._appends = appends
+
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
+
+    def place(self, path: Path) -> Place:
+        mine = os.fstat(self._fd)
+        if is_at(mine, path):
+            return Place.THERE
+        if path.exists():
+            return Place.REPLACED
+        return Place.MOVED if mine.st_nlink else Place.REMOVED
+
+    def hole(self, end: int) -> int | None:
+        if end == 0:
+            return None
+        start = os.lseek(self._fd, 0, os.SEEK_HOLE)  # the end of the file counts as one
+        return start if start < end else None
 
     def sync(self) -> None:
         os.fsync(self._fd)
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+def is_at(file: os.stat_result, path: Path) -> bool:
+    """Whether the path names the file, or directory. Raises OSError when the path cannot be looked at."""
+    try:
+        return os.path.samestat(file, os.stat(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 class RealDisk:

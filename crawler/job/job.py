@@ -99,7 +99,7 @@ class Job:
             order=Order(settings.crawl.order),
             robots=not settings.robots.ignore,
         )
-        sinks = (RecordSink(output), StoreSink(store))
+        sinks = (RecordSink(output, files.look), StoreSink(store))
         self.writer = writer = TransactionWriter(sinks, store, self._seal, queues.written)
         writer.apply(partial(follow_clock, store, anchor, now, say))
         queues.load(now, next_number=counters.next_number, hosts=counters.hosts)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
-from crawler.disk import failpoint
+from crawler.disk import DisplacedError, failpoint, is_at
 from crawler.job.directory import PAGES, SEEN, STORE, JobError, holds_job, identify, make_directory
 from crawler.job.job_lock import JobLock
 from crawler.job.platform import Platform
@@ -30,6 +31,10 @@ class OpenFiles:
             except OSError as error:
                 raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
             undo.callback(lock.release)
+            # Held open, so that no other directory can get its number.
+            place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            undo.callback(os.close, place)
+            self._place = os.fstat(place)
             identify(disk, directory, settings, resumed=self.resumed)
             (directory / STORE).mkdir(exist_ok=True)
             self.store = platform.open_store(directory / STORE)
@@ -44,6 +49,19 @@ class OpenFiles:
             self.executor = platform.executor()
             undo.callback(self.executor.shutdown)
             self._undo = undo.pop_all()
+
+    def look(self) -> None:
+        """Raises DisplacedError when the directory or the output in it is not what was opened."""
+        self.look_for_directory()
+        self.output.look()
+
+    def look_for_directory(self) -> None:
+        """The same of the directory alone; also after ``close``."""
+        if not is_at(self._place, self.directory):
+            raise DisplacedError(
+                f"the job directory {self.directory} was moved or removed during the crawl: if it was moved, name its "
+                "new place with --job"
+            )
 
     def close(self) -> None:
         """Release everything, writing nothing more."""

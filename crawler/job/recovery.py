@@ -30,6 +30,7 @@ from crawler.records import (
     Done,
     JournalError,
     Outcome,
+    Position,
     count_done,
     decode_counters,
     decode_done,
@@ -187,8 +188,9 @@ def kept_shaping(store: Reader) -> dict[str, dict[str, object]] | None:
 
 def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut:
     """Compare the output with the finished URLs since ``sequence``; what is older was made durable with the
-    generation. Raises JobError when the file lacks even that."""
+    generation. Raises JobError when the file lacks even that, as far as can be told without reading all of it."""
     durable_end = end = stored_end(store) or 0
+    last_durable: Position | None = None
     lost: list[tuple[bytes, Done]] = []
     border = sequence_key(sequence)
     for number, (key, value) in enumerate(store.rows(Family.DONE)):
@@ -198,6 +200,7 @@ def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut
             durable_end = position.end - position.length  # records before the first one kept
         if key < border:
             durable_end = end = position.end
+            last_durable = position
         elif lost or not output.holds(position):
             if not lost:
                 end = position.end - position.length
@@ -206,10 +209,24 @@ def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut
             end = position.end
     if output.end < durable_end:
         raise JobError(
-            f"{output.path} has {output.end} bytes where {durable_end} were written for good: put the file back as "
-            "the crawl left it, or begin a new job with --job"
+            f"{output.path} has {output.end} bytes where {durable_end} were written for good: {_put_back(output)}"
+        )
+    hole = output.damage(durable_end)
+    if hole is None and last_durable is not None and not output.holds(last_durable):
+        hole = last_durable.end - last_durable.length
+    if hole is not None:
+        raise JobError(
+            f"{output.path} is damaged at offset {hole}: the records that were written there for good are gone: "
+            f"{_put_back(output)}"
         )
     return OutputCut(end, durable_end, lost)
+
+
+def _put_back(output: JsonlOutput) -> str:
+    return (
+        "put the file back as the crawl left it, or have what is gone fetched again with "
+        f"`crawler repair {output.path.parent}`, or begin a new job with --job"
+    )
 
 
 def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> None:

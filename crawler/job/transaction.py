@@ -38,6 +38,9 @@ class Sink(Protocol):
         """Hand it to the operating system. Raises OSError; it may then be called again with the same transaction, and
         does what is left of it."""
 
+    def look(self) -> None:
+        """Raises DisplacedError when what was written is no longer where it belongs."""
+
     def sync(self) -> None:
         """Make all that was written durable. Raises OSError."""
 
@@ -45,8 +48,10 @@ class Sink(Protocol):
 class RecordSink:
     """Appends the records to the output, and puts where they end into the batch."""
 
-    def __init__(self, output: JsonlOutput) -> None:
+    def __init__(self, output: JsonlOutput, look: Callable[[], None] | None = None) -> None:
+        """``look`` sees whether more than the output is where it belongs, and the output too."""
         self._output = output
+        self._look = look or output.look
 
     def write(self, transaction: Transaction) -> None:
         records = transaction.records
@@ -57,6 +62,9 @@ class RecordSink:
             transaction.batch.put(Family.DONE, sequence_key(sequence), encode_done(done))
             records.pop(0)
             failpoint("step.recorded")
+
+    def look(self) -> None:
+        self._look()
 
     def sync(self) -> None:
         self._output.sync()
@@ -71,6 +79,9 @@ class StoreSink:
 
     def write(self, transaction: Transaction) -> None:
         self._store.write(transaction.batch)
+
+    def look(self) -> None:
+        pass  # the store opens its own files by their names, and says what it misses
 
     def sync(self) -> None:
         self._store.sync()
@@ -179,6 +190,8 @@ class TransactionWriter:
         if self.failed is not None:
             raise self.failed
         try:
+            for sink in self._sinks:
+                sink.look()
             for sink in self._sinks:
                 sink.sync()
         except OSError as error:

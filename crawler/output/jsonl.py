@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from crawler.disk import Disk
+from crawler.disk import Disk, DisplacedError, Place
 from crawler.records import Position
 
 _PIECE = 2**20  # bytes read and written at once
@@ -37,12 +37,16 @@ class JsonlOutput:
         """Write one record; returns where it ends. A write that fails leaves the file as it was: OSError."""
         start = self.end
         try:
-            self._file.pwrite(line, start)
+            # At the end of the file, not at an offset: where somebody has cut it, that would leave a hole.
+            end = self._file.append(line)
         except OSError:
-            self._file.truncate(start)
+            if self._file.size() > start:
+                self._file.truncate(start)
             raise
         self._dirty = True
-        self.end = start + len(line)
+        if end != start + len(line):
+            raise self._changed(end - len(line), start)
+        self.end = end
         return Position(0, self.end, len(line), zlib.crc32(line))
 
     def holds(self, position: Position) -> bool:
@@ -70,6 +74,34 @@ class JsonlOutput:
         for at in range(start, self.end, _PIECE):
             self._file.pwrite(self._file.pread(min(_PIECE, self.end - at), at), at)
             self._dirty = True
+
+    def look(self) -> None:
+        """Raises DisplacedError when the file is no longer where it belongs, or was cut. May be called beside
+        ``append``."""
+        end = self.end
+        place = self._file.place(self.path)
+        if place is not Place.THERE:
+            raise self._displaced(place.name.lower())
+        size = self._file.size()
+        if size < end:
+            raise self._changed(size, end)
+
+    def _changed(self, found: int, end: int) -> DisplacedError:
+        what = "cut" if found < end else "written to"
+        return self._displaced(f"{what} by another program ({found} bytes where {end} were written)")
+
+    def _displaced(self, how: str) -> DisplacedError:
+        return DisplacedError(
+            f"{self.path} was {how} during the crawl: put it back as it was, or have what is gone fetched again with "
+            f"`crawler repair {self.path.parent}`; then run the same command"
+        )
+
+    def damage(self, durable: int) -> int | None:
+        """Where the file lacks bytes in front of ``durable``, as far as a look at the file system and the first byte
+        tells; None when nothing is seen."""
+        if durable and self._file.pread(1, 0) == b"\0":
+            return 0  # a hole that is smaller than a block
+        return self._file.hole(durable)
 
     def sync(self) -> None:
         """Make what was appended durable. Called from a thread while others append: they are then synced next time."""

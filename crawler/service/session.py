@@ -112,10 +112,15 @@ async def _open_job(directory: Path, settings: Settings, clock: SteadyClock, fro
     job = Job(directory, settings, clock(), anchor=clock.anchor)
     job.events = front.course.events
     try:
-        yield job
-    finally:
-        await front.view.close()
-        job.close()
+        try:
+            yield job
+        finally:
+            await front.view.close()
+            job.close()
+    except OSError:
+        # That one file cannot be opened, or the store not be closed, says less than that the directory is gone.
+        job.files.look_for_directory()
+        raise
 
 
 async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Front) -> Result:

@@ -101,6 +101,9 @@ def test_sinks_write_in_their_order_and_what_failed_is_written_again(tmp_path: P
             names = [family.value for family, *_ in transaction.batch.changes]
             order.append((names, len(list(store.rows(Family.DONE)))))
 
+        def look(self) -> None:
+            order.append((["look"], 0))
+
         def sync(self) -> None:
             order.append((["sync"], 0))
 

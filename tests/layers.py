@@ -49,7 +49,7 @@ MODULES: dict[str, str] = {
     """,
     "frontier": """
         entry fair_semaphore jitter timer_queue order page politeness request_outcome limits host revisits
-        backoff_policy clock_step host_closed importance schedule working_set gate lease queues row workbench
+        backoff_policy clock_step host_closed importance schedule working_set gate lease queues host_status workbench
         ad_hoc_lease overrides frontier
     """,
     "traps": """
@@ -62,7 +62,7 @@ MODULES: dict[str, str] = {
         events history prometheus sentences course
     """,
     "store": """
-        links memory_store wal faulty_store rocks salvage
+        symlink_overlay memory_store wal faulty_store rocks salvage
     """,
     "checkpoint": """
         envelope generations renewal
@@ -107,7 +107,7 @@ MODULES: dict[str, str] = {
         child file_server machine made_pages scripts made_crawl
     """,
     "dedup": """
-        interrupt key_spec lines lookout store exchange make stream build_process build
+        interrupt key_spec lines lookout store exchange filter_setup stream build_process build
     """,
     "cli": """
         exit_codes toml_lines add bench config damaged_job integrity_text options plan repair canon crawl dashboard

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import lay_flags_over
+from crawler.dedup.filter_setup import Wanted, check_agreement, make_filter
 from crawler.dedup.interrupt import Interruption
 from crawler.dedup.key_spec import KeySpec
 from crawler.dedup.lines import LineSource
-from crawler.dedup.make import Wanted, check_agreement, make_filter
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.dedup.stream import Keeper, Tally, deduplicate
 from crawler.filters import KINDS, Filter, FilterError, advise

@@ -18,10 +18,10 @@ from crawler.cli.exit_codes import Exit, UsageError
 from crawler.dedup.build import BuildError, build_from_file, build_from_source, merge_files
 from crawler.dedup.build_process import Recipe
 from crawler.dedup.exchange import guava_from_seen, read_guava
+from crawler.dedup.filter_setup import LAYOUTS
 from crawler.dedup.interrupt import Interruption
 from crawler.dedup.key_spec import KeySpec
 from crawler.dedup.lines import LineSource, LineTooLongError, count_lines
-from crawler.dedup.make import LAYOUTS
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.dedup.stream import Tally, contained
 from crawler.filters import Filter, FilterError

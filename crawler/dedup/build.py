@@ -24,9 +24,9 @@ from typing import BinaryIO, cast
 
 import crawler
 from crawler.dedup.build_process import Pieces, Recipe, Share, tally_of
+from crawler.dedup.filter_setup import UNITED, make_filter, room_of
 from crawler.dedup.key_spec import LineKeys
 from crawler.dedup.lines import LineSource, Pause, part_of_file
-from crawler.dedup.make import UNITED, make_filter, room_of
 from crawler.dedup.store import FilterFileError, StoredFilter, read_filter, read_stored
 from crawler.dedup.stream import Tally
 from crawler.filters import DIGEST_BYTES, Filter, FilterError, FormatError, read_segment

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import BinaryIO
 
+from crawler.dedup.filter_setup import make_filter
 from crawler.dedup.key_spec import KeySpec
 from crawler.dedup.lines import LineTooLongError, part_of_file
-from crawler.dedup.make import make_filter
 from crawler.dedup.store import StoredFilter, write_stored
 from crawler.filters import JSON, FilterError, write_segment
 from crawler.settings import SeenSettings

@@ -21,10 +21,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import itemgetter
 
+from crawler.dedup.filter_setup import room_of
 from crawler.dedup.key_spec import KeySpec, LineKeys
 from crawler.dedup.lines import LineSource, LineTooLongError, Pause, write_all
 from crawler.dedup.lookout import Lookout
-from crawler.dedup.make import room_of
 from crawler.dedup.store import FilterFile, StoredFilter
 from crawler.filters import Filter, FilterError
 from crawler.memory import available_memory

@@ -33,6 +33,7 @@ from crawler.frontier.host import (
     encode_host,
 )
 from crawler.frontier.host_closed import HostClosed, retired_words
+from crawler.frontier.host_status import HostRow, HostState, describe, state_of, stored_state
 from crawler.frontier.importance import SEED_SCORE
 from crawler.frontier.lease import (
     AddressKnown,
@@ -51,7 +52,6 @@ from crawler.frontier.page import Answer, Page, PageError, pack_page, unpack_pag
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.request_outcome import ANSWERED, FailureClass, RequestOutcome, longest_retry, retry_wait, tries_of
 from crawler.frontier.revisits import QUEUED_MAX, Revisits, due_key, split_due_key
-from crawler.frontier.row import HostRow, HostState, describe, state_of, stored_state
 from crawler.kv import Batch, Family, Reader, Store
 
 __all__ = [

@@ -24,6 +24,7 @@ from crawler.frontier.ad_hoc_lease import AdHocLeases
 from crawler.frontier.entry import Entry, QueueOf, queue_of, retry_slot
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
+from crawler.frontier.host_status import HostRow, describe
 from crawler.frontier.importance import Importance
 from crawler.frontier.lease import (
     AddressKnown,
@@ -40,7 +41,6 @@ from crawler.frontier.limits import Limits
 from crawler.frontier.order import Order, slot_of
 from crawler.frontier.overrides import Overrides
 from crawler.frontier.politeness import HoldReason
-from crawler.frontier.row import HostRow, describe
 from crawler.frontier.workbench import Workbench
 from crawler.kv import Batch, Reader
 from crawler.settings import PolitenessSettings

@@ -139,7 +139,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class RevisitSchedule:
     """The visits of a page that is visited again: ``due`` is in seconds since 1970, None where the page is queued, or
     (with no ``visits``) was not finished yet."""
 
@@ -172,7 +172,7 @@ class Explanation:
     robots: RobotsAnswer | None = None
     place: Place | None = None
     queue_searched: int | None = None
-    schedule: Schedule | None = None
+    schedule: RevisitSchedule | None = None
     record: dict[str, Any] | None = None
     damage: str | None = None
 
@@ -295,12 +295,12 @@ def _ledger(known: Known, url: Canonical) -> LedgerAnswer:
     return LedgerAnswer.NEW if known.store.get(Family.LEDGER, row) is None else LedgerAnswer.DOUBTED
 
 
-def _schedule(known: Known, url: Canonical) -> Schedule | None:
+def _schedule(known: Known, url: Canonical) -> RevisitSchedule | None:
     stored = known.store.get(Family.PAGES, url.href.encode("ascii"))
     if stored is None:
-        return Schedule(0, 0, 0.0, None) if known.settings.recrawl.enabled else None
+        return RevisitSchedule(0, 0, 0.0, None) if known.settings.recrawl.enabled else None
     page = unpack_page(stored)
-    return Schedule(page.visits, page.changes, page.interval, page.due)
+    return RevisitSchedule(page.visits, page.changes, page.interval, page.due)
 
 
 def _robots(known: Known, url: Canonical, name: str) -> RobotsAnswer:

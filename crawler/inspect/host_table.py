@@ -9,7 +9,7 @@ from typing import Any
 
 from crawler.frontier import Host, decode_host
 from crawler.frontier.host import host_name
-from crawler.frontier.row import HostRow, describe
+from crawler.frontier.host_status import HostRow, describe
 from crawler.kv import Family, Reader
 from crawler.settings import Settings
 

@@ -58,7 +58,7 @@ _EVENT = 256  # URLs in one new event
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class RepairContext:
     """A job whose store is open for writing, and the tools to repair it."""
 
     directory: Path
@@ -75,15 +75,15 @@ class Bench:
 class Reconciliation:
     """Reconciles a job in one pass."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._store = bench.store
-        self._path = bench.directory / PAGES
-        self._order = Order(bench.settings.crawl.order)
-        self._digests = Digests(bench.settings)
-        self._kept = _stored_counters_or_none(bench.store.get(Family.META, COUNTERS))
+    def __init__(self, context: RepairContext) -> None:
+        self._context = context
+        self._store = context.store
+        self._path = context.directory / PAGES
+        self._order = Order(context.settings.crawl.order)
+        self._digests = Digests(context.settings)
+        self._kept = _stored_counters_or_none(context.store.get(Family.META, COUNTERS))
         self._found = Remembered(self._digests)
-        source = Source(bench.directory, bench.settings, bench.store, self._kept)
+        source = Source(context.directory, context.settings, context.store, self._kept)
         self._inventory = Inventory(source, self._found, beyond_end=True)
         self._batch = Batch()
 
@@ -92,14 +92,14 @@ class Reconciliation:
         forgotten.
 
         ``whole_store`` is False if rows of the store were lost. Raises OSError."""
-        bench, kept, found, inventory = self._bench, self._kept, self._found, self._inventory
+        context, kept, found, inventory = self._context, self._kept, self._found, self._inventory
         for part in inventory.parts():
             for _ in part:
                 pass  # the changes are reported, not the findings
         self._drop_all(Family.META)
         self._write()
         if kept is None:
-            bench.done(Done.COUNTERS_LOST)
+            context.done(Done.COUNTERS_LOST)
         belief = self._belief(whole_store)
         good = finished_lines(found, belief)
         number = max(inventory.queue.number, kept.next_number if kept else 0)
@@ -124,7 +124,7 @@ class Reconciliation:
             trap_counts=inventory.trap_counts,
             revisits=visits - len(there),
             revisits_pending=sum(found.queue.revisits),
-            scheduled=rebuild_schedule(bench.store, bench.quarantine, bench.tell, inventory.queue.revisits),
+            scheduled=rebuild_schedule(context.store, context.quarantine, context.tell, inventory.queue.revisits),
         )
         self._settle(counters)
         return bool(difference.excess)
@@ -143,11 +143,11 @@ class Reconciliation:
     def _settle(self, counters: Counters) -> None:
         """Write the counters, and the digests that the store keeps for the seen-set."""
         if self._kept is not None and counters != self._kept:
-            self._bench.done(Done.COUNTERS_CORRECTED)
+            self._context.done(Done.COUNTERS_CORRECTED)
         self._put(Family.META, COUNTERS, encode_counters(counters))
         self._write()
         failpoint("repair.counted")
-        rows = DigestRows(self._bench.settings, self._store, self._bench.quarantine, self._bench.tell)
+        rows = DigestRows(self._context.settings, self._store, self._context.quarantine, self._context.tell)
         rows.rebuild(self._keys_there(), self._found.journal.out)
         self._store.sync()
 
@@ -171,9 +171,9 @@ class Reconciliation:
                 lost += self._add(again, known[place][0])
         lost += self._readable_records(good, belief, again)
         if lost:
-            self._bench.done(Done.URLS_PENDING_AGAIN, count=lost)
+            self._context.done(Done.URLS_PENDING_AGAIN, count=lost)
         if found.queue.misplaced:
-            self._bench.done(Done.URLS_REQUEUED, count=len(found.queue.misplaced))
+            self._context.done(Done.URLS_REQUEUED, count=len(found.queue.misplaced))
         return again
 
     def _readable_records(self, good: Flags, belief: Belief, again: dict[str, Entry]) -> int:
@@ -205,7 +205,7 @@ class Reconciliation:
         found, queue = self._found.queue, self._inventory.queue
         gone = self._drop_all(Family.PENDING) - len(found.misplaced)
         if gone:
-            self._bench.done(Done.ENTRIES_REMOVED, count=gone)
+            self._context.done(Done.ENTRIES_REMOVED, count=gone)
         self._drop_repeated()
         urls = found.urls.all()
         marks = as_halves(urls)
@@ -252,7 +252,7 @@ class Reconciliation:
                 dropped.add(place)
         for place in sorted(dropped, reverse=True):
             del marks[place], found.revisits[place]
-        self._bench.done(Done.DUPLICATES_REMOVED, count=len(dropped))
+        self._context.done(Done.DUPLICATES_REMOVED, count=len(dropped))
 
     # -- the output --------------------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class Reconciliation:
         if good.all() and events_fit and not damaged and not lost:
             return
         if damaged:
-            self._bench.done(Done.EVENTS_REMOVED, family=Family.DONE.value, count=damaged)
+            self._context.done(Done.EVENTS_REMOVED, family=Family.DONE.value, count=damaged)
         self._write()  # queue the URL before its record goes
         self._store.sync()
         failpoint("repair.queued")
@@ -276,7 +276,7 @@ class Reconciliation:
         self._write()
 
     def _keep_lines(self, good: Flags) -> int:
-        kept, path, disk = int(good.sum()), self._path, self._bench.disk
+        kept, path, disk = int(good.sum()), self._path, self._context.disk
         part = path.with_name(PAGES + ".part")
         file = disk.open(part, create=True)
         try:
@@ -289,11 +289,11 @@ class Reconciliation:
         finally:
             file.close()
         # Link it, do not move it: after an interruption, the next repair must still find the records.
-        self._bench.quarantine.link(path)
+        self._context.quarantine.link(path)
         disk.replace(part, path)
-        disk.sync_directory(self._bench.directory)
+        disk.sync_directory(self._context.directory)
         failpoint("repair.output")
-        self._bench.done(Done.LINES_REMOVED, removed=len(good) - kept, kept=kept)
+        self._context.done(Done.LINES_REMOVED, removed=len(good) - kept, kept=kept)
         return size
 
     def _lines(self) -> Iterator[bytes]:
@@ -323,7 +323,7 @@ class Reconciliation:
     def _drop_events(self, excess: dict[int, int]) -> None:
         damaged = self._drop_all(Family.ADMITTED)
         if damaged:
-            self._bench.done(Done.EVENTS_REMOVED, family=Family.ADMITTED.value, count=damaged)
+            self._context.done(Done.EVENTS_REMOVED, family=Family.ADMITTED.value, count=damaged)
         if not excess:
             return
         left = dict(excess)
@@ -340,7 +340,7 @@ class Reconciliation:
             self._drop(Family.ADMITTED, key, value)
             if stay:
                 self._put(Family.ADMITTED, key, encode_admitted(b"".join(reversed(stay))))
-        self._bench.done(Done.URLS_FORGOTTEN, count=sum(excess.values()))
+        self._context.done(Done.URLS_FORGOTTEN, count=sum(excess.values()))
 
     def _events_with(self, wanted: dict[int, int]) -> Iterator[tuple[bytes, bytes]]:
         for key, value in self._store.rows(Family.ADMITTED):
@@ -374,7 +374,7 @@ class Reconciliation:
                     name()
         if waiting:
             name()
-        self._bench.done(Done.JOURNAL_COMPLETED, count=sum(lacking.values()))
+        self._context.done(Done.JOURNAL_COMPLETED, count=sum(lacking.values()))
         return sequence
 
     def _keys_there(self) -> Iterator[str]:
@@ -395,7 +395,7 @@ class Reconciliation:
         ):
             damaged = self._drop_all(family)
             if damaged:
-                self._bench.done(done, count=damaged)
+                self._context.done(done, count=damaged)
         self._drop_all(Family.HOSTS)
         self._write()
 
@@ -415,9 +415,9 @@ class Reconciliation:
             made = Host(name, BackQueue(size, retries, complete=False), tally=Tally(fetched, failed))
             self._put(Family.HOSTS, name.encode("ascii"), encode_host(made))
         if changed:
-            self._bench.done(Done.HOSTS_CORRECTED, count=changed)
+            self._context.done(Done.HOSTS_CORRECTED, count=changed)
         if left:
-            self._bench.done(Done.HOSTS_REBUILT, count=len(left))
+            self._context.done(Done.HOSTS_REBUILT, count=len(left))
         self._write()
         return count + len(left.keys() | gone.keys())
 
@@ -443,7 +443,7 @@ class Reconciliation:
             self._write()
 
     def _drop(self, family: Family, key: bytes, value: bytes) -> None:
-        self._bench.quarantine.keep_row(family, key, value)
+        self._context.quarantine.keep_row(family, key, value)
         self._batch.delete(family, key)
 
     def _drop_all(self, family: Family) -> int:
@@ -454,7 +454,7 @@ class Reconciliation:
         return len(damaged)
 
     def _write(self) -> None:
-        self._bench.quarantine.flush()
+        self._context.quarantine.flush()
         if self._batch.changes:
             self._store.write(self._batch)
             self._batch = Batch()

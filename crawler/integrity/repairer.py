@@ -23,7 +23,7 @@ from crawler.filters import FilterError, FormatError, NoMemoryError
 from crawler.integrity.change import Change, Done, Tell
 from crawler.integrity.finding import Detail, Finding
 from crawler.integrity.quarantine import Quarantine
-from crawler.integrity.reconcile import Bench, Reconciliation
+from crawler.integrity.reconcile import Reconciliation, RepairContext
 from crawler.integrity.verifier import unreadable, verify_job
 from crawler.job.directory import (
     IDENTITY,
@@ -149,8 +149,8 @@ class _Repair:
         with self._store() as store:
             settings = self._settings(store)
             behind = self._generations_ahead(store, settings)
-            bench = Bench(self._directory, settings, store, self._disk, self._quarantine, self._tell)
-            forgotten = Reconciliation(bench).run(whole_store=not rows_lost)
+            context = RepairContext(self._directory, settings, store, self._disk, self._quarantine, self._tell)
+            forgotten = Reconciliation(context).run(whole_store=not rows_lost)
             failpoint("repair.mended")
             self._seen_set(store, settings, rebuild=behind or forgotten or rows_lost or begun or empty)
             failpoint("repair.done")

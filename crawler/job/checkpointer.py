@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from crawler.checkpoint import Generations, Manifest, Renewal, must_store
 from crawler.disk import FULL, failpoint, no_room
@@ -121,33 +121,48 @@ class Checkpointer:
         return CheckpointResult(manifest)
 
 
+class _Walk(Generic[T]):
+    """One walk through pieces of work: what a piece returns, or the OSError that it raises, goes back to its giver."""
+
+    result: T  # when ``advance`` has said that there is no more
+
+    def __init__(self, pieces: Pieces[T]) -> None:
+        self._pieces = pieces
+        self._resume: Callable[[], Callable[[], Any] | None] = partial(next, pieces)
+        self.piece: Callable[[], Any] | None = None
+
+    def advance(self) -> bool:
+        """Go to the next piece; False when there is none."""
+        try:
+            self.piece = self._resume()
+        except StopIteration as end:
+            self.result = end.value
+            return False
+        return True
+
+    def do(self) -> None:
+        """Do the piece."""
+        try:
+            self._resume = partial(self._pieces.send, None if self.piece is None else self.piece())
+        except OSError as error:
+            self._resume = partial(self._pieces.throw, error)
+
+
 def drive(pieces: Pieces[T]) -> T:
     """Do all of it, here and now."""
-    advance: Callable[[], Callable[[], Any] | None] = partial(next, pieces)
-    while True:
-        try:
-            work = advance()
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        try:
-            advance = partial(pieces.send, None if work is None else work())
-        except OSError as error:
-            advance = partial(pieces.throw, error)
+    walk = _Walk(pieces)
+    while walk.advance():
+        walk.do()
+    return walk.result
 
 
 async def drive_beside(pieces: Pieces[T], executor: Executor) -> T:
     """Do all of it, the work in ``executor``, while the event loop runs."""
-    loop = asyncio.get_running_loop()
-    advance: Callable[[], Callable[[], Any] | None] = partial(next, pieces)
-    while True:
-        try:
-            work = advance()
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        try:
-            answer = await (asyncio.sleep(0) if work is None else loop.run_in_executor(executor, work))
-            advance = partial(pieces.send, answer)
-        except OSError as error:
-            advance = partial(pieces.throw, error)
+    loop, walk = asyncio.get_running_loop(), _Walk(pieces)
+    while walk.advance():
+        if walk.piece is None:
+            await asyncio.sleep(0)
+            walk.do()
+        else:
+            await loop.run_in_executor(executor, walk.do)
+    return walk.result

@@ -10,9 +10,9 @@ from crawler.inspect.explanation import (
     LedgerAnswer,
     NextTry,
     Place,
+    RevisitSchedule,
     RobotsAnswer,
     RobotsState,
-    Schedule,
     SeenAnswer,
     Wait,
 )
@@ -138,7 +138,7 @@ def _next(upcoming: NextTry, row: Row) -> str:
             return "its host is ready; URLs before it in the queue go first"
 
 
-def _schedule(schedule: Schedule, now: float) -> str:
+def _schedule(schedule: RevisitSchedule, now: float) -> str:
     if not schedule.visits:
         return "not finished yet"
     found = f"{schedule.visits} visits, {schedule.changes} found a change, an interval of {schedule.interval:.0f} s"

@@ -38,7 +38,7 @@ from rocksdict import (
 )
 
 from crawler.kv import Batch, Family, Store
-from crawler.store.links import data_files, link_files
+from crawler.store.symlink_overlay import data_files, link_files
 from crawler.store.wal import MARK, log_fault, mark, recycled_record
 
 _BLOCK_CACHE = 32 * 2**20  # bytes, for all other families together

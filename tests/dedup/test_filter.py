@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from crawler.dedup.build import BuildError, build_from_file
 from crawler.dedup.build_process import Recipe
+from crawler.dedup.filter_setup import make_filter, room_of
 from crawler.dedup.key_spec import KeySpec, split_lines
 from crawler.dedup.lines import LineTooLongError, Splitter, count_lines, part_of_file
-from crawler.dedup.make import make_filter, room_of
 from crawler.filters import FilterError, memory_budget, read_seen
 from crawler.filters.guava import GuavaBloomFilter, guava_size
 from crawler.filters.memory_budget import Room

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from crawler.frontier.backoff_policy import note
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import closure
+from crawler.frontier.host_status import HostState, describe
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
-from crawler.frontier.row import HostState, describe
 from crawler.settings import BudgetSettings, PolitenessSettings
 from tests.frontier.hosts import made_host
 

@@ -155,8 +155,11 @@ class Reader(Protocol):
 
 class Store(Reader, Protocol):
     """The whole interface. ``write`` hands every change to the operating system before it returns, ``sync`` makes
-    all that was written before it durable. Both raise OSError when the disk fails; the store then takes no more until
-    ``reopen`` succeeds, which loses nothing that was written."""
+    all that was written before it durable. Both raise OSError when the disk fails.
+
+    After a write failed the store takes no more: each later one raises the same error, until ``reopen`` succeeds, which
+    loses nothing that was written. Until then all that was written can be read, also after a ``reopen`` that failed,
+    and where the disk is full it can be synced."""
 
     def batch(self) -> Batch: ...
 

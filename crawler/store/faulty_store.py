@@ -6,6 +6,7 @@ the rest of the program relies on; this double keeps exactly that promise and no
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 
@@ -22,8 +23,11 @@ class FaultyStore(MemoryStore):
         self._synced = 0
         self._broken: int | None = None
         self.fail_next_write: int | None = None  # an errno; the store then takes no more until it is reopened
+        self.full = False  # no write succeeds, and no reopening
 
     def write(self, batch: Batch) -> None:
+        if self.full and self._broken is None:
+            self._broken = errno.ENOSPC
         if self.fail_next_write is not None:
             self._broken, self.fail_next_write = self.fail_next_write, None
         if self._broken is not None:
@@ -37,6 +41,8 @@ class FaultyStore(MemoryStore):
         self._synced = len(self._log)
 
     def reopen(self) -> None:
+        if self.full and self._broken is not None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._broken = None
 
     def lose_power(self, chance: random.Random) -> FaultyStore:

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
+from threading import get_ident
 from types import TracebackType
 from typing import Any
 
@@ -37,6 +38,7 @@ from rocksdict import (
     WriteBatch,
 )
 
+from crawler.disk import FULL
 from crawler.kv import Batch, Family, Store
 from crawler.store.symlink_overlay import data_files, link_files
 from crawler.store.wal import MARK, log_fault, mark, recycled_record
@@ -51,6 +53,8 @@ _RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
 _BY_KEY = frozenset({Family.HOSTS, Family.ROBOTS, Family.LEDGER, Family.PAGES})  # rows are read one by one
 _LOOKS = 5  # tries to look at a store whose files are changing
 _SEEN_PREFIX = 8  # bytes of a key of SEEN that stand for the host
+_REOPEN_ROOM = 2**20  # bytes that opening takes beside the tables that replace the logs
+_REOPEN_FILES = 16  # that opening makes: one table a family, MANIFEST, CURRENT, a log, the options
 
 
 class Broken(Enum):
@@ -105,8 +109,61 @@ class as_store_error:
             raise _store_error(self._what, error, self._names) from error
 
 
+class _reading_store(as_store_error):
+    """The same for one read. A thread other than the one that writes and reopens keeps that one from reopening while it
+    reads: a database is not closed before its last cursor is."""
+
+    __slots__ = ("_guard", "_writer")
+
+    def __init__(self, names: tuple[str, str], guard: threading.Lock, writer: int) -> None:
+        super().__init__("cannot read the store", names)
+        self._guard = guard
+        self._writer = writer
+
+    def __enter__(self) -> None:
+        if get_ident() != self._writer:
+            self._guard.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if get_ident() != self._writer:
+            self._guard.release()
+        super().__exit__(kind, error, trace)
+
+
+class _Database:
+    """An open database."""
+
+    __slots__ = ("db", "handles", "options", "tables")
+
+    def __init__(self, path: Path, options: Options, access: AccessType) -> None:
+        cache = Cache(_BLOCK_CACHE)
+        families = {family.value: _family_options(family, cache) for family in Family}
+        self.options = options
+        self.db = Rdict(str(path), options, column_families=families, access_type=access)
+        self.tables = {family: self.db.get_column_family(family.value) for family in Family}
+        self.handles: dict[Family, ColumnFamily] = {
+            family: self.db.get_column_family_handle(family.value) for family in Family
+        }
+
+    def unflushed(self) -> int:
+        """Bytes of changes that only the logs have; at most so much becomes tables when it is opened again."""
+        return sum(table.property_int_value("rocksdb.cur-size-all-mem-tables") or 0 for table in self.tables.values())
+
+    def close(self) -> None:
+        # The families' objects hold the directory's lock: they go first.
+        self.handles.clear()
+        self.tables.clear()
+        with contextlib.suppress(DbClosedError):
+            self.db.close()
+
+
 class RocksStore(Store):
-    """A RocksDB directory, opened for writing by one process, or for looking by any number."""
+    """A RocksDB directory, opened for writing by one process, or for looking by any number.
+
+    One thread writes and reopens; others may read and sync. After a write failed the database is read as it is, until
+    ``reopen`` has another one ready."""
 
     def __init__(
         self,
@@ -125,44 +182,45 @@ class RocksStore(Store):
         what to make of a damaged log when the store is opened for writing. Raises StoreError."""
         self._path = self._at = path
         self._broken = broken
-        self._handles_held = threading.Lock()
         self._partial = partial
         self._counting = counting
+        self._readers = threading.Lock()  # held by a thread that reads and is not the one that writes, and to reopen
+        self._writes = threading.Lock()  # held to write, and to look whether a write has failed
+        self._syncing = threading.Lock()  # held to sync, and to reopen
+        self._failure: StoreError | None = None  # why it takes no more
         if secondary is None:
-            self._access = AccessType.read_write()
-            self._open()
+            self._database = self._open(AccessType.read_write())
         else:
-            self._access = AccessType.read_only() if as_run else AccessType.secondary(str(secondary))
-            self._look(secondary, catch_up=not as_run)
+            access = AccessType.read_only() if as_run else AccessType.secondary(str(secondary))
+            self._database = self._look(secondary, access, catch_up=not as_run)
 
-    def _look(self, scratch: Path, *, catch_up: bool) -> None:
+    def _look(self, scratch: Path, access: AccessType, *, catch_up: bool) -> _Database:
         # rocksdict leaves a file of its own wherever it opens a database: it is shown a directory of links.
         for left in reversed(range(_LOOKS)):
             self._at = scratch / f"links-{left}"
             link_files(self._path, self._at)
             try:
-                self._open()
+                database = self._open(access)
                 if catch_up:
                     with self._error(f"cannot open the store {self._path}"):
-                        self._db.try_catch_up_with_primary()
+                        database.db.try_catch_up_with_primary()
             except StoreError:
                 if not left or not _changed(self._path, self._at):
                     raise
                 # Who writes the store has made files since the links were made, and replaced those that they lead to.
             else:
-                return
+                return database
+        raise AssertionError("the last try returns or raises")
 
-    def _open(self) -> None:
-        self._reading, self._writing = self._error("cannot read the store"), self._error("cannot write to the store")
-        cache = Cache(_BLOCK_CACHE)
-        families = {family.value: _family_options(family, cache) for family in Family}
-        self._tables: dict[Family, Rdict] = {}
-        self._handles: dict[Family, ColumnFamily] = {}
-        self._options = database_options()
+    def _open(self, access: AccessType) -> _Database:
+        names = (str(self._at), str(self._path))
+        self._reading = _reading_store(names, self._readers, get_ident())
+        self._writing = self._error("cannot write to the store")
+        options = database_options()
         if self._counting:
-            self._options.enable_statistics()
+            options.enable_statistics()
         if self._broken is Broken.SKIP:
-            self._options.set_wal_recovery_mode(DBRecoveryMode.skip_any_corrupted_record())
+            options.set_wal_recovery_mode(DBRecoveryMode.skip_any_corrupted_record())
         elif self._at is self._path:
             self._check_logs()
         for log in sorted((*self._at.glob("*.log"), *self._at.glob("MANIFEST-*"))):  # both are RocksDB's logs
@@ -175,9 +233,7 @@ class RocksStore(Store):
                     )
         self._check_whole()
         with self._error(f"cannot open the store {self._path}"):
-            self._db = Rdict(str(self._at), self._options, column_families=families, access_type=self._access)
-            self._tables.update((family, self._db.get_column_family(family.value)) for family in Family)
-            self._handles.update((family, self._db.get_column_family_handle(family.value)) for family in Family)
+            return _Database(self._at, options, access)
 
     def _check_logs(self) -> None:
         fault = log_fault(self._path)
@@ -210,7 +266,7 @@ class RocksStore(Store):
 
     def write(self, batch: Batch) -> None:
         native = WriteBatch(raw_mode=True)
-        put, delete, handles = native.put, native.delete, self._handles
+        put, delete, handles = native.put, native.delete, self._database.handles
         for family, key, value, end in batch.changes:
             if value is not None:
                 put(key, value, handles[family])
@@ -218,17 +274,27 @@ class RocksStore(Store):
                 delete(key, handles[family])
             else:
                 native.delete_range(key, end, handles[family])
-        with self._writing:
-            self._db.write(native)
+        self._write(native)
+
+    def _write(self, native: WriteBatch) -> None:
+        with self._writes:
+            if self._failure is not None:
+                raise StoreError(*self._failure.args)  # RocksDB itself names it only once
+            try:
+                with self._writing:
+                    self._database.db.write(native)
+            except StoreError as error:
+                self._failure = error
+                raise
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         with self._reading:
-            value: bytes | None = self._tables[family].get(key)
+            value: bytes | None = self._database.tables[family].get(key)
         return value
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         with self._reading:
-            found: Any = self._tables[family].get(list(keys))
+            found: Any = self._database.tables[family].get(list(keys))
         values: list[bytes | None] = found
         return values
 
@@ -238,7 +304,7 @@ class RocksStore(Store):
             end = _after(prefix)
             if end is not None:
                 options.set_iterate_upper_bound(end)
-            cursor = self._tables[family].iter(options)
+            cursor = self._database.tables[family].iter(options)
             cursor.seek(prefix)
             found = bool(cursor.valid())
             cursor.status()
@@ -255,7 +321,7 @@ class RocksStore(Store):
                 options.set_total_order_seek(True)
             if end is not None:
                 options.set_iterate_upper_bound(end)
-            cursor = self._tables[family].iter(options)
+            cursor = self._database.tables[family].iter(options)
             cursor.seek(start)
             key, value, step = cursor.key, cursor.value, cursor.next
             while limit is None or len(rows) < limit:
@@ -268,50 +334,87 @@ class RocksStore(Store):
         return rows
 
     def sync(self) -> None:
-        with self._error("cannot sync the store"):
-            last = self._db.latest_sequence_number()
-            self._db.flush_wal(True)
-        self._mark(last)
+        with self._syncing:
+            try:
+                with self._error("cannot sync the store"):
+                    last = self._database.db.latest_sequence_number()
+                    self._database.db.flush_wal(True)
+            except StoreError:
+                with self._writes:
+                    if self._failure is None or self._failure.errno not in FULL:
+                        raise
+                # RocksDB syncs no log that it could not append to; what was written before that is in the log.
+                self._sync_logs()
+            else:
+                self._mark(last)
+
+    def _sync_logs(self) -> None:
+        for log in self._path.glob("*.log"):
+            with contextlib.suppress(FileNotFoundError), log.open("rb") as file:  # replaced by tables, which are synced
+                os.fsync(file.fileno())
 
     def _mark(self, sequence: int) -> None:
         """Say in the log that all changes up to this number are durable. Raises StoreError."""
         batch = WriteBatch(raw_mode=True)
-        with self._handles_held:
-            if not self._handles:
-                return  # it is being reopened on a full disk: the next sync says so
-            batch.put(MARK, mark(sequence), self._handles[Family.META])
-            try:
-                with self._writing:
-                    self._db.write(batch)
-            except StoreError as error:
-                # The next write finds the disk full as well, and waits.
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                    raise
+        batch.put(MARK, mark(sequence), self._database.handles[Family.META])
+        try:
+            self._write(batch)
+        except StoreError as error:
+            # The next write finds the disk full as well, and waits.
+            if error.errno not in FULL:
+                raise
 
     def tickers(self) -> dict[str, int]:
         """RocksDB's counters since the store was opened, by their names (``rocksdb.block.cache.miss``: blocks read
         from a file); none unless they are kept."""
-        text = self._options.get_statistics() or ""
+        text = self._database.options.get_statistics() or ""
         lines = (line.partition(" COUNT : ") for line in text.splitlines())
         return {name: int(count) for name, _, count in lines if count.isdecimal()}
 
     def reopen(self) -> None:
-        """After a write failed RocksDB takes no more: it is reopened, which replays its log. Raises StoreError, and
-        may be called again then."""
-        # A store that failed cannot be closed in order either; what was written is in its log.
-        with contextlib.suppress(StoreError):
-            self.close()
-        with self._handles_held:
-            self._open()
+        """After a write failed RocksDB takes no more: it is opened again, which replays its log. Raises StoreError, and
+        may be called again then; until it succeeds the store is read as it was."""
+        with self._syncing, self._readers, self._writes:
+            if self._failure is None:
+                return
+            self._check_room()
+            # RocksDB opens no directory twice for writing, so the old one is closed first. It cannot be closed in order
+            # after a failure; what was written is in its log.
+            with contextlib.suppress(StoreError), self._error("cannot close the store"):
+                self._database.close()
+            try:
+                self._database = self._open(AccessType.read_write())
+            except StoreError:
+                # The room went to somebody else meanwhile.
+                self._database = self._open(AccessType.read_only())
+                raise
+            self._failure = None
+
+    def _check_room(self) -> None:
+        """Take the room that opening is going to need, and give it back. Raises StoreError where there is none."""
+        need = min(self._database.unflushed(), sum(log.stat().st_size for log in self._path.glob("*.log")))
+        made: list[Path] = []
+        try:
+            for number in range(_REOPEN_FILES):
+                made.append(self._path / f"room-{number}.part")
+                with made[-1].open("wb") as file:
+                    if number == 0:
+                        os.posix_fallocate(file.fileno(), 0, need + _REOPEN_ROOM)
+        except OSError as error:
+            raise StoreError(error.errno, f"cannot open the store {self._path}: {error.strerror}") from error
+        finally:
+            for path in made:
+                path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Release the directory. The families' objects hold its lock: they go first."""
-        with self._handles_held:
-            self._handles.clear()
-        self._tables.clear()
-        # Closed already: reopening it did not succeed.
-        with contextlib.suppress(DbClosedError), self._error("cannot close the store"):
-            self._db.close()
+        """Release the directory. What cannot become a table on a full disk stays in the log."""
+        with self._syncing, self._readers:
+            try:
+                with self._error("cannot close the store"):
+                    self._database.close()
+            except StoreError as error:
+                if error.errno not in FULL:
+                    raise
 
 
 def _changed(path: Path, links: Path) -> bool:

@@ -22,7 +22,7 @@ from crawler.frontier import decode_host
 from crawler.frontier.entry import fresh_slot
 from crawler.frontier.host import encode_host, host_name
 from crawler.integrity.finding import Finding
-from crawler.integrity.inventory import Inventory, Source
+from crawler.integrity.inventory import Inventory, InventorySettings, Source
 from crawler.integrity.verifier import SeenCheck
 from crawler.kv import Family, Reader
 from crawler.records import Counters
@@ -226,5 +226,5 @@ def hide_behind_the_cursor(job: Path) -> None:
 
 def findings(job: Path, store: Reader, counters: Counters) -> list[Finding]:
     """What verify would find in a store of the test's own."""
-    inventory = Inventory(Source(job, Settings(), store, counters), SeenCheck())
+    inventory = Inventory(Source(job, InventorySettings.of(Settings()), store, counters), SeenCheck())
     return [finding for part in inventory.parts() for finding in part]

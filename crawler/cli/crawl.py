@@ -34,12 +34,12 @@ from crawler.engine.seeds import (
 )
 from crawler.exact import check_room
 from crawler.filters import FilterError, NoMemoryError
-from crawler.job.directory import JobError, check_shape, holds_job, shape_of_job
+from crawler.job.directory import JobError, check_shape, holds_job, shape_of_job, shaping_of
 from crawler.job.stored_errors import DAMAGE
 from crawler.progress.live_line import Progress
 from crawler.progress.say import say
 from crawler.progress.summary import summary
-from crawler.scope import Scope, foreign_hosts, rule_faults, rules_for_seeds_alone
+from crawler.scope import RuleSettings, Scope, foreign_hosts, rule_faults, rules_for_seeds_alone
 from crawler.service.session import Result, run_crawl
 from crawler.service.status_reporter import View
 from crawler.settings import SeenSettings, Settings, SettingsError, Source, settings_from
@@ -84,9 +84,9 @@ def build_settings(arguments: argparse.Namespace) -> tuple[Settings, Source]:
         for table, values in shape_of_job(directory).items():
             tables[table] = values | tables.get(table, {})
         settings = settings_from(tables, source)
-        check_shape(directory, settings)
+        check_shape(directory, shaping_of(settings))
         Canonicaliser(settings.canonical.rules)
-        for fault in rule_faults(settings):
+        for fault in rule_faults(RuleSettings.of(settings)):
             raise UsageError(f"{source.at(*fault.place)}: {fault.text}")
         if not holds_job(directory):
             _check_room(settings.seen)

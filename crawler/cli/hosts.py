@@ -16,7 +16,7 @@ from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.options import whole_number
 from crawler.frontier import queue_of
-from crawler.inspect.host_table import SORTS, Row, choose, host_rows
+from crawler.inspect.host_table import SORTS, HostTableSettings, Row, choose, host_rows
 from crawler.inspect.job_reader import open_job
 from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     in_flight = Counter(map(queue_of, {} if live is None else live.in_flight))
     order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
     with open_job(arguments.job) as job:
-        rows = host_rows(job.store, job.settings, job_time(job.store), in_flight)
+        rows = host_rows(job.store, HostTableSettings.of(job.settings), job_time(job.store), in_flight)
         chosen = choose(rows, sort=arguments.sort, descending=order == "desc", limit=arguments.limit)
         ((total, found),) = [each for each in chosen if each is not None]
     if arguments.json:

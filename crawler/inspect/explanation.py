@@ -15,7 +15,7 @@ from crawler.fetch.robots_cache import RobotsCache
 from crawler.filters import SeenSet, digest_keys
 from crawler.frontier import Entry, Host, HostState, decode_host, queue_of, unpack_page
 from crawler.frontier.entry import is_retry, retry_time
-from crawler.inspect.host_table import Row, host_row
+from crawler.inspect.host_table import HostTableSettings, Row, host_row
 from crawler.inspect.job_reader import open_job, queue
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import PAGES
@@ -255,7 +255,9 @@ def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
         if stored is None:
             return
         host = decode_host(name, stored)
-    row = host_row(host, found.at, sum(queue_of(href) == name for href in known.in_flight), known.settings)
+    row = host_row(
+        host, found.at, sum(queue_of(href) == name for href in known.in_flight), HostTableSettings.of(known.settings)
+    )
     found.host_row = row
     found.robots = _robots(known, url, name)
     for place in _places(known, url, host, row, found.at):

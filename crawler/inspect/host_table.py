@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any
 
@@ -11,14 +12,26 @@ from crawler.frontier import Host, decode_host
 from crawler.frontier.host import host_name
 from crawler.frontier.host_status import HostRow, describe
 from crawler.kv import Family, Reader
-from crawler.settings import Settings
+from crawler.settings import BudgetSettings, PolitenessSettings, Settings
 
 Row = dict[str, Any]
 SORTS = tuple(name for name in HostRow.__dataclass_fields__ if name != "reason")
 _COLUMNS = tuple(HostRow.__dataclass_fields__)
 
 
-def host_row(host: Host, now: float, in_flight: int, settings: Settings) -> Row:
+@dataclass(frozen=True, slots=True)
+class HostTableSettings:
+    """What rows of hosts are told."""
+
+    politeness: PolitenessSettings
+    budget: BudgetSettings
+
+    @classmethod
+    def of(cls, settings: Settings) -> HostTableSettings:
+        return cls(settings.politeness, settings.budget)
+
+
+def host_row(host: Host, now: float, in_flight: int, settings: HostTableSettings) -> Row:
     """One host at ``now`` (seconds since 1970), with ``in_flight`` of its URLs handed out: they are not pending."""
     if not host.leased and in_flight:
         # As the store has it: what is handed out is known to the running crawl alone.
@@ -31,7 +44,7 @@ def host_row(host: Host, now: float, in_flight: int, settings: Settings) -> Row:
 
 def host_rows(
     store: Reader,
-    settings: Settings,
+    settings: HostTableSettings,
     now: float,
     in_flight: Mapping[str, int],
     known: Callable[[str], Host | None] | None = None,

@@ -13,11 +13,10 @@ from crawler.exact import LEDGER_COUNTS, ROW_BYTES, ExactSeenSet, Ledger, Ledger
 from crawler.exact.seen import ROW_COUNT
 from crawler.filters import FilterError, digest_keys
 from crawler.integrity.change import Change, Done, Tell
-from crawler.integrity.inventory import UrlKeys, doubted_entry
+from crawler.integrity.inventory import InventorySettings, UrlKeys, doubted_entry
 from crawler.integrity.quarantine import Quarantine
 from crawler.integrity.url_marks import Digests
 from crawler.kv import Batch, Family, Store
-from crawler.settings import Settings
 
 _TOGETHER = 256  # URLs whose rows are written in one batch
 
@@ -25,7 +24,7 @@ _TOGETHER = 256  # URLs whose rows are written in one batch
 class DigestRows:
     """Rebuilds the rows. Each part can be interrupted and run again."""
 
-    def __init__(self, settings: Settings, store: Store, quarantine: Quarantine, tell: Tell) -> None:
+    def __init__(self, settings: InventorySettings, store: Store, quarantine: Quarantine, tell: Tell) -> None:
         self._settings = settings
         self._store = store
         self._quarantine = quarantine
@@ -64,7 +63,7 @@ class DigestRows:
 
     def _waiting(self) -> None:
         """Keep the doubted URLs that can be read, each in the row of its own digest."""
-        batch, keys = Batch(), UrlKeys(self._settings)
+        batch, keys = Batch(), UrlKeys(self._settings.rules)
         waiting, gone, moved = 0, 0, 0
         taken: set[bytes] = set()  # rows that received a moved URL
         for row, value in self._store.rows(Family.LEDGER):

@@ -54,7 +54,7 @@ from crawler.records import (
     sequence_key,
 )
 from crawler.robots import RobotsRecordError
-from crawler.settings import Settings
+from crawler.settings import RobotsSettings, SeenSettings, Settings
 from crawler.traps import CopyRecordError, TrapRecordError, check_content, check_row
 from crawler.urls import Canonical, Canonicaliser
 
@@ -92,8 +92,8 @@ class Observer(Protocol):
 class UrlKeys:
     """Makes keys from stored URLs."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._canonicaliser = Canonicaliser(settings.canonical.rules)
+    def __init__(self, rules: tuple[str, ...]) -> None:
+        self._canonicaliser = Canonicaliser(rules)
 
     def key(self, href: str) -> str | None:
         """Return the key, or None for a URL that no crawl stores because it is not canonical."""
@@ -102,11 +102,25 @@ class UrlKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class InventorySettings:
+    """What a reading of a job is told."""
+
+    rules: tuple[str, ...]  # of canonicalisation
+    seen: SeenSettings
+    robots: RobotsSettings
+    user_agent: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> InventorySettings:
+        return cls(settings.canonical.rules, settings.seen, settings.robots, settings.fetch.user_agent)
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """A job with an open store. ``counters`` is None if they cannot be read; then nothing is compared with them."""
 
     directory: Path
-    settings: Settings
+    settings: InventorySettings
     store: Reader
     counters: Counters | None
 
@@ -198,7 +212,7 @@ class Inventory:
         self._store = source.store
         self._counters = source.counters
         self._observer = observer
-        self._keys = UrlKeys(source.settings)
+        self._keys = UrlKeys(source.settings.rules)
         self._beyond_end = beyond_end
         self._exact = source.settings.seen.kind == ExactSeenSet.kind
         self._has_ledger = source.settings.seen.ledger
@@ -438,7 +452,7 @@ class Inventory:
 
     def _robots(self) -> Findings:
         settings = self._source.settings
-        robots = RobotsCache(self._store, settings.robots, settings.fetch.user_agent)
+        robots = RobotsCache(self._store, settings.robots, settings.user_agent)
         for row in self._store.rows(Family.ROBOTS):
             try:
                 robots.decode(row[1])

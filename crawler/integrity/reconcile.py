@@ -21,7 +21,7 @@ from crawler.frontier.order import Order, slot_of
 from crawler.integrity.change import Change, Done, Tell
 from crawler.integrity.digest_rows import DigestRows
 from crawler.integrity.finding import Detail
-from crawler.integrity.inventory import Inventory, OutputTally, Source
+from crawler.integrity.inventory import Inventory, InventorySettings, OutputTally, Source
 from crawler.integrity.quarantine import Quarantine
 from crawler.integrity.revisit_rows import rebuild_schedule
 from crawler.integrity.url_marks import (
@@ -51,7 +51,6 @@ from crawler.records import (
     encode_counters,
     sequence_key,
 )
-from crawler.settings import Settings
 
 _CHANGES = 4_096  # changes in one batch
 _EVENT = 256  # URLs in one new event
@@ -62,7 +61,7 @@ class RepairContext:
     """A job whose store is open for writing, and the tools to repair it."""
 
     directory: Path
-    settings: Settings
+    settings: InventorySettings
     store: Store
     disk: Disk
     quarantine: Quarantine
@@ -75,11 +74,11 @@ class RepairContext:
 class Reconciliation:
     """Reconciles a job in one pass."""
 
-    def __init__(self, context: RepairContext) -> None:
+    def __init__(self, context: RepairContext, order: Order) -> None:
         self._context = context
         self._store = context.store
         self._path = context.directory / PAGES
-        self._order = Order(context.settings.crawl.order)
+        self._order = order
         self._digests = Digests(context.settings)
         self._kept = _stored_counters_or_none(context.store.get(Family.META, COUNTERS))
         self._found = Remembered(self._digests)

@@ -20,8 +20,10 @@ from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError, 
 from crawler.disk import Disk, RealDisk, failpoint
 from crawler.exact import make_seen
 from crawler.filters import FilterError, FormatError, NoMemoryError
+from crawler.frontier import Order
 from crawler.integrity.change import Change, Done, Tell
 from crawler.integrity.finding import Detail, Finding
+from crawler.integrity.inventory import InventorySettings
 from crawler.integrity.quarantine import Quarantine
 from crawler.integrity.reconcile import Reconciliation, RepairContext
 from crawler.integrity.verifier import unreadable, verify_job
@@ -35,6 +37,7 @@ from crawler.job.directory import (
     VERSION,
     JobError,
     read_identity,
+    shaping_of,
     write_identity,
 )
 from crawler.job.history_file import COURSE, course_fault
@@ -44,7 +47,7 @@ from crawler.job.recovery import REPAIRING, kept_shaping, restore_seen, stored_c
 from crawler.job.run_settings import RUN, read_run
 from crawler.kv import Family
 from crawler.records import JournalError
-from crawler.settings import Settings, SettingsError, settings_from
+from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
 from crawler.store import Broken, RocksStore, StoreError
 from crawler.store.salvage import readable, salvage
 from crawler.store.wal import log_fault
@@ -148,11 +151,14 @@ class _Repair:
             self._restart_crawl()
         with self._store() as store:
             settings = self._settings(store)
-            behind = self._generations_ahead(store, settings)
-            context = RepairContext(self._directory, settings, store, self._disk, self._quarantine, self._tell)
-            forgotten = Reconciliation(context).run(whole_store=not rows_lost)
+            kept = settings.durability.generations
+            behind = self._generations_ahead(store, kept)
+            context = RepairContext(
+                self._directory, InventorySettings.of(settings), store, self._disk, self._quarantine, self._tell
+            )
+            forgotten = Reconciliation(context, Order(settings.crawl.order)).run(whole_store=not rows_lost)
             failpoint("repair.mended")
-            self._seen_set(store, settings, rebuild=behind or forgotten or rows_lost or begun or empty)
+            self._seen_set(store, settings.seen, kept, rebuild=behind or forgotten or rows_lost or begun or empty)
             failpoint("repair.done")
             self._quarantine.flush()
             _mark(store, None)
@@ -268,7 +274,7 @@ class _Repair:
         path = self._directory / IDENTITY
         if path.exists():
             self._quarantine.move(path)
-        write_identity(self._disk, self._directory, settings)
+        write_identity(self._disk, self._directory, shaping_of(settings))
         self._done(Done.SETTINGS_REBUILT, source=source)
         return settings
 
@@ -305,14 +311,14 @@ class _Repair:
 
     # -- the seen-set ------------------------------------------------------------------------------------------
 
-    def _generations_ahead(self, store: RocksStore, settings: Settings) -> bool:
+    def _generations_ahead(self, store: RocksStore, most: int) -> bool:
         """Return whether a generation covers more than the journal holds: its bits may belong to URLs that are not
         queued."""
         try:
             end = stored_counters(store).sequence
         except JournalError:
             return True
-        generations = Generations(self._directory / SEEN, settings.durability.generations, self._disk)
+        generations = Generations(self._directory / SEEN, most, self._disk)
         for number in generations.numbers():
             try:
                 if generations.read_manifest(number).sequence > end:
@@ -321,22 +327,22 @@ class _Repair:
                 continue
         return False
 
-    def _seen_set(self, store: RocksStore, settings: Settings, *, rebuild: bool) -> None:
+    def _seen_set(self, store: RocksStore, settings: SeenSettings, most: int, *, rebuild: bool) -> None:
         directory = self._directory / SEEN
         directory.mkdir(exist_ok=True)
-        generations = Generations(directory, settings.durability.generations, self._disk)
+        generations = Generations(directory, most, self._disk)
         kept = set() if rebuild else self._whole_files(generations)
         moved = [path for path in sorted(directory.iterdir()) if path.is_file() and path.name not in kept]
         for path in moved:
             self._quarantine.move(path)
         failpoint("repair.cleared")
         try:
-            restored = restore_seen(generations, store, lambda: make_seen(settings.seen, store))
+            restored = restore_seen(generations, store, lambda: make_seen(settings, store))
         except FilterError as error:
             if not kept or isinstance(error, NoMemoryError):
                 raise
             self._done(Done.SEEN_DAMAGED, error=str(error))
-            self._seen_set(store, settings, rebuild=True)
+            self._seen_set(store, settings, most, rebuild=True)
             return
         if moved or not kept:
             newest = None if generations.newest is None else generations.newest.generation

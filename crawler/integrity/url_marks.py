@@ -27,10 +27,9 @@ from crawler.exact import digest_exactly
 from crawler.filters import digest_keys
 from crawler.frontier import Entry
 from crawler.integrity.finding import Finding
-from crawler.integrity.inventory import UrlKeys
+from crawler.integrity.inventory import InventorySettings, UrlKeys
 from crawler.output import Record
 from crawler.records import DIGEST_SIZE, Done
-from crawler.settings import Settings
 
 _TOGETHER = 1_024  # keys that are hashed together
 
@@ -41,8 +40,8 @@ Flags = npt.NDArray[np.bool_]
 class Digests(UrlKeys):
     """Makes keys from stored URLs, and from keys the digests that the job's journal has of them."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, settings: InventorySettings) -> None:
+        super().__init__(settings.rules)
         self._digest = digest_exactly if settings.seen.kind == "exact" else digest_keys
 
     def digests(self, keys: Sequence[str]) -> bytes:

@@ -13,7 +13,7 @@ from crawler.filters import FormatError, NoMemoryError, SeenSet
 from crawler.frontier import Entry
 from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.integrity.finding import Finding, Kind
-from crawler.integrity.inventory import Inventory, Source
+from crawler.integrity.inventory import Inventory, InventorySettings, Source
 from crawler.job.directory import PAGES, SEEN, STORE, JobError
 from crawler.job.history_file import COURSE, course_fault
 from crawler.job.inbox import INBOX, Inbox
@@ -59,7 +59,9 @@ def _verify(directory: Path) -> Iterator[Finding]:
         yield from parts.check(_generations(job))
         observer = SeenCheck()
         yield from parts.check(observer.load(job))
-        inventory = Inventory(Source(job.directory, job.settings, job.store, job.counters), observer)
+        inventory = Inventory(
+            Source(job.directory, InventorySettings.of(job.settings), job.store, job.counters), observer
+        )
         for part in inventory.parts():
             yield from parts.check(part)
         if parts.unreadable:

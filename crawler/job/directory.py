@@ -23,6 +23,8 @@ SEEN = "seen"
 PAGES = "pages.jsonl"
 LIVE = "live.json"
 
+Shaping = dict[str, dict[str, Any]]  # settings as nested tables
+
 
 class JobError(Exception):
     """The job directory cannot be used as asked; the text is one line for the user."""
@@ -33,7 +35,7 @@ def holds_job(directory: Path) -> bool:
     return (directory / IDENTITY).is_file()
 
 
-def read_identity(directory: Path) -> dict[str, dict[str, Any]]:
+def read_identity(directory: Path) -> Shaping:
     """The shaping settings of the job as nested tables. Raises JobError."""
     path = directory / IDENTITY
     try:
@@ -47,13 +49,13 @@ def read_identity(directory: Path) -> dict[str, dict[str, Any]]:
         raise JobError(f"{path}: the shaping settings are missing") from None
 
 
-def write_identity(disk: Disk, directory: Path, settings: Settings) -> None:
+def write_identity(disk: Disk, directory: Path, shaping: Shaping) -> None:
     """Raises OSError."""
-    content = {"shaping": shaping_of(settings)}
-    replace_file(disk, directory / IDENTITY, encode_envelope(MAGIC, VERSION, content), "begin.identity")
+    content = encode_envelope(MAGIC, VERSION, {"shaping": shaping})
+    replace_file(disk, directory / IDENTITY, content, "begin.identity")
 
 
-def identify(disk: Disk, directory: Path, settings: Settings, *, resumed: bool) -> None:
+def identify(disk: Disk, directory: Path, shaping: Shaping, *, resumed: bool) -> None:
     """Begin the job in its directory, or check that the one to resume has not lost a part.
 
     Raises JobError, OSError."""
@@ -68,26 +70,26 @@ def identify(disk: Disk, directory: Path, settings: Settings, *, resumed: bool) 
     elif any((directory / name).exists() for name in (PAGES, STORE, SEEN)):
         raise JobError(f"{directory} holds a part of a crawl but no job.json: name another directory with --job")
     else:
-        write_identity(disk, directory, settings)
+        write_identity(disk, directory, shaping)
 
 
-def shaping_of(settings: Settings) -> dict[str, dict[str, Any]]:
+def shaping_of(settings: Settings) -> Shaping:
     """The shaping settings as nested tables."""
     tables = as_tables(settings)
-    shaping: dict[str, dict[str, Any]] = {}
+    shaping: Shaping = {}
     for table, key in SHAPING:
         shaping.setdefault(table, {})[key] = tables[table][key]
     return shaping
 
 
-def shape_of_job(directory: Path) -> dict[str, dict[str, Any]]:
+def shape_of_job(directory: Path) -> Shaping:
     """What shapes the job in the directory, as nested tables; empty where there is no job.
 
     Raises JobError when a part of it is missing."""
     if not holds_job(directory):
         return {}
     stored = read_identity(directory)
-    shape: dict[str, dict[str, Any]] = {}
+    shape: Shaping = {}
     for table, key in SHAPING:
         if key not in stored.get(table, {}):
             raise JobError(f"{directory / IDENTITY}: {table}.{key}, which shapes the job, is missing: begin a new job")
@@ -95,10 +97,9 @@ def shape_of_job(directory: Path) -> dict[str, dict[str, Any]]:
     return shape
 
 
-def check_shape(directory: Path, settings: Settings) -> None:
+def check_shape(directory: Path, asked: Shaping) -> None:
     """Raises JobError when the job in the directory was begun with other shaping settings: state on disk cannot
     follow."""
-    asked = shaping_of(settings)
     for table, values in shape_of_job(directory).items():
         for key, kept in values.items():
             if asked[table][key] != kept:

@@ -27,7 +27,7 @@ from typing import Any, TypedDict, Unpack
 from crawler.clock import SteadyClock
 from crawler.frontier import FailureClass, Lease, RequestOutcome
 from crawler.job.checkpointer import CheckpointResult, drive
-from crawler.job.directory import check_shape, shape_of_job
+from crawler.job.directory import check_shape, shape_of_job, shaping_of
 from crawler.job.found import Found
 from crawler.job.inbox import Answer
 from crawler.job.job import Job
@@ -110,7 +110,7 @@ class DurableFrontier:
         for table, values in _tables(options).items():
             tables.setdefault(table, {}).update(values)
         settings = settings_from(tables, "Frontier")
-        check_shape(directory, settings)
+        check_shape(directory, shaping_of(settings))
         steady = SteadyClock()
         self._clock = clock or steady
         now = self._clock()

@@ -25,7 +25,7 @@ from crawler.frontier import Answer, Frontier, Lease, Limits, Order, RequestOutc
 from crawler.job.admission import Admission, AdmissionPolicy
 from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_beside
 from crawler.job.clock_anchor import follow_clock
-from crawler.job.directory import SEEN, STORE
+from crawler.job.directory import SEEN, STORE, shaping_of
 from crawler.job.event_log import tell_failed, tell_host
 from crawler.job.found import DECLARED, KEEP_ALL, Found, Router
 from crawler.job.open_files import OpenFiles
@@ -41,7 +41,7 @@ from crawler.job.recovery import (
     restore_seen,
     stored_counters,
 )
-from crawler.job.revisit import Revisiting
+from crawler.job.revisit import Revisiting, RevisitSettings
 from crawler.job.scope_state import Scopes
 from crawler.job.seen_compaction import Compaction
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
@@ -77,7 +77,7 @@ class Job:
         self.notes: list[str] = []
         self.events = Events()  # told what happens to hosts and URLs; who shows it puts another here
         platform = platform or Platform()
-        self.files = OpenFiles(directory, settings, platform)
+        self.files = OpenFiles(directory, shaping_of(settings), platform)
         try:
             self._load(settings, now, anchor, router)
             self.checkpointer.renewal = platform.renewal
@@ -103,7 +103,7 @@ class Job:
         self.writer = writer = TransactionWriter(sinks, store, self._seal, queues.written)
         writer.apply(partial(follow_clock, store, anchor, now, say))
         queues.load(now, next_number=counters.next_number, hosts=counters.hosts)
-        self.revisiting = Revisiting(store, settings, queues, counters)
+        self.revisiting = Revisiting(store, RevisitSettings.of(settings), queues, counters)
         ledger = Ledger(store) if settings.seen.ledger else None
         policy = AdmissionPolicy(Traps(settings.traps, store), PriorityRules(settings.priority.rules), router)
         self._admission = Admission(restored.seen, ledger, queues, counters, policy, self._finish_record)
@@ -122,7 +122,7 @@ class Job:
             say(f"{len(cut.lost)} finished URLs had no record on disk any more: they are pending again")
         failpoint("resume.requeued")
         writer.apply(partial(self.revisiting.backfill.load, output.path, output.end, say))
-        writer.apply(partial(keep_shaping, store, settings))
+        writer.apply(partial(keep_shaping, store, shaping_of(settings)))
         self._scopes = Scopes(store, settings.crawl.scope)
 
     # -- what it is made of ------------------------------------------------------------------------------------

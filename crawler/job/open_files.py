@@ -7,11 +7,10 @@ import os
 from pathlib import Path
 
 from crawler.disk import DisplacedError, failpoint, is_at
-from crawler.job.directory import PAGES, SEEN, STORE, JobError, holds_job, identify, make_directory
+from crawler.job.directory import PAGES, SEEN, STORE, JobError, Shaping, holds_job, identify, make_directory
 from crawler.job.job_lock import JobLock
 from crawler.job.platform import Platform
 from crawler.output import JsonlOutput
-from crawler.settings import Settings
 from crawler.store.wal import dropped_records
 
 
@@ -19,7 +18,7 @@ class OpenFiles:
     """Lock, identity, store and output. ``resumed``: a crawl was begun here before; ``dropped``: what the store could
     not read of its logs."""
 
-    def __init__(self, directory: Path, settings: Settings, platform: Platform) -> None:
+    def __init__(self, directory: Path, shaping: Shaping, platform: Platform) -> None:
         """Raises JobError (an unwritable directory among them), OSError when the disk fails."""
         self.directory = directory
         self.resumed = holds_job(directory)
@@ -35,7 +34,7 @@ class OpenFiles:
             place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             undo.callback(os.close, place)
             self._place = os.fstat(place)
-            identify(disk, directory, settings, resumed=self.resumed)
+            identify(disk, directory, shaping, resumed=self.resumed)
             (directory / STORE).mkdir(exist_ok=True)
             self.store = platform.open_store(directory / STORE)
             undo.callback(self.store.close)

@@ -20,7 +20,7 @@ from crawler.disk import FULL
 from crawler.exact import load_seen
 from crawler.filters import SeenSet
 from crawler.frontier import Entry, Frontier, Revisits
-from crawler.job.directory import BROKEN_OFF, SEEN, STORE, JobError, shaping_of
+from crawler.job.directory import BROKEN_OFF, SEEN, STORE, JobError, Shaping
 from crawler.job.transaction import TransactionWriter
 from crawler.kv import Batch, Family, Reader, Store
 from crawler.output import JsonlOutput
@@ -38,7 +38,7 @@ from crawler.records import (
     encode_counters,
     sequence_key,
 )
-from crawler.settings import RecrawlSettings, Settings
+from crawler.settings import RecrawlSettings
 
 COUNTERS = b"counters"
 OUTPUT_END = b"output-end"
@@ -169,9 +169,9 @@ def encode_end(end: int) -> bytes:
     return _END.pack(end)
 
 
-def keep_shaping(store: Reader, settings: Settings, batch: Batch) -> None:
+def keep_shaping(store: Reader, shaping: Shaping, batch: Batch) -> None:
     """Keep what ``job.json`` says in the store as well, so that either can be made from the other."""
-    value = json.dumps(shaping_of(settings), sort_keys=True).encode("ascii")
+    value = json.dumps(shaping, sort_keys=True).encode("ascii")
     if store.get(Family.META, SHAPING_KEPT) != value:
         batch.put(Family.META, SHAPING_KEPT, value)
 

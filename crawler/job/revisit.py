@@ -8,25 +8,41 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Revisits
+from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Order, Revisits
 from crawler.job.revisit_backfill import RevisitBackfill
 from crawler.kv import Batch, Store
 from crawler.records import Counters, Outcome, PageRecord
-from crawler.settings import Settings
+from crawler.scope import PriorityRules
+from crawler.settings import PrioritySettings, RecrawlSettings, Settings
 
 INTERVAL = 1.0  # seconds between two looks for pages that are due
 NOT_MODIFIED = 304
 _STEP = 256  # pages moved in one step
 
 
+@dataclass(frozen=True, slots=True)
+class RevisitSettings:
+    """What revisits are told."""
+
+    recrawl: RecrawlSettings
+    priority: PrioritySettings
+    order: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> RevisitSettings:
+        return cls(settings.recrawl, settings.priority, settings.crawl.order)
+
+
 class Revisiting:
     """The part of a job's steps that revisits take."""
 
-    def __init__(self, store: Store, settings: Settings, frontier: Frontier, counters: Counters) -> None:
+    def __init__(self, store: Store, settings: RevisitSettings, frontier: Frontier, counters: Counters) -> None:
         self._revisits = Revisits(store, settings.recrawl, self._pace, frontier.queue_of)
-        self.backfill = RevisitBackfill(store, self._revisits, counters, settings)
+        self.backfill = RevisitBackfill(
+            store, self._revisits, counters, PriorityRules(settings.priority.rules), Order(settings.order)
+        )
         self._frontier = frontier
         self._counters = counters
         self.enabled = settings.recrawl.enabled

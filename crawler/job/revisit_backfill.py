@@ -19,7 +19,6 @@ from crawler.kv import Batch, Family, Reader, Store
 from crawler.output import entry_of, lines_of, record_of
 from crawler.records import Counters, Outcome
 from crawler.scope import PriorityRules
-from crawler.settings import Settings
 
 OVERTAKEN = b"recrawl"
 LINES = 256  # looked at in one step
@@ -45,12 +44,14 @@ def _put(batch: Batch, following: bool, offset: int) -> None:
 class RevisitBackfill:
     """What is left to be looked at when a job is resumed."""
 
-    def __init__(self, store: Store, revisits: Revisits, counters: Counters, settings: Settings) -> None:
+    def __init__(
+        self, store: Store, revisits: Revisits, counters: Counters, rules: PriorityRules, order: Order
+    ) -> None:
         self._store = store
         self._revisits = revisits
         self._counters = counters
-        self._rules = PriorityRules(settings.priority.rules)
-        self._order = Order(settings.crawl.order)
+        self._rules = rules
+        self._order = order
         self._path = Path()
         self._at = self._end = 0
 

@@ -4,7 +4,7 @@ from crawler.scope.boundary import Boundary, Linked, Outside
 from crawler.scope.modes import Scope
 from crawler.scope.patterns import Pattern, PatternError, first_match
 from crawler.scope.priority import LISTED_PRIORITY, PriorityRules
-from crawler.scope.rule_faults import RuleFault, foreign_hosts, rule_faults, rules_for_seeds_alone
+from crawler.scope.rule_faults import RuleFault, RuleSettings, foreign_hosts, rule_faults, rules_for_seeds_alone
 
 __all__ = [
     "LISTED_PRIORITY",
@@ -15,6 +15,7 @@ __all__ = [
     "PatternError",
     "PriorityRules",
     "RuleFault",
+    "RuleSettings",
     "Scope",
     "first_match",
     "foreign_hosts",

@@ -19,7 +19,21 @@ class RuleFault:
     text: str
 
 
-def rule_faults(settings: Settings) -> Iterator[RuleFault]:
+@dataclass(frozen=True, slots=True)
+class RuleSettings:
+    """The rules, and what else bounds the URLs that they may match."""
+
+    scope: ScopeSettings
+    priority: PrioritySettings
+    max_depth: int | None  # in links from a seed
+    sitemaps: bool  # they are read
+
+    @classmethod
+    def of(cls, settings: Settings) -> RuleSettings:
+        return cls(settings.scope, settings.priority, settings.crawl.max_depth, settings.links.sitemaps)
+
+
+def rule_faults(settings: RuleSettings) -> Iterator[RuleFault]:
     """Patterns that no URL can match, and rules that never decide because of another."""
     yield from _scope_faults(settings.scope)
     yield from _priority_faults(settings)
@@ -49,7 +63,7 @@ def _scope_faults(settings: ScopeSettings) -> Iterator[RuleFault]:
             )
 
 
-def _priority_faults(settings: Settings) -> Iterator[RuleFault]:
+def _priority_faults(settings: RuleSettings) -> Iterator[RuleFault]:
     excludes = [pattern for text in settings.scope.exclude if isinstance(pattern := _pattern(text), Pattern)]
     before: list[tuple[int, Rule]] = []
     for number, stated in enumerate(settings.priority.rules):
@@ -74,14 +88,14 @@ def _priority_faults(settings: Settings) -> Iterator[RuleFault]:
         before.append((number, rule))
 
 
-def _empty(rule: Rule, settings: Settings) -> tuple[str, str | None]:
+def _empty(rule: Rule, settings: RuleSettings) -> tuple[str, str | None]:
     """Which key makes that no URL can match, and why; None for a rule that some may match."""
     stated = rule.stated
     least = stated.min_depth or 0
     if stated.max_depth is not None and least > stated.max_depth:
         return "min_depth", f"min_depth {least} is above max_depth {stated.max_depth}"
-    if settings.crawl.max_depth is not None and least > settings.crawl.max_depth:
-        return "min_depth", f"min_depth {least} is above crawl.max_depth {settings.crawl.max_depth}"
+    if settings.max_depth is not None and least > settings.max_depth:
+        return "min_depth", f"min_depth {least} is above crawl.max_depth {settings.max_depth}"
     if stated.seed and least:
         return "min_depth", "seeds are at depth 0"
     if rule.by_sitemap:
@@ -89,11 +103,11 @@ def _empty(rule: Rule, settings: Settings) -> tuple[str, str | None]:
         key = "min_sitemap_priority" if stated.min_sitemap_priority is not None else "max_sitemap_priority"
         if high is not None and low > high:
             return key, f"min_sitemap_priority {low} is above max_sitemap_priority {high}"
-        if not settings.links.sitemaps:
+        if not settings.sitemaps:
             return key, "links.sitemaps is off"
         if stated.seed:
             return key, "seeds are not listed by sitemaps"
-        if stated.max_depth == 0 or settings.crawl.max_depth == 0:
+        if stated.max_depth == 0 or settings.max_depth == 0:
             return "max_depth" if stated.max_depth == 0 else key, "what sitemaps list is at depth 1 or more"
     return "", None
 

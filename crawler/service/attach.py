@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from crawler.disk import RealDisk
 from crawler.frontier import decode_host, queue_of
 from crawler.inspect.explanation import Explanation, explain_url
-from crawler.inspect.host_table import choose, host_rows
+from crawler.inspect.host_table import HostTableSettings, choose, host_rows
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.job.directory import PAGES, JobError, read_identity
 from crawler.job.history_file import load_course
@@ -27,7 +27,7 @@ from crawler.job.live_status import Live, read_live
 from crawler.kv import Family
 from crawler.service.command_files import give_command
 from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused
-from crawler.service.host_page import host_page, recent
+from crawler.service.host_page import HostPageSettings, host_page, recent
 from crawler.service.view import Table, TableAsked, Unavailable, Unreadable
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class WatchedJob:
         """Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
             found = choose(
-                host_rows(job.store, job.settings, now, self._in_flight()),
+                host_rows(job.store, HostTableSettings.of(job.settings), now, self._in_flight()),
                 sort=asked.sort,
                 descending=asked.descending,
                 offset=asked.offset,
@@ -108,7 +108,9 @@ class WatchedJob:
             stored = job.store.get(Family.HOSTS, name.encode("ascii")) if name.isascii() else None
             if stored is None:
                 return None
-            page = host_page(job.store, job.settings, decode_host(name, stored), now, self._in_flight()[name])
+            page = host_page(
+                job.store, HostPageSettings.of(job.settings), decode_host(name, stored), now, self._in_flight()[name]
+            )
         rows = recent(self.directory / PAGES, None if self.live is None else self.live.output_end, name)
         return page | {"recent": [row for row in rows if row is not None]}
 

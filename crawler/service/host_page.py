@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from crawler.fetch.robots_cache import RobotsCache
 from crawler.frontier import Host, queue_of
-from crawler.inspect.host_table import host_row
+from crawler.inspect.host_table import HostTableSettings, host_row
 from crawler.inspect.job_reader import queue
 from crawler.kv import Reader
 from crawler.output.reverse_reader import decoded, lines_backwards
-from crawler.settings import Settings
+from crawler.settings import RobotsSettings, Settings
 
 _QUEUE_SHOWN = 50
 _RECENT_SHOWN = 20
 _RECENT_PIECES = 16  # MiB of output that are looked through for them
 
 
-def host_page(store: Reader, settings: Settings, host: Host, now: float, in_flight: int) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class HostPageSettings:
+    """What the page of a host is told."""
+
+    table: HostTableSettings
+    robots: RobotsSettings
+    user_agent: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> HostPageSettings:
+        return cls(HostTableSettings.of(settings), settings.robots, settings.fetch.user_agent)
+
+
+def host_page(store: Reader, settings: HostPageSettings, host: Host, now: float, in_flight: int) -> dict[str, Any]:
     """All of one host but its last records."""
-    row = host_row(host, now, in_flight, settings)
-    robots = RobotsCache(store, settings.robots, settings.fetch.user_agent).get(host.name)
+    row = host_row(host, now, in_flight, settings.table)
+    robots = RobotsCache(store, settings.robots, settings.user_agent).get(host.name)
     row["robots"] = {
         "asked_at": None if robots is None else robots.asked_at,
         "status": None if robots is None else robots.status,

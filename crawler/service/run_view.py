@@ -20,7 +20,7 @@ from crawler.job.directory import PAGES
 from crawler.job.inbox import Answer
 from crawler.kv import Family
 from crawler.service.commands import Command, Perform, Refused
-from crawler.service.host_page import host_page, recent
+from crawler.service.host_page import HostPageSettings, host_page, recent
 from crawler.service.view import Table, TableAsked, Unavailable
 from crawler.settings import Settings
 from crawler.urls import Canonical, Canonicaliser
@@ -38,7 +38,8 @@ class RunView:
     ) -> None:
         self._run = run
         self._perform = perform
-        self._settings = settings
+        self._settings = settings  # all of them, to explain a URL by
+        self._page = HostPageSettings.of(settings)
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="api")
         self._closed = False
@@ -55,7 +56,7 @@ class RunView:
     async def hosts(self, asked: TableAsked) -> Table:
         run, now = self._running(), self._clock()
         steps = choose(
-            host_rows(run.job.store, self._settings, now, _in_flight(run), run.job.frontier.known),
+            host_rows(run.job.store, self._page.table, now, _in_flight(run), run.job.frontier.known),
             sort=asked.sort,
             descending=asked.descending,
             offset=asked.offset,
@@ -70,7 +71,7 @@ class RunView:
         host = run.job.frontier.known(name) or _stored_host(run, name)
         if host is None:
             return None
-        row = host_page(run.job.store, self._settings, host, now, _in_flight(run)[name])
+        row = host_page(run.job.store, self._page, host, now, _in_flight(run)[name])
         return row | {"recent": await self._look(recent(run.job.directory / PAGES, run.job.files.output.end, name))}
 
     async def explain(self, text: str) -> Explanation:

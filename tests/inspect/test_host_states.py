@@ -19,7 +19,7 @@ from crawler.fetch import Failure, FailureKind, Response
 from crawler.frontier import Frontier, HoldReason, Host, HostRecordError, HostState, decode_host, state_of, stored_state
 from crawler.frontier.host import encode_host
 from crawler.inspect.host_states import SLICE, HostStates, count_states
-from crawler.inspect.host_table import host_rows
+from crawler.inspect.host_table import HostTableSettings, host_rows
 from crawler.job.job import Job
 from crawler.kv import Family, Row
 from crawler.settings import BudgetSettings, PolitenessSettings
@@ -89,7 +89,7 @@ def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:
             await asyncio.sleep(1)
             flying = Counter(href.split("/")[2] + ":80" for href in crawl.under_way)
             now = lab.now + asyncio.get_running_loop().time()
-            rows = host_rows(job.store, lab.settings, now, flying, job.frontier.known)
+            rows = host_rows(job.store, HostTableSettings.of(lab.settings), now, flying, job.frontier.known)
             crawl.gauges.settle()
             looks.append((Counter(row["state"] for row in rows if row), crawl.stats()["hosts_by_state"]))
 

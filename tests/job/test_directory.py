@@ -50,16 +50,16 @@ def test_a_look_at_the_lock_does_not_keep_a_crawl_from_beginning(tmp_path: Path)
 
 
 def test_what_is_not_given_is_the_jobs(tmp_path: Path) -> None:
-    write_identity(RealDisk(), tmp_path, Settings(seen=SeenSettings(fpp=0.01)))
+    write_identity(RealDisk(), tmp_path, shaping_of(Settings(seen=SeenSettings(fpp=0.01))))
     assert shape_of_job(tmp_path) == shaping_of(Settings(seen=SeenSettings(fpp=0.01)))
-    check_shape(tmp_path, Settings(crawl=CrawlSettings(scope="any"), seen=SeenSettings(fpp=0.01)))
+    check_shape(tmp_path, shaping_of(Settings(crawl=CrawlSettings(scope="any"), seen=SeenSettings(fpp=0.01))))
     with pytest.raises(JobError, match=r"seen\.fpp = 0\.01, now it is 0\.02"):
-        check_shape(tmp_path, Settings(seen=SeenSettings(fpp=0.02)))
+        check_shape(tmp_path, shaping_of(Settings(seen=SeenSettings(fpp=0.02))))
 
 
 def test_where_there_is_no_job_nothing_shapes_it(tmp_path: Path) -> None:
     assert shape_of_job(tmp_path) == {}
-    check_shape(tmp_path, Settings(seen=SeenSettings(fpp=0.02)))
+    check_shape(tmp_path, shaping_of(Settings(seen=SeenSettings(fpp=0.02))))
 
 
 @pytest.mark.parametrize(("table", "key"), SHAPING)

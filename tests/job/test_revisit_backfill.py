@@ -16,13 +16,14 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
 from crawler.fetch import Failure, FailureKind
 from crawler.fetch.simulated import redirect
-from crawler.frontier import Entry, Revisits
+from crawler.frontier import Entry, Order, Revisits
 from crawler.job.job import Job
 from crawler.job.recovery import stored_counters
 from crawler.job.revisit_backfill import OVERTAKEN, RevisitBackfill, stored_state
 from crawler.kv import Family
 from crawler.records import Counters, Outcome, PageRecord, encode_page
-from crawler.settings import PriorityRule, PrioritySettings, RecrawlSettings, Settings, TrapSettings
+from crawler.scope import PriorityRules
+from crawler.settings import PriorityRule, RecrawlSettings, TrapSettings
 from crawler.store import MemoryStore
 from tests.jobs import findings
 from tests.laboratory import START, Laboratory, links
@@ -156,10 +157,9 @@ def test_rules_choose_the_class_and_what_somebody_wrote_in_the_file_does_no_harm
     batch = store.batch()
     batch.put(Family.META, OVERTAKEN, struct.pack("<B", 1))  # what cannot be read says nothing
     store.write(batch)
-    rules = PrioritySettings((PriorityRule(pattern="/2*", class_=5),))
-    settings = Settings(recrawl=RECRAWL, priority=rules)
+    rules = PriorityRules((PriorityRule(pattern="/2*", class_=5),))
     revisits = Revisits(store, RECRAWL, lambda _: 0.0)
-    backfill = RevisitBackfill(store, revisits, counters, settings)
+    backfill = RevisitBackfill(store, revisits, counters, rules, Order.BREADTH)
     told: list[str] = []
     backfill.load(path, path.stat().st_size, told.append, store.batch())
     assert len(told) == 1
@@ -180,7 +180,8 @@ def test_a_file_that_is_cut_meanwhile_has_no_more_to_say(tmp_path: Path) -> None
     path = tmp_path / "pages.jsonl"
     path.write_bytes(b"")
     store = MemoryStore()
-    backfill = RevisitBackfill(store, Revisits(store, RECRAWL, lambda _: 0.0), Counters(), Settings(recrawl=RECRAWL))
+    revisits = Revisits(store, RECRAWL, lambda _: 0.0)
+    backfill = RevisitBackfill(store, revisits, Counters(), PriorityRules(()), Order.BREADTH)
     backfill.load(path, 1_000, lambda _: None, store.batch())
     assert backfill.left
     assert not backfill.step(store.batch())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crawler.scope import Boundary, Outside, Scope, rule_faults
+from crawler.scope import Boundary, Outside, RuleSettings, Scope, rule_faults
 from crawler.settings import settings_from
 
 
@@ -91,10 +91,12 @@ def test_it_explains_what_it_decides() -> None:
 def test_rules_that_cannot_work_are_named_with_their_place(
     tables: dict[str, Any], place: tuple[str | int, ...], words: str
 ) -> None:
-    (fault,) = rule_faults(settings_from({"scope": tables}))
+    (fault,) = rule_faults(RuleSettings.of(settings_from({"scope": tables})))
     assert fault.place == place
     assert words in fault.text
 
 
 def test_rules_that_work_have_no_faults() -> None:
-    assert not list(rule_faults(settings_from({"scope": {"include": ["/a/*", "/a/*"], "exclude": ["*.pdf"]}})))
+    assert not list(
+        rule_faults(RuleSettings.of(settings_from({"scope": {"include": ["/a/*", "/a/*"], "exclude": ["*.pdf"]}})))
+    )

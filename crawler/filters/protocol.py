@@ -205,7 +205,7 @@ class SeenSet(Protocol):
         ...
 
     def __len__(self) -> int:
-        """How many keys were found new so far; an estimate after some unions."""
+        """How many keys were found new so far; after a union an estimate or an upper bound, exact for digests."""
         ...
 
     def lookup(self, key: Key) -> Lookup:

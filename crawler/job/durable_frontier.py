@@ -32,6 +32,7 @@ from crawler.job.found import Found
 from crawler.job.inbox import Answer
 from crawler.job.job import Job
 from crawler.job.platform import Platform
+from crawler.job.run_settings import write_run
 from crawler.job.verdict import Again, Finished, Throttled
 from crawler.records import Outcome, PageRecord
 from crawler.scope import Boundary, Outside
@@ -115,6 +116,11 @@ class DurableFrontier:
         self._clock = clock or steady
         now = self._clock()
         self.job = Job(directory, settings, now, platform, anchor=None if clock is not None else steady.anchor)
+        try:
+            write_run(self.job.disk, directory, settings)
+        except BaseException:
+            self.job.close()
+            raise
         self._canonicaliser = Canonicaliser(settings.canonical.rules)
         self._boundary = Boundary.of(self.job.scope, settings)
         self._durability = settings.durability

@@ -7,6 +7,7 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,24 @@ def test_a_union_gives_what_taking_the_other_over_gives(name: str) -> None:
     left.unite(right)
     assert told(both) == told(left)
     assert both.contains_many(urls(0, 2000)) == left.contains_many(urls(0, 2000))
+
+
+@pytest.mark.parametrize("kind", [Bitmap, BloomFilter, CountingFilter, CuckooFilter, DigestTable, ScalableBloomFilter])
+@given(one=st.sets(st.integers(0, 120), max_size=60), other=st.sets(st.integers(0, 120), max_size=60))
+def test_what_a_union_counts_is_an_upper_bound_where_it_is_no_estimate(
+    kind: Callable[..., Filter], one: set[int], other: set[int]
+) -> None:
+    left, right = kind(capacity=1000), kind(capacity=1000)
+    left.update(map(str, one))
+    right.update(map(str, other))
+    count, both, twice = len(left | right), len(one | other), len(left) + len(right)
+    assert max(len(left), len(right)) <= count <= twice
+    if kind is DigestTable:
+        assert count == both
+    elif kind in (Bitmap, BloomFilter):
+        assert abs(count - both) <= 5 + both * 0.05, "estimated from the bits"
+    else:
+        assert count == twice, "a key of both counts twice"
 
 
 def test_a_union_with_itself_changes_nothing() -> None:

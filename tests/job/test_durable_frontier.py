@@ -278,6 +278,16 @@ def test_a_wrong_argument_is_refused_and_the_frontier_goes_on(tmp_path: Path) ->
     assert verify(tmp_path / "f").code == 0
 
 
+def test_what_looks_at_the_directory_knows_the_options(tmp_path: Path) -> None:
+    with opened(tmp_path / "f", Clock(), delay=7.5) as frontier:
+        frontier.add("http://a.test/")
+    (row,) = crawler.Job(tmp_path / "f").hosts()
+    assert row["gap_seconds"] == 7.5
+    opened(tmp_path / "f", Clock(), delay=2.0).close()
+    (row,) = crawler.Job(tmp_path / "f").hosts()
+    assert row["gap_seconds"] == 2.0, "those that it was opened with last"
+
+
 def test_a_closed_frontier_hands_out_nothing(tmp_path: Path) -> None:
     frontier = opened(tmp_path / "f", Clock(), delay=0.0, per_host=2)
     frontier.add(["http://a.test/", "http://a.test/b"])

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError
-from crawler.cli.damaged_job import stopped_text
+from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import add_crawl_options, settings_tables
 from crawler.dashboard import access_of
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def build_settings(arguments: argparse.Namespace) -> tuple[Settings, Source]:
-    """Defaults, TOML file, flags, and for what shapes a job what it was begun with; and where each came from.
+    """Defaults, TOML file, flags, and the stored shaping settings of a job; and the source of each.
 
     Raises UsageError."""
     tables, source = settings_tables(arguments)
@@ -93,7 +93,7 @@ def build_settings(arguments: argparse.Namespace) -> tuple[Settings, Source]:
         if settings.dashboard.listen is not None:
             access_of(settings.dashboard, directory)
     except (SettingsError, JobError, ValueError) as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(job_error_text(error)) from error
     return settings, source
 
 
@@ -162,7 +162,7 @@ def crawl(
     try:
         result = asyncio.run(whole())
     except (JobError, SeedsError, EnvelopeError) as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(job_error_text(error)) from error
     except DisplacedError as error:
         say(sys.stderr, f"crawler: stopped: {error}")
         return Exit.FAILED

@@ -13,6 +13,13 @@ from crawler.job.stored_errors import DAMAGE
 from crawler.settings import SettingsError
 
 
+def job_error_text(error: Exception) -> str:
+    """The line for a user of ``crawler crawl``, which names the directory with ``--job``."""
+    if isinstance(error, JobError) and error.new_job:
+        return f"{error.fault}, or start a new job with --job"
+    return str(error)
+
+
 def stopped_text(directory: Path, error: Exception) -> str:
     """Return the message of a command that found the job damaged while changing it."""
     return (

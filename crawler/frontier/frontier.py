@@ -1,14 +1,14 @@
 """The frontier: the URLs known and unfinished, and the order to take them in.
 
-        admit     put a URL into its host's back queue, at the place given by its class and the job's order
-        take      give a lease on the first URL of the host whose turn it is
-        finish    end the lease: the URL is done or goes back for another try; the host's gap begins
-        release   hand the lease back, as if it had not been given
+    admit     put a URL into its host's back queue, at the place given by its class and the job's order
+    take      give a lease on the first URL of the host whose turn it is
+    finish    end the lease: the URL is done or goes back for another try; the host's gap begins
+    release   hand the lease back, as if it had not been given
 
-    Each host has one back queue on disk (``queues``) and a next time. A host that may be handed out waits on the heap
-    of the front queue of its next entry (``workbench``), sorted by the time at which it is ready. A lease passes the
-    ``gate``, which enforces gaps, holds and lines. Two requests to one host cannot overlap, by construction: a host is
-    on the heap or leased, never both.
+Each host has one back queue on disk (``queues``) and a next time. A host that may be handed out waits on the heap of
+the front queue of its next entry (``workbench``), sorted by the time at which it is ready. The ``gate`` enforces gaps,
+holds and lines for each lease. Two requests to one host cannot overlap, by construction: a host is on the heap or
+leased, never both.
 
 Time is an argument, in seconds since 1970. Each call puts what must be stored into the caller's batch. The caller
 writes the batch in the same step, then calls ``written``. ``take`` and ``finish`` are O(log hosts). Memory holds a
@@ -246,7 +246,7 @@ class Frontier:
                 host.tally.fetched = max(0, host.tally.fetched - 1)
             self._workbench.save(host, batch)
 
-    # -- state -----------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------------
 
     @property
     def hosts(self) -> int:

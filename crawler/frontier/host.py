@@ -4,7 +4,7 @@
       queue        BackQueue    its entries on disk, and the window of them in memory
       politeness   Politeness   when it may be asked next, and what decides that
       failures     Failures     how it has failed since its last answer
-            tally        Tally        counts of its requests and their outcomes
+      tally        Tally        counts of its requests and their outcomes
 
 The host's *record* is the part that outlives the process. It is written in the same batch as every change of the queue,
 so that its counts always match the entries on disk. Times are seconds since 1970 on the job's steady clock.

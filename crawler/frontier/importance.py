@@ -9,12 +9,12 @@ matrix. The page with the highest score is fetched next.
     a page with score C and L links in scope brings C / L to each page that it links to, pending or not
     the score of a page without links is lost, and so is the share of links out of scope
 
-    A pending URL's entry cannot be found by its key: that would take an exact index of all URLs, which this crawler
-    avoids. So the initial score of a URL is stored in its entry (``Entry.score``), and what later links add is kept in
-    a table of fixed size, a count-min sketch (Cormode and Muthukrishnan 2005) by the hash of the URL. The sketch never
-    underestimates, and overestimates only where two URLs collide in both rows. All cells are halved from time to time,
-    so that they reflect the last million links. The table is not stored; a restart forgets it. The sum of the scores of
-    a host's pending URLs is stored with the host.
+A pending URL's entry cannot be found by its key: that would take an exact index of all URLs, which this crawler avoids.
+So the initial score of a URL is stored in its entry (``Entry.score``), and what later links add is kept in a table of
+fixed size, a count-min sketch (Cormode and Muthukrishnan 2005) by the hash of the URL. The sketch never underestimates,
+and overestimates only where two URLs collide in both rows. All cells are halved from time to time, so that they reflect
+the last million links. The table is not stored; a restart forgets it. The sum of the scores of a host's pending URLs is
+stored with the host.
 
 The score is used twice. Among the entries in a host's window, the one with the highest score is next. And a host whose
 pending URLs have a higher total score than the mean joins an earlier front queue than that of its next entry: one class

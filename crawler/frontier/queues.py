@@ -160,7 +160,7 @@ class BackQueues:
         host.queue.retry_at = self._due(split_pending_key(key)[1])
         host.queue.retry_class = stored_priority(value)
 
-    # -- internals ------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------
 
     def _grow(self, queue: BackQueue) -> None:
         if not queue.size:

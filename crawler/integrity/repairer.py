@@ -289,8 +289,8 @@ class _Repair:
             self._done(Done.RULES_UNKNOWN)
             return {"seen": dict(parameters)}
         raise JobError(
-            f"{self._directory}: {IDENTITY} is damaged and neither {STORE}/ nor {SEEN}/ holds the job's settings: "
-            "start a new job with --job"
+            f"{self._directory}: {IDENTITY} is damaged, and neither {STORE}/ nor {SEEN}/ has the job's settings: start "
+            "a new job in another directory"
         )
 
     def _small_files(self) -> None:

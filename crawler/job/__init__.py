@@ -1,1 +1,1 @@
-"""The job: what lasts. The durable state of a crawl in its directory, and the transactions that change it."""
+"""The job: the durable state of a crawl in its directory, and the transactions that change it."""

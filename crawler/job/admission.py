@@ -1,7 +1,7 @@
 """Admitting URLs: seen-set, queue and journal change together.
 
-What is *seen but not queued* would be lost for ever, so every way into the seen-set leads through here, and each puts
-what makes it durable into the one batch of its transaction.
+A URL that is *seen but not queued* would be lost for ever. So every way into the seen-set leads through here, and puts
+all its durable changes into the one batch of its transaction.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from crawler.urls import Canonical
 
 @dataclass(frozen=True, slots=True)
 class AdmissionPolicy:
-    """What decides on URLs one by one: which are refused, the class of the others, and which are not ours."""
+    """Decides on single URLs: ``traps`` refuses some, ``classes`` gives the priority class of the others, ``router``
+    leaves out those of other jobs."""
 
     traps: Traps
     classes: PriorityRules
@@ -46,7 +47,7 @@ class AdmissionPolicy:
 
 
 class Admission:
-    """The door to the seen-set and the queue."""
+    """The only way into the seen-set and the queue."""
 
     def __init__(
         self,
@@ -57,18 +58,18 @@ class Admission:
         policy: AdmissionPolicy,
         finish: Callable[[PageRecord, Transaction], None],
     ) -> None:
-        """``finish`` puts the record of a URL that is done into a transaction."""
+        """``finish`` puts the record of a finished URL into a transaction."""
         self.seen = seen
         self.ledger = ledger
         self._frontier = frontier
         self.counters = counters
         self._policy = policy
         self._finish = finish
-        self.journalled = 0  # keys that came or went since this was made
+        self.journalled = 0  # keys added or removed since this was made
 
     def admit(self, found: Found, transaction: Transaction) -> int:
-        """Queue those of the URLs that are ours and were never seen; what a trap refuses is finished at once. Returns
-        how many were new."""
+        """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns how many
+        were new."""
         urls, depth, via, seed, redirects, found_at, listing, share, copy = found
         batch = transaction.batch
         urls = self._policy.router.ours(found, batch)
@@ -79,7 +80,7 @@ class Admission:
             return 0
         keys = [url.key for url in urls]
         digests, new = self.seen.admit(keys, batch)
-        # Seeds are read again by every run: that says nothing of the web.
+        # Every run reads the seeds again: those are not duplicates on the web.
         self.counters.duplicates += 0 if (seed and via is None) or copy is not None else len(urls) - len(new)
 
         order = self._frontier.order
@@ -108,15 +109,15 @@ class Admission:
         return len(new)
 
     def leave_out(self, urls: Sequence[Canonical], copy: PageRecord, transaction: Transaction, now: float) -> None:
-        """The links of a page that is a copy of another are not followed: those that were never seen are refused, as
-        long as its host has not had as many records of such links as a trap may have."""
+        """Refuse the new links of a page that is a copy of another. Each gets a record, until the host has had as many
+        such records as a trap may have; after that the links are ignored."""
         if urls and self._policy.traps.takes_copies(copy.entry.href):
             self.admit(Found(urls, copy.entry.depth + 1, copy.entry.href, found_at=now, copy=copy), transaction)
 
     def _refuse(
         self, entries: list[Entry], now: float, transaction: Transaction, copy: PageRecord | None = None
     ) -> list[Entry]:
-        """Finish those that a trap refuses; the others."""
+        """Finish the entries that a trap refuses. Returns the others."""
         rules: Sequence[str | None]
         if copy is not None and copy.content is not None:
             rules = [f"traps.duplicates: on a page that says the same as {copy.content.duplicate_of}"] * len(entries)
@@ -130,8 +131,8 @@ class Admission:
         return [entry for entry, rule in zip(entries, rules, strict=True) if rule is None]
 
     def decide(self, limit: int, transaction: Transaction, now: float) -> int:
-        """Look up at most ``limit`` of the URLs that the seen-set called seen, and admit those that never were. Returns
-        how many were looked up. Raises OSError."""
+        """Look up on disk at most ``limit`` of the URLs that the seen-set called seen, and admit those that are new.
+        Returns how many were looked up. Raises OSError."""
         if self.ledger is None:
             return 0
         batch, before = transaction.batch, self.ledger.counts.waiting
@@ -142,18 +143,18 @@ class Admission:
             self.counters.seeds += given
             self.counters.duplicates -= len(entries) - given
             digests = b"".join([digest for digest, _ in missed])
-            # As the journal will: their bits are set already, and they count like those found new.
+            # As a replay of the journal would: their bits are set already, and they count as new.
             self.seen.restore(digests)
             self._name(digests, batch)
-            # A URL that was asked for by name was found on no page.
+            # A URL that a user added was not found on a page.
             asked_for = [entry for entry in entries if entry.seed or entry.via is None]
             links = [entry for entry in entries if not (entry.seed or entry.via is None)]
             self._frontier.admit([*asked_for, *self._refuse(links, now, transaction)], batch)
         return before - self.ledger.counts.waiting
 
     def forget(self, keys: Sequence[str], batch: Batch, journal: Reader) -> dict[int, str]:
-        """Take keys out of the seen-set; the positions of those that stay as they were, and why. Raises JobError for a
-        kind of seen-set that cannot forget."""
+        """Remove keys from the seen-set. Returns the positions of those that stay, with the reason. Raises JobError for
+        a kind of seen-set that cannot forget."""
         try:
             left: dict[int, str] = {**self.seen.forget_keys(keys, batch, partial(admitted_less_forgotten, journal))}
         except CannotForgetError as error:
@@ -165,7 +166,7 @@ class Admission:
         return left
 
     def _name(self, digests: bytes, batch: Batch) -> None:
-        """Name URLs that the seen-set has taken in in the journal: they are admitted."""
+        """Write the digests of admitted URLs to the journal."""
         keys = len(digests) // DIGEST_SIZE
         self._journal(encode_admitted(digests), keys, batch)
         self.counters.admitted += keys
@@ -177,7 +178,8 @@ class Admission:
 
 
 def admitted_less_forgotten(journal: Reader, digests: bytes) -> Counter[bytes]:
-    """For each of ``digests``: how often the journal admits its key, less how often it takes it out. Reads it whole."""
+    """For each of ``digests``: how often the journal admits its key, minus how often it removes it. Reads the whole
+    journal."""
     wanted = {_chosen(digests, [position]) for position in range(len(digests) // DIGEST_SIZE)}
     firsts = digest_words(b"".join(sorted(wanted)))[:, 0]
     found: Counter[bytes] = Counter()

@@ -1,7 +1,7 @@
 """Makes a job durable: syncs, and generations of the seen-set that replace a part of the journal.
 
-What takes long is given away piece by piece: a generator yields work that may be done in a thread, or None where
-others may have their turn. ``drive`` does all of it at once, ``drive_beside`` beside an event loop.
+Long work is done in pieces. A generator yields a callable that may run in a thread, or None where other tasks may run.
+``drive`` does all pieces at once, ``drive_beside`` does them beside an event loop.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Pieces = Generator[Callable[[], Any] | None, Any, T]
 
 
 class RefusedBy(StrEnum):
-    """Why no generation could be written."""
+    """Why a generation could not be written."""
 
     DISK_FULL = "the disk is full"
-    UNWRITTEN = "a step could not be written meanwhile"
+    UNWRITTEN = "a transaction is still unwritten because the disk is full"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointResult:
-    """``manifest`` is the generation that was written. Where there is none nothing had changed since the last, or it
-    was ``refused``, and the journal stands for it; ``detail`` is then what the system says."""
+    """``manifest`` describes the generation that was written. It is None if nothing had changed since the last one, or
+    if the generation was ``refused``; the changes are then only in the journal. ``detail`` is the system's error."""
 
     manifest: Manifest | None = None
     refused: RefusedBy | None = None
@@ -47,7 +47,7 @@ UNCHANGED = CheckpointResult()
 
 
 class Checkpointer:
-    """``durable_end``: bytes of the output that nothing takes back; None while that is not known."""
+    """``durable_end``: bytes of the output that no crash removes; None until the first sync."""
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class Checkpointer:
         self._output = output
         self.renewal = Renewal()
         self._stored = 0  # how many keys had been journalled when the seen-set was last stored
-        self._synced = -1  # transactions; what a killed process wrote is not durable yet
+        self._synced = -1  # transactions made durable; -1: a killed process may have left some that are not
 
     def replayed(self, keys: int) -> None:
-        """Note how many keys of the journal are in the seen-set but not in the newest generation."""
+        """Record how many keys of the journal are in the seen-set but not in the newest generation."""
         self._stored = -keys
 
     @property
@@ -84,11 +84,11 @@ class Checkpointer:
             self._synced, self.durable_end = commits, end
 
     def checkpoint(self, now: float, *, whole: bool = False) -> Pieces[CheckpointResult]:
-        """Write a generation, ``whole`` for one after which nothing is to be replayed. Raises OSError, but not for a
+        """Write a generation; with ``whole`` one after which no journal must be replayed. Raises OSError, but not for a
         full disk."""
         writer, admission = self._writer, self._admission
         if writer.in_transaction:
-            raise RuntimeError("a transaction was broken off: the journal is whole, the seen-set in memory is not")
+            raise RuntimeError("a transaction was interrupted: the seen-set in memory no longer matches the journal")
         sequence, journalled, newest = admission.counters.sequence, admission.journalled, self.manifest
         seen = admission.seen
         whole = whole and journalled > self._stored
@@ -103,8 +103,8 @@ class Checkpointer:
             begin = partial(self.generations.begin_again, seen.unjournaled_segments(), sequence, now)
         try:
             draft = yield begin
-            # The segments may hold bits of a transaction that was begun meanwhile. By now all are over; one that could
-            # not be written must be before a generation may stand for its bits: this one never will.
+            # The segments may hold bits of a transaction that began after the snapshot. A generation must not contain
+            # bits of an unwritten transaction, so discard this one.
             if writer.in_transaction:
                 return CheckpointResult(refused=RefusedBy.UNWRITTEN)
             manifest = yield partial(self.generations.complete, draft, writer.sync)
@@ -122,9 +122,9 @@ class Checkpointer:
 
 
 class _Walk(Generic[T]):
-    """One walk through pieces of work: what a piece returns, or the OSError that it raises, goes back to its giver."""
+    """Steps through the pieces of a generator, and sends back the result of each piece, or its OSError."""
 
-    result: T  # when ``advance`` has said that there is no more
+    result: T  # set when ``advance`` has returned False
 
     def __init__(self, pieces: Pieces[T]) -> None:
         self._pieces = pieces
@@ -132,7 +132,7 @@ class _Walk(Generic[T]):
         self.piece: Callable[[], Any] | None = None
 
     def advance(self) -> bool:
-        """Go to the next piece; False when there is none."""
+        """Go to the next piece; False if there is none."""
         try:
             self.piece = self._resume()
         except StopIteration as end:
@@ -141,7 +141,7 @@ class _Walk(Generic[T]):
         return True
 
     def do(self) -> None:
-        """Do the piece."""
+        """Do the current piece."""
         try:
             self._resume = partial(self._pieces.send, None if self.piece is None else self.piece())
         except OSError as error:
@@ -149,7 +149,7 @@ class _Walk(Generic[T]):
 
 
 def drive(pieces: Pieces[T]) -> T:
-    """Do all of it, here and now."""
+    """Do all pieces in this thread. Returns the generator's result."""
     walk = _Walk(pieces)
     while walk.advance():
         walk.do()
@@ -157,7 +157,7 @@ def drive(pieces: Pieces[T]) -> T:
 
 
 async def drive_beside(pieces: Pieces[T], executor: Executor) -> T:
-    """Do all of it, the work in ``executor``, while the event loop runs."""
+    """Do all pieces, with the callables in ``executor``, while the event loop runs. Returns the generator's result."""
     loop, walk = asyncio.get_running_loop(), _Walk(pieces)
     while walk.advance():
         if walk.piece is None:

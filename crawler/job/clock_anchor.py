@@ -1,7 +1,7 @@
-"""The clock of the run before this one, as far as it can be told: was it set since?
+"""Detects whether the wall clock was set between two runs.
 
-Within one boot of the machine the seconds since that boot tell how much time has passed, whatever was done to the time
-of day. Of a boot that is over nobody knows: a clock that was set forward then looks like a job that lay still.
+Within one boot of the machine, the seconds since the boot show how much time has passed, whatever happened to the wall
+clock. After a reboot a clock step cannot be detected: a clock that was set forward looks like a pause of the job.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from crawler.frontier.clock_step import move_times
 from crawler.kv import Batch, Family, Reader
 
 CLOCK = b"clock"
-LEAST = 1.0  # seconds: less is nothing, every host waits its gap anyway when a job resumes
+LEAST = 1.0  # seconds; smaller steps do not matter, because every host waits its gap when a job resumes
 _OFFSET = struct.Struct("<d")
 
 
 def stored_anchor(store: Reader) -> Anchor | None:
-    """What the last run left; None where it left nothing that can be read."""
+    """The anchor of the last run; None if it is missing or cannot be read."""
     value = store.get(Family.META, CLOCK)
     if value is None or len(value) <= _OFFSET.size:
         return None
@@ -31,8 +31,8 @@ def stored_anchor(store: Reader) -> Anchor | None:
 
 
 def job_time(store: Reader) -> float:
-    """Now, by the clock that wrote the times of the job, as far as it can be told: the wall clock may have been set
-    since its last run began, which may still be at work."""
+    """The current time in seconds since 1970, by the clock that wrote the times of the job. It differs from the wall
+    clock if that was set after the last run began; the run may still be active."""
     clock = SteadyClock()
     mine, its = clock.anchor, stored_anchor(store)
     if mine is None or its is None or mine.boot != its.boot:
@@ -46,8 +46,8 @@ def encode_anchor(anchor: Anchor) -> bytes:
 
 
 def follow_clock(store: Reader, anchor: Anchor | None, now: float, tell: Callable[[str], None], batch: Batch) -> None:
-    """Keep what the next run may compare its clock with, and move stored times along with a clock that was set since
-    the last one. ``tell`` hears of it. Raises OSError and what ``move_times`` raises."""
+    """Store the anchor for the next run. If the clock was set since the last run, move the stored times with it, and
+    report that to ``tell``. Raises OSError and the errors of ``move_times``."""
     if anchor is None:
         return
     before = stored_anchor(store)
@@ -60,5 +60,6 @@ def follow_clock(store: Reader, anchor: Anchor | None, now: float, tell: Callabl
     if moved:
         way = "forward" if by > 0 else "back"
         tell(
-            f"the clock was set {way} by {abs(by):.0f} s since the last run: what holds {moved} hosts was moved with it"
+            f"the clock was set {way} by {abs(by):.0f} s since the last run: the waiting times of {moved} hosts were "
+            "adjusted"
         )

@@ -1,15 +1,15 @@
 """A durable frontier without a fetcher: a job directory, and a program that fetches for itself.
 
-It is the frontier, the seen-set and the journal that a crawl stands on, with all their promises, for code that has its
-own way to fetch: open a directory, add URLs, take a lease, and finish it with the links that were found, or put it
-back. Each of these is one transaction. When a call has returned, the operating system has all of it: killed at any
-moment, the program starts again with every URL that was admitted and not finished, those that were out among them.
-Power loss may take back what came after the last sync, a second at most.
+It gives the frontier, the seen-set and the journal of a crawl, with all their promises, to a program that has its own
+way to fetch. Open a directory, add URLs, take a lease, and finish it with the links that were found, or put it back.
+Each of these calls is one transaction. When a call has returned, the operating system has all of its changes: if the
+program is killed at any moment, it starts again with every URL that was admitted and not finished, including those on
+lease. A power loss may undo the changes since the last sync, at most one second.
 
-Two leases on one host never overlap, and its gap is kept between them, also over restarts. robots.txt is the caller's
-matter. The directory is an ordinary job: ``crawler stats``, ``explain``, ``verify`` and ``tail`` work on it.
+Two leases on one host never overlap, and the host's gap is kept between them, also across restarts. The caller must
+honour robots.txt. The directory is an ordinary job: ``crawler stats``, ``explain``, ``verify`` and ``tail`` work on it.
 
-Nothing here is asynchronous or starts a thread of its own, and one thread at a time may use it.
+The frontier is synchronous and starts no threads. One thread at a time may use it.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ _TABLES = {
 
 
 class Options(TypedDict, total=False):
-    """Settings of a frontier, with the names and defaults of the command line and the configuration file; only the
-    scope is ``"any"`` unless another is named."""
+    """Settings of a frontier, with the names and defaults of the command line and the configuration file; only
+    ``scope`` differs: its default is ``"any"``."""
 
     delay: float  # seconds between the end of one request to a host and the start of the next
     per_host: int  # leases on one host at a time
     host_key: str  # what shares one gap: "host" or "domain"
-    scope: str  # "any", or of the URLs that were added: "host", "domain", "prefix"
+    scope: str  # "any", or the "host", "domain" or "prefix" of the URLs that were added
     order: str  # "breadth", "depth" or "score"
     max_depth: int | None
     include: tuple[str, ...]
@@ -78,8 +78,8 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UrlLease:
-    """A URL that is out: nobody else gets it, or another of its host beyond ``per_host``, until it is finished, put
-    back, or the program ends. ``tries``: how often it was tried before."""
+    """A URL on lease. It counts against ``per_host`` of its host, and is not handed out again, until it is finished or
+    put back, or the program ends. ``tries``: the number of earlier tries."""
 
     url: str
     depth: int
@@ -91,7 +91,7 @@ class UrlLease:
 class DurableFrontier:
     """The frontier in a directory, opened for writing by this process. Close it, or use it as a context manager.
 
-    All times are seconds since 1970; ``now`` is what the frontier's clock says where it is not given."""
+    All times are seconds since 1970. The default of ``now`` is the time of the frontier's clock."""
 
     def __init__(
         self,
@@ -101,11 +101,11 @@ class DurableFrontier:
         platform: Platform | None = None,
         **options: Unpack[Options],
     ) -> None:
-        """Begin a frontier, or open one where it was left; what shaped it (``order``, ``seen``, ``fpp``, ``capacity``,
-        ``rules``) then need not be named again.
+        """Begin a frontier, or resume one. A resumed frontier keeps the options that shaped it (``order``, ``seen``,
+        ``fpp``, ``capacity``, ``rules``); they need not be given again.
 
-        Raises JobError for a directory that cannot be used, or is in use, SettingsError for an option that makes no
-        sense, OSError when the disk fails."""
+        Raises JobError for a directory that cannot be used, or is in use, SettingsError for an invalid option, and
+        OSError when the disk fails."""
         directory = Path(directory)
         tables = shape_of_job(directory)
         for table, values in _tables(options).items():
@@ -132,7 +132,7 @@ class DurableFrontier:
     # -- URLs come in ------------------------------------------------------------------------------------------
 
     def add(self, urls: str | Iterable[str], *, now: float | None = None) -> Answer:
-        """Admit URLs that were never seen; as seeds they widen the scope, where it is not ``"any"``."""
+        """Admit the new URLs. They are seeds: they widen the scope, unless it is ``"any"``."""
         now = self._begin(now)
         found: list[Canonical] = []
         rejected: list[tuple[str, str]] = []
@@ -152,16 +152,16 @@ class DurableFrontier:
     # -- leases ------------------------------------------------------------------------------------------------
 
     def take(self, now: float | None = None) -> UrlLease | None:
-        """The URL whose turn it is; None while no host may be asked."""
+        """A lease on the URL whose turn it is; None while no host may be asked."""
         now = self._begin(now)
         while (lease := self.job.frontier.take(now)) is not None:
             entry = lease.entry
             if entry is None:
-                raise RuntimeError("the frontier asks for robots.txt or an address: it was opened with other settings")
+                raise RuntimeError("the frontier wants robots.txt or an address: it was opened with other settings")
             if lease.closed is None:
                 self._out.add(lease)
                 return UrlLease(entry.href, entry.depth, entry.via, entry.tries, lease)
-            # Its host gave no answer too often: the URL ends here.
+            # Requests to its host have stopped: the URL ends here.
             outcome = Outcome.FAILED if lease.closed.failed else Outcome.EXCLUDED
             record = PageRecord(entry, outcome, now, error=lease.closed.error)
             self.job.finish(lease, Finished(record, requested=False), now)
@@ -169,8 +169,8 @@ class DurableFrontier:
         return None
 
     def wait(self) -> UrlLease | None:
-        """The next URL, slept for until its host may be asked; None when nothing is left to wait for: no URL is queued,
-        or all that are wait for leases that are out."""
+        """Sleep until a host may be asked, and take its URL. Returns None if waiting cannot help: no URL is queued, or
+        all queued URLs wait for the end of leases."""
         while (lease := self.take()) is None:
             ready = self.next_ready()
             if ready is None:
@@ -179,13 +179,13 @@ class DurableFrontier:
         return lease
 
     def __iter__(self) -> Iterator[UrlLease]:
-        """Every URL in its turn, until none is left; each must be finished or put back before the next is asked for, or
-        its host has no turn."""
+        """Take every URL in its turn, until none is left. Finish each or put it back before the next one: otherwise its
+        host gets no further turn."""
         while (lease := self.wait()) is not None:
             yield lease
 
     def next_ready(self) -> float | None:
-        """When ``take`` will next give a lease if nothing else happens; None: never."""
+        """The time at which ``take`` will next give a lease if nothing else happens; None: never."""
         return self.job.frontier.next_ready()
 
     # -- leases end --------------------------------------------------------------------------------------------
@@ -200,13 +200,16 @@ class DurableFrontier:
         location: str | None = None,
         now: float | None = None,
     ) -> int:
-        """The URL is done: its record, its links and its end are one transaction. Returns how many links were new.
+        """End a lease on a URL that is done: its record, its links and its end are one transaction. Returns how many
+        links were new.
 
-        ``links`` are texts as the page has them, resolved against its URL. With an ``error`` the URL has failed; with a
-        ``location`` it is a redirect, which is admitted at the same depth."""
+        ``links`` are the texts in the page; they are resolved against its URL. With an ``error`` the URL has failed.
+        With a ``location`` it is a redirect, whose target is admitted at the same depth. Raises TypeError for an
+        argument of the wrong type, ValueError for a lease that has ended, and OSError when the disk is full or
+        fails."""
         now = self._begin(now)
         inner, entry = self._leased(lease)
-        # What is no answer is refused here: found later, it would break the transaction off, and with it the frontier.
+        # Refuse wrong arguments before the transaction begins: an error inside it would end the frontier.
         if isinstance(links, str):
             raise TypeError("links are an iterable of str, not one str")
         if status is not None and not isinstance(status, int):
@@ -231,15 +234,15 @@ class DurableFrontier:
         return new
 
     def put_back(self, lease: UrlLease) -> None:
-        """The URL was not asked for: it is its host's next one. Nothing changes on disk."""
+        """Hand back a URL that was not requested. It becomes its host's next one. Nothing changes on disk."""
         self._check_open()
         inner, _ = self._leased(lease)
         self.job.frontier.release(inner)
         self._out.discard(inner)
 
     def retry(self, lease: UrlLease, wait: float, *, now: float | None = None) -> None:
-        """No answer came: the URL is tried once more, ``wait`` seconds from now or later. A host that does not answer
-        again and again is asked more and more seldom, and at last given up."""
+        """Try the URL again, at least ``wait`` seconds from now: the host did not answer. After repeated failures the
+        host is asked less and less often, and is finally retired."""
         now = self._begin(now)
         inner, entry = self._leased(lease)
         again = Again(
@@ -253,8 +256,8 @@ class DurableFrontier:
         self._end(now)
 
     def throttle(self, lease: UrlLease, retry_after: float | None = None, *, now: float | None = None) -> None:
-        """The host said 429 or 503: all of it is held for ``retry_after`` seconds, or longer each time where it named
-        none, and the URL then goes again."""
+        """Hold the whole host, which answered 429 or 503, for ``retry_after`` seconds; without a time, for longer after
+        each such answer. Then try the URL again."""
         now = self._begin(now)
         inner, entry = self._leased(lease)
         held = None if retry_after is None else _seconds("retry_after", retry_after)
@@ -266,15 +269,15 @@ class DurableFrontier:
     # -- what it holds -----------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """URLs that were admitted and are not finished, those that are out among them."""
+        """The number of URLs that were admitted and are not finished, including those on lease."""
         return self.job.counters.pending
 
     def __bool__(self) -> bool:
-        """A frontier is always true, also where it is empty."""
+        """A frontier is always true, even when it is empty."""
         return True
 
     def __contains__(self, url: object) -> bool:
-        """Whether a URL was ever admitted, as the seen-set knows it."""
+        """Whether a URL was ever admitted, according to the seen-set."""
         if not isinstance(url, str):
             raise TypeError(f"a URL is a str, not {type(url).__name__}")
         known = self._canonicaliser.canonicalise(url)
@@ -283,16 +286,16 @@ class DurableFrontier:
     # -- durability --------------------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Make all that was done durable: a loss of power takes none of it back. Raises OSError."""
+        """Make all changes so far durable, so that a power loss cannot undo them. Raises OSError."""
         drive(self.job.checkpointer.sync())
 
     def checkpoint(self, now: float | None = None, *, whole: bool = False) -> CheckpointResult:
-        """Write a generation of the seen-set, so that less of the journal is read when the frontier is opened again. It
-        is done by itself every ``checkpoint_interval`` seconds, and in ``close``. Raises OSError."""
+        """Write a generation of the seen-set, so that the next start reads less of the journal. This happens
+        automatically every ``checkpoint_interval`` seconds, and in ``close``. Raises OSError."""
         return drive(self.job.checkpointer.checkpoint(self._clock() if now is None else now, whole=whole))
 
     def close(self) -> None:
-        """Make all of it durable and release the directory. Leases that are out are queued when it is next opened."""
+        """Make all changes durable and release the directory. URLs on lease are queued when it is next opened."""
         if self._closed:
             return
         self._closed = True
@@ -320,8 +323,8 @@ class DurableFrontier:
         if now is not None:
             now = _seconds("now", now)
         if not self.job.writer.write_again():
-            # What was done before is kept in memory, and written first as soon as there is room.
-            raise OSError(errno.ENOSPC, f"{self.job.blocked}: nothing is lost, make room and call again")
+            # The unwritten transaction is kept in memory, and is written first as soon as there is space.
+            raise OSError(errno.ENOSPC, f"{self.job.blocked}: nothing is lost; free some space and call again")
         return self._clock() if now is None else now
 
     def _end(self, now: float) -> None:
@@ -334,7 +337,7 @@ class DurableFrontier:
 
     def _leased(self, lease: UrlLease) -> tuple[Lease, Any]:
         if lease.inner not in self._out:
-            raise ValueError(f"{lease.url} is not out: it was finished or put back, or another frontier gave it")
+            raise ValueError(f"{lease.url} is not on lease: finished, put back, or of another frontier")
         return lease.inner, lease.inner.entry
 
 
@@ -361,6 +364,6 @@ def _tables(options: Options) -> dict[str, dict[str, Any]]:
         if table is None:
             raise TypeError(f"unknown option {name!r}: one of {', '.join(sorted([*_TABLES, 'seen']))}")
         if name == "host_key" and value == "address":
-            raise ValueError('host_key="address" needs a resolver: leave it to a crawl')
+            raise ValueError('host_key="address" needs a resolver, which only a crawl has')
         tables.setdefault(table, {})[key] = value
     return tables

@@ -1,4 +1,4 @@
-"""What the steps of a job tell of hosts and URLs, in sentences for people."""
+"""Events about hosts and URLs, in sentences for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HOLDS = frozenset(
 
 
 def tell_host(events: Events, host: Host, request: RequestOutcome, now: float) -> None:
-    """What a request came to that the host did not answer, or only to be asked less; else nothing is told."""
+    """Add an event if a failed request held the host or retired it."""
     if request.failure is None:
         return
     if host.failures.retired:
@@ -24,6 +24,6 @@ def tell_host(events: Events, host: Host, request: RequestOutcome, now: float) -
 
 
 def tell_failed(events: Events, record: PageRecord) -> None:
-    """The URL is done without a response; of any other outcome nothing is told."""
+    """Add an event if the URL has failed."""
     if record.outcome is Outcome.FAILED:
         events.add(record.fetched_at, Kind.ERROR, f"{record.entry.href}: {record.error}")

@@ -1,4 +1,4 @@
-"""URLs on their way into the seen-set and the queue: what was found, where and how, and whose it is."""
+"""URLs on their way into the seen-set and the queue: where and how they were found, and which job they belong to."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from crawler.kv import Batch
 from crawler.records import PageRecord
 from crawler.urls import Canonical
 
-SITEMAP_DEPTH = 1  # of a sitemap that robots.txt names
+SITEMAP_DEPTH = 1  # of a sitemap listed in robots.txt
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a site says of URLs that it lists: their ``priorities`` from 0 to 1, by href, and whether they are
+    """What a site says about the URLs that it lists: their ``priorities`` from 0 to 1, by href, and whether they are
     ``sitemaps``."""
 
     priorities: Mapping[str, float]
@@ -28,9 +28,9 @@ DECLARED = Listing({}, True)
 class Found(NamedTuple):
     """URLs that were found together, in one place and in one way.
 
-    ``found_at`` is when they were found as links, in seconds since 1970; None for URLs that somebody asked for by name:
-    no trap refuses them. ``listing`` is what a sitemap says of those that it names, ``share`` the importance that the
-    page they were found on hands on. Where that page is a ``copy`` of another, all that are new are refused."""
+    ``found_at`` is when they were found as links, in seconds since 1970. It is None for URLs that a user added; no trap
+    refuses those. ``listing`` is what a sitemap says about its URLs. ``share`` is the importance that their page hands
+    on. If their page is a ``copy`` of another, all new URLs are refused."""
 
     urls: Sequence[Canonical]
     depth: int
@@ -47,13 +47,13 @@ class Router(Protocol):
     """Decides which URLs are admitted to this job. The others are neither seen nor queued here."""
 
     def ours(self, found: Found, batch: Batch) -> Sequence[Canonical]:
-        """Those of ``found.urls`` that are ours, in their order. What must be kept of the others goes into ``batch``,
-        which is written in the transaction that admits ours. It may be called again with the same URLs: after a crash
-        the page that they were found on is visited once more."""
+        """The URLs of ``found.urls`` that belong to this job, in order. Anything to be kept about the others goes into
+        ``batch``, which is written in the same transaction. The method may be called again with the same URLs, because
+        after a crash their page is visited once more."""
 
 
 class KeepAll:
-    """The router of a job that is alone: every URL is ours."""
+    """The router of a single job: every URL belongs to it."""
 
     def ours(self, found: Found, batch: Batch) -> Sequence[Canonical]:
         return found.urls

@@ -1,7 +1,7 @@
-"""The course of a job on disk: its numbers over time and what happened, kept across restarts.
+"""The history of a job on disk: its numbers over time and its events, kept across restarts.
 
-It is for people and nothing rests on it: it is written once a minute and when a run ends, a damaged one is named and
-begun anew, and no crawl stops because it cannot be written. docs/reference/format-course.md has the format.
+The file is only for display. It is written once a minute and when a run ends. A damaged file is reported and replaced,
+and a crawl does not stop if the file cannot be written. The format is in docs/reference/format-course.md.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ VERSION = 1
 
 
 def read_course(directory: Path, now: float, *, tells: bool = True) -> Course:
-    """What was seen of the job before ``now`` (seconds since 1970); an empty course where nothing was. ``tells`` is as
-    ``Course`` has it.
+    """The history of the job before ``now`` (seconds since 1970); empty if there is no file. ``tells`` is passed to
+    ``Course``.
 
     Raises EnvelopeError and CourseError when the file is damaged or of another version, OSError."""
     course = Course(tells=tells)
@@ -39,7 +39,7 @@ def read_course(directory: Path, now: float, *, tells: bool = True) -> Course:
 
 
 def course_fault(directory: Path) -> str | None:
-    """What is wrong with the file; None when nothing is. Raises OSError."""
+    """What is wrong with the file; None if it is whole. Raises OSError."""
     try:
         read_course(directory, math.inf)
     except (EnvelopeError, CourseError) as error:
@@ -48,16 +48,16 @@ def course_fault(directory: Path) -> str | None:
 
 
 def load_course(directory: Path, now: float, *, tells: bool = True) -> Course:
-    """As ``read_course``; a file that cannot be used is named, and what it said is gone."""
+    """``read_course``, but a file that cannot be used is logged, and an empty history takes its place."""
     try:
         return read_course(directory, now, tells=tells)
     except (EnvelopeError, CourseError) as error:
-        log.warning("%s: what was seen of earlier runs is not shown: %s", directory / COURSE, error)
+        log.warning("%s: the history of earlier runs is not shown: %s", directory / COURSE, error)
         return Course(tells=tells)
 
 
 def write_course(directory: Path, content: Mapping[str, Any]) -> None:
-    """``content`` is what ``Course.dump`` gave. A full disk is no error; raises OSError for any other trouble."""
+    """Write the result of ``Course.dump``. Ignores a full disk; raises OSError for any other fault."""
     part = directory / f"{COURSE}.part"
     try:
         write_file(RealDisk(), part, encode_envelope(MAGIC, VERSION, dict(content)))

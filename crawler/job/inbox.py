@@ -1,17 +1,17 @@
 """The way into a running job: ``DIR/inbox``, for URLs and for commands.
 
-Whoever has URLs for a job leaves them in a file there, and they are safe when ``deposit`` returns. The crawl looks
-each second, admits what a file holds, makes that durable, answers, and only then removes the file: when it dies in
-between, the URLs are admitted once more, which the seen-set answers. So nothing but a file system stands between the
-two, and it does not matter whether the crawl runs, or begins tomorrow.
+A program that has URLs for a job writes them to a file there; they are safe when ``deposit`` returns. Each second the
+crawl looks for files. It admits the URLs of a file, makes that durable, answers, and only then removes the file. If it
+dies in between, the URLs are admitted once more, and the seen-set ignores them. The two sides share only a file system,
+so the crawl may be running or may start later.
 
     NAME.urls     an envelope, {"urls": [text...], "seed": bool, "answer": bool}
     NAME.answer   an envelope, {"admitted", "known", "off_scope": counts, "rejected": [[text, reason]...]}
     NAME.command  an envelope, {"pid": int, "do": WORD, "host": text or null}; its answer is {"error", "status"}
     aside/        files that are none of these
 
-A command is for the process that runs and for no other: what that has not heard when it ends is nobody's, and a crawl
-that begins tomorrow is not stopped by what was said today. So nothing of it is synced.
+A command is only for the process that is running: when that process ends, its unread commands expire, so that an old
+command does not stop a later crawl. So commands are not synced.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMAND_MAGIC = "crawler-command"
 COMMAND_ANSWER_MAGIC = "crawler-command-answer"
 VERSION = 1
 MOST_URLS = 10_000  # in one file
-KEPT = 600.0  # seconds that an answer is kept for who no longer waits
+KEPT = 600.0  # seconds until an answer that no process reads is removed
 _ASIDE = "aside"
 _URLS = ".urls"
 _COMMAND = ".command"
@@ -47,7 +47,7 @@ _NAME = re.compile(r"[0-9]{20}-[0-9]+-[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What one file holds. ``seed``: the URLs widen the scope; ``answer``: somebody waits to be told."""
+    """The content of one file. ``seed``: the URLs widen the scope; ``answer``: a process waits for an answer."""
 
     name: str
     urls: tuple[str, ...]
@@ -57,7 +57,8 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of URLs: how many were new, were seen before, are out of scope, and which are none, and why."""
+    """The result for a set of URLs: how many were new, seen before or out of scope, and the invalid ones with the
+    reason."""
 
     admitted: int = 0
     known: int = 0
@@ -82,7 +83,7 @@ class Answer:
 
 
 class Inbox:
-    """The inbox of the job in ``directory``. All methods raise OSError."""
+    """The inbox of the job in ``directory``. All methods may raise OSError."""
 
     def __init__(self, directory: Path, disk: Disk) -> None:
         self.path = directory / INBOX
@@ -92,7 +93,7 @@ class Inbox:
     # -- leaving URLs ------------------------------------------------------------------------------------------
 
     def deposit(self, urls: Sequence[str], *, seed: bool, answer: bool) -> str:
-        """Leave at most ``MOST_URLS`` URLs; durable on return. The name is what ``answer`` is asked with."""
+        """Leave at most ``MOST_URLS`` URLs; durable on return. Returns a name, to be passed to ``answer``."""
         self.path.mkdir(exist_ok=True)
         self._disk.sync_directory(self._directory)
         name = self._next_name()
@@ -102,7 +103,7 @@ class Inbox:
         return name
 
     def answer(self, name: str) -> Answer | None:
-        """The answer, which is then removed; None while there is none."""
+        """Read and remove the answer; None if there is none yet."""
         path = self.path / (name + _ANSWER)
         try:
             content = read_envelope(path, ANSWER_MAGIC, VERSION, path.name)
@@ -116,14 +117,14 @@ class Inbox:
         return answer
 
     def command(self, content: Mapping[str, Any]) -> str:
-        """Leave a command; the name is what ``command_answer`` is asked with."""
+        """Leave a command. Returns a name, to be passed to ``command_answer``."""
         self.path.mkdir(exist_ok=True)
         name = self._next_name()
         _put(self.path / (name + _COMMAND), encode_envelope(COMMAND_MAGIC, VERSION, dict(content)))
         return name
 
     def command_answer(self, name: str) -> dict[str, Any] | None:
-        """What came of a command; None while that is not known. Raises EnvelopeError too."""
+        """The result of a command; None if there is none yet. May raise EnvelopeError too."""
         path = self.path / (name + _ANSWER)
         try:
             return read_envelope(path, COMMAND_ANSWER_MAGIC, VERSION, path.name)
@@ -131,12 +132,12 @@ class Inbox:
             return None
 
     def take_back(self, name: str) -> None:
-        """Remove a command and its answer: nobody waits any more."""
+        """Remove a command and its answer: the caller no longer waits."""
         for suffix in (_COMMAND, _ANSWER):
             (self.path / (name + suffix)).unlink(missing_ok=True)
 
     def _next_name(self) -> str:
-        """Sorted by name, files come in the order in which they were left."""
+        """A name that sorts in the order in which files are written."""
         return f"{time.time_ns():020d}-{os.getpid()}-{next(_NUMBERS)}"
 
     # -- the crawl ---------------------------------------------------------------------------------------------
@@ -146,16 +147,16 @@ class Inbox:
         return self._named(_URLS)
 
     def read(self, name: str) -> Parcel:
-        """Raises EnvelopeError when it is none."""
+        """Read a file of URLs. Raises EnvelopeError when it is not valid."""
         path = self.path / (name + _URLS)
         content = read_envelope(path, MAGIC, VERSION, path.name)
         urls = content.get("urls")
         if not isinstance(urls, list) or len(urls) > MOST_URLS or not all(isinstance(url, str) for url in urls):
-            raise EnvelopeError(f"{path.name}: holds no list of at most {MOST_URLS} URLs")
+            raise EnvelopeError(f"{path.name}: not a list of at most {MOST_URLS} URLs")
         return Parcel(name, tuple(urls), content.get("seed") is True, content.get("answer") is True)
 
     def close_parcel(self, parcel: Parcel, answer: Answer) -> None:
-        """Its URLs are admitted for good: say so to who waits, and remove it."""
+        """Answer a file whose URLs were durably admitted, if a process waits for the answer, and remove the file."""
         failpoint("inbox.admitted")
         if parcel.answer:
             content = {
@@ -171,8 +172,8 @@ class Inbox:
         self._disk.unlink(self.path / (parcel.name + _URLS))
 
     def take_command(self, pid: int) -> tuple[str, dict[str, Any]] | None:
-        """The oldest command for the process, with its name; it is removed. So is what is for another process, or is no
-        command: nobody else will hear it."""
+        """Remove and return the oldest command for the process ``pid``, with its name; None if there is none. Also
+        removes commands for other processes, which have ended, and invalid files."""
         for name in self._named(_COMMAND):
             path = self.path / (name + _COMMAND)
             try:
@@ -187,11 +188,11 @@ class Inbox:
         return None
 
     def answer_command(self, name: str, content: Mapping[str, Any]) -> None:
-        """Say what came of a command."""
+        """Write the result of a command."""
         _put(self.path / (name + _ANSWER), encode_envelope(COMMAND_ANSWER_MAGIC, VERSION, dict(content)))
 
     def set_aside(self, name: str) -> Path:
-        """Move a damaged or foreign file, named as in the directory, out of the way; returns where it is."""
+        """Move a damaged or foreign file, given by its name in the inbox, out of the way. Returns its new path."""
         aside = self.path / _ASIDE
         aside.mkdir(exist_ok=True)
         others = (aside / f"{name}.{number}" for number in itertools.count(1))
@@ -201,8 +202,8 @@ class Inbox:
         return target
 
     def foreign(self, now: float) -> list[str]:
-        """Names of files that nobody of us left. Answers and unfinished files that are older than ``KEPT`` at ``now``
-        (seconds since 1970) are removed on the way."""
+        """Names of files that this program did not write. Also removes answers and unfinished files that are older than
+        ``KEPT`` seconds at ``now`` (seconds since 1970)."""
         strange = []
         for path in self._entries():
             if not _is_ours(path.name):
@@ -223,7 +224,7 @@ class Inbox:
 
 
 def _put(path: Path, data: bytes) -> None:
-    """Write a file that is whole or not there; not synced."""
+    """Write a file atomically, without a sync."""
     part = path.with_name(path.name + _PART)
     part.write_bytes(data)
     part.replace(path)

@@ -1,11 +1,12 @@
 """A job: the durable state of a crawl, and the few transactions that change it.
 
 Each transaction is synchronous and atomic: the seen-set's bits, the queue, the journal and the output change together,
-with no ``await`` between them, and the store writes its part as one batch. After a crash either all of it is there or
-nothing, in which case it is done again.
+with no ``await`` between them, and the store writes its part as one batch. After a crash a transaction is there as a
+whole or not at all; in the second case the work is done again.
 
-When the disk is full a transaction stays unwritten and the job is *blocked*: no further one may begin (``room`` waits),
-and the same bytes are written again until there is space. Memory is then one transaction ahead of the disk, never more.
+When the disk is full, a transaction stays unwritten and the job is *blocked*: no other may begin (``room`` waits), and
+the write of the same bytes is repeated until there is space. So memory is never more than one transaction ahead of the
+disk.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ T = TypeVar("T")
 
 
 class Job:
-    """The job in a directory, opened for writing. Close it, whatever happens."""
+    """The job in a directory, opened for writing. Always close it."""
 
     def __init__(
         self,
@@ -69,13 +70,13 @@ class Job:
         anchor: Anchor | None = None,
         router: Router = KEEP_ALL,
     ) -> None:
-        """Begin the job, or resume it where it was left. ``anchor`` tells whether the clock that says ``now`` was set
-        since the last run, ``router`` which URLs belong to this job.
+        """Begin the job, or resume it. ``now`` is in seconds since 1970. ``anchor`` shows whether the clock was set
+        since the last run, ``router`` decides which URLs belong to this job.
 
-        Raises JobError (an unwritable directory among them), UnknownVersionError, OSError when the disk fails, and the
-        codecs' errors when the store holds what no version of the program wrote."""
+        Raises JobError (also for an unwritable directory), UnknownVersionError, OSError when the disk fails, and the
+        codecs' errors (``stored_errors``) when stored bytes are damaged."""
         self.notes: list[str] = []
-        self.events = Events()  # told what happens to hosts and URLs; who shows it puts another here
+        self.events = Events()  # what happens to hosts and URLs; a display replaces this object
         platform = platform or Platform()
         self.files = OpenFiles(directory, shaping_of(settings), platform)
         try:
@@ -88,7 +89,7 @@ class Job:
     def _load(self, settings: Settings, now: float, anchor: Anchor | None, router: Router) -> None:
         files, store, output, say = self.files, self.files.store, self.files.output, self.notes.append
         for damage in files.dropped:
-            say(f"{STORE}/{damage}: read up to there; what was done later is done again")
+            say(f"{STORE}/{damage}: read up to there; later work is done again")
         self.counters = counters = stored_counters(store)
         generations = Generations(files.directory / SEEN, settings.durability.generations, files.disk)
         restored = restore_seen(generations, store, lambda: make_seen(settings.seen, store))
@@ -119,13 +120,13 @@ class Job:
         failpoint("resume.cut")
         if cut.lost:
             writer.apply(partial(requeue, Requeue(store, queues, counters, settings.recrawl), cut))
-            say(f"{len(cut.lost)} finished URLs had no record on disk any more: they are pending again")
+            say(f"the records of {len(cut.lost)} finished URLs were lost: the URLs are pending again")
         failpoint("resume.requeued")
         writer.apply(partial(self.revisiting.backfill.load, output.path, output.end, say))
         writer.apply(partial(keep_shaping, store, shaping_of(settings)))
         self._scopes = Scopes(store, settings.crawl.scope)
 
-    # -- what it is made of ------------------------------------------------------------------------------------
+    # -- parts -------------------------------------------------------------------------------------------------
 
     @property
     def directory(self) -> Path:
@@ -145,7 +146,8 @@ class Job:
 
     @property
     def ledger(self) -> Ledger | None:
-        """The URLs that the seen-set called seen, of which it is not confirmed yet; None for a seen-set without one."""
+        """The URLs that the seen-set called seen and that are not confirmed yet; None for a seen-set without a
+        ledger."""
         return self._admission.ledger
 
     @property
@@ -155,12 +157,11 @@ class Job:
     # -- transactions ------------------------------------------------------------------------------------------
 
     def widen(self, href: str) -> bool:
-        """Take the URL into the scope; stored with the next transaction. True if the scope grew."""
+        """Add the URL to the scope; stored with the next transaction. Returns whether the scope grew."""
         return self._scopes.widen(href)
 
     def admit(self, found: Found) -> int:
-        """Admit those of the URLs that are ours and were never seen: a transaction of its own. Returns how many were
-        new."""
+        """Admit the new URLs that belong to this job, in one transaction. Returns how many were new."""
         with self.writer as transaction:
             new = self._admission.admit(found, transaction)
             if found.seed:
@@ -169,20 +170,20 @@ class Job:
 
     @property
     def doubted(self) -> int:
-        """URLs that the seen-set called seen, of which it is not confirmed yet."""
+        """How many URLs the seen-set called seen without confirmation so far."""
         return 0 if self.ledger is None else self.ledger.counts.waiting
 
     def decide(self, limit: int, now: float) -> int:
-        """Look up at most ``limit`` doubted URLs, and admit those that were never seen: a step of its own. Returns
-        how many were decided; 0 also while no step can be written. Raises OSError."""
+        """Look up at most ``limit`` doubted URLs, and admit the new ones, in one transaction. Returns how many were
+        decided; 0 also while a transaction is unwritten. Raises OSError."""
         if not self.doubted or self.writer.in_transaction:
             return 0
         with self.writer as transaction:
             return self._admission.decide(limit, transaction, now)
 
     def forget(self, keys: Sequence[str]) -> dict[int, str]:
-        """Take keys out of the seen-set; the positions of those that stay as they were, and why. Raises JobError for a
-        kind of seen-set that cannot forget."""
+        """Remove keys from the seen-set. Returns the positions of those that stay, with the reason. Raises JobError for
+        a kind of seen-set that cannot forget."""
         left: dict[int, str]
         with self.writer as transaction:
             left = self._admission.forget(keys, transaction.batch, self.store)
@@ -197,8 +198,8 @@ class Job:
         outlinks: Sequence[Canonical] = (),
         left_out: Sequence[Canonical] = (),
     ) -> int:
-        """A URL is done: its last outlinks, its record and its end are one transaction. Returns how many were new. Of
-        a page that is a copy the links may be ``left_out``."""
+        """Finish a URL: its last outlinks, its record and the end of its lease are one transaction. Returns how many
+        outlinks were new. ``left_out`` are the links of a page that is a copy: they are not followed."""
         record = verdict.record
         entry = record.entry
         with self.writer as transaction:
@@ -223,7 +224,7 @@ class Job:
         return new
 
     def retry(self, lease: Lease, verdict: Again, now: float) -> None:
-        """A transient failure: the URL goes through its host's queue again."""
+        """Return a URL to its host's queue after a transient failure."""
         with self.writer as transaction:
             self.counters.retries += 1
             again = frontier.Retry(verdict.entry, verdict.wait, verdict.request)
@@ -231,7 +232,7 @@ class Job:
         tell_host(self.events, lease.host, verdict.request, now)
 
     def throttle(self, lease: Lease, verdict: Throttled, now: float) -> None:
-        """429 or 503: the host is held."""
+        """Hold a host that answered 429 or 503."""
         with self.writer as transaction:
             self.counters.throttled += 1
             if verdict.last is not None:
@@ -241,7 +242,7 @@ class Job:
         tell_host(self.events, lease.host, verdict.request, now)
 
     def robots_known(self, lease: Lease, answer: RobotsAnswer, now: float) -> None:
-        """The host's robots.txt was answered, or given up; the sitemaps that it names are admitted."""
+        """Store the outcome of a robots.txt fetch, and admit the sitemaps that the file lists."""
         with self.writer as transaction:
             self.counters.robots_fetched += 1
             if answer.sitemaps is not None:
@@ -252,18 +253,19 @@ class Job:
         tell_host(self.events, lease.host, request, now)
 
     def robots_later(self, lease: Lease, wait: float, now: float, request: RequestOutcome) -> None:
-        """robots.txt could not be had; it is asked for again."""
+        """Hold the host after a failed fetch of robots.txt, until the next try."""
         with self.writer as transaction:
             self.frontier.finish(lease, frontier.RobotsLater(wait, request), now, transaction.batch)
         tell_host(self.events, lease.host, request, now)
 
     def change_hosts(self, change: Callable[[Batch], T]) -> T:
-        """A change of hosts alone. Returns what ``change`` does."""
+        """Apply a change of hosts only, in one transaction. Returns the result of ``change``."""
         with self.writer as transaction:
             return change(transaction.batch)
 
     def revisit(self, now: float) -> bool:
-        """Queue pages whose next visit is due: a step of its own. False when none is, or none can be queued now."""
+        """Queue pages whose next visit is due, in one transaction. False if no page is due, or no page can be queued
+        now."""
         if self.writer.in_transaction or not self.revisiting.is_due(now):
             return False
         with self.writer as transaction:
@@ -283,7 +285,7 @@ class Job:
         tell_failed(self.events, record)
 
     def _seal(self, batch: Batch) -> None:
-        """What every transaction stores: the counts agree with queue and journal at any moment."""
+        """Put the counts into every transaction, so that they always agree with queue and journal."""
         self._scopes.store(batch)
         self.counters.next_number = self.frontier.next_number
         self.counters.hosts = self.frontier.hosts
@@ -305,15 +307,15 @@ class Job:
         await drive_beside(self.checkpointer.sync(), self.files.executor)
 
     async def checkpoint(self, now: float, *, whole: bool = False) -> CheckpointResult:
-        """Write a generation in a thread, ``whole`` for one after which nothing is to be replayed. Raises OSError, but
-        not for a full disk."""
+        """Write a generation in a thread; with ``whole`` one after which no journal must be replayed. Raises OSError,
+        but not for a full disk."""
         return await drive_beside(self.checkpointer.checkpoint(now, whole=whole), self.files.executor)
 
     def compact(self) -> bool:
-        """Do a piece of a compaction of the seen-set; False when there is nothing to do for now. Raises OSError."""
-        # What was not written is in the seen-set and not in the journal.
+        """Do a piece of a compaction of the seen-set; False if there is nothing to do now. Raises OSError."""
+        # While a transaction is unwritten, its keys are in the seen-set but not in the journal.
         return not self.writer.in_transaction and self._compaction.advance()
 
     def close(self) -> None:
-        """Release everything, writing nothing more."""
+        """Release all files. Writes nothing."""
         self.files.close()

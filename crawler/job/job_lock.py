@@ -19,13 +19,12 @@ _LOCK_PAUSE = 0.05  # seconds
 
 
 class JobLock:
-    """Held while a process writes to the job. The kernel drops it with the process, however that ends."""
+    """Held while a process writes to the job. The kernel releases it when the process ends, even by a crash."""
 
     def __init__(self, directory: Path, pause: Callable[[float], None] = time.sleep) -> None:
         """Raises JobError when another process holds it, OSError when the file cannot be written.
 
-        Who asks for the holder (``lock_holder``) holds the lock for a moment too, so it is tried for a second;
-        ``pause`` is what passes the time."""
+        ``lock_holder`` takes the lock for a moment too, so this tries for a second. ``pause`` sleeps between tries."""
         fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         for _ in range(_LOCK_TRIES):
             if _locked(fd):
@@ -35,8 +34,7 @@ class JobLock:
             holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
             os.close(fd)
             raise JobError(
-                f"{directory} is in use by process {holder or 'unknown'}: stop that one first, or name another "
-                "directory with --job"
+                f"{directory} is in use by process {holder or 'unknown'}: stop that process first", new_job=True
             )
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0)
@@ -47,7 +45,7 @@ class JobLock:
 
 
 def _locked(fd: int) -> bool:
-    """Take the lock, if it is free."""
+    """Take the lock if it is free; False if it is not."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -56,7 +54,7 @@ def _locked(fd: int) -> bool:
 
 
 def lock_holder(directory: Path) -> int | None:
-    """The pid of the process that writes the job, or None when there is none."""
+    """The pid of the process that writes the job (0: unknown), or None if no process does. Raises OSError."""
     try:
         fd = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

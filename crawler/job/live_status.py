@@ -1,6 +1,6 @@
 """``live.json``: the status that a running crawl writes each second, for other processes.
 
-It counts only while the process that wrote it holds the job's lock; nothing is resumed from it.
+It is valid only while the process that wrote it holds the job's lock. A resumed job does not read it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from crawler.disk import FULL
 from crawler.job.directory import LIVE
 from crawler.job.job_lock import lock_holder
 
-_SHOWN = 4_096  # URLs in flight that are named
+_SHOWN = 4_096  # URLs in flight that are listed
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """``in_flight``: URLs handed out, and since when (seconds since 1970); ``output_end``: bytes of the output that no
-    crash takes back, None when that is not known yet; ``dashboard``: its address, or None; ``events``: the last of what
-    happened, as ``Events.after`` has them."""
+    """The status of a running crawl. ``in_flight``: URLs on lease, with the time of each lease (seconds since 1970).
+    ``output_end``: bytes of the output that no crash removes; None if not known yet. ``dashboard``: its address, or
+    None. ``events``: the latest events, as returned by ``Events.after``."""
 
     stats: Mapping[str, Any]
     in_flight: Mapping[str, float]
@@ -35,7 +35,7 @@ class Live:
 
 
 def write_live(directory: Path, live: Live) -> None:
-    """Replace the file. Raises OSError for any trouble but a full disk: where that is the crawl itself says so."""
+    """Replace the file. Raises OSError, but not for a full disk, which the crawl itself reports."""
     part = directory / (LIVE + ".part")
     content = {
         "pid": os.getpid(),
@@ -55,7 +55,7 @@ def write_live(directory: Path, live: Live) -> None:
 
 
 def read_live(directory: Path) -> Live | None:
-    """None when no crawl is running, or it has said nothing yet."""
+    """The status of the running crawl; None if no crawl is running, or it has not written a status yet."""
     holder = lock_holder(directory)
     if holder is None:
         return None
@@ -63,7 +63,7 @@ def read_live(directory: Path) -> Live | None:
         live = json.loads(read_bounded(directory / LIVE, LIVE).decode("ascii"))
     except FileNotFoundError:
         return None
-    # A file that a killed process left behind says nothing of the one that runs now.
+    # A killed process may have left its file behind.
     if live.get("pid") != holder:
         return None
     return Live(live["stats"], live["in_flight"], live["output_end"], live["dashboard"], live["events"])

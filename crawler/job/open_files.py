@@ -1,4 +1,4 @@
-"""The files of a job, opened for writing by one process, and closed together."""
+"""The files of a job: opened for writing by one process, closed together."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from crawler.store.wal import dropped_records
 
 
 class OpenFiles:
-    """Lock, identity, store and output. ``resumed``: a crawl was begun here before; ``dropped``: what the store could
-    not read of its logs."""
+    """Lock, identity, store and output. ``resumed``: the directory held a job before. ``dropped``: the parts of its
+    logs that the store could not read."""
 
     def __init__(self, directory: Path, shaping: Shaping, platform: Platform) -> None:
-        """Raises JobError (an unwritable directory among them), OSError when the disk fails."""
+        """Raises JobError (also for an unwritable directory), and OSError when the disk fails."""
         self.directory = directory
         self.resumed = holds_job(directory)
         self.disk = disk = platform.disk
@@ -42,7 +42,7 @@ class OpenFiles:
             self.output = JsonlOutput(directory / PAGES, disk)
             undo.callback(self.output.close)
             (directory / SEEN).mkdir(exist_ok=True)
-            # A file whose name is lost is lost, however well its bytes were synced.
+            # Without a sync of the directory a power loss may remove the names of synced files.
             disk.sync_directory(directory)
             failpoint("resume.opened")
             self.executor = platform.executor()
@@ -63,5 +63,5 @@ class OpenFiles:
             )
 
     def close(self) -> None:
-        """Release everything, writing nothing more."""
+        """Release all files. Writes nothing."""
         self._undo.close()

@@ -1,4 +1,4 @@
-"""What a job stands on: the real disk, store and thread, or what a simulation puts in their place."""
+"""The platform of a job: the real disk, store and thread, or the replacements of a simulation."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def _durability_thread() -> Executor:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """``executor`` makes what runs syncs and checkpoints one after the other, beside the event loop. ``renewal`` says
-    how seldom the seen-set is stored again."""
+    """``executor`` makes an executor that runs syncs and checkpoints one after the other, beside the event loop.
+    ``renewal`` says how often the seen-set is stored again."""
 
     disk: Disk = field(default_factory=RealDisk)
     open_store: Callable[[Path], Store] = RocksStore

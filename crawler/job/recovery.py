@@ -1,9 +1,9 @@
 """Resuming a job as its store left it.
 
-The store is the truth and is never rolled back. Two things follow from it and are made to agree with it here: the
-seen-set (the newest whole generation, and the journal after it) and the outputs (cut where the last finished URL ends;
-a URL whose record did not reach the disk becomes pending again). What cannot be made to agree is refused, before
-anything is changed.
+The store is authoritative and is never rolled back. Recovery brings two other parts in line with it. It restores the
+seen-set from the newest intact generation and the journal after it. It cuts the output after the last finished URL, and
+makes URLs pending again whose records did not reach the disk. If the parts cannot be brought in line, it raises
+JobError before it changes anything.
 """
 
 from __future__ import annotations
@@ -43,16 +43,15 @@ from crawler.settings import RecrawlSettings
 COUNTERS = b"counters"
 OUTPUT_END = b"output-end"
 SHAPING_KEPT = b"shaping"
-REPAIRING = b"repairing"  # stands while a repair is under way, and when one was broken off
+REPAIRING = b"repairing"  # present while a repair is running, and after one was interrupted
 _END = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredSeen:
-    """The seen-set, what was wrong with generations that were passed over, and how many keys of the journal were
-    replayed, those that were forgotten among them.
-
-    ``sequence`` is where the generation ends: finished URLs behind it are newer."""
+    """The restored seen-set. ``sequence``: the journal sequence of its generation; later finished URLs are not part of
+    it. ``replayed``: how many keys were replayed from the journal, including forgotten ones. ``faults``: what was wrong
+    with the generations that were skipped."""
 
     seen: SeenSet
     sequence: int
@@ -61,7 +60,7 @@ class RestoredSeen:
 
 
 def stored_counters(store: Reader) -> Counters:
-    """Raises JournalError when they are of an unknown version."""
+    """The stored counters; all 0 if there are none. Raises JournalError when they are of an unknown version."""
     value = store.get(Family.META, COUNTERS)
     return Counters() if value is None else decode_counters(value)
 
@@ -69,24 +68,24 @@ def stored_counters(store: Reader) -> Counters:
 def restore_seen(
     generations: Generations, store: Store, fresh: Callable[[], SeenSet], numbers: Sequence[int] | None = None
 ) -> RestoredSeen:
-    """The seen-set as it was when the last step was written. ``fresh`` makes an empty one of the job's kind,
-    ``numbers`` are the generations to choose from, newest first (all).
+    """The seen-set as of the last written transaction. ``fresh`` makes an empty one of the job's kind. ``numbers`` are
+    the generations to choose from, newest first (default: all).
 
-    Raises UnknownVersionError, and JobError when the store is not the one that the generations were written beside."""
+    Raises UnknownVersionError, and JobError when the generations do not belong to the store."""
     loaded, faults = generations.load_newest(numbers)
     journal_end = stored_counters(store).sequence
     if loaded is not None and loaded.manifest.sequence > journal_end:
         fault = (
-            f"generation {loaded.manifest.generation} stands for journal sequence {loaded.manifest.sequence}, "
-            f"the journal ends at {journal_end}"
+            f"generation {loaded.manifest.generation} covers the journal up to sequence {loaded.manifest.sequence}, "
+            f"but the journal ends at {journal_end}"
         )
         if journal_end == 0:
             raise JobError(
-                f"{generations.directory.parent}: {SEEN}/ {fault}: {STORE}/ was emptied or replaced: put it back, or "
-                "begin a new job with --job"
+                f"{generations.directory.parent}: {SEEN}/ {fault}: {STORE}/ was emptied or replaced: restore {STORE}/",
+                new_job=True,
             )
-        # The end of the journal is lost. Bits of URLs that it named may be in any generation, and a URL that is
-        # seen but not queued would be lost for ever: the journal alone is to be believed.
+        # The end of the journal is lost. Any generation may hold bits of URLs from that end, and a URL that is seen
+        # but not queued would be lost for ever. So use only the journal.
         faults.append(fault)
         loaded = generations.newest = None
     if loaded is None:
@@ -99,7 +98,7 @@ def restore_seen(
 
 
 def _replay(seen: SeenSet, store: Reader, sequence: int) -> int:
-    """Bring the keys that came and went from ``sequence`` on into the seen-set; how many there were."""
+    """Apply the journal from ``sequence`` on to the seen-set. Returns how many keys it added or removed."""
     replayed = 0
     for rows in store.pages(Family.ADMITTED, sequence_key(sequence)):
         # Events are small, and a batch costs the same for one key as for a hundred.
@@ -114,20 +113,18 @@ def _replay(seen: SeenSet, store: Reader, sequence: int) -> int:
 
 
 def note_faults(restored: RestoredSeen, generations: Generations) -> list[str]:
-    """What was wrong with generations, for people; those that were passed over are set aside. Raises OSError."""
+    """Set aside the generations that were skipped. Returns what was wrong with them, for people. Raises OSError."""
     used = 0 if generations.newest is None else generations.newest.generation
     for number in generations.numbers():
         if number > used:
             generations.set_aside(number)
-    return [
-        f"{fault}; an older one or the journal alone stands in for it, nothing is lost" for fault in restored.faults
-    ]
+    return [f"{fault}; restored from an older generation or the journal, nothing is lost" for fault in restored.faults]
 
 
 @dataclass(frozen=True, slots=True)
 class OutputCut:
-    """``end``: where the output must end. ``durable``: up to where a generation stands for it. ``lost``: finished URLs
-    whose records are gone, with their sequence keys."""
+    """``end``: the offset at which the output must end. ``durable``: the offset up to which the newest generation made
+    it durable. ``lost``: finished URLs whose records are missing, with their sequence keys."""
 
     end: int
     durable: int
@@ -135,27 +132,28 @@ class OutputCut:
 
 
 def check_counts(store: Reader, frontier: Frontier, counters: Counters) -> None:
-    """Compare what the counters say with what is there, as far as it costs nothing: ``verify`` counts all of it.
+    """Compare the counters with the store, as far as that is cheap; ``verify`` counts everything.
 
-    Raises JobError: with a host record lost its queue would never be looked at, with the counters lost numbers would
-    be used twice."""
+    Raises JobError if they differ: without its host record a queue would never be read, and without the counters
+    numbers would be reused."""
     if store.get(Family.META, REPAIRING) is not None:
         raise JobError(f"{STORE}/: {BROKEN_OFF}")
     after = sequence_key(counters.sequence)
     if store.scan(Family.ADMITTED, after, None, 1) or store.scan(Family.DONE, after, None, 1):
-        raise JobError(f"{STORE}/ is damaged: the journal goes beyond sequence {counters.sequence}; {_HOW}")
+        raise JobError(f"{STORE}/ is damaged: the journal continues after sequence {counters.sequence}; {_HOW}")
     if frontier.queued != counters.pending:
         raise JobError(
-            f"{STORE}/ is damaged: {counters.pending} URLs are pending by the job's counts, {frontier.queued} by its "
-            f"hosts'; {_HOW}"
+            f"{STORE}/ is damaged: {counters.pending} URLs are pending by the counts of the job, {frontier.queued} by "
+            f"those of its hosts; {_HOW}"
         )
 
 
-_HOW = "`crawler verify` says where, nothing was changed"
+_HOW = "nothing was changed; `crawler verify` lists the damage"
 
 
 def stored_end(store: Reader) -> int | None:
-    """Where the output ended when no finished URL was left in the journal to say so. Raises JournalError."""
+    """The offset at which the output ends, if the journal has no finished URL that says so; else None. Raises
+    JournalError."""
     value = store.get(Family.META, OUTPUT_END)
     if value is None:
         return None
@@ -170,14 +168,14 @@ def encode_end(end: int) -> bytes:
 
 
 def keep_shaping(store: Reader, shaping: Shaping, batch: Batch) -> None:
-    """Keep what ``job.json`` says in the store as well, so that either can be made from the other."""
+    """Copy the settings of ``job.json`` into the store, so that each can be rebuilt from the other."""
     value = json.dumps(shaping, sort_keys=True).encode("ascii")
     if store.get(Family.META, SHAPING_KEPT) != value:
         batch.put(Family.META, SHAPING_KEPT, value)
 
 
 def kept_shaping(store: Reader) -> dict[str, dict[str, object]] | None:
-    """The shaping settings as nested tables; None where the store has none that can be read."""
+    """The shaping settings in the store, as nested tables; None if they are missing or cannot be read."""
     value = store.get(Family.META, SHAPING_KEPT)
     try:
         tables = json.loads(value or b"")
@@ -187,8 +185,9 @@ def kept_shaping(store: Reader) -> dict[str, dict[str, object]] | None:
 
 
 def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut:
-    """Compare the output with the finished URLs since ``sequence``; what is older was made durable with the
-    generation. Raises JobError when the file lacks even that, as far as can be told without reading all of it."""
+    """Compare the output with the finished URLs since ``sequence``. Older records were made durable with the
+    generation. Raises JobError when the file lacks some of those, as far as that shows without reading the whole
+    file."""
     durable_end = end = stored_end(store) or 0
     last_durable: Position | None = None
     lost: list[tuple[bytes, Done]] = []
@@ -197,7 +196,7 @@ def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut
         done = decode_done(value)
         (position,) = done.positions
         if number == 0:
-            durable_end = position.end - position.length  # records before the first one kept
+            durable_end = position.end - position.length  # the end of the records before the first one in the journal
         if key < border:
             durable_end = end = position.end
             last_durable = position
@@ -209,43 +208,43 @@ def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut
             end = position.end
     if output.end < durable_end:
         raise JobError(
-            f"{output.path} has {output.end} bytes where {durable_end} were written for good: {_put_back(output)}"
+            f"{output.path} has {output.end} bytes, but {durable_end} were durable: {_restore(output)}", new_job=True
         )
     hole = output.damage(durable_end)
     if hole is None and last_durable is not None and not output.holds(last_durable):
         hole = last_durable.end - last_durable.length
     if hole is not None:
         raise JobError(
-            f"{output.path} is damaged at offset {hole}: the records that were written there for good are gone: "
-            f"{_put_back(output)}"
+            f"{output.path} is damaged at offset {hole}: durable records are missing there: {_restore(output)}",
+            new_job=True,
         )
     return OutputCut(end, durable_end, lost)
 
 
-def _put_back(output: JsonlOutput) -> str:
+def _restore(output: JsonlOutput) -> str:
     return (
-        "put the file back as the crawl left it, or have what is gone fetched again with "
-        f"`crawler repair {output.path.parent}`, or begin a new job with --job"
+        "restore the file as the crawl left it, fetch the missing pages again with "
+        f"`crawler repair {output.path.parent}`"
     )
 
 
 def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> None:
-    """Forget the finished URLs before ``sequence``, for which generations stand; one is left to say where the output
-    ends. Raises OSError, but not for a full disk."""
+    """Remove the finished URLs before ``sequence`` from the journal: generations cover them. Keep at least one, which
+    says where the output ends. Raises OSError, but not for a full disk."""
     border = sequence_key(sequence)
     if not store.scan(Family.DONE, border, None, 1):
         return
     try:
         writer.apply(lambda batch: batch.delete_range(Family.DONE, b"", border))
     except OSError as error:
-        # The next transaction finds the disk full as well, and waits; the next generation trims.
+        # The next transaction will find the disk full too, and wait. The next generation trims again.
         if error.errno not in FULL:
             raise
 
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """What finished URLs whose records are gone are put back into."""
+    """Where finished URLs with lost records go back to."""
 
     store: Store
     frontier: Frontier
@@ -254,9 +253,9 @@ class Requeue:
 
 
 def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
-    """Finished URLs whose records are gone are pending again: one batch. Raises PageError."""
+    """Make finished URLs with lost records pending again, in one batch. Raises PageError."""
     counters, frontier = into.counters, into.frontier
-    # Perhaps none is left to say where the output ends.
+    # The journal may have no finished URL left that says where the output ends.
     batch.put(Family.META, OUTPUT_END, encode_end(cut.end))
     revisits = Revisits(into.store, into.recrawl, lambda _: 0.0)
     again: dict[str, Entry] = {}
@@ -274,7 +273,7 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
             again[entry.href] = entry
             counters.revisits_pending += entry.revisit
         else:
-            # It is queued already, or its visit before this one is lost too: one visit replaces both.
+            # It is queued already, or an earlier visit is lost too: one visit replaces both.
             counters.revisits -= 1
     frontier.admit(again.values(), batch)
     counted = [done for _, done in cut.lost if done.outcome is not Outcome.EXCLUDED]

@@ -1,7 +1,7 @@
-"""Visiting finished pages again: conditional requests, what their answers say, and the records of such visits.
+"""Visiting finished pages again: conditional requests, the meaning of their answers, and the records of revisits.
 
-The schedule itself is ``frontier.revisits``. A revisit is no admission: the seen-set is not asked, and it is counted by
-itself. It ends like a first visit, in one step with its record and its outlinks, and with the time of the next.
+The schedule itself is ``frontier.revisits``. A revisit is not an admission: it bypasses the seen-set and has its own
+counter. It ends like a first visit, in one transaction with its record, its outlinks and the time of the next visit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from crawler.settings import PrioritySettings, RecrawlSettings, Settings
 
 INTERVAL = 1.0  # seconds between two looks for pages that are due
 NOT_MODIFIED = 304
-_STEP = 256  # pages moved in one step
+_STEP = 256  # pages moved in one transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class RevisitSettings:
 
 
 class Revisiting:
-    """The part of a job's steps that revisits take."""
+    """The part of revisits in the transactions of a job."""
 
     def __init__(self, store: Store, settings: RevisitSettings, frontier: Frontier, counters: Counters) -> None:
         self._revisits = Revisits(store, settings.recrawl, self._pace, frontier.queue_of)
@@ -48,23 +48,23 @@ class Revisiting:
         self.enabled = settings.recrawl.enabled
 
     def conditions(self, entry: Entry) -> Mapping[str, str]:
-        """The headers that make the request a conditional one; none for a first visit. Raises PageError."""
+        """The headers of a conditional request; empty for a first visit. Raises PageError."""
         page = self._revisits.page(entry.href) if entry.revisit else None
         return {} if page is None else page.conditions
 
     def wants_answer(self, entry: Entry) -> bool:
-        """Whether it matters what a visit finds."""
+        """Whether the answer of a visit must be kept for comparison."""
         return self.enabled or entry.revisit
 
     def is_due(self, now: float) -> bool:
-        """Whether a page can be moved into its host's queue."""
+        """Whether a page is due and there is room for it in the queues."""
         if self._counters.revisits_pending >= QUEUED_MAX:
             return False
         due = self._revisits.next_due()
         return due is not None and due <= now
 
     def begin(self, now: float, batch: Batch) -> None:
-        """Move pages that are due into their hosts' queues. Raises PageError."""
+        """Move due pages into their hosts' queues. Raises PageError."""
         counters = self._counters
         begun = self._revisits.begin(now, min(_STEP, QUEUED_MAX - counters.revisits_pending), batch)
         counters.revisits += len(begun)
@@ -73,7 +73,7 @@ class Revisiting:
         self._frontier.admit(begun, batch)
 
     def finish(self, record: PageRecord, answer: Answer | None, batch: Batch) -> PageRecord:
-        """A URL is done: its next visit is set, if there is to be one. Returns the record as it is to be written."""
+        """Set the next visit of a finished URL, if it gets one. Returns the record to write."""
         counters, entry = self._counters, record.entry
         counters.revisits_pending -= entry.revisit
         counters.not_modified += record.status == NOT_MODIFIED
@@ -92,7 +92,7 @@ class Revisiting:
 
 
 async def revisit_beside(begin: Callable[[], bool]) -> None:
-    """Let ``begin`` move pages that are due, as long as it says that there may be more, and look again each second."""
+    """Call ``begin`` until it returns False, then again each second."""
     while True:
         pause = 0.0 if begin() else INTERVAL
         await asyncio.sleep(pause)

@@ -1,8 +1,8 @@
-"""Pages that runs without ``--recrawl`` finished, and their next visits: read off ``pages.jsonl``.
+"""Sets the next visits of pages that runs without ``--recrawl`` finished. It reads them from ``pages.jsonl``.
 
-What is done is kept under ``recrawl`` in META: up to where the records have been looked at, or that all have been and
-every page that is finished has its next visit set. Some lines at a time, each time a step of the job: a crash repeats
-nothing, and a page that has its time already keeps it.
+The progress is stored under ``recrawl`` in META: the offset up to which records were read, or that every finished page
+has its next visit. The file is read a few lines at a time, in one transaction each, so that a crash repeats nothing. A
+page that has a next visit already keeps it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from crawler.records import Counters, Outcome
 from crawler.scope import PriorityRules
 
 OVERTAKEN = b"recrawl"
-LINES = 256  # looked at in one step
-PAUSE = 2.0  # times as long as the step before it: a third of the loop's time at most goes into looking
+LINES = 256  # read in one transaction
+PAUSE = 2.0  # times the duration of the last step: the backfill takes at most a third of the loop's time
 _STATE = struct.Struct("<BQ")
 _VISITED = frozenset((Outcome.FETCHED.value, Outcome.REDIRECT.value, Outcome.FAILED.value))
 
 
 def stored_state(store: Reader) -> tuple[bool, int]:
-    """(whether every page that is finished has its next visit set, else up to where the records have been looked at);
-    what cannot be read is no more than a reason to look again."""
+    """(whether every finished page has its next visit, the offset up to which records were read). Unreadable state
+    means a start from the beginning."""
     value = store.get(Family.META, OVERTAKEN)
     if value is None or len(value) != _STATE.size:
         return False, 0
@@ -42,7 +42,7 @@ def _put(batch: Batch, following: bool, offset: int) -> None:
 
 
 class RevisitBackfill:
-    """What is left to be looked at when a job is resumed."""
+    """The records that are still to be read when a job is resumed."""
 
     def __init__(
         self, store: Store, revisits: Revisits, counters: Counters, rules: PriorityRules, order: Order
@@ -56,19 +56,19 @@ class RevisitBackfill:
         self._at = self._end = 0
 
     def load(self, path: Path, end: int, tell: Callable[[str], None], batch: Batch) -> None:
-        """The records of the runs so far are those in front of ``end``. ``tell`` hears of it where some of them are to
-        be looked at in this run. Raises OSError."""
+        """Load the progress. The records of earlier runs are those before the offset ``end``. If some of them must be
+        read in this run, report it to ``tell``. Raises OSError."""
         following, offset = stored_state(self._store)
         at = end if following else min(offset, end)
         if self._revisits.enabled and at < end:
             self._path, self._at, self._end = path, at, end
-            tell("pages that runs without --recrawl have finished: the times of their next visits are being set")
+            tell("setting the times of the next visits of pages that were finished without --recrawl")
         elif following != self._revisits.enabled:
             _put(batch, self._revisits.enabled, at)
 
     @property
     def left(self) -> bool:
-        """Whether something is to be looked at."""
+        """Whether records are left to read."""
         return self._at < self._end
 
     def step(self, batch: Batch) -> bool:
@@ -85,14 +85,14 @@ class RevisitBackfill:
             entry = entry if ruled is None else entry._replace(priority=ruled)
             met.add(entry.href)
             self._counters.scheduled += self._revisits.overtake(entry, visited_at, batch)
-        # Somebody has cut the file since: there is no more to read.
+        # Without progress the file was cut by someone else: nothing is left to read.
         self._at = at if at > self._at else self._end
         _put(batch, not self.left, self._at)
         return self.left
 
 
 def _page_of(line: bytes, order: Order) -> tuple[Entry, float] | None:
-    """The page of a record and when it was visited; None for what is not visited again, or no record of ours."""
+    """The page of a record and the time of its visit; None if it gets no revisit, or the line is not a valid record."""
     record = record_of(line)
     if record is None or record["outcome"] not in _VISITED:
         return None
@@ -103,12 +103,12 @@ def _page_of(line: bytes, order: Order) -> tuple[Entry, float] | None:
         return None
     hrefs = entry.href + (entry.via or "")
     whole = hrefs.isascii() and hrefs.isprintable() and " " not in hrefs
-    # The file is there for everybody to read, and somebody may have written in it.
+    # Other programs may have edited the file.
     return (entry, visited_at) if whole and entry.href.startswith(("http://", "https://")) else None
 
 
 async def backfill_beside(room: Callable[[], Awaitable[None]], step: Callable[[], bool]) -> None:
-    """Call ``step`` as long as it says that more is left."""
+    """Call ``step`` until it returns False."""
     loop = asyncio.get_running_loop()
     more = True
     while more:

@@ -1,7 +1,7 @@
-"""What the last run was asked for: ``DIR/run.json``.
+"""The settings of the last run: ``DIR/run.json``.
 
-Commands that look at a job, or put URLs into it, judge as the crawl did: by its scope, its user agent, its limits. The
-file is written when a run begins. A job that lacks it, or where it is damaged, is judged by the defaults.
+Commands that inspect a job, or add URLs to it, apply the same scope, user agent and limits as the crawl. The file is
+written when a run begins. If it is missing or damaged, the commands use the defaults.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _SECRET = ("dashboard", "token")
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """``settings`` are those of the last run, ``fault`` is why they are the defaults instead; in either case with what
-    shaped the job."""
+    """``settings`` are those of the last run. If the file is damaged, ``fault`` says why, and they are the defaults
+    with the shaping settings of the job."""
 
     settings: Settings
     fault: str | None = None
 
 
 def write_run(disk: Disk, directory: Path, settings: Settings) -> None:
-    """Raises OSError."""
+    """Write the settings, without the dashboard's token. Raises OSError."""
     tables = as_tables(settings)
     table, key = _SECRET
     tables[table][key] = None  # others may read the file
@@ -38,7 +38,8 @@ def write_run(disk: Disk, directory: Path, settings: Settings) -> None:
 
 
 def read_run(directory: Path) -> LastRun:
-    """Raises JobError when the directory holds no job, SettingsError when what shaped it cannot be used."""
+    """Read the settings of the last run. Raises JobError when the directory holds no job, SettingsError when its
+    shaping settings are not valid."""
     shaping = read_identity(directory)
     path = directory / RUN
     try:

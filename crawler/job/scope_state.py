@@ -1,4 +1,4 @@
-"""The scope of a job in every mode: a later run may ask for another, so what a seed means to each is kept."""
+"""The scope of a job in every mode: a later run may use another mode, so each seed's entry in every mode is stored."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from crawler.settings import SCOPES
 
 
 def scope_key(mode: str, entry: str) -> bytes:
-    """The META key that keeps an entry of a scope."""
+    """The META key of an entry of a scope."""
     return f"scope/{mode}/{entry}".encode()
 
 
 class Scopes:
-    """``current`` is the scope of this run; what it took in goes into the next step's batch."""
+    """``current`` is the scope of this run. New entries go into the batch of the next transaction."""
 
     def __init__(self, store: Reader, mode: str) -> None:
         self._of_mode = {each: Scope(each) for each in SCOPES}
@@ -24,7 +24,7 @@ class Scopes:
         self.current.restore(key[len(prefix) :].decode("utf-8") for key, _ in rows)
 
     def widen(self, href: str) -> bool:
-        """Take the URL in; True if the scope of this run grew."""
+        """Add the URL. Returns whether the scope of this run grew."""
         grown = self.current.widen(href)
         for mode, scope in self._of_mode.items():
             entry = grown if scope is self.current else scope.entry(href)
@@ -33,7 +33,7 @@ class Scopes:
         return grown is not None
 
     def store(self, batch: Batch) -> None:
-        """Put what was taken in since the last time into the batch."""
+        """Put the entries that are new since the last call into the batch."""
         for key in self._new:
             batch.put(Family.META, key, b"")
         self._new.clear()

@@ -1,12 +1,12 @@
-"""A long chain of slices rebuilt as one, from the journal, beside the running crawl.
+"""Rebuilds a long chain of slices as one slice, from the journal, beside the running crawl.
 
-The journal keeps the digest of every URL ever admitted. A piece of it at a time is put into a larger slice, and when
-the end of the journal is reached that slice takes the chain's place, in the same piece: between two steps of the crawl
-the journal holds exactly the keys that the seen-set holds, so none can come in between. A crash throws the work away
-and nothing else: the generation before it has the chain, one after it the new slice, and the journal continues either.
+The journal holds the digest of every URL ever admitted. The compaction copies it in pieces into a larger slice. The
+piece that reaches the end of the journal also replaces the chain by that slice. Between two transactions of the crawl
+the journal holds exactly the keys of the seen-set, so no key can be missed. A crash only discards the work: the last
+generation still has the chain, a later one has the new slice, and the journal continues either.
 
-The pieces are done on the event loop. A thread would be no less in the way: reading the journal and setting bits both
-hold the interpreter's lock from beginning to end, and a piece's length would then be a matter of luck.
+The pieces run on the event loop. A thread would disturb the crawl no less, because reading the journal and setting bits
+hold the interpreter's lock throughout, and the length of a piece would be unpredictable.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from crawler.records import DIGEST_SIZE, decode_seen
 
 # A piece takes about a millisecond.
 _EVENTS = 256  # of the journal, read at a time
-_KEYS = 4_096  # put into the slice at a time, but for the rest of an event
+_KEYS = 4_096  # put into the slice at a time; the last event of a piece may exceed it
 
 
-INTERVAL = 0.25  # seconds between two looks whether the chain is long
-PAUSE = 2.0  # times as long as the piece before it: a third of the loop's time at most goes into compaction
+INTERVAL = 0.25  # seconds between two checks of the chain's length
+PAUSE = 2.0  # times the duration of the last piece: compaction takes at most a third of the loop's time
 
 
 async def compact_beside(advance: Callable[[], bool]) -> None:
-    """Call ``advance``, which does a piece and says whether there was one to do, until cancelled."""
+    """Call ``advance`` until cancelled. It does a piece, and returns whether there was one to do."""
     loop = asyncio.get_running_loop()
     while True:
         began = loop.time()
@@ -38,10 +38,10 @@ async def compact_beside(advance: Callable[[], bool]) -> None:
 
 
 class Compaction:
-    """The present one, and when to begin the next."""
+    """The current compaction, and the decision when to begin the next."""
 
     def __init__(self, seen: SeenSet, store: Reader, slices: int, say: Callable[[str], None]) -> None:
-        """``slices``: how long a chain may be before it is rebuilt; 0 for never. ``say`` hears of what went wrong."""
+        """``slices``: the length at which a chain is rebuilt; 0: never. ``say`` is called with what went wrong."""
         self._seen = seen.compactable if slices else None
         self._store = store
         self._slices = slices
@@ -50,8 +50,8 @@ class Compaction:
         self._next = b""
 
     def advance(self) -> bool:
-        """Do a piece; False when there is nothing to do for now. To be called between two steps of the crawl that are
-        written. Raises OSError."""
+        """Do a piece; False if there is nothing to do now. Call it only while no transaction is unwritten. Raises
+        OSError."""
         seen = self._seen
         if seen is None or (self._successor is None and seen.slices < self._slices):
             return False
@@ -78,7 +78,7 @@ class Compaction:
         if size > self._successor.room * DIGEST_SIZE:
             if len(seen) <= self._successor.capacity:
                 raise FilterError(f"the journal holds more than its {len(seen)} keys")
-            self._successor = None  # the chain outgrew it: there must be a larger one
+            self._successor = None  # the chain outgrew it: begin again with a larger one
             return
         if piece:
             self._successor.put(b"".join(piece))

@@ -1,4 +1,4 @@
-"""What readers of stored bytes raise, for code that must tell damage from a bug."""
+"""The errors that readers of stored bytes raise, for code that must tell damage from a bug."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crawler.records import JournalError
 from crawler.robots import RobotsRecordError
 from crawler.traps import CopyRecordError, TrapRecordError
 
-# What a reader of stored bytes raises when they are not what the program wrote.
+# Raised by a reader of stored bytes when they are not what the program wrote.
 DAMAGE = (
     EnvelopeError,
     FilterError,

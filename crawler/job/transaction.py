@@ -1,10 +1,11 @@
-"""A transaction is one atomic change of a job, and the writer is the one door through which changes reach the disk.
+"""A transaction is one atomic change of a job. All changes reach the disk through the writer.
 
-A list of sinks takes each transaction in order: the output first, so that no journal names a record that is not there,
-the store last, so that its batch makes all of it true. What must be written between the two is one more sink.
+The writer passes each transaction to a list of sinks, in order. The output is first, so that the journal never names a
+missing record. The store is last: its batch commits the transaction. Anything to be written between the two is one more
+sink.
 
-When the disk is full a transaction stays unwritten and the writer is *blocked*: no further one may begin (``room``
-waits), and the same bytes are written again until there is space.
+When the disk is full, a transaction stays unwritten and the writer is *blocked*: no other may begin (``room`` waits),
+and the write of the same bytes is repeated until there is space.
 """
 
 from __future__ import annotations
@@ -25,28 +26,28 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Transaction:
-    """What goes to the store, and the records (with their journal numbers) that go to the output before it."""
+    """The batch for the store, and the records, with their journal sequence, that go to the output before it."""
 
     batch: Batch = field(default_factory=Batch)
     records: list[tuple[int, PageRecord]] = field(default_factory=list)
 
 
 class Sink(Protocol):
-    """Takes its part of each transaction."""
+    """Writes its part of each transaction."""
 
     def write(self, transaction: Transaction) -> None:
-        """Hand it to the operating system. Raises OSError; it may then be called again with the same transaction, and
-        does what is left of it."""
+        """Hand the part to the operating system. Raises OSError; a further call with the same transaction then writes
+        the rest."""
 
     def look(self) -> None:
         """Raises DisplacedError when what was written is no longer where it belongs."""
 
     def sync(self) -> None:
-        """Make all that was written durable. Raises OSError."""
+        """Make everything written so far durable. Raises OSError."""
 
 
 class RecordSink:
-    """Appends the records to the output, and puts where they end into the batch."""
+    """Appends the records to the output, and puts their positions into the batch."""
 
     def __init__(self, output: JsonlOutput, look: Callable[[], None] | None = None) -> None:
         """``look`` sees whether more than the output is where it belongs, and the output too."""
@@ -72,7 +73,7 @@ class RecordSink:
 
 
 class StoreSink:
-    """Writes the batch, whole or not at all."""
+    """Writes the batch atomically."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -89,14 +90,14 @@ class StoreSink:
 
 
 class TransactionWriter:
-    """Writes the transactions of a job. As a context manager it gives a new one, and writes it when the block ends; an
-    exception in the block leaves it unwritten, and nothing may be written after that."""
+    """Writes the transactions of a job. As a context manager it gives a new transaction, and writes it when the block
+    ends. After an exception in the block the transaction stays unwritten, and no other may follow."""
 
     def __init__(
         self, sinks: Sequence[Sink], store: Store, seal: Callable[[Batch], None], written: Callable[[], None]
     ) -> None:
-        """``store`` is opened again when it found the disk full. ``seal`` puts what belongs to every transaction into
-        its batch, ``written`` is called when all of it is written."""
+        """``store`` is reopened after it found the disk full. ``seal`` adds to each batch what every transaction
+        stores. ``written`` is called after each transaction was written."""
         self._sinks = sinks
         self._store = store
         self._seal = seal
@@ -106,20 +107,20 @@ class TransactionWriter:
         self._room.set()
         self.in_transaction = False
         self.blocked: str | None = None  # why nothing can be written now
-        self.failed: OSError | None = None  # what kept the disk from making something durable
+        self.failed: OSError | None = None  # the error of a failed sync
         self.commits = 0  # transactions written in this run
 
     @property
     def whole(self) -> bool:
-        """Whether memory, store and disk agree: no transaction was broken off, and all that was to be durable is."""
+        """Whether memory, store and disk agree: no transaction is unwritten, and no sync has failed."""
         return not self.in_transaction and self.failed is None
 
     def __enter__(self) -> Transaction:
         if self.in_transaction:
-            # Other visits may still run before they learn of it: their changes would count what was never written.
-            raise RuntimeError("the transaction before was not written: no other may follow it")
-        # Until it is written memory is ahead of the disk: a checkpoint of it would hold bits of URLs that were never
-        # queued.
+            # Other visits may run until they learn of the error: their changes would build on unwritten state.
+            raise RuntimeError("the previous transaction was not written: no other may follow")
+            # Until the transaction is written, memory is ahead of the disk: a checkpoint would hold bits of URLs that
+            # were never queued.
         self.in_transaction = True
         self._current = transaction = Transaction()
         return transaction
@@ -140,7 +141,7 @@ class TransactionWriter:
             self._room.clear()
 
     def _write(self) -> None:
-        """Write what of the transaction is not written. Raises OSError; it may then be called again."""
+        """Write the unwritten rest of the transaction. Raises OSError; it may then be called again."""
         for sink in self._sinks:
             sink.write(self._current)
         self._written()
@@ -149,8 +150,8 @@ class TransactionWriter:
         failpoint("step.written")
 
     def apply(self, change: Callable[[Batch], T]) -> T:
-        """Write what ``change`` puts into a batch, if it is anything: what is done when a job is opened, or to clean
-        up, and may be done again. Raises OSError for a full disk too, and is then forgotten."""
+        """Write the batch that ``change`` fills, if it is not empty. This is for changes that can be repeated, at the
+        start of a job or to clean up. Raises OSError, also for a full disk; the change is then discarded."""
         transaction = Transaction()
         result = change(transaction.batch)
         if transaction.batch.changes:
@@ -165,8 +166,8 @@ class TransactionWriter:
         await self._room.wait()
 
     def write_again(self) -> bool:
-        """Try to write the transaction that found the disk full; True when there is room again. Raises OSError for any
-        other trouble."""
+        """Try again to write the transaction that found the disk full. Returns whether it was written. Raises OSError
+        for any other fault."""
         if self.blocked is None:
             return True
         try:
@@ -184,9 +185,9 @@ class TransactionWriter:
     # -- durability --------------------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Make all transactions so far durable, the output before the journal that names its records. To be called
-        beside the loop, one at a time. Raises OSError."""
-        # After a failed fsync the kernel may have dropped what it could not write, and call the next one a success.
+        """Make all transactions so far durable: first the output, then the journal that names its records. May run in a
+        thread, one call at a time. Raises OSError."""
+        # After a failed fsync the kernel may drop the unwritten pages, and the next fsync may report success.
         if self.failed is not None:
             raise self.failed
         try:

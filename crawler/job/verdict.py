@@ -1,4 +1,4 @@
-"""What a fetch means for its URL: done, once more, or the whole host held. ``crawler.engine.judge`` decides which."""
+"""What a fetch means for its URL: done, one more try, or the whole host held. ``crawler.engine.judge`` decides."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ NOT_REQUESTED = RequestOutcome()
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The URL is done; ``body`` is the page whose links are to be taken, ``location`` where a redirect points,
-    ``request`` what the last request came to, ``answer`` what a later visit is compared with. ``requested`` is False
-    where its host was not asked: robots.txt or a limit refused the URL."""
+    """The URL is done. ``body``: the page from which links are extracted. ``location``: the target of a redirect.
+    ``request``: the outcome of the last request. ``answer``: kept for comparison with a later visit. ``requested`` is
+    False if no request was made because robots.txt or a limit refused the URL."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -28,7 +28,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The URL is asked again after ``wait`` seconds."""
+    """The URL gets another try after ``wait`` seconds."""
 
     entry: Entry
     wait: float
@@ -38,7 +38,8 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """The host is held. ``last`` is the record of a URL that has had all its tries, else ``entry`` goes again."""
+    """The host is held. ``last`` is the record of a URL that has no tries left; if it is None, ``entry`` gets another
+    try."""
 
     entry: Entry
     last: PageRecord | None
@@ -48,8 +49,8 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True)
 class RobotsAnswer:
-    """A host's robots.txt was answered, or given up: ``stored`` is what is kept of it, and holds ``until`` then
-    (seconds since 1970). ``sitemaps`` are those that it names."""
+    """robots.txt of a host was fetched, or the crawler gave up on it. ``stored``: the record to keep; it holds
+    ``until`` that time (seconds since 1970). ``sitemaps``: those that it lists."""
 
     stored: bytes
     until: float

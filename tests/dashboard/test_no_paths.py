@@ -27,7 +27,9 @@ def test_no_answer_of_a_crawl_names_a_path_of_the_machine(tmp_path: Path) -> Non
         with running(*words):
             base = f"http://127.0.0.1:{port}"
             wait_until(lambda: asked(f"{base}/healthz")[0] == 200, "the dashboard")
-            wait_until(lambda: b"stands in for it" in asked(f"{base}/api/log")[1], "the damage is told")
+            wait_until(
+                lambda: b"restored from an older generation" in asked(f"{base}/api/log")[1], "the damage is told"
+            )
             host, page = made.site.hosts[0], quote(made.site.url("/page/3"), safe="")
             token = (made.job / TOKEN).read_text().strip()
             looks = [
@@ -60,7 +62,7 @@ def test_no_answer_of_a_crawl_names_a_path_of_the_machine(tmp_path: Path) -> Non
     assert {200, 400, 401, 404} <= {status for status, _ in answers} <= {200, 400, 401, 404, 409, 503}
     told = b"\n".join(text for _, text in answers).decode()
     assert json.loads(answers[2][1])["urls_admitted"] > 0
-    assert "stands in for it" in told
+    assert "restored from an older generation" in told
     for path in (tmp_path, ROOT, Path.home()):
         assert str(path) not in told.replace("file:///", ""), path
     for word in ("Traceback", "site-packages", ".py", token):

@@ -172,7 +172,7 @@ def test_a_job_keeps_its_ledger_or_the_want_of_one(half_way: tuple[Path, Site]) 
     other.write_text("[seen]\nledger = false\n")
     refused = crawl(directory, site, "--config", str(other))
     assert refused.code == 2
-    assert "seen.ledger = True, now it is False" in refused.err
+    assert "seen.ledger cannot change after the crawl began (was True, now False)" in refused.err
 
 
 @pytest.mark.parametrize("kind", ["counting", "cuckoo", "exact", "digest"])

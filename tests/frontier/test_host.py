@@ -101,7 +101,7 @@ def test_a_damaged_record_is_a_record_or_a_record_error(host: Host, data: st.Dat
         (lambda stored: stored[:1] + b"\x63" + stored[2:], "99 is not a valid HoldReason"),
         (lambda stored: stored[:4] + b"\x08" + stored[5:], "flags 0x8"),
         (lambda stored: stored[:7] + b"\x63" + stored[8:], "99 is not a valid FailureClass"),
-        (lambda stored: stored[:24] + struct.pack("<d", math.nan) + stored[32:], "no number"),
+        (lambda stored: stored[:24] + struct.pack("<d", math.nan) + stored[32:], "not finite"),
         (lambda stored: stored[:96] + b"\x03" + stored[97:], "cursor 03"),
         (lambda stored: stored[:114] + struct.pack("<d", -1.0) + stored[122:], "OPIC score -1.0"),
         (lambda stored: stored[:16] + struct.pack("<Q", 9) + stored[24:], "9 of 3 entries"),

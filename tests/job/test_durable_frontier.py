@@ -122,7 +122,7 @@ def test_how_leases_end(tmp_path: Path) -> None:
         frontier.finish(leases["d"], error="no answer")
         assert frontier.finish(leases["e"], location="/elsewhere", status=301) == 1
         for lease in leases.values():
-            with pytest.raises(ValueError, match="is not out"):
+            with pytest.raises(ValueError, match="is not on lease"):
                 frontier.finish(lease)
         assert len(frontier) == 4
         met = {url: at - Clock.now for url, at in finish_all(frontier, clock).items()}

@@ -130,7 +130,7 @@ def test_a_journal_that_lost_its_end_is_believed_before_the_generations(tmp_path
     opened = open_job(job)
     assert opened.checkpointer.manifest is None
     assert len(opened.seen) == opened.counters.admitted, "no bit of a URL that is not queued"
-    assert any("stands for journal sequence" in note for note in opened.notes), opened.notes
+    assert any("covers the journal up to sequence" in note for note in opened.notes), opened.notes
     opened.close()
     checkpointed.carries_on_to_the_end(job)
 
@@ -199,7 +199,7 @@ def test_counts_follow_urls_that_are_pending_again(tmp_path: Path, killed: Stopp
     assert opened.counters.pending == opened.counters.admitted == before.admitted == opened.frontier.queued
     assert opened.counters.seeds_fetched == 0
     (note,) = opened.notes
-    assert note == f"{before.done} finished URLs had no record on disk any more: they are pending again"
+    assert note == f"the records of {before.done} finished URLs were lost: the URLs are pending again"
     opened.close()
 
 

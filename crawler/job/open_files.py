@@ -50,16 +50,16 @@ class OpenFiles:
             self._undo = undo.pop_all()
 
     def look(self) -> None:
-        """Raises DisplacedError when the directory or the output in it is not what was opened."""
+        """Raises DisplacedError when the job directory or its output was moved, removed or replaced."""
         self.look_for_directory()
         self.output.look()
 
     def look_for_directory(self) -> None:
-        """The same of the directory alone; also after ``close``."""
+        """Raises DisplacedError when the job directory was moved or removed. Works also after ``close``."""
         if not is_at(self._place, self.directory):
             raise DisplacedError(
-                f"the job directory {self.directory} was moved or removed during the crawl: if it was moved, name its "
-                "new place with --job"
+                f"the job directory {self.directory} was moved or removed during the crawl: if it was moved, restart "
+                "the crawl with its new path"
             )
 
     def close(self) -> None:

@@ -83,6 +83,6 @@ def test_a_store_that_is_gone_does_not_empty_the_output(tmp_path: Path) -> None:
     job.close()
     (tmp_path / "job" / "pages.jsonl").write_text("{}\n")
     (tmp_path / "job" / "store").rmdir()
-    with pytest.raises(JobError, match="store/ is gone"):
+    with pytest.raises(JobError, match="store/ is missing"):
         Job(tmp_path / "job", SETTINGS, 0.0, Platform(FaultyDisk(random.Random(1)), lambda _: FaultyStore()))
     assert (tmp_path / "job" / "pages.jsonl").read_text() == "{}\n"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from crawler.integrity.change import Change, Done
 from crawler.integrity.finding import Detail, Finding, Kind
-from crawler.metrics.sentences import counted
+from crawler.metrics import counted
 
 # One sentence for each kind, with the details of the finding and the key of its row. ``{count:row}`` becomes "1 row" or
 # "2 rows".

@@ -1,1 +1,1 @@
-"""Looking at a job, running or not: statistics, explanations, hosts, records. Nothing here writes."""
+"""Reads a job, running or not: statistics, explanations, hosts, records. Nothing here writes."""

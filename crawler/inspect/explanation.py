@@ -1,5 +1,5 @@
-"""Everything a job knows of one URL, as values: how it is canonicalised, whether it is in scope, whether it was seen,
-which queue holds it, when it may be fetched and why not now, and how it ended."""
+"""Everything a job knows of one URL, as values: its canonical form, whether it is in scope, whether it was seen, which
+queue holds it, when it may be fetched and why not now, and how it ended."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from crawler.settings import Settings
 from crawler.traps import Traps
 from crawler.urls import Canonical, Canonicaliser, Rejected
 
-QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are looked through for a URL
-_AS_HELD = 0.002  # seconds: a retry that waits as long as its host is held is in its lane by the millisecond
-_PAUSE = 1_024  # entries between two moments at which a look may be broken off
+QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are searched for a URL
+_AS_HELD = 0.002  # seconds: a retry that waits exactly as long as its held host is due at the same millisecond
+_PAUSE = 1_024  # entries between two points where the search may be abandoned
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ScopeAnswer:
-    """What the scope says of a link to the URL: ``outside`` is the first rule against it, None where it belongs."""
+    """What the scope says of a link to the URL. ``outside`` is the first rule against it, None if it is in scope."""
 
     mode: str
     outside: Outside | None
@@ -54,7 +54,7 @@ class ScopeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SliceAnswer:
-    """A slice, by its number from 1, that says it holds the key."""
+    """A slice (``number`` counts from 1) that reports that it holds the key."""
 
     number: int
     count: int
@@ -63,8 +63,10 @@ class SliceAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SeenAnswer:
-    """What the seen-set says. ``exact``: it has no false positives; else ``fpp_estimated`` is how probably it says yes
-    for a key that was never added. ``slices`` are those that say yes, of ``of`` slices."""
+    """What the seen-set says.
+
+    ``exact``: it has no false positives. Otherwise ``fpp_estimated`` is the probability of yes for a key that was never
+    added. ``slices`` are those that say yes, among ``of`` slices."""
 
     known: bool
     kind: str
@@ -92,7 +94,7 @@ class RobotsState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RobotsAnswer:
-    """``reason`` says why where the URL is disallowed or the stored record is damaged."""
+    """``reason`` says why the URL is disallowed or the stored record is damaged."""
 
     state: RobotsState
     agent: str
@@ -102,18 +104,18 @@ class RobotsAnswer:
 class Wait(StrEnum):
     """What a pending URL waits for."""
 
-    NOTHING = "nothing"  # but the URLs before it in its host's queue
+    NOTHING = "nothing"  # nothing but the URLs before it in its host's queue
     HOST_CLOSED = "host-closed"  # its host is blocked, retired or paused
-    HOST_BUSY = "host-busy"  # the slots of its host are taken
-    HOST_TURN = "host-turn"  # its host waits for its turn among others
-    RETRY = "retry"  # it failed, and is tried again
-    HOST_HELD = "host-held"  # its host is left alone until a time
+    HOST_BUSY = "host-busy"  # the slots of its host are in use
+    HOST_TURN = "host-turn"  # its host waits in line
+    RETRY = "retry"  # it failed and is retried later
+    HOST_HELD = "host-held"  # its host is held until a time
 
 
 @dataclass(frozen=True, slots=True)
 class NextTry:
-    """When a pending URL may go. ``not_before`` is in seconds since 1970, where a time is known; ``reason`` is why its
-    host waits, where it is the host that does."""
+    """When a pending URL may be fetched. ``not_before`` is in seconds since 1970, if a time is known. ``reason`` says
+    why its host waits, if the host is the cause."""
 
     waits_for: Wait
     not_before: float | None = None
@@ -122,8 +124,8 @@ class NextTry:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in its host's queue a URL is. ``number`` counts from 1, None for a URL in flight, which was handed out at
-    ``in_flight_since``. ``priority_rule`` is the sentence of the rules that give its class today."""
+    """The place of a URL in its host's queue. ``number`` counts from 1; it is None for a URL in flight, which was
+    handed out at ``in_flight_since``. ``priority_rule`` is the sentence for the rule that gives its class today."""
 
     number: int | None
     lane: str
@@ -140,8 +142,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class RevisitSchedule:
-    """The visits of a page that is visited again: ``due`` is in seconds since 1970, None where the page is queued, or
-    (with no ``visits``) was not finished yet."""
+    """The visits of a page that is revisited. ``due`` is in seconds since 1970; it is None if the page is queued, or
+    (with no ``visits``) was never finished."""
 
     visits: int
     changes: int
@@ -151,10 +153,12 @@ class RevisitSchedule:
 
 @dataclass(slots=True)
 class Explanation:
-    """What is known of the URL ``url`` at ``at``, seconds since 1970. A part that does not apply is None. ``rejected``
-    is why the text is no URL to crawl; ``host_row`` is the row of the table of hosts, None where no URL of the host was
-    admitted; ``queue_searched`` is how many entries were looked through in vain in a queue that has more; ``record``
-    is the last in the output; ``damage`` is what could not be read: the parts behind it are missing."""
+    """What is known of the URL ``url`` at ``at`` (seconds since 1970). A part that does not apply is None.
+
+    ``rejected`` says why the text is not a URL to crawl. ``host_row`` is the row of the table of hosts, None if no URL
+    of the host was admitted. ``queue_searched`` is how many entries were searched without finding the URL, if the queue
+    has more. ``record`` is the last one in the output. ``damage`` says what could not be read; the parts after it are
+    missing."""
 
     url: str
     at: float
@@ -182,8 +186,8 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is asked. ``seen`` gives the answer on a key; ``in_flight`` are URLs handed out, and since when; ``host``
-    the working state of a host where a crawl runs in this process."""
+    """Where to look. ``seen`` returns the answer for a key; ``in_flight`` maps URLs handed out to their times; ``host``
+    returns the working state of a host if a crawl runs in this process."""
 
     directory: Path
     settings: Settings
@@ -194,8 +198,7 @@ class Known:
 
 
 def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
-    """``explain`` for a job that is looked at from outside, at ``now`` or by its own clock. Raises what ``open_job``
-    raises."""
+    """``explain`` for a job in a directory, at ``now`` or by the job's own clock. Raises what ``open_job`` raises."""
     live = read_live(directory)
     with open_job(directory) as job:
         known = Known(
@@ -213,8 +216,8 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Explana
 
 
 def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]:
-    """The explanation, after None wherever a long look may be broken off. A text that is no URL is explained too, and
-    a damaged job as far as it can be read."""
+    """Yield the explanation, after a None at each point where a long search may be abandoned. A text that is not a URL
+    is explained too, and a damaged job as far as it can be read."""
     canonicaliser = Canonicaliser(known.settings.canonical.rules)
     found = Explanation(text, now, steps=[Step(*step) for step in canonicaliser.explain(text)])
     url = canonicaliser.canonicalise(text)
@@ -230,7 +233,7 @@ def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]
 
 
 def explain_seen(seen: SeenSet, url: Canonical) -> SeenAnswer:
-    """Whether the seen-set knows the key, which slices say so, and how far that can be trusted."""
+    """Return whether the seen-set knows the key, which slices say so, and how reliable that is."""
     found = seen.lookup(url.key)
     return SeenAnswer(
         found.known,
@@ -322,8 +325,8 @@ def _robots(known: Known, url: Canonical, name: str) -> RobotsAnswer:
 
 
 def _places(known: Known, url: Canonical, host: Host, row: Row, now: float) -> Iterator[Place | int | None]:
-    """The URL's place in its host's queue, if it is queued; None wherever the look may be broken off; how many entries
-    were looked through, where there are more."""
+    """Yield the URL's place in its host's queue if it is queued, or how many entries were searched if the queue has
+    more. Yields None at points where the search may be abandoned."""
     ahead = 0
     for number, (slot, entry) in enumerate(queue(known.store, host.name)):
         if number >= QUEUE_SEARCHED:

@@ -1,8 +1,8 @@
-"""How many hosts of a job are in which state: ready, waiting, snoozed, ...
+"""Counts the hosts of a job by state: ready, waiting, snoozed, ...
 
-A state depends on the time, and most hosts are on the disk only, so states cannot be counted as they change. So
-the crawl looks at all hosts again and again, a few at a time: at some thousand about every second, at a million every
-minute. Either way this takes a bounded part of the event loop's time.
+A state depends on the time, and most hosts are only on disk, so the states cannot be counted as they change. The crawl
+reads all hosts again and again, a few at a time: some thousand hosts about every second, a million about every minute.
+Either way, this takes a bounded share of the event loop's time.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from crawler.frontier.host import host_name
 from crawler.kv import Family, Reader
 from crawler.settings import BudgetSettings
 
-INTERVAL = 1.0  # seconds from the end of one look at all hosts to the next
-PAUSE = 20.0  # times as long as the slice before it: a twentieth of the loop's time at most goes into looking
+INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
+PAUSE = 20.0  # times the duration of a slice: the pause after it. Counting takes at most 5% of the event loop's time
 SLICE = 128  # hosts
-SETTLED_MOST = 20_000  # hosts that are looked at in one go when the crawl has ended
+SETTLED_MOST = 20_000  # hosts that are counted in one go when the crawl has ended
 
 
 def count_states(hosts: Iterable[Host], now: float, budget: BudgetSettings) -> dict[str, int]:
-    """How many of the hosts are in each state."""
+    """Return how many of the hosts are in each state."""
     found = Counter(state_of(host, now, budget) for host in hosts)
     return {state.value: found[state] for state in HostState}
 
 
 class HostStates:
-    """The hosts of a running crawl by state; ``counts`` is None until all were looked at once."""
+    """The hosts of a running crawl by state. ``counts`` is None until the first pass over all hosts is complete."""
 
     def __init__(self, store: Reader, frontier: Frontier, budget: BudgetSettings, clock: Callable[[], float]) -> None:
         self.counts: dict[str, int] | None = None
@@ -39,7 +39,7 @@ class HostStates:
         self._clock = clock
 
     async def watch(self) -> None:
-        """Look at all hosts again and again, until cancelled."""
+        """Count all hosts again and again, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             start: bytes | None = b""
@@ -52,13 +52,13 @@ class HostStates:
             await asyncio.sleep(INTERVAL)
 
     def settle(self) -> None:
-        """Look at all hosts now, unless they are many: nothing changes any more."""
+        """Count all hosts now, unless they are many: nothing changes any more."""
         if self._frontier.hosts <= SETTLED_MOST:
             self.counts = count_states((), 0.0, self._budget)
             self._look(b"", SETTLED_MOST, self.counts)
 
     def _look(self, start: bytes, most: int, counts: dict[str, int]) -> bytes | None:
-        """Count some hosts; where the next begin, None where there are no more."""
+        """Count some hosts. Return where the next ones start, None if there are no more."""
         rows, now, budget = self._store.scan(Family.HOSTS, start, None, most), self._clock(), self._budget
         for key, value in rows:
             name = host_name(key)

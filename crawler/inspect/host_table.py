@@ -1,4 +1,4 @@
-"""The hosts of a job as rows of a table, for people and for programs."""
+"""The hosts of a job as rows of a table, for people and programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMNS = tuple(HostRow.__dataclass_fields__)
 
 @dataclass(frozen=True, slots=True)
 class HostTableSettings:
-    """What rows of hosts are told."""
+    """The settings of rows of hosts."""
 
     politeness: PolitenessSettings
     budget: BudgetSettings
@@ -32,9 +32,10 @@ class HostTableSettings:
 
 
 def host_row(host: Host, now: float, in_flight: int, settings: HostTableSettings) -> Row:
-    """One host at ``now`` (seconds since 1970), with ``in_flight`` of its URLs handed out: they are not pending."""
+    """Return the row of one host at ``now`` (seconds since 1970). ``in_flight`` of its URLs are handed out; they do not
+    count as pending."""
     if not host.leased and in_flight:
-        # As the store has it: what is handed out is known to the running crawl alone.
+        # As in the store: only the running crawl knows which URLs are handed out.
         host.leased = host.queue.taken = in_flight
     row = describe(host, now, settings.politeness, settings.budget)
     values = {name: getattr(row, name) for name in _COLUMNS}
@@ -49,8 +50,9 @@ def host_rows(
     in_flight: Mapping[str, int],
     known: Callable[[str], Host | None] | None = None,
 ) -> Iterator[Row | None]:
-    """A row for each host of the job, by name; None now and then, where a long look may be broken off. ``in_flight``
-    counts handed out URLs by host, ``known`` gives the working state of a host that has one."""
+    """Yield a row for each host of the job, by name, and None at points where a long read may be abandoned.
+
+    ``in_flight`` counts handed-out URLs by host; ``known`` returns the working state of a host that has one."""
     for rows in store.pages(Family.HOSTS):
         for key, value in rows:
             name = host_name(key)
@@ -68,8 +70,8 @@ def choose(
     limit: int,
     q: str = "",
 ) -> Iterator[tuple[int, list[Row]] | None]:
-    """Of the rows whose host contains ``q``: how many there are, and ``limit`` of them behind the first ``offset``.
-    Gives None now and then, as ``rows`` does, and that pair at last; ``offset + limit`` rows are held at a time."""
+    """Yield, after Nones as from ``rows``, the result: how many rows have a host that contains ``q``, and ``limit`` of
+    them after the first ``offset``. Holds ``offset + limit`` rows at a time."""
     best: list[tuple[Any, int, Row]] = []
     total, most, wanted, order, value = 0, offset + limit, q.lower(), _order(descending), _value(sort)
     for row in rows:
@@ -88,8 +90,8 @@ def choose(
 
 
 def _value(sort: str) -> Callable[[Row], Any]:
-    """What of a row is compared. A host that is held for its errors has for a long time failed none of its URLs, and
-    one without robots.txt never does: among as many failed ones the errors decide."""
+    """Return what to compare for ``sort``. A host that is held for its errors fails none of its URLs for a long time,
+    and one without robots.txt never does, so errors decide among hosts with as many failures."""
     if sort == "failed":
         return lambda row: (row["failed"], sum(row["errors"].values()))
     if sort == "errors":
@@ -98,7 +100,7 @@ def _value(sort: str) -> Callable[[Row], Any]:
 
 
 def _order(descending: bool) -> Callable[[Any], Any]:
-    """A key under which what is to be shown first is the greatest; nothing to say comes last either way."""
+    """Return a sort key: the greatest comes first. Rows without a value come last in both directions."""
 
     def compare(one: Any, other: Any) -> int:
         if one is None or other is None:

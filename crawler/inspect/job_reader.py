@@ -1,7 +1,8 @@
-"""Looking at a job, running or not, without touching it.
+"""Reads a job, running or not, without touching it.
 
-The store is opened a second time as RocksDB's secondary; the seen-set is read from the newest whole generation and the
-journal, as a resumed crawl would. A running crawl also leaves ``live.json`` each second, which knows what is in flight.
+The store is opened a second time as RocksDB's secondary. The seen-set is read from the newest whole generation and the
+journal, as a resumed crawl does it. A running crawl also writes ``live.json`` each second, which knows what is in
+flight.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ from crawler.records import Counters
 from crawler.settings import Settings
 from crawler.store import RocksStore
 
-LATELY = 60.0  # seconds of the last run that its rate is taken from
+LATELY = 60.0  # seconds of the last run over which its rate is measured
 
 
 @dataclass(frozen=True, slots=True)
 class OpenJob:
-    """A job opened for reading. ``settings`` are those of the last run, or ``settings_fault`` says why they are not."""
+    """A job opened for reading. ``settings`` are those of the last run, unless ``settings_fault`` says why they are
+    not."""
 
     directory: Path
     settings: Settings
@@ -49,16 +51,16 @@ class OpenJob:
     store: Store
     counters: Counters
     generations: Generations
-    numbers: list[int]  # of the generations that were there before the store was opened
+    numbers: list[int]  # of the generations that existed before the store was opened
 
     def ledger(self) -> LedgerCounts | None:
-        """What the ledger of doubted URLs counts; None for a job without one. Raises FilterError."""
+        """The counts of the ledger of doubted URLs; None for a job without one. Raises FilterError."""
         if not self.settings.seen.ledger:
             return None
         return LedgerCounts.decode(self.store.get(Family.META, LEDGER_COUNTS))
 
     def restore_seen(self) -> RestoredSeen:
-        """The seen-set, in this process's memory."""
+        """Load the seen-set into the memory of this process."""
         return restore_seen(
             self.generations, self.store, lambda: make_seen(self.settings.seen, self.store), self.numbers
         )
@@ -66,11 +68,11 @@ class OpenJob:
 
 @contextlib.contextmanager
 def open_job(directory: Path) -> Iterator[OpenJob]:
-    """Raises JobError, OSError, JournalError."""
+    """Open a job for reading. Raises JobError, OSError, JournalError."""
     run = read_run(directory)
     settings = run.settings
     generations = Generations(directory / SEEN, settings.durability.generations, RealDisk())
-    # Before the store: a generation written after the store was opened covers more than the store shows.
+    # Read these before the store: a generation written after the store was opened covers more than the store shows.
     numbers = generations.numbers()
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
         store = RocksStore(directory / STORE, secondary=Path(scratch))
@@ -81,10 +83,10 @@ def open_job(directory: Path) -> Iterator[OpenJob]:
 
 
 def _advice(job: OpenJob, seen: SeenSet, now: float) -> dict[str, Any] | None:
-    """What the seen-set is heading for if the crawl resumes: at the rate of the last minute of the last run, if that
-    was written down, and with the memory that is free now."""
+    """Return the forecast of the seen-set if the crawl resumes: at the rate of the last minute of the last run, if it
+    is known, and with the memory that is free now."""
     rate = None
-    with contextlib.suppress(EnvelopeError, CourseError, OSError):  # nothing rests on it
+    with contextlib.suppress(EnvelopeError, CourseError, OSError):  # nothing depends on it
         rate = read_course(job.directory, now).history.mean("new_per_second", LATELY)
     try:
         advice = advise(
@@ -95,12 +97,12 @@ def _advice(job: OpenJob, seen: SeenSet, now: float) -> dict[str, Any] | None:
             compact_slices=job.settings.seen.compact_slices,
         )
     except FilterError:
-        return None  # nothing can be planned for this kind
+        return None  # this kind of seen-set has no forecast
     return {**asdict(advice), "new_urls_per_second": rate, "forecast": None}
 
 
 def job_stats(directory: Path) -> dict[str, Any]:
-    """The dictionary of ``stats --json``. Raises what ``open_job`` raises."""
+    """Return the dictionary of ``stats --json``. Raises what ``open_job`` raises."""
     read_identity(directory)
     live = read_live(directory)
     if live is not None:
@@ -135,12 +137,12 @@ def job_stats(directory: Path) -> dict[str, Any]:
 
 
 def hosts(store: Reader) -> Iterator[Host]:
-    """All hosts of the job, by name."""
+    """Yield all hosts of the job, by name."""
     for key, value in store.rows(Family.HOSTS):
         yield decode_host(host_name(key), value)
 
 
 def queue(store: Reader, host: str) -> Iterator[tuple[bytes, Entry]]:
-    """(slot, entry) of one host in the order in which they are taken, those in flight among them."""
+    """Yield (slot, entry) of one host in the order in which they are taken, including those in flight."""
     for key, value in store.rows(Family.PENDING, pending_key(host, RETRY_START), pending_key(host, FRESH_END)):
         yield split_pending_key(key)[1], decode_entry(value)

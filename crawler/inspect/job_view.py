@@ -1,4 +1,4 @@
-"""A job to be read by other programs: its statistics, records and hosts."""
+"""Gives other programs the statistics, records and hosts of a job."""
 
 from __future__ import annotations
 
@@ -18,27 +18,30 @@ from crawler.urls import host_key
 
 
 class JobView:
-    """The job in a directory, running or not. Nothing of it is changed."""
+    """The job in a directory, running or not. Nothing in it is changed."""
 
     def __init__(self, directory: str | Path) -> None:
-        """Raises JobError where there is no job."""
+        """Raises JobError if there is no job."""
         self.directory = Path(directory)
         read_identity(self.directory)
 
     def stats(self) -> dict[str, Any]:
-        """What ``crawler stats --json`` prints. Raises OSError, and JobError for a job that is damaged."""
+        """Return what ``crawler stats --json`` prints. Raises OSError, and JobError for a damaged job."""
         return job_stats(self.directory)
 
     def records(self, *outcomes: str) -> Iterator[dict[str, Any]]:
-        """The records of finished URLs as ``pages.jsonl`` has them, in finishing order: of these outcomes, or all.
-        Only what no crash takes back is shown. Raises OSError, JobError."""
+        """Yield the records of finished URLs as in ``pages.jsonl``, in the order in which they finished.
+
+        With ``outcomes``, yields only the records with one of these outcomes. A record is shown only once no crash can
+        undo it. Raises OSError, JobError."""
         wanted: Collection[str] = outcomes
         for line in Tail(self.directory, wanted).more():
             record: dict[str, Any] = json.loads(line)
             yield record
 
     def hosts(self) -> Iterator[dict[str, Any]]:
-        """A row for each host, by name, with the columns of ``crawler hosts --json``. Raises OSError, JobError."""
+        """Yield a row for each host, by name, with the columns of ``crawler hosts --json``. Raises OSError,
+        JobError."""
         live = read_live(self.directory)
         in_flight = Counter(map(host_key, {} if live is None else live.in_flight))
         with open_job(self.directory) as job:

@@ -1,9 +1,9 @@
-"""Records as they come, each once: ``crawler tail``.
+"""Shows each record once, as it arrives: ``crawler tail``.
 
-A crawl that is killed may leave records in ``pages.jsonl`` that its journal does not know. They are cut off when the
-crawl resumes, and those URLs are fetched again. A reader of the stream must not see them: a record is shown once
-nothing can take it back. A running crawl says each second how far that is (``live.json``, after the last fsync of
-output and journal); if none is running, the journal says it.
+A killed crawl may leave records in ``pages.jsonl`` that its journal does not know. They are cut off when the crawl
+resumes, and those URLs are fetched again. A reader of the stream must not see them, so a record is shown only once
+nothing can undo it. A running crawl publishes every second how far records are final (``live.json``, after the last
+fsync of output and journal). If none is running, the journal says it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from crawler.kv import Family, Reader
 from crawler.output.reverse_reader import decoded, lines_backwards
 from crawler.records import decode_done
 
-_PIECE = 2**20  # bytes read at a time
+_PIECE = 2**20  # bytes per read
 
 
 class Tail:
-    """The records of the job in ``directory`` whose outcome is among ``outcomes``, or all if that is empty. Raises
-    JobError if there is no job, and what ``open_job`` raises."""
+    """The records of the job in ``directory`` with one of these ``outcomes``, or all if that is empty. Raises JobError
+    if there is no job, and what ``open_job`` raises."""
 
     def __init__(self, directory: Path, outcomes: Collection[str] = ()) -> None:
         read_identity(directory)
@@ -36,12 +36,12 @@ class Tail:
         self._outcomes = frozenset(outcomes)
         self._file: tuple[int, int] | None = None
         self._at = 0
-        # Where the output ends if no crawl is running, with the file's size and time of change at that moment.
+        # The end of the output if no crawl is running, with the size and modification time of the file at that moment.
         self._idle_end: tuple[tuple[int, int], int] | None = None
 
     def last(self, count: int) -> list[bytes] | None:
-        """The last ``count`` records, in order; ``more`` continues after them. None if it is not known yet how far the
-        records are final: a new run says so after its first sync."""
+        """Return the last ``count`` records, in order; ``more`` continues after them. Returns None if it is not known
+        yet how far records are final: a new run says so after its first sync."""
         end = self._end()
         if end is None:
             return None
@@ -56,7 +56,7 @@ class Tail:
         return found[::-1]
 
     def more(self) -> Iterator[bytes]:
-        """Records that became final since the last call, in order."""
+        """Yield the records that became final since the last call, in order."""
         end = self._end()
         if end is None or not self._path.exists():
             return
@@ -66,13 +66,13 @@ class Tail:
             while self._at < end:
                 line = stream.readline()
                 if self._at + len(line) > end or not line.endswith(b"\n"):
-                    raise JobError(f"{self._path}: offset {self._at}: no record ends at {end}: run `crawler verify`")
+                    raise JobError(f"{self._path}: offset {self._at}: no record ends at {end}; run `crawler verify`")
                 offset, self._at = self._at, self._at + len(line)
                 if self._is_wanted(offset, line):
                     yield line
 
     def _end(self) -> int | None:
-        """How far records are final; None if that is not known yet."""
+        """Return how far records are final; None if that is not known yet."""
         live = read_live(self._directory)
         if live is not None:
             self._idle_end = None
@@ -80,7 +80,7 @@ class Tail:
         if lock_holder(self._directory) is not None:
             self._idle_end = None
             return None
-        # A run that began and ended since the last look went unnoticed, but what it wrote is noticed.
+        # A run that started and ended since the last look was missed, but what it wrote is found here.
         looks = self._looks()
         if self._idle_end is None or self._idle_end[0] != looks:
             with open_job(self._directory) as job:
@@ -98,27 +98,27 @@ class Tail:
         file = (now.st_dev, now.st_ino)
         if (self._file is not None and self._file != file) or self._at > end:
             raise JobError(
-                f"{self._path} was replaced, or cut before a record that was shown: a repair does that; start again"
+                f"{self._path} was replaced, or cut before a record that was shown (by a repair?): start again"
             )
         self._file = file
 
     def _is_wanted(self, offset: int, line: bytes) -> bool:
         if not self._outcomes:
             return True
-        # A URL may contain the words, too.
+        # A URL may contain these words too.
         if not any(words in line for words in self._wanted):
             return False
         return decoded(offset, line, PAGES).get("outcome") in self._outcomes
 
 
 def journalled_end(store: Reader) -> int:
-    """Where the last record ends that the journal knows. Raises JournalError."""
+    """Return where the last record ends that the journal knows. Raises JournalError."""
     last = _last_row(store)
     return (stored_end(store) or 0) if last is None else decode_done(last).positions[0].end
 
 
 def _last_row(store: Reader) -> bytes | None:
-    # The store only reads forwards: bisection finds the last key.
+    # The store only reads forwards, so find the last key by bisection.
     rows = store.scan(Family.DONE, b"", None, 1)
     if not rows:
         return None

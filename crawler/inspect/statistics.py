@@ -1,4 +1,4 @@
-"""The one dictionary that ``stats --json``, the dashboard, the metrics and the summary show."""
+"""Builds the one dictionary that ``stats --json``, the dashboard, the metrics and the summary show."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from crawler.records import Counters
 
 @dataclass(frozen=True, slots=True)
 class JobFigures:
-    """What a job has stored. ``manifest`` is the newest generation's, None before the first; ``ledger`` is None for a
-    job without one; ``generations`` are on the disk; ``disk_free`` is in bytes."""
+    """What a job has stored. ``manifest`` is the newest generation's, None before the first. ``ledger`` is None for a
+    job without one. ``generations`` counts those on disk. ``disk_free`` is in bytes."""
 
     counters: Counters
     seen: SeenSet
@@ -26,7 +26,7 @@ class JobFigures:
 
 @dataclass(frozen=True, slots=True)
 class HostFigures:
-    """How many hosts have URLs pending, and how many are in each state; None while that is not known."""
+    """How many hosts have pending URLs, and how many are in each state; None while unknown."""
 
     pending: int | None
     by_state: dict[str, int] | None
@@ -34,8 +34,8 @@ class HostFigures:
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """What only a running crawl knows: seconds since it began, URLs handed out, rejected lines of the seeds file, why
-    nothing is handed out, the event loop's lag, and transactions written."""
+    """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file, why
+    it is paused, the event loop's lag, and transactions written."""
 
     elapsed: float
     in_flight: int
@@ -54,7 +54,7 @@ def assemble(
     now: float,
     advice: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """The dictionary at ``now`` (seconds since 1970); without a ``run`` its figures are None."""
+    """Return the dictionary at ``now`` (seconds since 1970). Without a ``run`` the figures of a run are None."""
     return {
         "state": state,
         "elapsed_seconds": None if run is None else run.elapsed,
@@ -143,6 +143,6 @@ def _checkpoint(manifest: Manifest, kept: int, now: float) -> dict[str, Any]:
 def _seen(seen: SeenSet, ledger: LedgerCounts | None) -> dict[str, Any]:
     figures: dict[str, Any] = {**seen.statistics(), "ledger": None}
     if ledger is not None:
-        # What would have been skipped is doubted, and fetched in the end.
+        # With a ledger, these URLs are doubted instead of skipped, and fetched in the end.
         figures |= {"expected_urls_skipped": 0.0, "ledger": asdict(ledger)}
     return figures

@@ -1,13 +1,25 @@
-"""What the statistics of a crawl mean to people: time series, words, and (in `prometheus`) metrics.
+"""Turns the statistics of a crawl into time series, sentences and (in `prometheus`) metrics.
 
-Everything here is pure and reads one mapping, the one that ``stats --json`` prints. Null there, or a key
-that is not there, means that the part does not exist: it yields no sample, never a zero.
+Everything here is pure and reads one mapping, the one that ``stats --json`` prints. If a key is null or missing, that
+part of the crawl does not exist: it yields no sample, never a zero.
 """
 
 from crawler.metrics.course import Course, CourseError
 from crawler.metrics.events import Event, Events, Kind
 from crawler.metrics.history import History
-from crawler.metrics.sentences import count, duration, forecast, outlook, per_second, probability, size, trust, working
+from crawler.metrics.sentences import (
+    count,
+    counted,
+    duration,
+    forecast,
+    noun,
+    outlook,
+    per_second,
+    probability,
+    size,
+    trust,
+    working,
+)
 
 __all__ = [
     "Course",
@@ -17,8 +29,10 @@ __all__ = [
     "History",
     "Kind",
     "count",
+    "counted",
     "duration",
     "forecast",
+    "noun",
     "outlook",
     "per_second",
     "probability",

@@ -1,4 +1,4 @@
-"""The course of a job: its numbers over time, and what happened. It outlasts the run that it was seen in."""
+"""The history and the events of a job. They outlast the run in which they were recorded."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import Any
 
 from crawler.metrics.events import Events, EventsError, Kind
 from crawler.metrics.history import History, HistoryError
-from crawler.metrics.sentences import count, outlook, probability, trust, working
+from crawler.metrics.sentences import count, counted, outlook, probability, trust, working
 
-_LATELY = 60.0  # seconds that sentences speak of
+_LATELY = 60.0  # seconds that the sentences describe
 
 
 class CourseError(ValueError):
-    """What was written down is not the course of a job."""
+    """The stored text is not the history of a job."""
 
 
 class Course:
-    """Fed once a second with the statistics; the events that these tell of are added by themselves."""
+    """Records the history of a job. Call ``observe`` once a second; it adds the events that the statistics show."""
 
     def __init__(self, *, tells: bool = True) -> None:
-        """Without ``tells`` the events come from the process that runs the crawl, and none are added."""
+        """``tells=False``: the process that runs the crawl writes the events, so none are added here."""
         self._tells = tells
         self.history = History()
         self.events = Events()
         self._stats: Mapping[str, Any] | None = None
 
     def observe(self, now: float, stats: Mapping[str, Any]) -> None:
-        """``now`` in seconds since 1970, ``stats`` as ``stats --json`` has them; empty before the crawl is there."""
+        """Record ``stats``, the mapping of ``stats --json``, at ``now`` (seconds since 1970). It is empty before the
+        crawl exists."""
         if not stats:
             return
         self.history.observe(now, stats)
@@ -37,8 +38,8 @@ class Course:
         self._stats = stats
 
     def words(self, stats: Mapping[str, Any]) -> dict[str, Any]:
-        """What ``stats`` and the last minute say, in sentences: ``trust``, ``working`` (a mapping) and ``forecast``."""
-        # Not for so long as the rate: the first links of a crawl come all at once.
+        """Return sentences about ``stats`` and the last minute: ``trust``, ``working`` (a mapping) and ``forecast``."""
+        # A shorter time than for the rate: most links are found at the start of a crawl.
         rising = [self.history.slope(level, _LATELY / 2) for level in ("pending", "in_flight")]
         slope = None if rising[0] is None or rising[1] is None else rising[0] + rising[1]
         return {
@@ -48,11 +49,11 @@ class Course:
         }
 
     def dump(self) -> dict[str, Any]:
-        """What ``restore`` takes; JSON can hold it."""
+        """Return what ``restore`` takes. JSON can hold it."""
         return {"history": self.history.dump(), "events": self.events.after(0)}
 
     def restore(self, content: Mapping[str, Any], now: float) -> None:
-        """Takes up the course of an earlier run. Raises CourseError."""
+        """Restore the history of an earlier run. Raises CourseError."""
         events = Events()
         try:
             events.restore(content["events"])
@@ -65,14 +66,14 @@ class Course:
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
     made = after.get("checkpoint")
     if made and (before.get("checkpoint") or {}).get("generation") != made["generation"]:
-        size = count(made["bytes"])
-        yield Kind.CHECKPOINT, f"generation {made['generation']}: {size} bytes in {1000 * made['seconds']:,.0f} ms"
+        size = counted(made["bytes"], "byte")
+        yield Kind.CHECKPOINT, f"generation {made['generation']}: {size} in {1000 * made['seconds']:,.0f} ms"
     yield from _slices(before.get("seen") or {}, after.get("seen") or {})
     if after.get("paused") != before.get("paused"):
         reason = after.get("paused")
-        yield Kind.RUN, f"paused: {reason}" if reason else "the crawl goes on"
+        yield Kind.RUN, f"paused: {reason}" if reason else "resumed"
     if after.get("state") != before.get("state") and after.get("state") in ("stopping", "ended", "stopped"):
-        yield Kind.RUN, f"the crawl is {after['state']}, {count(after.get('pages_fetched'))} pages fetched"
+        yield Kind.RUN, f"the crawl is {after['state']}, {counted(after.get('pages_fetched'), 'page')} fetched"
     warning = (after.get("advice") or {}).get("warning")
     if warning and (after["advice"]["cause"] != (before.get("advice") or {}).get("cause")):
         yield Kind.SLICE, str(warning)
@@ -81,7 +82,7 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
 def _slices(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
     old, new = list(before.get("slices") or ()), list(after.get("slices") or ())
     if (after.get("compactions") or 0) > (before.get("compactions") or 0):
-        yield Kind.SLICE, f"compacted to one slice, for {count(new[0]['capacity'])} URLs"
+        yield Kind.SLICE, f"compacted to one slice, for {counted(new[0]['capacity'], 'URL')}"
     elif len(new) > len(old) > 0:
         capacity, fpp = count(new[-1]["capacity"]), probability(new[-1]["fpp_design"])
-        yield Kind.SLICE, f"slice {len(new)} begun, for {capacity} URLs at an fpp of {fpp}"
+        yield Kind.SLICE, f"slice {len(new)} started, for {capacity} URLs at an fpp of {fpp}"

@@ -1,7 +1,7 @@
-"""What happened in a crawl, as people want to read it: a bounded ring of sentences.
+"""The events of a crawl, for people: a bounded list of sentences.
 
-Each kind has room of its own, so that a thousand failed URLs do not push out the one retired host. A listener asks
-for what came after a number; numbers grow over the whole job.
+Each kind has room of its own, so that a thousand failed URLs do not push out the one retired host. A listener asks for
+the events after a number; numbers increase over the whole life of the job.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-EACH = 200  # events kept of a kind
-_TEXT_MAX = 400  # characters of a sentence
+EACH = 200  # events kept per kind
+_TEXT_MAX = 400  # characters in a sentence
 _CUT = "..."
 
 
 class Kind(StrEnum):
-    """What an event is about."""
+    """The subject of an event."""
 
-    RUN = "run"  # begun, resumed, ended
+    RUN = "run"  # started, resumed, ended
     CONTROL = "control"  # a user pressed a button
     CHECKPOINT = "checkpoint"
     SLICE = "slice"  # the seen-set grew, or was compacted
     BACKOFF = "backoff"  # a host is held: 429, 503, snoozed
-    RETIRED = "retired"  # a host is given up
-    ERROR = "error"  # a URL failed, the disk is full, a file is damaged
+    RETIRED = "retired"  # a host is retired
+    ERROR = "error"  # a URL failed, the disk is full, or a file is damaged
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """``time`` is in seconds since 1970. ``host`` is a host key, where it is about one."""
+    """``time`` is in seconds since 1970. ``host`` is a host key if the event is about a host."""
 
     number: int
     time: float
@@ -46,21 +46,21 @@ class EventsError(ValueError):
 
 
 class Events:
-    """The last events of each kind."""
+    """The most recent events of each kind."""
 
     def __init__(self) -> None:
         self._kept: dict[Kind, deque[Event]] = {kind: deque(maxlen=EACH) for kind in Kind}
-        self.last = 0  # number of the newest; 0 when nothing has happened
+        self.last = 0  # number of the newest event; 0 before the first
 
     def add(self, now: float, kind: Kind, text: str, host: str | None = None) -> None:
-        """``text`` is a sentence without its full stop; a long one is cut."""
+        """Add an event. ``text`` is a sentence without its full stop; long text is cut."""
         if len(text) > _TEXT_MAX:
             text = text[: _TEXT_MAX - len(_CUT)] + _CUT
         self.last += 1
         self._kept[kind].append(Event(self.last, now, kind, text, host))
 
     def after(self, number: int) -> list[dict[str, Any]]:
-        """Those that are kept with a larger number, oldest first, as mappings with the fields of ``Event``."""
+        """Return the kept events with a larger number, oldest first, as mappings with the fields of ``Event``."""
         if number >= self.last:
             return []
         newer: list[list[Event]] = []
@@ -74,14 +74,14 @@ class Events:
         return [asdict(event) for event in heapq.merge(*newer, key=lambda event: event.number)]
 
     def restore(self, written: Iterable[Mapping[str, Any]]) -> None:
-        """Takes up what ``after(0)`` gave. Raises EventsError, and has then changed nothing."""
+        """Restore what ``after(0)`` returned. Raises EventsError and then changes nothing."""
         try:
             events = [
                 Event(int(row["number"]), float(row["time"]), Kind(row["kind"]), str(row["text"]), row["host"])
                 for row in written
             ]
         except (KeyError, TypeError, ValueError) as error:
-            raise EventsError(f"no list of events: {error}") from error
+            raise EventsError(f"not a list of events: {error}") from error
         for event in events:
             self._kept[event.kind].append(event)
             self.last = max(self.last, event.number)

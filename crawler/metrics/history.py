@@ -1,15 +1,15 @@
-"""The course of a crawl as time series that stay small however long it runs.
+"""The history of a crawl as time series that stay small however long it runs.
 
-Each observation is kept as it is: counters as counts, not as rates. A rate is the difference of two kept
-observations by the time between them, so dropping observations in between leaves it the exact mean over
-a longer time. Three series are kept:
+An observation is kept as it is: counters as counts, not as rates. A rate is the difference of two kept observations
+divided by the time between them. So it remains the exact mean over a longer time when observations in between are
+dropped. There are three series:
 
-- ``recent``: the last ``RECENT`` seconds, one observation a second;
-- ``hour``: the last ``HOUR`` seconds, one in ten seconds;
-- ``all``: one in 2^k observations since the job began; whenever there are ``MOST`` of them every second one
-  goes and k grows by one.
+- ``recent``: the last ``RECENT`` seconds, one observation per second;
+- ``hour``: the last ``HOUR`` seconds, one per ten seconds;
+- ``all``: one in 2^k observations since the job started. Whenever it reaches ``MOST``, every second one is dropped and
+k grows by one.
 
-They can be stored and loaded (``dump``, ``restore``), so that they outlast a run.
+``dump`` and ``restore`` store and load them, so that they outlast a run.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import Any
 RECENT = 300.0  # seconds
 HOUR = 3600.0
 MOST = 600
-# Observations come a little early or late: those that are due are taken, and none twice in a step.
+# Observations come a little early or late. This takes each one that is due, and none twice per step.
 _RECENT_STEP = 0.75
 _HOUR_STEP = 9.5
 
 Value = float | None
 Series = dict[str, list[Value]]
 
-# Name of the rate, a second -> the counter it comes from.
+# Name of a rate (per second) -> the counter that it comes from.
 _RATES = {
     "pages_per_second": "pages_fetched",
     "links_per_second": "links_found",
@@ -58,7 +58,7 @@ class HistoryError(ValueError):
 
 
 class _Window:
-    """The last ``span`` seconds, at least ``step`` apart."""
+    """The last ``span`` seconds, in observations at least ``step`` seconds apart."""
 
     def __init__(self, span: float, step: float) -> None:
         self._span = span
@@ -75,7 +75,7 @@ class _Window:
 
 
 class History:
-    """Observations of a job, at the pace in which they are made (once a second, say)."""
+    """The observations of a job, at the pace at which they are made (for example once a second)."""
 
     def __init__(self) -> None:
         self._recent = _Window(RECENT, _RECENT_STEP)
@@ -87,7 +87,7 @@ class History:
         self._before: Row | None = None
 
     def observe(self, now: float, stats: Mapping[str, Any]) -> None:
-        """Adds what ``stats`` says at ``now`` (seconds, growing).
+        """Add ``stats`` as observed at ``now`` (seconds, increasing).
 
         A time that is not after the last one is ignored.
         """
@@ -104,15 +104,15 @@ class History:
         self._skipped = 0
         self._all.append(row)
         if len(self._all) == MOST:
-            # The newest stays, so that strides go on from it.
+            # Keep the newest, so that the strides continue from it.
             self._all = self._all[1::2]
             self._stride *= 2
 
     def series(self) -> dict[str, Series]:
-        """``{"recent": series, "hour": series, "all": series}``, each of lists of equal length.
+        """Return ``{"recent": series, "hour": series, "all": series}``; each series has lists of equal length.
 
-        ``t`` is in seconds, as observed; the others have the names of rates (the mean since the point before,
-        null at the first) and of levels. The last observation ends each.
+        ``t`` is in seconds, as observed. The other lists have the names of rates (the mean since the previous point,
+        null at the first) and of levels. The last observation ends each list.
         """
         kept: dict[str, Sequence[Row]] = {"recent": self._recent.rows, "hour": self._hour.rows, "all": self._all}
         last = self._last
@@ -122,14 +122,14 @@ class History:
         }
 
     def point(self) -> dict[str, Value]:
-        """The last observation by the same names, its rates since the one before; empty before the first."""
+        """Return the last observation by the same names, with rates since the previous one; empty before the first."""
         if self._last is None:
             return {}
         last = _columns([row for row in (self._before, self._last) if row is not None])
         return {name: values[-1] for name, values in last.items()}
 
     def mean(self, rate: str, seconds: float) -> Value:
-        """The mean of a rate over the last ``seconds``, at most ``RECENT``; None when nothing can be said."""
+        """Return the mean of a rate over the last ``seconds``, at most ``RECENT``; None if unknown."""
         ends = self._ends(seconds)
         if ends is None:
             return None
@@ -138,7 +138,7 @@ class History:
         return _rate(first[1][column], last[1][column], last[0] - first[0])
 
     def slope(self, level: str, seconds: float) -> Value:
-        """What a level has gained a second over the last ``seconds``; negative where it fell."""
+        """Return the change of a level per second over the last ``seconds``; negative if it fell."""
         ends = self._ends(seconds)
         if ends is None:
             return None
@@ -159,21 +159,21 @@ class History:
     # -- beyond the run ----------------------------------------------------------------------------------------
 
     def dump(self) -> dict[str, Any]:
-        """What ``restore`` takes: for each series the columns, each a line of numbers, with a hyphen for none."""
+        """Return what ``restore`` takes: the columns of each series, each a line of numbers, with a hyphen for null."""
         kept = {"recent": self._recent.rows, "hour": self._hour.rows, "all": self._all}
         return {"stride": self._stride, **{name: _written(rows) for name, rows in kept.items()}}
 
     def restore(self, content: Mapping[str, Any], now: float) -> None:
-        """Takes up what was written down; it must be before ``now``, what is not is dropped (the clock was set back).
+        """Restore what ``dump`` returned. Observations after ``now`` are dropped (the clock was set back).
 
-        Raises HistoryError, and has then changed nothing."""
+        Raises HistoryError and then changes nothing."""
         try:
             stride = content["stride"]
             recent, hour, everything = (_read(content[name]) for name in ("recent", "hour", "all"))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise HistoryError(f"no history: {error}") from error
+            raise HistoryError(f"not a history: {error}") from error
         if not isinstance(stride, int) or stride < 1 or len(everything) > MOST:
-            raise HistoryError("no history: it was thinned in another way")
+            raise HistoryError("not a history: it was thinned in another way")
         for window, rows in ((self._recent, recent), (self._hour, hour)):
             for row in rows:
                 if row[0] < now:
@@ -207,7 +207,7 @@ def _columns(rows: Iterable[Row]) -> Series:
 
 
 def _rate(before: Value, after: Value, seconds: float) -> Value:
-    """None also if a counter went back: it was reset, and the difference means nothing."""
+    """Return the rate; None also if a counter fell, because it was reset and the difference has no meaning."""
     if before is None or after is None or after < before:
         return None
     return round((after - before) / seconds, 3)
@@ -219,12 +219,13 @@ def _written(rows: Iterable[Row]) -> dict[str, str]:
         name: " ".join("-" if line[column] is None else f"{line[column]:.12g}" for line in lines)
         for column, name in enumerate(_COLUMNS)
     }
-    # Whole: twelve digits of seconds since 1970 make two moments of the same hundredth one, and times must grow.
+    # Write whole numbers: with twelve digits of seconds since 1970, two times within a hundredth would be equal, and
+    # times must increase.
     return {**written, _COLUMNS[0]: " ".join(f"{line[0]:.17g}" for line in lines)}
 
 
 def _read(columns: Mapping[str, str]) -> list[Row]:
-    """A column that is not there was not counted yet; one that is not known is left out."""
+    """Read the columns. A missing column was not counted yet; an unknown one is ignored."""
     times = [float(word) for word in columns["t"].split()]
     table: list[list[Value]] = []
     for name in _COLUMNS[1:]:
@@ -234,7 +235,7 @@ def _read(columns: Mapping[str, str]) -> list[Row]:
         table.append([None if word == "-" else float(word) for word in words])
     numbers = [*times, *(value for column in table for value in column if value is not None)]
     if not all(map(math.isfinite, numbers)) or sorted(set(times)) != times:
-        raise ValueError("times that do not grow, or a value that is no number")
+        raise ValueError("times that do not increase, or a value that is not a number")
     split = len(_RATES)
     rows = zip(*table, strict=True) if times else ()
     return [(time, row[:split], row[split:]) for time, row in zip(times, rows, strict=True)]

@@ -1,9 +1,8 @@
-"""The statistics as metrics, for Prometheus and all that read OpenMetrics.
+"""Exposes the statistics as metrics, for Prometheus and anything else that reads OpenMetrics.
 
-Names and units follow https://prometheus.io/docs/practices/naming/: base units (bytes, also where the statistics
-count bits), ``_total`` for what only
-grows, ``_ratio`` for what lies between 0 and 1. Labels are bounded: a status class, a state, the index of
-a slice (the chain grows with the logarithm of the URLs). Hosts and URLs are never labels.
+Names and units follow https://prometheus.io/docs/practices/naming/: base units (bytes, even for what the statistics
+count in bits), ``_total`` for counters, ``_ratio`` for shares between 0 and 1. Labels are bounded: a status class, a
+state, the index of a slice (the chain grows with the logarithm of the URLs). Hosts and URLs are never labels.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ CAUSES = ("memory", "full", "target", "passed")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric and where the statistics have its value.
+    """One metric, and where the statistics hold its value.
 
-    With ``label``, ``path`` leads to a mapping (its keys are the label's values), to a list (its indices
-    are, and ``field`` names the value in each element) or to one of ``words`` (1 for that one, 0 for the
-    others). The value is taken ``scale`` times.
+    With ``label``, ``path`` leads to one of three things: a mapping, whose keys are the label's values; a list, whose
+    indices are the label's values and whose elements hold the value in ``field``; or one of ``words``, with 1 for that
+    word and 0 for the others. The value is multiplied by ``scale``.
     """
 
     name: str
@@ -242,16 +241,16 @@ METRICS: tuple[Metric, ...] = (
 
 
 def exposition(stats: Mapping[str, Any], accept: str = "", *others: Collector) -> tuple[bytes, str]:
-    """The statistics, and what ``others`` collect, as text; and its Content-Type.
+    """Return the statistics and what ``others`` collect, as text, and its Content-Type.
 
-    It is OpenMetrics 1.0.0 where ``accept``, a request's header, names that, else the Prometheus text format, version
-    0.0.4. A metric whose value is null is absent.
+    The text is OpenMetrics 1.0.0 if ``accept``, a request's header, names it; otherwise it is the Prometheus text
+    format, version 0.0.4. A metric whose value is null is absent.
     """
     registry = CollectorRegistry(auto_describe=False)
     for collector in (_Statistics(stats), *others):
         registry.register(collector)
-    # Only the kind is negotiated: the library raises TypeError for a version that is not a number, and
-    # promises any higher one that a client names.
+    # Negotiate only the kind: the library raises TypeError for a version that is not a number, and accepts any higher
+    # version that a client names.
     encode, content_type = choose_encoder(OPENMETRICS if OPENMETRICS in accept else "")
     return encode(registry), content_type
 

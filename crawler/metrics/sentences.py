@@ -1,4 +1,4 @@
-"""Numbers of a crawl in words, the same on the terminal and on the page."""
+"""Puts the numbers of a crawl into words, the same on the terminal and on the page."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def count(value: float | None) -> str:
-    """A count with thousands separators; a dash for none."""
+    """Return a count with thousands separators; a dash for None."""
     return "-" if value is None else f"{round(value):,}"
 
 
-def counted(value: float | None, noun: str, plural: str | None = None) -> str:
-    """A count with its noun: ``1 host``, ``2 hosts``. ``plural`` is the noun with an s unless given."""
-    many = f"{noun}s" if plural is None else plural
-    return f"{count(value)} {noun if count(value) == '1' else many}"
+def noun(value: float | None, singular: str, plural: str | None = None) -> str:
+    """Return the noun that goes with a count. ``plural`` is the singular with an s unless given."""
+    return singular if value is not None and round(value) == 1 else plural or f"{singular}s"
+
+
+def counted(value: float | None, singular: str, plural: str | None = None) -> str:
+    """Return a count with its noun: ``1 host``, ``2 hosts``."""
+    return f"{count(value)} {noun(value, singular, plural)}"
 
 
 def probability(value: float | None) -> str:
-    """Two significant digits; 0.0021 as it is, smaller ones as 2.1e-5; a dash for none."""
+    """Return two significant digits: 0.0021 as it is, smaller values as 2.1e-5; a dash for None."""
     if value is None:
         return "-"
     if value == 0 or value >= 0.0001:
@@ -30,12 +34,12 @@ def probability(value: float | None) -> str:
 
 
 def per_second(value: float) -> str:
-    """A rate, to a tenth where it is small."""
+    """Return a rate, to a tenth if it is small."""
     return f"{value:.1f}" if value < 100 else f"{round(value):,}"
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it, in two units; in whole days from two days on."""
+    """Return a time as people say it, in two units, or in whole days from two days on."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -48,9 +52,9 @@ def duration(seconds: float) -> str:
 
 
 def working(stats: Mapping[str, Any], pages: float | None, slope: float | None) -> dict[str, str]:
-    """Whether the crawl works, as ``{"mark", "text"}``: the mark is ``good``, ``wait``, ``bad`` or ``over``.
+    """Return whether the crawl works, as ``{"mark", "text"}``: the mark is ``good``, ``wait``, ``bad`` or ``over``.
 
-    ``pages`` are fetched and ``slope`` URLs join the frontier a second, over the last minute; None when unknown.
+    Over the last minute, ``pages`` were fetched and ``slope`` URLs joined the frontier per second; None if unknown.
     """
     state, pending, flying = stats.get("state"), stats.get("urls_pending") or 0, stats.get("urls_in_flight") or 0
     if stats.get("paused"):
@@ -67,20 +71,23 @@ def working(stats: Mapping[str, Any], pages: float | None, slope: float | None) 
         case "running" if pending + flying == 0:
             return {"mark": "wait", "text": "Waiting for seeds: no URLs are pending."}
         case "running":
-            where = f"{count(flying)} in flight, {count(stats.get('hosts_pending'))} hosts pending"
+            where = f"{count(flying)} in flight, {counted(stats.get('hosts_pending'), 'host')} pending"
             return {"mark": "wait", "text": f"Waiting: no page in the last minute, {where}."}
         case "stopping":
             return {"mark": "wait", "text": "Stopping: requests in flight have a few seconds to finish."}
         case "ended":
             failed = f", {count(stats.get('pages_failed'))} failed" if stats.get("pages_failed") else ""
-            return {"mark": "over", "text": f"Ended: {count(stats.get('pages_fetched'))} pages fetched{failed}."}
+            return {"mark": "over", "text": f"Ended: {counted(stats.get('pages_fetched'), 'page')} fetched{failed}."}
         case "stopped":
-            return {"mark": "over", "text": f"Stopped with {count(pending)} URLs left: run the same command to resume."}
+            return {
+                "mark": "over",
+                "text": f"Stopped with {counted(pending, 'URL')} left: run the same command to resume.",
+            }
     return {"mark": "wait", "text": "Starting."}
 
 
 def size(value: float | None) -> str:
-    """Bytes in the largest unit that fits; a dash for none."""
+    """Return bytes in the largest unit that fits; a dash for None."""
     if value is None:
         return "-"
     unit = 0
@@ -91,7 +98,7 @@ def size(value: float | None) -> str:
 
 
 def outlook(stats: Mapping[str, Any]) -> str:
-    """When the crawl ends at its present rate, and the figure that rests on; empty if nothing can be said."""
+    """Return when the crawl ends at its present rate, and the figure behind it; empty if unknown."""
     told = _forecast(stats)
     if told is None:
         return ""
@@ -112,22 +119,24 @@ def _forecast(stats: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def forecast(stats: Mapping[str, Any]) -> str:
-    """The same, and what the seen-set will be then, or in a day."""
+    """Return the outlook, and what the seen-set will be then or in a day."""
     told = _forecast(stats)
     if told is None:
         return ""
-    slices = f"{told['slices']} slice{'' if told['slices'] == 1 else 's'}"
+    slices = counted(told["slices"], "slice")
     when = "Then" if told["when"] == "end" else "In a day"
-    text = f"{outlook(stats)} {when} the filter holds {count(told['urls'])} URLs in {slices}, {size(told['bytes'])}:"
+    text = (
+        f"{outlook(stats)} {when} the filter holds {counted(told['urls'], 'URL')} in {slices}, {size(told['bytes'])}:"
+    )
     text += f" fpp {probability(told['fpp'])}"
     skipped = told["urls_skipped"]
     if skipped >= 0.95:
-        return f"{text}, about {count(skipped)} URL{'' if round(skipped) == 1 else 's'} skipped by mistake in all."
+        return f"{text}, about {counted(skipped, 'URL')} skipped by mistake in all."
     return f"{text}, {'probably ' if skipped else ''}no URLs skipped by mistake."
 
 
 def trust(stats: Mapping[str, Any]) -> str:
-    """How far the seen-set can be trusted, in one sentence."""
+    """Say in one sentence how far the seen-set can be trusted."""
     seen = stats.get("seen")
     if not seen:
         return "There is no seen-set yet."
@@ -145,8 +154,8 @@ def trust(stats: Mapping[str, Any]) -> str:
         text = f"No URLs are likely to have been skipped by mistake (expected: {few} of {count(new)})."
     ledger = seen.get("ledger")
     if ledger:
-        found, waiting = count(ledger["false_positives"]), count(ledger["waiting"])
-        text += f" The ledger corrected {found} such mistakes; {waiting} URLs are waiting for it."
+        found, waiting = counted(ledger["false_positives"], "such mistake"), counted(ledger["waiting"], "URL")
+        text += f" The ledger corrected {found}; {waiting} {'is' if ledger['waiting'] == 1 else 'are'} waiting for it."
     estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
     if estimated is not None and target is not None and estimated > target:
         text += f" The estimated fpp is {probability(estimated)}, above the target of {probability(target)}."

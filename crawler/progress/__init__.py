@@ -1,5 +1,5 @@
-"""A crawl seen from a terminal. Reads the statistics that ``stats --json`` prints, and nothing else.
+"""Shows a crawl on a terminal. Reads the statistics that ``stats --json`` prints, and nothing else.
 
-`say` writes a line, `summary` is what stands at the end, `live` what changes while the crawl runs. They are imported by
-themselves: only the last needs more than the standard library, and tools in a pipe do without it.
+`say` writes a line, `summary` makes the lines at the end, `live_line` shows the crawl while it runs. Import them one by
+one: only the last needs more than the standard library, and tools in a pipe do without it.
 """

@@ -1,4 +1,4 @@
-"""A crawl on a terminal while it runs: a few lines that change in place, or plain lines in a log."""
+"""Shows a running crawl: on a terminal a few lines that change in place, in a log plain lines."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from crawler.metrics import count, probability
+from crawler.metrics import count, counted, noun, probability
 from crawler.progress.say import say, turn_away, watched
 
-_RATE_OVER = 5.0  # seconds that the shown rate is the mean of
+_RATE_OVER = 5.0  # seconds over which the shown rate is averaged
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        # rich would end the program.
+        # rich would exit the program.
         turn_away(self.file)  # type: ignore[arg-type]
 
 
 class Progress:
-    """Shows a crawl on ``stream`` while it runs. A context manager: the terminal is given back at the end.
+    """Shows a crawl on ``stream`` while it runs. A context manager, which restores the terminal at the end.
 
-    On a terminal every `update` redraws (four a second are plenty); on anything else one line is written
+    On a terminal each `update` redraws the view; four per second are enough. On any other stream, one line is written
     every ``every`` seconds of the crawl's time.
     """
 
     def __init__(self, stream: TextIO, every: float = 10.0, *, force: bool = False) -> None:
-        """``force`` draws the live view also if the stream is not a terminal."""
+        """``force`` draws the live view even if the stream is not a terminal."""
         self._stream = stream
         self._every = every
         self._next_line = 0.0
         self._course: deque[tuple[float, int]] = deque()
         self._live: Live | None = None
-        # Asked of the stream itself: rich also believes environment variables, and would fill a log.
+        # Ask the stream itself: rich also trusts environment variables, and would fill a log with escape sequences.
         console = _Console(file=stream, force_terminal=force or stream.isatty())
         if console.is_terminal and (force or not console.is_dumb_terminal):
             self._live = Live(console=console, auto_refresh=False, transient=True)
@@ -65,7 +65,7 @@ class Progress:
             say(self._stream, _line(stats, rate))
 
     def say(self, text: str) -> None:
-        """Write a line of its own, above the live view where there is one."""
+        """Write a line of its own, above the live view if there is one."""
         if self._live is not None:
             with watched(self._stream):
                 self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -73,7 +73,7 @@ class Progress:
             say(self._stream, text)
 
     def _rate(self, elapsed: float, pages: int) -> float | None:
-        """Pages a second over the last seconds; None at the first update."""
+        """Return the pages per second over the last seconds; None at the first update."""
         self._course.append((elapsed, pages))
         while len(self._course) > 2 and self._course[1][0] <= elapsed - _RATE_OVER:
             self._course.popleft()
@@ -85,9 +85,9 @@ def _line(stats: Mapping[str, Any], rate: float | None) -> str:
     seen = stats.get("seen") or {}
     per_second = "" if rate is None else f" ({rate:.1f}/s)"
     return (
-        f"{stats['elapsed_seconds']:.0f} s: {count(stats['pages_fetched'])} pages{per_second},"
+        f"{stats['elapsed_seconds']:.0f} s: {counted(stats['pages_fetched'], 'page')}{per_second},"
         f" {count(stats['pages_failed'])} failed, {count(stats['urls_pending'])} pending,"
-        f" {count(stats['urls_in_flight'])} in flight, {count(stats['hosts'])} hosts,"
+        f" {count(stats['urls_in_flight'])} in flight, {counted(stats['hosts'], 'host')},"
         f" fpp {probability(seen.get('fpp_estimated'))} of {probability(seen.get('fpp_target'))}"
     )
 
@@ -98,17 +98,17 @@ def _view(stats: Mapping[str, Any], rate: float | None) -> Group:
     finished = admitted - (stats["urls_pending"] or 0) - (stats["urls_in_flight"] or 0)
     figures = Table.grid(padding=(0, 3))
     figures.add_row(
-        Text.assemble((count(stats["pages_fetched"]), "bold"), " pages"),
+        Text.assemble((count(stats["pages_fetched"]), "bold"), f" {noun(stats['pages_fetched'], 'page')}"),
         f"{rate or 0:.1f}/s",
         f"{count(stats['urls_pending'])} pending",
         f"{count(stats['urls_in_flight'])} in flight",
-        f"{count(stats['hosts'])} hosts",
+        counted(stats["hosts"], "host"),
         f"{count(stats['pages_failed'])} failed",
     )
     known = Table.grid(padding=(0, 1))
     known.add_row(
         ProgressBar(total=max(admitted, 1), completed=finished, width=30),
-        f"{count(finished)} of {count(admitted)} known URLs, {stats['state']}",
+        f"{count(finished)} of {counted(admitted, 'known URL')}, {stats['state']}",
     )
     estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
     too_high = estimated is not None and target is not None and estimated > target

@@ -1,4 +1,4 @@
-"""Lines for a reader that may have gone away."""
+"""Writes lines for a reader that may disappear."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import os
 from collections.abc import Iterator
 from typing import TextIO
 
-# What writing to a pipe without a reader, and to a terminal that was closed, ends with.
+# The errors of writing to a pipe without a reader, and to a closed terminal.
 _GONE = frozenset({errno.EPIPE, errno.EIO})
 
 
 @contextlib.contextmanager
 def watched(stream: TextIO) -> Iterator[None]:
-    """In the block, the reader of ``stream`` may go away: that must not stop a crawl. What is
-    written later goes nowhere. Any other error is raised."""
+    """Let the reader of ``stream`` disappear inside the block without stopping the crawl. Later output is discarded.
+    Any other error is raised."""
     try:
         yield
     except OSError as error:
@@ -25,14 +25,14 @@ def watched(stream: TextIO) -> Iterator[None]:
 
 
 def say(stream: TextIO, text: str) -> None:
-    """Write a line; a reader that has gone away is no error."""
+    """Write a line. A reader that has disappeared is not an error."""
     with watched(stream):
         stream.write(text + "\n")
         stream.flush()
 
 
 def turn_away(stream: TextIO) -> None:
-    """What is written to ``stream`` from now on goes nowhere."""
+    """Discard everything that is written to ``stream`` from now on."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)

@@ -1,34 +1,35 @@
-"""A crawl in a few lines."""
+"""Summarises a crawl in a few lines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from crawler.metrics import count, forecast, probability, trust
+from crawler.metrics import count, counted, forecast, probability, trust
 
 
 def summary(stats: Mapping[str, Any]) -> str:
-    """A few lines on how the crawl went, without a line break at the end."""
+    """Return a few lines about the crawl, without a line break at the end."""
     elapsed = stats["elapsed_seconds"]
     get = stats.get
     lines = [
         stats["state"] if elapsed is None else f"{stats['state']} after {_duration(elapsed)}",
         f"pages     {count(stats['pages_fetched'])} fetched, {count(stats['pages_failed'])} failed,"
-        f" {count(get('pages_redirected'))} redirects, {count(get('urls_excluded'))} excluded",
-        f"URLs      {count(stats['urls_admitted'])} admitted, {count(get('urls_duplicate'))} duplicate links,"
-        f" {count(stats['urls_pending'])} left, {count(stats['hosts'])} hosts",
+        f" {counted(get('pages_redirected'), 'redirect')}, {count(get('urls_excluded'))} excluded",
+        f"URLs      {count(stats['urls_admitted'])} admitted, {counted(get('urls_duplicate'), 'duplicate link')},"
+        f" {count(stats['urls_pending'])} left, {counted(stats['hosts'], 'host')}",
     ]
     if get("revisits"):
         lines.append(
-            f"revisits  {count(stats['revisits'])} begun, {count(stats['revisits_changed'])} found a change,"
-            f" {count(stats['revisits_not_modified'])} answered 304, {count(stats['pages_scheduled'])} pages scheduled"
+            f"revisits  {count(stats['revisits'])} started, {count(stats['revisits_changed'])} found a change,"
+            f" {count(stats['revisits_not_modified'])} answered 304,"
+            f" {counted(stats['pages_scheduled'], 'page')} scheduled"
         )
     seen = stats.get("seen")
     if seen:
         slices = len(seen.get("slices") or ())
         bits = seen.get("bits_per_url")
-        shape = [f"{slices} slice{'' if slices == 1 else 's'}"] if slices else []
+        shape = [counted(slices, "slice")] if slices else []
         shape += [f"{bits:.1f} bits/URL"] if bits is not None else []
         shape += [
             f"estimated fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"

@@ -1,8 +1,8 @@
-"""What is told to the service manager that started the program: sd_notify(3), as systemd and others understand it.
+"""Reports to the service manager that started the program, with sd_notify(3), which systemd and others understand.
 
-``NOTIFY_SOCKET`` in the environment names a datagram socket; without it nothing is sent. ``READY=1`` says that
-the crawl has begun, ``WATCHDOG=1`` that its event loop turns, ``STATUS=`` how it is getting on, ``STOPPING=1`` that it
-comes to its end.
+``NOTIFY_SOCKET`` in the environment names a datagram socket; without it nothing is sent. ``READY=1`` says that the
+crawl has started, ``WATCHDOG=1`` that its event loop runs, ``STATUS=`` how far it has come, ``STOPPING=1`` that it is
+ending.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import errno
 import socket
 from collections.abc import Mapping
 
-# Gone, or too busy: the next message follows in a second, and a crawl does not stop for want of a listener.
+# The listener is gone or too busy. The next message follows in a second, and the crawl does not stop for this.
 _UNHEARD = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.EAGAIN, errno.ENOBUFS})
 
 
 class Supervisor:
-    """Tells it each thing when it is time. ``environment`` is the process's. Methods raise OSError."""
+    """Sends each message when it is due. ``environment`` is the process's. Methods raise OSError."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         address = environment.get("NOTIFY_SOCKET", "")
-        # A name that begins with @ is in Linux's abstract namespace, where it begins with a zero byte.
+        # A name that starts with @ is in Linux's abstract namespace, where it starts with a zero byte.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._socket: socket.socket | None = None
         if address:
@@ -30,7 +30,7 @@ class Supervisor:
         self._stopping = False
 
     def alive(self, status: str, *, stopping: bool) -> None:
-        """The event loop turns. ``status`` is one line."""
+        """Report that the event loop runs. ``status`` is one line."""
         words = ["WATCHDOG=1", f"STATUS={status}"]
         if not self._ready:
             words.insert(0, "READY=1")
@@ -40,7 +40,7 @@ class Supervisor:
         self._tell("\n".join(words))
 
     def close(self) -> None:
-        """Nothing more is told."""
+        """Send no more messages."""
         if not self._stopping:
             self._tell("STOPPING=1")
         if self._socket is not None:

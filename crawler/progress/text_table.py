@@ -1,4 +1,4 @@
-"""Tables as text: the first column to the left, the others to the right."""
+"""Text tables: the first column is aligned left, the others right."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table; every row as long as ``heads``."""
+    """Return the lines of a table. Each row is as long as ``heads``."""
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     lines = []
     for row in (heads, ["-" * width for width in widths], *rows):

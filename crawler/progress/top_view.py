@@ -1,4 +1,4 @@
-"""A job on one screen of a terminal: the dashboard over ssh. Pure: numbers in, lines out."""
+"""Shows a job on one screen of a terminal: the dashboard over ssh. Pure: numbers in, lines out."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from crawler.metrics import Course, count, duration, forecast, per_second, probability, size
+from crawler.metrics import Course, count, counted, duration, forecast, per_second, probability, size
 
 _MARKS = {"good": ("✓", "green"), "wait": ("…", "yellow"), "bad": ("✗", "red"), "over": ("■", "blue")}
 _BARS = "▁▂▃▄▅▆▇█"
 _KINDS = {"error": "red", "retired": "red", "backoff": "yellow", "checkpoint": "green", "slice": "magenta"}
-_ROOMY = 24  # lines of a terminal with room for what is ahead
-_FRAMES = 6  # lines round hosts and events, the names of columns, and the cursor's
+_ROOMY = 24  # lines; a terminal this high has room for the forecast
+_FRAMES = 6  # lines around hosts and events, column heads and the cursor's line
 
 
 def screen(
     stats: Mapping[str, Any], course: Course, hosts: tuple[int, Sequence[Mapping[str, Any]]], height: int, width: int
 ) -> RenderableType:
-    """``hosts`` are how many there are and the first rows of their table; ``height`` and ``width`` in characters."""
+    """Return the screen. ``hosts`` is the number of hosts and the first rows of their table; ``height`` and ``width``
+    are in characters."""
     words, ahead = course.words(stats), forecast(stats)
     head = Group(
         _headline(stats, words["working"]),
@@ -67,7 +68,7 @@ def _figures(stats: Mapping[str, Any], course: Course, width: int) -> Text:
     ]
     text, left = Text(), width
     for name, value in cells:
-        # Lines are broken between two figures, not within one.
+        # Break lines between two figures, not within one.
         length = len(name) + 1 + len(value)
         if text and length + 3 > left:
             text.append("\n")
@@ -116,7 +117,7 @@ def _hosts(total: int, rows: Sequence[Mapping[str, Any]], states: Mapping[str, i
             row["reason"] + (f" ({classes})" if classes else ""),
         ]
         table.add_row(*(Text(_printable(cell)) for cell in cells))
-    title = f"{count(min(most, len(rows)))} of {count(total)} hosts, most failures first"
+    title = f"{count(min(most, len(rows)))} of {counted(total, 'host')}, most failures first"
     by_state = ", ".join(f"{state} {count(number)}" for state, number in states.items())
     title += f"; {by_state}" if by_state else ""
     return Panel(table, title=title, title_align="left")
@@ -136,10 +137,10 @@ def _events(course: Course, most: int) -> Panel:
         kind = (f"{event['kind']:<10} ", _KINDS.get(event["kind"], "bold"))
         words = _printable(host + event["text"])
         lines.append(Text.assemble((f"{at} ", "dim"), kind, words, no_wrap=True, overflow="ellipsis"))
-    content = Group(*lines) if lines else Text("nothing has happened yet", "dim")
+    content = Group(*lines) if lines else Text("no events yet", "dim")
     return Panel(content, title="events", title_align="left")
 
 
 def _printable(text: str) -> str:
-    """Control characters are shown as escapes: names and messages come from the web."""
+    """Escape control characters: names and messages come from the web."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -1,1 +1,1 @@
-"""What serves people and programs: a run from start to end, its control, its HTTP interface."""
+"""Serves people and programs: a run from start to end, its control, its HTTP interface."""

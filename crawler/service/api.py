@@ -1,12 +1,12 @@
-"""What programs may ask of a crawl, besides its statistics, and tell it.
+"""The HTTP API of a crawl, besides its statistics.
 
     GET  /api/hosts        the table of hosts, sorted, in parts
-    GET  /api/hosts/HOST   one of them, with its robots.txt, its queue and its last records
+    GET  /api/hosts/HOST   one host, with its robots.txt, its queue and its last records
     GET  /api/explain      what the crawl knows of a URL
-    POST /api/control      a command: {"do": WORD}, about a host with "host": HOST too
+    POST /api/control      a command: {"do": WORD}, with "host": HOST if it is about a host
     POST /api/urls         URLs for the crawl
 
-The dashboard's guard has already checked the token. A command is answered {"done": true}, or {"error": TEXT} with
+The dashboard's guard has already checked the token. The answer to a command is {"done": true}, or {"error": TEXT} with
 the status of its refusal.
 """
 
@@ -27,31 +27,31 @@ from crawler.service.view import TableAsked, Unavailable, Unreadable, View
 
 T = TypeVar("T")
 
-FRESH = 2.0  # seconds that a table of hosts is shown again instead of being read again ...
+FRESH = 2.0  # seconds for which a table of hosts is reused ...
 FRESH_TIMES = 20  # ... or this many times as long as reading it took
-MOST_TABLES = 32  # kept at a time: each may be a thousand rows
+MOST_TABLES = 32  # tables kept at a time: each may have a thousand rows
 MOST_ROWS = 1_000  # hosts in one answer
-MOST_OFFSET = 100_000  # hosts skipped; all of their rows are held while the table is sorted
+MOST_OFFSET = 100_000  # hosts skipped; sorting the table holds all of their rows
 
 
 class HostTables:
-    """Tables of hosts that were read lately. One reading serves all who ask for the same one."""
+    """The tables of hosts that were read recently. One reading serves all who ask for the same table."""
 
     def __init__(self, view: View, clock: Callable[[], float]) -> None:
         self._view = view
         self._clock = clock
-        self._kept: dict[TableAsked, tuple[float, dict[str, Any]]] = {}  # until when, and the table
+        self._kept: dict[TableAsked, tuple[float, dict[str, Any]]] = {}  # expiry, and the table
         self._reading: dict[TableAsked, asyncio.Task[dict[str, Any]]] = {}
 
     def __len__(self) -> int:
-        """How many are kept or being read."""
+        """The number of tables that are kept or being read."""
         return len(self._kept) + len(self._reading)
 
     async def get(self, asked: TableAsked) -> dict[str, Any]:
         until, table = self._kept.get(asked, (0.0, {}))
         if until > self._clock():
             return table
-        # Pages that lost the crawl come back at once.
+        # All pages that lost the crawl ask again at once.
         if asked not in self._reading:
             self._reading[asked] = asyncio.create_task(self._read(asked))
         return await asyncio.shield(self._reading[asked])
@@ -92,9 +92,7 @@ class Api:
         name = request.match_info["host"]
         page = await _from_view(self._view.host(name))
         if page is None:
-            raise web.HTTPNotFound(
-                text=f"No URL of {name} was admitted: a host is named with its port, as in a.test:80."
-            )
+            raise web.HTTPNotFound(text=f"No URL of {name} was admitted. Name a host with its port, as in a.test:80.")
         return _answer(page)
 
     async def _explain(self, request: web.Request) -> web.Response:
@@ -117,9 +115,7 @@ class Api:
         urls = asked.get("urls") if isinstance(asked, dict) else None
         seed = asked.get("seed", False) if isinstance(asked, dict) else False
         if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls) or not isinstance(seed, bool):
-            raise web.HTTPBadRequest(
-                text='The body is {"urls": [text, ...]}, with "seed": true where they widen the scope.'
-            )
+            raise web.HTTPBadRequest(text='Send {"urls": [text, ...]}, with "seed": true if they widen the scope.')
         if len(urls) > MOST_URLS:
             raise web.HTTPBadRequest(text=f"At most {MOST_URLS} URLs at a time.")
         return _answer((await _from_view(self._view.add(urls, seed=seed))).as_json())
@@ -139,10 +135,10 @@ def _answer(content: dict[str, Any]) -> web.Response:
 
 
 def _table_asked(request: web.Request) -> TableAsked:
-    """What the query says. Raises HTTPBadRequest."""
+    """Return the table that the query asks for. Raises HTTPBadRequest."""
     sort, order = request.query.get("sort", "pending"), request.query.get("order", "desc")
     if sort not in SORTS or order not in ("asc", "desc"):
-        raise web.HTTPBadRequest(text=f"sort is one of {', '.join(SORTS)}; order is asc or desc.")
+        raise web.HTTPBadRequest(text=f"sort must be one of {', '.join(SORTS)}, order asc or desc.")
     offset = _number(request, "offset", 0, MOST_OFFSET)
     limit = _number(request, "limit", 100, MOST_ROWS)
     return TableAsked(sort, order == "desc", offset, limit, request.query.get("q", ""))
@@ -151,5 +147,5 @@ def _table_asked(request: web.Request) -> TableAsked:
 def _number(request: web.Request, name: str, default: int, most: int) -> int:
     text = request.query.get(name, str(default))
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= most):
-        raise web.HTTPBadRequest(text=f"{name} is a whole number up to {most}.")
+        raise web.HTTPBadRequest(text=f"{name} must be a whole number up to {most}.")
     return int(text)

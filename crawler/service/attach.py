@@ -1,7 +1,7 @@
-"""A job seen from outside, running or not, as ``crawler dashboard`` or ``crawler top`` show it.
+"""Shows a job from its files, running or not, for ``crawler dashboard`` and ``crawler top``.
 
-Only the files of the job are read: ``live.json`` while a crawl runs; otherwise the store and the seen-set, once, and
-again when a crawl begins. Commands for a running crawl are left in its inbox.
+While a crawl runs, only ``live.json`` is read. Otherwise the store and the seen-set are read once, and again after the
+next crawl. Commands for a running crawl are left in its inbox.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ INTERVAL = 1.0  # seconds between two looks
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a look found. ``live`` is None when no crawl is running; ``stats`` are then the stored ones."""
+    """The result of a look. If no crawl is running, ``live`` is None and ``stats`` are the stored ones."""
 
     live: Live | None
     stats: dict[str, Any]
-    at: float  # when the look ended, in seconds since 1970: the ages in ``stats`` are at most that old
+    at: float  # end of the look, in seconds since 1970: the ages in ``stats`` are at most that old
 
 
 class WatchedJob:
-    """The job in a directory. ``look`` may run in a thread; all else belongs to one, the event loop's."""
+    """The job in a directory. ``look`` may run in a thread; everything else belongs to the event loop's thread."""
 
     def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
-        """``clock`` gives seconds since 1970. Raises what ``job_stats`` raises."""
+        """``clock`` returns seconds since 1970. Raises what ``job_stats`` raises."""
         read_identity(directory)
         self.directory = directory
         self._clock = clock
@@ -61,7 +61,7 @@ class WatchedJob:
         return self._reading.live
 
     def look(self, before: Reading | None = None) -> Reading:
-        """Read the job. Where no crawl is running, and none was ``before``, nothing can have changed."""
+        """Read the job. If no crawl is running now or was running ``before``, nothing can have changed."""
         live = read_live(self.directory)
         if live is not None:
             return Reading(live, dict(live.stats), self._clock())
@@ -73,7 +73,7 @@ class WatchedJob:
         return self.look(self._reading)
 
     def take(self, reading: Reading) -> None:
-        """Show what a look found."""
+        """Show the result of a look."""
         if reading.live is not None:
             self.course.events.restore(
                 event for event in reading.live.events if event["number"] > self.course.events.last
@@ -82,7 +82,7 @@ class WatchedJob:
         self._reading = reading
 
     def stats(self, now: float) -> dict[str, Any]:
-        """As ``stats --json``; the age of the checkpoint goes on."""
+        """Return the dictionary of ``stats --json`` at ``now``: the age of the checkpoint keeps growing."""
         stats = dict(self._reading.stats)
         if stats["checkpoint"] is not None:
             age = stats["checkpoint"]["age_seconds"] + max(0.0, now - self._reading.at)
@@ -90,7 +90,7 @@ class WatchedJob:
         return stats
 
     def hosts(self, asked: TableAsked, now: float) -> Table:
-        """Raises what ``open_job`` raises."""
+        """Return a part of the table of hosts. Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
             found = choose(
                 host_rows(job.store, HostTableSettings.of(job.settings), now, self._in_flight()),
@@ -103,7 +103,7 @@ class WatchedJob:
             return Table(*next(pair for pair in found if pair is not None))
 
     def host(self, name: str, now: float) -> dict[str, Any] | None:
-        """All of one host; None when the job has met no such host. Raises what ``open_job`` raises."""
+        """Return everything about one host; None if the job has no such host. Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
             stored = job.store.get(Family.HOSTS, name.encode("ascii")) if name.isascii() else None
             if stored is None:
@@ -115,7 +115,7 @@ class WatchedJob:
         return page | {"recent": [row for row in rows if row is not None]}
 
     def explain(self, text: str, now: float) -> Explanation:
-        """Raises what ``open_job`` raises."""
+        """Explain a URL. Raises what ``open_job`` raises."""
         return explain_url(self.directory, text, now)
 
     def _in_flight(self) -> Counter[str]:
@@ -123,18 +123,18 @@ class WatchedJob:
 
 
 class AttachedView:
-    """A job seen from outside, as the HTTP API asks for it. ``damage`` are the errors that say that the job cannot be
+    """Answers the HTTP API from the files of a job. ``damage`` lists the errors that mean that the job cannot be
     read."""
 
     def __init__(self, job: WatchedJob, clock: Callable[[], float], damage: tuple[type[Exception], ...]) -> None:
         self._job = job
         self._clock = clock
         self._unreadable: tuple[type[Exception], ...] = (*damage, JobError, OSError)
-        # One after the other: each opens the store, and a seen-set takes memory.
+        # One at a time: each opens the store, and a seen-set takes memory.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="look")
 
     async def keep(self) -> None:
-        """Look again and again, until cancelled. Raises what ``job_stats`` raises."""
+        """Look at the job at intervals, until cancelled. Raises what ``job_stats`` raises."""
         while True:
             await asyncio.sleep(INTERVAL)
             reading = await self._in_thread(self._job.look_again)
@@ -153,17 +153,17 @@ class AttachedView:
         return await self._read(lambda: self._job.explain(text, self._clock()))
 
     async def perform(self, command: Command) -> Refused | None:
-        """The command is left for the crawl, which answers."""
+        """Leave the command for the crawl, which answers."""
         pid = lock_holder(self._job.directory)
         if self._job.live is None or not pid:
             return NOT_RUNNING
         try:
             return await give_command(Inbox(self._job.directory, RealDisk()), pid, command)
         except OSError as error:
-            return Refused(Refusal.NOT_NOW, f"the crawl cannot be told: {error.strerror}")
+            return Refused(Refusal.NOT_NOW, f"cannot pass the command to the crawl: {error.strerror}")
 
     async def add(self, urls: Sequence[str], *, seed: bool) -> Answer:
-        raise Unavailable("This page is not the crawl's own: use crawler add.")
+        raise Unavailable("This dashboard does not belong to the crawl: use crawler add.")
 
     async def _in_thread(self, look: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, look)
@@ -172,7 +172,7 @@ class AttachedView:
         try:
             return await self._in_thread(look)
         except self._unreadable as error:
-            # The viewer need not own the machine: file names are relative to the job's directory.
+            # The viewer need not own the machine, so show file names relative to the job's directory.
             directory = str(self._job.directory)
             why = str(error).replace(f"{directory}/", "").replace(directory, "the job's directory")
             raise Unreadable(f"The job cannot be read: {why}") from error

@@ -1,4 +1,4 @@
-"""Commands: what a running crawl may be told, by a button of its dashboard, by a program, or by a file in its inbox."""
+"""The commands for a running crawl: from a button of its dashboard, from a program, or from a file in its inbox."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SAID = {
 
 
 class Refusal(Enum):
-    """Why a command is not carried out; the value is the status that HTTP has for it."""
+    """Why a command is refused. The value is the HTTP status."""
 
     SENSELESS = 400
     NOT_NOW = 409
@@ -38,13 +38,14 @@ class Refusal(Enum):
 
     @classmethod
     def of_status(cls, status: object) -> Refusal:
-        """What a running crawl has written down; of a status that none of ours has, only that it refused is known."""
+        """Return the refusal with the status that a running crawl has written down. An unknown status only shows that
+        it refused."""
         return next((each for each in cls if each.value == status), cls.NOT_NOW)
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A command that was not carried out, and why, in one line."""
+    """A command that was refused, and why, in one line."""
 
     why: Refusal
     text: str
@@ -55,7 +56,7 @@ NOT_RUNNING = Refused(Refusal.NOT_NOW, "the crawl is not running")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """``word`` is one of ``WORDS``, or of ``HOST_WORDS`` and about a ``host`` (with its port)."""
+    """``word`` is one of ``WORDS``, or one of ``HOST_WORDS`` with a ``host`` (host and port)."""
 
     word: str
     host: str | None = None
@@ -65,21 +66,22 @@ Perform = Callable[[Command], Awaitable[Refused | None]]
 
 
 def parse_command(asked: Any) -> Command | Refused:
-    """The command in ``{"do": WORD, "host": HOST}``."""
+    """Return the command in ``{"do": WORD, "host": HOST}``."""
     word = asked.get("do") if isinstance(asked, dict) else None
     if word in WORDS:
         return Command(word)
     if word not in HOST_WORDS:
-        return Refused(Refusal.SENSELESS, f"say what to do: {', '.join(WORDS + HOST_WORDS)}")
+        return Refused(Refusal.SENSELESS, f"do must be one of {', '.join(WORDS + HOST_WORDS)}")
     host = asked.get("host")
     if not isinstance(host, str):
-        return Refused(Refusal.SENSELESS, "name the host, with its port, as in a.test:80")
+        return Refused(Refusal.SENSELESS, "name the host with its port, as in a.test:80")
     return Command(word, host)
 
 
 def performing(run: Callable[[], Run | None], events: Events, clock: Callable[[], float]) -> Perform:
-    """What carries out commands and tells of it. ``run()`` is None before there is one; ``clock()`` is in seconds since
-    1970."""
+    """Return the function that carries out commands and records them as events.
+
+    ``run()`` returns None before the run exists; ``clock()`` returns seconds since 1970."""
 
     async def perform(command: Command) -> Refused | None:
         running = run()
@@ -101,7 +103,7 @@ async def _do(run: Run, word: str) -> Refused | None:
         case "pause":
             run.hold()
         case "resume" if run.job.blocked is not None:
-            return Refused(Refusal.NOT_NOW, f"the crawl resumes by itself when there is space again: {run.job.blocked}")
+            return Refused(Refusal.NOT_NOW, f"the disk is full: {run.job.blocked}; the crawl resumes by itself")
         case "resume":
             run.go_on()
         case "checkpoint":
@@ -116,7 +118,7 @@ async def _do(run: Run, word: str) -> Refused | None:
 
 def _do_to_host(run: Run, word: str, host: str) -> Refused | None:
     if run.job.blocked is not None:
-        return Refused(Refusal.NOT_NOW, f"nothing can be written now: {run.job.blocked}")
+        return Refused(Refusal.NOT_NOW, f"the disk is full: {run.job.blocked}")
     overrides = run.job.frontier.overrides
     acts = {"pause-host": overrides.pause, "resume-host": overrides.resume, "block-host": overrides.block}
     met = run.job.change_hosts(lambda batch: acts[word](host, batch))

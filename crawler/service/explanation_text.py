@@ -1,4 +1,4 @@
-"""An explanation in words, for people: the command line and the dashboard show the same."""
+"""Puts an explanation into words. The command line and the dashboard show the same."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from crawler.inspect.explanation import (
 )
 from crawler.inspect.host_table import Row
 from crawler.job.directory import PAGES
+from crawler.metrics import counted
 
-Line = tuple[str, str]  # what it is about, and the text; only the first where there is no more to say
+Line = tuple[str, str]  # the subject and the text; the text is empty if the subject says it all
 
 _LEDGER = {
     LedgerAnswer.ADMITTED: "admitted: its digest is stored",
-    LedgerAnswer.DOUBTED: "doubted: the seen-set called it seen; it is admitted if its digest is not stored",
-    LedgerAnswer.NEW: "never admitted: the ledger will say so when it is found",
+    LedgerAnswer.DOUBTED: "doubted: the seen-set reports it as seen; it is admitted if its digest is not stored",
+    LedgerAnswer.NEW: "never admitted: the ledger corrects the seen-set when a link to it is found",
 }
 
 
 def explanation_lines(found: Explanation) -> Iterator[Line]:
-    """The explanation, line by line."""
+    """Yield the explanation, line by line."""
     if found.settings_fault is not None:
         yield "settings", f"{found.settings_fault}: the defaults are used instead of the settings of the last run"
     for step in found.steps:
@@ -57,11 +58,13 @@ def _seen(seen: SeenAnswer) -> Iterator[Line]:
     elif seen.exact:
         yield "seen", f"yes; the {seen.kind} seen-set has no false positives"
     else:
-        yield "seen", f"yes; the {seen.kind} seen-set says so of a new URL with probability {seen.fpp_estimated:.2g}"
+        chance = f"{seen.fpp_estimated:.2g}"
+        yield "seen", f"yes; the {seen.kind} seen-set says yes to a new URL with probability {chance}"
     for each in seen.slices:
+        keys, chance = counted(each.count, "key"), f"{each.fpp_estimated:.2g}"
         yield (
             f"slice {each.number} of {seen.of}",
-            f"contains it, or mistakes it for one of its {each.count} keys (probability {each.fpp_estimated:.2g})",
+            f"contains it, or mistakes it for one of its {keys} (probability {chance})",
         )
 
 
@@ -69,17 +72,17 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
     row = found.host_row
     if row is None:
         if found.damage is None:
-            yield f"host {found.host}", "no URL of it was admitted"
+            yield f"host {found.host}", "no URL of this host was admitted"
         return
     yield (
         f"host {found.host}",
         f"{row['state']}, {row['pending']} pending, {row['in_flight']} in flight, {row['fetched']} fetched, "
-        f"{row['failed']} failed, a gap of {row['gap_seconds']:.3g} s",
+        f"{row['failed']} failed, gap {row['gap_seconds']:.3g} s",
     )
     if found.robots is not None:
         yield "robots", _robots(found.robots)
     if found.queue_searched is not None:
-        yield f"not among the first {found.queue_searched} URLs of its host's queue", ""
+        yield f"not among the first {counted(found.queue_searched, 'URL')} of its host's queue", ""
     if found.place is not None:
         yield from _place(found.place, row, found.host)
     if found.schedule is not None:
@@ -90,7 +93,7 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
         error = f": {record['error']}" if record["error"] else ""
         yield "done", f"{record['outcome']}, {status}, {record['fetched_at']}{error}"
     elif found.place is None and found.queue_searched is None and found.damage is None:
-        yield f"neither pending nor in {PAGES} under this href", ""
+        yield f"neither pending nor in {PAGES} with this href", ""
 
 
 def _robots(robots: RobotsAnswer) -> str:
@@ -108,9 +111,10 @@ def _robots(robots: RobotsAnswer) -> str:
 
 
 def _place(place: Place, row: Row, host: str | None) -> Iterator[Line]:
-    tries = f", {place.tries} tries failed" if place.tries else ""
-    tries += f", answered 429 or 503 {place.throttled} times" if place.throttled else ""
-    found = f"depth {place.depth}, via {place.via}{tries}" + (", visited before" if place.visited_before else "")
+    tries = f", {counted(place.tries, 'failed try', 'failed tries')}" if place.tries else ""
+    tries += f", answered 429 or 503 {counted(place.throttled, 'time')}" if place.throttled else ""
+    source = "seed or added" if place.via is None else f"via {place.via}"
+    found = f"depth {place.depth}, {source}{tries}" + (", visited before" if place.visited_before else "")
     if place.in_flight_since is not None:
         yield "in flight", f"handed out at {moment(place.in_flight_since)}, {found}"
         return
@@ -127,26 +131,28 @@ def _next(upcoming: NextTry, row: Row) -> str:
         case Wait.HOST_CLOSED:
             return f"its host is {row['state']}: {upcoming.reason}"
         case Wait.HOST_BUSY:
-            return "when the request in flight to its host has ended and the gap has passed (politeness.per_host)"
+            return "when the request in flight to its host is finished and the gap is over (politeness.per_host)"
         case Wait.HOST_TURN:
             return f"its host {upcoming.reason}"
         case Wait.RETRY:
-            return f"not before {at}: it failed and is tried again then"
+            return f"not before {at}: it failed and will be retried then"
         case Wait.HOST_HELD:
-            return f"its host not before {at}: {upcoming.reason}"
+            return f"not before {at}, because of its host: {upcoming.reason}"
         case Wait.NOTHING:
-            return "its host is ready; URLs before it in the queue go first"
+            return "its host is ready; the URLs before it in the queue go first"
 
 
 def _schedule(schedule: RevisitSchedule, now: float) -> str:
     if not schedule.visits:
         return "not finished yet"
-    found = f"{schedule.visits} visits, {schedule.changes} found a change, an interval of {schedule.interval:.0f} s"
+    found = (
+        f"{counted(schedule.visits, 'visit')}, {schedule.changes} found a change, interval {schedule.interval:.0f} s"
+    )
     if schedule.due is None:
-        return f"{found}, queued for the next"
+        return f"{found}, queued for the next visit"
     if schedule.due <= now:
-        return f"{found}, the next is due since {moment(schedule.due)}"
-    return f"{found}, the next at {moment(schedule.due)}"
+        return f"{found}, the next visit has been due since {moment(schedule.due)}"
+    return f"{found}, the next visit is at {moment(schedule.due)}"
 
 
 def moment(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""One host, as ``/api/hosts/HOST`` answers: of a running crawl and of a job at rest."""
+"""The details of one host, as ``/api/hosts/HOST`` answers, for a running crawl or a stopped job."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from crawler.settings import RobotsSettings, Settings
 
 _QUEUE_SHOWN = 50
 _RECENT_SHOWN = 20
-_RECENT_PIECES = 16  # MiB of output that are looked through for them
+_RECENT_PIECES = 16  # MiB of output to search for the last records
 
 
 @dataclass(frozen=True, slots=True)
 class HostPageSettings:
-    """What the page of a host is told."""
+    """The settings of the page of a host."""
 
     table: HostTableSettings
     robots: RobotsSettings
@@ -35,7 +35,7 @@ class HostPageSettings:
 
 
 def host_page(store: Reader, settings: HostPageSettings, host: Host, now: float, in_flight: int) -> dict[str, Any]:
-    """All of one host but its last records."""
+    """Return everything about one host except its last records."""
     row = host_row(host, now, in_flight, settings.table)
     robots = RobotsCache(store, settings.robots, settings.user_agent).get(host.name)
     row["robots"] = {
@@ -52,7 +52,8 @@ def host_page(store: Reader, settings: HostPageSettings, host: Host, now: float,
 
 
 def recent(path: Path, end: int | None, name: str) -> Iterator[dict[str, Any] | None]:
-    """The last records of the host in front of ``end`` (all), newest first; None where a look may be broken off."""
+    """Yield the last records of the host before offset ``end`` (None: the end of the file), newest first. Yields None
+    at points where the search may be abandoned."""
     start, pieces, shown = b'{"url":"http', 0, 0
     words = name.rpartition(":")[0].encode("ascii")
     for found in lines_backwards(path, end):

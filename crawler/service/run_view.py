@@ -1,7 +1,7 @@
-"""A crawl that runs in this process, as the HTTP API asks for it.
+"""Answers the HTTP API for a crawl that runs in this process.
 
-Looks that may take long run in one thread beside the event loop, one after the other, and are broken off when the
-crawl ends.
+Reads that may take long run in one thread besides the event loop, one after the other, and are abandoned when the crawl
+ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOT_RUNNING = "The crawl is not running."
 
 
 class RunView:
-    """The view of a run. ``run`` gives it, None before it begins; ``perform`` carries out commands."""
+    """The view of a run. ``run()`` returns it, or None before it exists; ``perform`` carries out commands."""
 
     def __init__(
         self, run: Callable[[], Run | None], perform: Perform, settings: Settings, clock: Callable[[], float]
@@ -46,7 +46,7 @@ class RunView:
         self._adding: set[asyncio.Task[Answer]] = set()
 
     async def close(self) -> None:
-        """Break off what is under way, between two steps of the job; to be called before the job is closed."""
+        """Abandon the reads in progress, between two steps of the job. Call it before the job is closed."""
         self._closed = True
         for adding in self._adding:
             adding.cancel()
@@ -77,7 +77,7 @@ class RunView:
     async def explain(self, text: str) -> Explanation:
         run = self._running()
         job = run.job
-        # The seen-set changes with every step: it is asked here, not in the thread.
+        # The seen-set changes with every transaction, so ask it here, not in the thread.
         url = Canonicaliser(self._settings.canonical.rules).canonicalise(text)
         seen = [explain_seen(job.seen, url)] if isinstance(url, Canonical) else []
         known = Known(
@@ -101,7 +101,7 @@ class RunView:
         except asyncio.CancelledError:
             if not self._closed:
                 raise
-            raise Unavailable("The crawl has ended: add them to the job once more.") from None
+            raise Unavailable("The crawl has ended: add the URLs again.") from None
 
     def _running(self) -> Run:
         run = self._run()
@@ -110,7 +110,7 @@ class RunView:
         return run
 
     async def _look(self, steps: Iterator[T | None]) -> list[T]:
-        """All that the iterator gives, in the thread."""
+        """Return everything that the iterator yields. It runs in the thread."""
 
         def read() -> list[T] | None:
             found: list[T] = []

@@ -1,4 +1,4 @@
-"""One run from opening the job to closing it, whatever ends it."""
+"""One run, from opening the job to closing it, whatever ends it."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ class Front:
 async def run_crawl(
     directory: Path, settings: Settings, seeds: AsyncIterator[list[str]], view: View | None, *, finite: bool = True
 ) -> Result:
-    """Crawl in the job directory until it is done or stopped, then write a last generation. ``finite`` seeds are read
-    to their end also where a limit is reached before.
+    """Crawl in the job directory until the crawl is over or stopped, then write a last generation.
 
-    Raises what ``Job`` raises when the job cannot be opened, OSError when the dashboard's port is taken or the disk
-    fails, and any bug: the state is then checkpointed as far as it is whole, and the job can be run again."""
+    ``finite``: the seeds end, so they are all read even if a limit is reached first. Raises what ``Job`` raises if the
+    job cannot be opened, OSError if the dashboard's port is taken or the disk fails, and any bug. After a bug, the
+    state is checkpointed as far as it is consistent, and the job can be run again."""
     _allow_files(settings.crawl.concurrency)
     clock, fetch = SteadyClock(), settings.fetch
     front = Front(load_course(directory, clock()), settings, clock)
@@ -93,8 +93,8 @@ async def run_crawl(
 
 @contextlib.asynccontextmanager
 async def _dashboard(settings: DashboardSettings, access: Access | None, front: Front) -> AsyncIterator[str | None]:
-    """Serve the dashboard if one is asked for, at the address. It binds before the job is opened, so that nothing is
-    changed where the port is taken."""
+    """Serve the dashboard if one is wanted, and yield its address. It binds before the job is opened, so that a taken
+    port changes nothing."""
     if access is None:
         yield None
         return
@@ -124,7 +124,7 @@ async def _open_job(directory: Path, settings: Settings, clock: SteadyClock, fro
 
 
 async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Front) -> Result:
-    """Drive the run to its end, while it is shown and told what to do, and write its last generation."""
+    """Drive the run to its end while it is shown and controlled, and write its last generation."""
     job = run.job
     obeying = obey(Inbox(job.directory, job.disk), front.perform)
     try:
@@ -135,10 +135,10 @@ async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Fron
                 stats = run.stats()
                 reporter.end(stats)
             except Exception as error:
-                # What was seen up to now says what led there; that it cannot be kept must not hide what went wrong.
+                # The record so far shows what led to the error. A failure to store it must not hide the error.
                 with contextlib.suppress(Exception):
                     job.events.add(
-                        front.clock(), Kind.ERROR, f"the crawl is stopped by an error: {type(error).__name__}"
+                        front.clock(), Kind.ERROR, f"the crawl stopped with an error: {type(error).__name__}"
                     )
                     reporter.end(run.stats())
                 raise
@@ -152,16 +152,17 @@ async def _drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], fl
     try:
         await worker.drive(run)
     finally:
-        # Also after a bug: what was done is worth keeping, if memory and store still agree.
+        # Do so after a bug too: the work is worth keeping if memory and store still agree.
         if run.job.writer.whole:
-            # A look at an ended crawl should not replay its journal each time; a user who stops one should not wait.
+            # Reading a finished crawl should not replay its journal each time; a user who stops a crawl should not
+            # wait.
             await run.job.checkpoint(clock(), whole=run.life.state is State.ENDED)
             await run.job.sync()
 
 
 @contextlib.asynccontextmanager
 async def _beside(*coroutines: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run them as long as the block does. Raises what they raised."""
+    """Run the coroutines until the block ends. Raises what they raised."""
     tasks = [asyncio.create_task(each) for each in coroutines]
     try:
         yield
@@ -174,14 +175,14 @@ async def _beside(*coroutines: Coroutine[Any, Any, None]) -> AsyncIterator[None]
 
 
 def spare_the_collector() -> None:
-    """Take what lives as long as the process (modules, settings, the hosts of a job that is resumed) out of the
-    garbage collector's sight. Each of its full passes walks all that it sees, while the event loop stands still."""
+    """Hide from the garbage collector what lives as long as the process: modules, settings, the hosts of a resumed job.
+    Each full collection walks everything that it can see, and blocks the event loop while it does."""
     gc.collect()
     gc.freeze()
 
 
 def _allow_files(concurrency: int) -> None:
-    """Raise the soft limit on open files to what connections and RocksDB may need, as far as the hard one allows."""
+    """Raise the soft limit on open files to what connections and RocksDB may need, up to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 8 * concurrency + 4_096
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -192,7 +193,7 @@ def _allow_files(concurrency: int) -> None:
 
 @contextlib.contextmanager
 def _signals(run: Run) -> Iterator[None]:
-    """The first SIGINT or SIGTERM stops in order; a second SIGINT quits at once and leaves the rest to the journal."""
+    """Stop in order on the first SIGINT or SIGTERM. Quit at once on a second SIGINT: the journal has the rest."""
 
     interrupts = 0
 
@@ -200,7 +201,7 @@ def _signals(run: Run) -> Iterator[None]:
         nonlocal interrupts
         interrupts += 1
         if interrupts > 1:
-            os.write(2, b"crawler: quit; the same command resumes from the journal\n")
+            os.write(2, b"crawler: quit; run the same command to resume\n")
             os._exit(130)
         log.warning("interrupted: finishing requests in flight; press Ctrl-C again to quit now")
         run.stop(Stop.INTERRUPTED)

@@ -1,5 +1,5 @@
-"""What a run shows of itself while it lasts: the terminal's view, ``live.json``, the course of the job, and what its
-service manager is told."""
+"""Shows a run while it lasts: on the terminal, in ``live.json``, in the history of the job, and to its service
+manager."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from crawler.progress.supervisor import Supervisor
 
 VIEW_INTERVAL = 0.25  # seconds between updates of the progress view
 LIVE_INTERVAL = 1.0  # seconds between updates of live.json
-COURSE_INTERVAL = 60.0  # seconds between two writings of the course
-LIVE_EVENTS = 50  # of the newest events in live.json
+COURSE_INTERVAL = 60.0  # seconds between two writes of the history
+LIVE_EVENTS = 50  # number of the newest events in live.json
 
 
 class View(Protocol):
-    """What is shown on the terminal while the crawl runs."""
+    """What the terminal shows while the crawl runs."""
 
     def update(self, stats: dict[str, Any]) -> None: ...
 
@@ -33,8 +33,8 @@ class View(Protocol):
 
 
 class StatusReporter:
-    """Keeps up to date what is shown of a crawl, each part at its own pace. ``address`` is the dashboard's, which then
-    observes the course itself."""
+    """Keeps the views of a crawl up to date, each at its own pace. ``address`` is the dashboard's address; with a
+    dashboard, it records the history itself."""
 
     def __init__(
         self, directory: Path, course: Course, clock: Callable[[], float], view: View | None, address: str | None
@@ -47,7 +47,7 @@ class StatusReporter:
         self._supervisor = Supervisor(os.environ)
 
     async def keep(self, run: Run) -> None:
-        """Until cancelled. Raises OSError when a file cannot be written, but not for want of space."""
+        """Report until cancelled. Raises OSError if a file cannot be written, unless the disk is full."""
         loop = asyncio.get_running_loop()
         next_live = loop.time()
         next_course = loop.time() + COURSE_INTERVAL
@@ -71,14 +71,14 @@ class StatusReporter:
             await asyncio.sleep(VIEW_INTERVAL)
 
     def end(self, stats: dict[str, Any]) -> None:
-        """Show how the run ended, and keep what was seen of it."""
+        """Show how the run ended, and store what was recorded of it."""
         if self._view is not None:
             self._view.update(stats)
         self._course.observe(self._clock(), stats)
         write_course(self._directory, self._course.dump())
 
     def take_away(self) -> None:
-        """Nothing is live any more."""
+        """Remove ``live.json``, because the run has ended."""
         self._supervisor.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._directory / LIVE)

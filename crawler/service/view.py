@@ -13,16 +13,16 @@ from crawler.service.commands import Command, Refused
 
 
 class Unavailable(Exception):
-    """No crawl is running that could answer; the text is one line for the client."""
+    """No running crawl can answer. The text is one line for the client."""
 
 
 class Unreadable(Exception):
-    """The job cannot be read; the text is one line for the client, without paths of this machine."""
+    """The job cannot be read. The text is one line for the client, without paths of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableAsked:
-    """Which part of the table of hosts, in which order."""
+    """The part of the table of hosts that is wanted, and its order."""
 
     sort: str
     descending: bool
@@ -32,27 +32,27 @@ class TableAsked:
 
 
 class Table(NamedTuple):
-    """How many hosts match, and the rows asked for."""
+    """The number of hosts that match, and the rows asked for."""
 
     total: int
     rows: list[Row]
 
 
 class View(Protocol):
-    """A crawl as it is seen and told what to do. All methods raise Unavailable and Unreadable."""
+    """Shows a crawl and controls it. All methods raise Unavailable and Unreadable."""
 
     async def hosts(self, asked: TableAsked) -> Table: ...
 
     async def host(self, name: str) -> dict[str, Any] | None:
-        """All of one host; None when the job has met no such host."""
+        """Return everything about one host; None if the job has no such host."""
 
     async def explain(self, text: str) -> Explanation: ...
 
     async def perform(self, command: Command) -> Refused | None:
-        """Have a command carried out; None when it is done."""
+        """Have a command carried out. Returns None if it was."""
 
     async def add(self, urls: Sequence[str], *, seed: bool) -> Answer:
-        """Admit URLs; with ``seed`` they widen the scope."""
+        """Admit URLs. With ``seed``, they widen the scope."""
 
     async def close(self) -> None:
-        """Break off what is under way; nothing is answered after that."""
+        """Abandon the requests in progress. Nothing is answered after that."""

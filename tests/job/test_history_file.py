@@ -50,7 +50,7 @@ def test_what_was_seen_before_a_bug_is_kept(tmp_path: Path) -> None:
     found = read_course(tmp_path / "job", 4e9)
     assert [event["text"] for event in found.events.after(0) if event["kind"] in ("run", "error")] == [
         "begun",
-        "the crawl is stopped by an error: ZeroDivisionError",
+        "the crawl stopped with an error: ZeroDivisionError",
         "the crawl is stopped, 0 pages fetched",
     ]
     assert len(found.history.series()["recent"]["t"]) >= 2

@@ -146,6 +146,6 @@ def test_what_is_no_history_is_refused_whole(change: dict[str, Any]) -> None:
     history = History()
     history.observe(1.0, statistics())
     again = History()
-    with pytest.raises(HistoryError, match="no history"):
+    with pytest.raises(HistoryError, match="not a history"):
         again.restore(history.dump() | change, 5.0)
     assert again.series()["all"]["t"] == []

@@ -63,6 +63,15 @@ def test_statistics_without_a_seen_set_can_be_shown() -> None:
     assert "seen-set" not in summary(statistics(seen=None))
 
 
+def test_one_is_singular() -> None:
+    log = io.StringIO()
+    with Progress(log) as progress:
+        progress.update(statistics(elapsed_seconds=0.0, pages_fetched=1, hosts=1))
+    assert log.getvalue().startswith("0 s: 1 page, ")
+    assert ", 1 host, " in log.getvalue()
+    assert " 1 duplicate link, " in summary(statistics(urls_duplicate=1))
+
+
 def test_the_summary_says_how_it_went() -> None:
     assert summary(statistics(state="ended")).splitlines() == [
         "ended after 12.5 s",

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import copy
 import math
-import os
-import stat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from crawler.dedup.store import FilterFileError, open_without_waiting
+from crawler.dedup.store import open_filter
 from crawler.filters import BloomFilter, Filter, FilterError, FormatError, load_seen
 from crawler.filters.guava import GuavaBloomFilter
-from crawler.filters.memory_budget import check_memory
 from crawler.filters.watched_keys import WatchedKeys
 from crawler.slices.classic_slice import classic_fpp
 from crawler.slices.guava_slice import GuavaSlice
@@ -27,21 +24,12 @@ from crawler.slices.guava_slice import GuavaSlice
 
 def read_guava(path: Path) -> Filter:
     """The filter that Guava wrote to ``path``. Raises FilterFileError."""
-    try:
-        with open(path, "rb", opener=open_without_waiting) as inp:
-            found_at = os.fstat(inp.fileno())
-            if not stat.S_ISREG(found_at.st_mode):
-                raise FilterFileError(f"{path} is not a regular file")
-            size = found_at.st_size
-            check_memory(size, "the filter in it")
-            found = GuavaBloomFilter.read_from(inp, limit=size)
-            if inp.read(1):
-                raise FormatError("there is more data after its last word")
-            return seen_from_guava(found)
-    except OSError as error:
-        raise FilterFileError(f"cannot read filter {path}: {error.strerror}") from error
-    except (FormatError, FilterError) as problem:
-        raise FilterFileError(f"filter {path}: {problem}") from problem
+    with open_filter(path) as (inp, size):
+        found = GuavaBloomFilter.read_from(inp, limit=size)
+        if inp.read(1):
+            raise FormatError("there is more data after its last word")
+        seen = seen_from_guava(found)
+    return seen
 
 
 def seen_from_guava(found: GuavaBloomFilter) -> Filter:

@@ -8,10 +8,11 @@ FILE.lock   held (flock) by the process that will replace FILE; it contains the 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -39,15 +40,23 @@ class StoredFilter:
 
 def read_filter(path: Path) -> StoredFilter:
     """Raises FilterFileError, also when the file is missing or does not fit into memory."""
+    with open_filter(path) as (inp, size):
+        stored = read_stored(inp, size)
+        check_end(inp)
+    return stored
+
+
+@contextlib.contextmanager
+def open_filter(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """The file of a filter that fits into memory, and its size. Raises FilterFileError, also instead of the OSError,
+    FormatError or FilterError with which reading it ends."""
     try:
         with open(path, "rb", opener=open_without_waiting) as inp:
             found = os.fstat(inp.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise FilterFileError(f"{path} is not a regular file")
             check_memory(found.st_size, "the filter in it")
-            stored = read_stored(inp, found.st_size)
-            check_end(inp)
-            return stored
+            yield inp, found.st_size
     except OSError as error:
         raise FilterFileError(f"cannot read filter {path}: {error.strerror}") from error
     except (FormatError, FilterError) as problem:

@@ -8,6 +8,8 @@ keeps its lease, so only a few may wait, each no longer than a gap and a request
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from crawler.engine.context import Context
@@ -133,36 +135,36 @@ class RobotsRedirect:
         """Wait for a place at the gate, and return None once there is one. If it takes too long, end the lease and
         return NotNow."""
         frontier, host, until = self._job.frontier, lease.host, self._context.clock() + PATIENCE
-        try:
+        with self._forgone_if_cancelled(lease):
             while (at := frontier.ad_hoc.enter(lease, now := self._context.clock())) > now:
                 if (at > until and not host.politeness.hold_reason.is_gap) or (host.in_line and now > until):
                     frontier.ad_hoc.forgo(lease)
                     return NotNow(max(LATER, at - now))
                 await asyncio.sleep(at - now)
-        except asyncio.CancelledError:
-            frontier.ad_hoc.forgo(lease)
-            raise
         return None
+
+    @contextlib.contextmanager
+    def _forgone_if_cancelled(self, lease: Lease) -> Iterator[None]:
+        """Give the lease back where the wait inside is cancelled."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self._job.frontier.ad_hoc.forgo(lease)
+            raise
 
     async def _find_address(self, lease: Lease, address: str) -> None:
         frontier = self._job.frontier
-        try:
+        with self._forgone_if_cancelled(lease):
             found = await self._context.fetcher.resolve(address)
             await self._job.room()
-        except asyncio.CancelledError:
-            frontier.ad_hoc.forgo(lease)
-            raise
         now = self._context.clock()
         self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
 
     async def _ask(self, lease: Lease, address: str) -> Followed:
         frontier, retry = self._job.frontier, self._settings.retry
-        try:
+        with self._forgone_if_cancelled(lease):
             answer = await ask_robots(self._context.fetcher, address, self._settings.robots)
             await self._job.room()
-        except asyncio.CancelledError:
-            frontier.ad_hoc.forgo(lease)
-            raise
         now = self._context.clock()
         request = request_outcome(answer, retry)
         if isinstance(answer, Response):

@@ -66,9 +66,7 @@ class CountingFilter(ForgettingFilter):
             return
         self._settle_skipped(other, [])
         mine.unite(its)
-        ours.count += theirs.count
-        ours.admitted += theirs.admitted
-        ours.built = ours.admitted
+        ours.take_counts(theirs)
 
     def parameters(self) -> dict[str, JSON]:
         return {

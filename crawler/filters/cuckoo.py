@@ -63,9 +63,7 @@ class CuckooFilter(ForgettingFilter):
         self._need(theirs.count)
         self._settle_skipped(other, [])
         mine.unite(its)
-        ours.count += theirs.count
-        ours.admitted += theirs.admitted
-        ours.built = ours.admitted
+        ours.take_counts(theirs)
 
     def parameters(self) -> dict[str, JSON]:
         return {"kind": self.kind, "fpp": self.fpp, "capacity": self.capacity, "growth": self.growth}

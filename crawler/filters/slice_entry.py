@@ -51,6 +51,12 @@ class SliceEntry:
             self._last = Reading(changes, part.fill(), part.fpp_estimated(), part.count_estimated())
         return self._last
 
+    def take_counts(self, other: SliceEntry) -> None:
+        """Add the counts of a slice whose keys were put into this one."""
+        self.count += other.count
+        self.admitted += other.admitted
+        self.built = self.admitted
+
     def statistics(self) -> SliceStatistics:
         reading = self.reading()
         return {

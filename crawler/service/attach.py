@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from crawler.disk import RealDisk
 from crawler.frontier import decode_host, queue_of
 from crawler.inspect.explanation import Explanation, explain_url
-from crawler.inspect.host_table import HostTableSettings, choose, host_rows
+from crawler.inspect.host_table import HostTableSettings, host_rows
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.job.directory import PAGES, JobError, read_identity
 from crawler.job.history_file import load_course
@@ -92,14 +92,7 @@ class WatchedJob:
     def hosts(self, asked: TableAsked, now: float) -> Table:
         """Return a part of the table of hosts. Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
-            found = choose(
-                host_rows(job.store, HostTableSettings.of(job.settings), now, self._in_flight()),
-                sort=asked.sort,
-                descending=asked.descending,
-                offset=asked.offset,
-                limit=asked.limit,
-                q=asked.q,
-            )
+            found = asked.choose(host_rows(job.store, HostTableSettings.of(job.settings), now, self._in_flight()))
             return Table(*next(pair for pair in found if pair is not None))
 
     def host(self, name: str, now: float) -> dict[str, Any] | None:

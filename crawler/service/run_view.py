@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from crawler.engine.run import Run
 from crawler.frontier import Host, decode_host
 from crawler.inspect.explanation import Explanation, Known, explain, explain_seen
-from crawler.inspect.host_table import choose, host_rows
+from crawler.inspect.host_table import host_rows
 from crawler.job.directory import PAGES
 from crawler.job.inbox import Answer
 from crawler.kv import Family
@@ -55,16 +55,9 @@ class RunView:
 
     async def hosts(self, asked: TableAsked) -> Table:
         run, now = self._running(), self._clock()
-        steps = choose(
-            host_rows(run.job.store, self._page.table, now, _in_flight(run), run.job.frontier.known),
-            sort=asked.sort,
-            descending=asked.descending,
-            offset=asked.offset,
-            limit=asked.limit,
-            q=asked.q,
-        )
-        ((total, rows),) = await self._look(steps)
-        return Table(total, rows)
+        rows = host_rows(run.job.store, self._page.table, now, _in_flight(run), run.job.frontier.known)
+        ((total, chosen),) = await self._look(asked.choose(rows))
+        return Table(total, chosen)
 
     async def host(self, name: str) -> dict[str, Any] | None:
         run, now = self._running(), self._clock()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from crawler.inspect.explanation import Explanation
-from crawler.inspect.host_table import Row
+from crawler.inspect.host_table import Row, choose
 from crawler.job.inbox import Answer
 from crawler.service.commands import Command, Refused
 
@@ -29,6 +29,10 @@ class TableAsked:
     offset: int
     limit: int
     q: str
+
+    def choose(self, rows: Iterator[Row | None]) -> Iterator[tuple[int, list[Row]] | None]:
+        """How many of ``rows`` match, and those asked for; None now and then, as ``rows`` gives it."""
+        return choose(rows, sort=self.sort, descending=self.descending, offset=self.offset, limit=self.limit, q=self.q)
 
 
 class Table(NamedTuple):

@@ -12,15 +12,15 @@ Packages from low to high; a module imports only from lower ones:
 
     urls, filters, robots, settings, clock, kv    pure: no socket, no file, no event loop
     links, scope, frontier, traps, records        pure, built on those
-    disk, store, exact, checkpoint, output        the job's files, and the seen-set that lies in them
+    disk, store, exact, checkpoint, output        the job's files, and the seen-set in them
     fetch, metrics, dashboard, progress           the network, and what people see
-    job                                           what lasts: the durable state of a crawl
+    job                                           the durable state of a crawl
     inspect, integrity                            looking at a job; verifying and repairing it
-    engine                                        what runs: leases, visits, discovery
+    engine                                        the running crawl: leases, visits, discovery
     service                                       a run from start to end, its control, its HTTP interface
     demo, bench, dedup, cli                       the edge
 
-The life of one URL is told in ``engine.run``.
+``engine.run`` describes the life of one URL.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __version__ = "0.1.0"
 
 __all__ = ["Frontier", "Job", "JobError", "__version__", "canonicalise", "filters"]
 
-# Loaded when they are first asked for: most commands need none of them.
+# Loaded on first use: most commands need none of them.
 _LAZY = {
     "Frontier": ("crawler.job.durable_frontier", "DurableFrontier"),
     "Job": ("crawler.inspect.job_view", "JobView"),

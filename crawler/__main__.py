@@ -11,7 +11,7 @@ INTERRUPTED = 130
 
 
 def run() -> NoReturn:
-    """Run the command that the process's arguments name, and exit with its code."""
+    """Run the command named by the process's arguments, and exit with its code."""
     _open_standard_streams()
     # Importing takes a moment. During that time Python would answer Ctrl-C with a traceback.
     mine = signal.getsignal(signal.SIGINT) is signal.default_int_handler

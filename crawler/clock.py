@@ -39,7 +39,7 @@ class SteadyClock:
 
     @property
     def anchor(self) -> Anchor | None:
-        """What the next run can compare its clock with; None where the system provides nothing."""
+        """What the next run can compare its clock with; None if the system does not provide it."""
         if not hasattr(time, "CLOCK_BOOTTIME"):
             return None
         try:

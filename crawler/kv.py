@@ -1,6 +1,7 @@
 """The contract of an ordered store: a map in families, and batches that are written whole or not at all.
 
-The interface is small on purpose: whatever keeps bytes in key order and writes a batch atomically can implement it.
+The interface is small on purpose: any store that keeps bytes in key order and writes a batch atomically can
+implement it.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ class Family(StrEnum):
     PENDING = "pending"  # host NUL slot -> entry
     HOSTS = "hosts"  # host -> host record
     ROBOTS = "robots"  # host -> robots record
-    ADMITTED = "admitted"  # journal sequence -> digests of the keys admitted in one step
+    ADMITTED = "admitted"  # journal sequence -> digests of the keys admitted in one transaction
     DONE = "done"  # journal sequence -> a finished URL and where its record ends in the output
-    PAGES = "pages"  # href -> what is known of a page that is visited again
-    DUE = "due"  # time, href -> nothing; such pages by the time of their next visit
+    PAGES = "pages"  # href -> state of a page that is visited again
+    DUE = "due"  # time, href -> nothing; these pages by the time of their next visit
     META = "meta"  # name -> counters, scope entries
-    TRAPS = "traps"  # kind, digest of what is counted -> how many; which traps are closed
-    CONTENT = "content"  # host, mark of a page's content -> URL of the first page that had it
+    TRAPS = "traps"  # kind, digest of what is counted -> count; which traps are closed
+    CONTENT = "content"  # host, fingerprint of a page's content -> URL of the first page with it
     SEEN = "seen"  # host hash, key digest -> nothing; only where the seen-set is exact or has a ledger
-    LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set calls seen, until that is confirmed
+    LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set calls seen, until they are looked up
 
 
-# The numbers of families in an encoded batch: they stay as they are, new families get new ones.
+# The numbers of families in an encoded batch. They never change; new families get new numbers.
 FAMILY_NUMBERS = {
     1: Family.PENDING,
     2: Family.HOSTS,
@@ -58,15 +59,15 @@ _PUT, _DELETE, _DELETE_RANGE = 1, 2, 3
 
 
 class BatchError(ValueError):
-    """Bytes that are not an encoded batch of a known version."""
+    """The bytes are not an encoded batch of a known version."""
 
 
 class Batch:
-    """Changes that become visible and durable together, in the order in which they were asked for.
+    """Changes that become visible and durable together, applied in order.
 
-    A plain list: a batch that could not be written, for want of space, is written again later, to a store that was
-    reopened since. Each change is (family, key, value, end): a value to put, or no value and no end for one key
-    to delete, or no value and the end of a range to delete."""
+    ``changes`` is a plain list, so that a batch that found the disk full can be written again to a reopened store. Each
+    change is (family, key, value, end): with a value it puts the key; without value and end it deletes the key; without
+    value it deletes the range from the key up to and excluding ``end``."""
 
     __slots__ = ("changes",)
 
@@ -80,11 +81,12 @@ class Batch:
         self.changes.append((family, key, None, None))
 
     def delete_range(self, family: Family, start: bytes, end: bytes) -> None:
-        """Delete all keys from ``start`` up to and without ``end``."""
+        """Delete all keys from ``start`` up to and excluding ``end``."""
         self.changes.append((family, start, None, end))
 
     def encode(self) -> bytes:
-        """The batch as bytes, the same in every version of the program: docs/reference/format-batch.md."""
+        """The batch as bytes. The format, docs/reference/format-batch.md, is the same in every version of the
+        program."""
         parts = [_BATCH_HEAD.pack(_MAGIC, _VERSION, len(self.changes))]
         for family, key, value, end in self.changes:
             second = value if value is not None else end
@@ -97,7 +99,7 @@ class Batch:
     def decode(cls, data: bytes) -> Batch:
         """The inverse of ``encode``. Raises BatchError for bytes that are not a whole batch of a known version."""
         if len(data) < _BATCH_HEAD.size + _CHECKSUM.size:
-            raise BatchError(f"{len(data)} bytes are no batch")
+            raise BatchError(f"{len(data)} bytes are too short for a batch")
         magic, version, count = _BATCH_HEAD.unpack_from(data)
         if magic != _MAGIC or version != _VERSION:
             raise BatchError(f"not a batch of version {_VERSION}")
@@ -113,53 +115,54 @@ class Batch:
                 at += key_size + second_size
                 known = kind in (_PUT, _DELETE, _DELETE_RANGE) and not (kind == _DELETE and second_size)
                 if at > len(body) or not known:
-                    raise BatchError("a batch with a change that is none")
+                    raise BatchError("a batch with an invalid change")
                 ranged = second if kind == _DELETE_RANGE else None
                 batch.changes.append((FAMILY_NUMBERS[number], key, second if kind == _PUT else None, ranged))
         except (struct.error, KeyError) as error:
             raise BatchError(f"not a batch: {error}") from error
         if at != len(body):
-            raise BatchError("a batch with bytes behind its last change")
+            raise BatchError("a batch with bytes after its last change")
         return batch
 
 
 class Reader(Protocol):
-    """The reading half."""
+    """The reading half of a store. All methods may raise OSError."""
 
     def get(self, family: Family, key: bytes) -> bytes | None: ...
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The same for several keys; sorted ones are the cheapest."""
+        """``get`` for several keys; cheapest when they are sorted."""
 
     def holds_prefix(self, family: Family, prefix: bytes) -> bool:
-        """Does any key begin with ``prefix``? In the family ``SEEN`` prefixes of 8 bytes have filters of their own."""
+        """Whether any key begins with ``prefix``. In the family ``SEEN``, prefixes of 8 bytes have filters of their
+        own."""
 
     def scan(self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None) -> list[Row]:
-        """(key, value) in key order from ``start`` up to and without ``end``, at most ``limit`` of them."""
+        """(key, value) in key order from ``start`` up to and excluding ``end``, at most ``limit`` of them."""
 
     def pages(
         self, family: Family, start: bytes = b"", end: bytes | None = None, size: int = PAGE
     ) -> Iterator[list[Row]]:
-        """All rows from ``start`` up to and without ``end``, in lists of at most ``size``; none of them is empty.
+        """All rows from ``start`` up to and excluding ``end``, in non-empty lists of at most ``size``.
 
-        Memory is bounded by one list. Rows that are written or deleted between two lists are met as they are then."""
+        Memory is bounded by one list. Changes between two lists are visible in the later one."""
         while rows := self.scan(family, start, end, size):
             yield rows
             start = rows[-1][0] + b"\0"
 
     def rows(self, family: Family, start: bytes = b"", end: bytes | None = None) -> Iterator[Row]:
-        """The same one by one."""
+        """``pages``, one row at a time."""
         for rows in self.pages(family, start, end):
             yield from rows
 
 
 class Store(Reader, Protocol):
-    """The whole interface. ``write`` hands every change to the operating system before it returns, ``sync`` makes
-    all that was written before it durable. Both raise OSError when the disk fails.
+    """The whole interface. ``write`` hands every change to the operating system before it returns. ``sync`` makes all
+    earlier writes durable. Both raise OSError when the disk fails.
 
-    After a write failed the store takes no more: each later one raises the same error, until ``reopen`` succeeds, which
-    loses nothing that was written. Until then all that was written can be read, also after a ``reopen`` that failed,
-    and where the disk is full it can be synced."""
+    After a failed write, each later one raises the same error until ``reopen`` succeeds, which loses no written batch.
+    Until then all written batches can be read, even after a failed ``reopen``, and on a full disk they can be
+    synced."""
 
     def batch(self) -> Batch: ...
 

@@ -1,7 +1,7 @@
-"""How much memory is free: the one thing that a filter asks the machine.
+"""How much memory is free: the only thing that a filter asks the machine.
 
-The system promises a slice's memory at once, and hands it out page by page later. One slice too many shows as a killed
-process, not as an error. So the size of a slice is compared with the free memory before the slice is made.
+The system promises the memory of a slice at once, but hands it out page by page later. If it runs out, the process is
+killed without an error. So the size of a slice is compared with the free memory before the slice is created.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int | None:
-    """Bytes that can be taken without swapping, by the kernel's own estimate; None where it gives none.
+    """Bytes that can be allocated without swapping, by the kernel's own estimate; None if there is no estimate.
 
-    A limit of the control group (version 2) counts too, less what the group uses now.
+    The free part of the control group's limit (version 2) is an upper bound too.
     """
     text = _read(_MEMINFO)
     found = [int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable:")]

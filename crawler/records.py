@@ -1,8 +1,8 @@
-"""What is written down of a finished URL: the record that users read, and the journal event that makes it final.
+"""The two stored forms of a finished URL: the record that users read, and the journal event that makes it final.
 
-The record is one JSON object a line (``pages.jsonl``). The journal event repeats no field of it; it says where the
-record ends in each output and what its bytes sum to, and carries the entry, so that the URL can be queued again when
-power was lost before the output reached the disk.
+The record is one JSON object on a line of ``pages.jsonl``. The journal event does not repeat its fields. It holds the
+record's position and checksum in each output, and the entry, so that the URL can be queued again if a power loss
+removed the record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DIGEST_SIZE = 16  # bytes a key in the journal
 class Outcome(StrEnum):
     """How a URL ended."""
 
-    FETCHED = "fetched"  # a complete response of any status but a redirect's
+    FETCHED = "fetched"  # a complete response that is not a redirect
     REDIRECT = "redirect"
     FAILED = "failed"  # no complete response after all tries
     EXCLUDED = "excluded"  # refused by robots.txt, a limit or a trap
@@ -34,9 +34,9 @@ class Outcome(StrEnum):
 @dataclass(frozen=True, slots=True)
 class PageRecord:
     """One finished URL. ``fetched_at`` is in seconds since 1970; ``size`` is the body's bytes after content decoding,
-    None where no body was read; ``links`` counts the distinct outlinks of a page, ``links_cut`` says that it holds more
-    than are taken from one. ``visit`` is 1 for the first visit, ``changed`` says what a further one found: None where
-    there is nothing to compare."""
+    None if no body was read. ``links`` counts the distinct outlinks of a page; ``links_cut`` says that the page has
+    more links than the crawler takes from one page. ``visit`` is 1 for the first visit. ``changed`` is the result of a
+    later visit: None if there is nothing to compare."""
 
     entry: Entry
     outcome: Outcome
@@ -54,7 +54,7 @@ class PageRecord:
 
 
 def encode_page(record: PageRecord) -> bytes:
-    """The record as a line of ``pages.jsonl``, its line feed included."""
+    """The record as a line of ``pages.jsonl``, including its line feed."""
     moment = datetime.fromtimestamp(record.fetched_at, UTC).isoformat(timespec="milliseconds")
     row: dict[str, object] = {
         "url": record.entry.href,
@@ -87,17 +87,17 @@ _FORGOTTEN = b"-"
 
 
 def encode_admitted(digests: bytes) -> bytes:
-    """The journal's event of keys found new together: their digests."""
+    """The journal event of keys that were new in one transaction: their digests."""
     return digests
 
 
 def encode_forgotten(digests: bytes) -> bytes:
-    """The journal's event of keys taken out of the seen-set: a hyphen, and their digests."""
+    """The journal event of keys that were removed from the seen-set: a hyphen and their digests."""
     return _FORGOTTEN + digests
 
 
 def decode_seen(value: bytes) -> tuple[bool, bytes]:
-    """(forgotten, digests) of an event of the seen-set; raises JournalError."""
+    """(forgotten, digests) of a journal event of the seen-set; raises JournalError."""
     forgotten = len(value) % DIGEST_SIZE == 1 and value.startswith(_FORGOTTEN)
     digests = value[1:] if forgotten else value
     if not digests or len(digests) % DIGEST_SIZE:
@@ -106,11 +106,11 @@ def decode_seen(value: bytes) -> tuple[bool, bytes]:
 
 
 class JournalError(ValueError):
-    """Stored bytes that are no journal event of a known version."""
+    """Stored bytes are not a journal event of a known version."""
 
 
 class Position(NamedTuple):
-    """The end of a record in one output: file number, offset behind its last byte, its length, CRC-32 of its bytes."""
+    """A record in one output: file number, offset after its last byte, its length in bytes, CRC-32 of its bytes."""
 
     file: int
     end: int
@@ -152,7 +152,7 @@ def decode_done(value: bytes) -> Done:
             positions.append(Position(*_POSITION.unpack_from(value, at)))
             at += _POSITION.size
         if not positions or any(position.length > position.end for position in positions):
-            raise JournalError("not a done event: it names no place in an output")
+            raise JournalError("not a done event: it has no position in an output")
         return Done(_OUTCOMES[outcome], status or None, decode_entry(value[at:]), tuple(positions))
     except JournalError:
         raise
@@ -161,7 +161,7 @@ def decode_done(value: bytes) -> Done:
 
 
 def sequence_key(sequence: int) -> bytes:
-    """A journal sequence number as a key that sorts by it."""
+    """A journal sequence number as a key that sorts in numeric order."""
     return sequence.to_bytes(8, "big")
 
 
@@ -172,8 +172,8 @@ COUNTERS_VERSION = 1
 class Counters:
     """What the job has counted since it began. Stored in every transaction, so it always agrees with queue and journal.
 
-    The stored form is a version byte and one unsigned 64-bit number a field, in this order. Fields are only ever
-    added at the end: a record that is shorter was written before they were.
+    The stored form is a version byte and one unsigned 64-bit number for each field, in this order. New fields are only
+    added at the end: a shorter record was written before they existed.
     """
 
     sequence: int = 0  # the journal's next number
@@ -202,14 +202,14 @@ class Counters:
     status_5xx: int = 0
     not_included: int = 0
     excluded_by_pattern: int = 0
-    pages_cut: int = 0  # pages of which links were left out
+    pages_cut: int = 0  # pages with more links than are taken from one
     trap_counts: int = 0  # sum of all numbers that traps count
     trapped: int = 0  # links of closed traps
     sitemaps: int = 0  # read
-    copies: int = 0  # pages that say the same as another of their host
+    copies: int = 0  # pages with the same content as another page of the host
     links_of_copies: int = 0  # not followed
-    revisits: int = 0  # finished URLs that were queued once more
-    revisits_pending: int = 0  # of these, not finished; those in flight among them
+    revisits: int = 0  # finished URLs that were queued again
+    revisits_pending: int = 0  # unfinished revisits, including those in flight
     scheduled: int = 0  # pages with a time for their next visit
     changed: int = 0  # revisits that found a change
     not_modified: int = 0  # answers 304
@@ -220,12 +220,12 @@ class Counters:
 
     @property
     def pending(self) -> int:
-        """Admitted, or queued once more, and not done; those in flight among them."""
+        """URLs that were admitted or queued again and are not done, including those in flight."""
         return self.admitted + self.revisits - self.done
 
 
 def count_done(counters: Counters, outcome: Outcome, status: int | None, by: int = 1) -> None:
-    """Count a finished URL, or with ``by`` = -1 take one back."""
+    """Count a finished URL; with ``by`` = -1 subtract one."""
     match outcome:
         case Outcome.FETCHED:
             counters.fetched += by
@@ -247,7 +247,7 @@ def count_done(counters: Counters, outcome: Outcome, status: int | None, by: int
 
 
 def count_outside(counters: Counters, reason: Outside, links: int) -> None:
-    """Count links that do not belong to the crawl."""
+    """Count links that are outside the crawl."""
     match reason:
         case Outside.TOO_DEEP:
             counters.too_deep += links
@@ -267,7 +267,7 @@ _COUNTERS = struct.Struct(f"<B{len(_COUNTER_NAMES)}Q")
 
 
 def encode_counters(counters: Counters) -> bytes:
-    """The stored form."""
+    """The stored form of the counters."""
     return _COUNTERS.pack(COUNTERS_VERSION, *_COUNTS(counters))
 
 

@@ -1,12 +1,11 @@
 """robots.txt by RFC 9309, as plain data: bytes in, rules out.
 
-The groups that concern one crawler are picked out here, in time linear in the file: a group belongs to the
-agents named by the lines right above its rules, groups of one agent are merged, and ``*`` counts only where
-nobody named us. Sitemap lines and lines that are unknown neither end a list of agents nor start a group.
-What is left is handed to Protego, which matches paths: ``*`` and a final ``$``, percent-encoding made equal
-on both sides, the longest pattern wins and Allow wins a tie. (Protego alone multiplies rules with agents:
-15,000 lines of each, which fit in the size limit, would make 225 million rules. It also takes an agent line
-as a whole, "crawler 0.1" included.)
+This module selects the groups for one crawler, in time linear in the size of the file. A group belongs to the agents
+on the lines right above its rules. Groups of one agent are merged. ``*`` counts only if no group names the crawler.
+Sitemap lines and unknown lines neither end a list of agents nor start a group. Protego then matches paths against the
+selected rules: ``*`` and a final ``$`` are wildcards, percent-encoding is normalised on both sides, the longest pattern
+wins, and Allow wins a tie. (Protego alone multiplies rules by agents: 15,000 lines of each, which fit in the size
+limit, would make 225 million rules. It also compares the whole agent line, such as "crawler 0.1".)
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from protego import Protego
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
 _COMPATIBLE = re.compile(r"Mozilla/[^(]*\([^;]*compatible;\s*([A-Za-z0-9_.-]+)")
-# Characters that Protego's own reading of lines would take for the end of one.
+# Characters that Protego would take for line ends.
 _ODD_LINE_END = re.compile("[\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
 
 _SITEMAP = re.compile(r"(?:\A|[\r\n])[ \t\0]*+site-?map[ \t]*+:([^\r\n#]*)", re.IGNORECASE)
@@ -34,11 +33,11 @@ _KNOWN = _AGENT | _ALLOW | _DISALLOW | _DELAY
 
 
 class RobotsRecordError(ValueError):
-    """Stored bytes that are no robots record."""
+    """Stored bytes are not a robots record."""
 
 
 class RobotsRules:
-    """What one host asks of one crawler."""
+    """The rules of one host for one crawler."""
 
     __slots__ = ("_otherwise", "_patterns", "crawl_delay", "sitemaps")
 
@@ -52,17 +51,17 @@ class RobotsRules:
     ) -> None:
         self._patterns = patterns
         self._otherwise = otherwise
-        self.sitemaps = sitemaps  # of the host, as written, for whatever crawler
-        self.crawl_delay = crawl_delay  # seconds between two requests; None where nothing is said
+        self.sitemaps = sitemaps  # of the host, as written, for all crawlers
+        self.crawl_delay = crawl_delay  # seconds between two requests; None if not given
 
     def allowed(self, href: str) -> bool:
-        """Whether an absolute http or https URL of this host may be fetched; ``/robots.txt`` always may."""
+        """Whether an absolute http or https URL of this host may be fetched; ``/robots.txt`` always may be."""
         target = _target(href)
         if target.partition("?")[0] == "/robots.txt":
             return True
         if self._patterns is None:
             return self._otherwise
-        # Rules never see the host: one that needs no care takes its place.
+        # Rules never see the host, so a dummy host takes its place.
         return bool(self._patterns.can_fetch("http://h" + target, "*"))
 
 
@@ -73,8 +72,8 @@ DISALLOW_ALL = RobotsRules(None, otherwise=False)
 def parse_robots(body: bytes, user_agent: str, max_bytes: int) -> RobotsRules:
     """The rules of a robots.txt for the crawler that sends ``user_agent``.
 
-    No bytes make it fail. At most ``max_bytes`` are read; a line cut by that limit is dropped, since half a
-    path would be another rule.
+    It accepts any bytes and never raises. At most ``max_bytes`` are read. A line cut by that limit is dropped, since
+    half a path would be a different rule.
     """
     head = body[:max_bytes]
     if len(body) >= max_bytes:
@@ -92,9 +91,8 @@ def parse_robots(body: bytes, user_agent: str, max_bytes: int) -> RobotsRules:
 def robots_for_status(status: int, body: bytes | None, user_agent: str, max_bytes: int) -> RobotsRules:
     """The rules that follow from the answer to the request for robots.txt (RFC 9309, 2.3.1).
 
-    2xx: what the file says. 4xx: there is none, so everything is allowed; the same for a 3xx that is left
-    after five redirects or leads nowhere. 5xx and anything else: everything is forbidden until it can be
-    read.
+    2xx: the rules of the file. 4xx: there is no file, so everything is allowed; likewise for a 3xx that remains after
+    five redirects or has no target. 5xx and anything else: everything is forbidden until the file can be read.
     """
     if 200 <= status < 300:
         return parse_robots(body or b"", user_agent, max_bytes)
@@ -102,9 +100,9 @@ def robots_for_status(status: int, body: bytes | None, user_agent: str, max_byte
 
 
 def product_token(user_agent: str) -> str:
-    """The name that robots.txt knows a crawler by: ``crawler`` out of ``crawler/0.1 (+https://example.com)``.
+    """The crawler's name in robots.txt: ``crawler`` for ``crawler/0.1 (+https://example.com)``.
 
-    Of a browser-like ``Mozilla/5.0 (compatible; name/1.0)`` it is ``name``. Empty when there is none.
+    For a browser-like ``Mozilla/5.0 (compatible; name/1.0)`` it is ``name``. Empty if there is none.
     """
     found = _COMPATIBLE.match(user_agent)
     if found is not None:
@@ -114,7 +112,7 @@ def product_token(user_agent: str) -> str:
 
 
 def robots_url(href: str) -> str:
-    """The address of the robots.txt that rules an absolute http or https URL: same scheme, host and port."""
+    """The URL of the robots.txt for an absolute http or https URL: same scheme, host and port."""
     scheme, _, rest = href.partition("://")
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     return f"{scheme}://{authority.rpartition('@')[2]}/robots.txt"
@@ -127,8 +125,8 @@ def _target(href: str) -> str:
 
 
 def _own_group(text: str, token: str) -> tuple[list[str], list[float]]:
-    """The rule lines (distinct, in one spelling) and crawl delays (seconds) that hold for ``token``."""
-    rules: dict[bool, dict[str, None]] = {True: {}, False: {}}  # of groups that name us; that name everybody
+    """The rule lines (distinct, normalised) and crawl delays (seconds) that apply to ``token``."""
+    rules: dict[bool, dict[str, None]] = {True: {}, False: {}}  # by whether the group names the crawler, or ``*``
     delays: dict[bool, list[float]] = {True: [], False: []}
     named = False
     groups: set[bool] = set()
@@ -158,7 +156,7 @@ def _own_group(text: str, token: str) -> tuple[list[str], list[float]]:
 
 
 def _directive(line: str) -> tuple[str, str] | None:
-    """Key in lower case and value; None for anything but a known key. A missing colon is forgiven."""
+    """(key in lower case, value); None for an unknown key. A missing colon is tolerated."""
     stated = line.partition("#")[0].strip(" \t\0")
     key, colon, value = stated.partition(":")
     key = key.strip(" \t").lower()
@@ -177,7 +175,7 @@ def _agent_token(value: str) -> str | None:
 
 
 def _sitemaps(text: str) -> tuple[str, ...]:
-    """What the Sitemap lines name, each once; they belong to no group."""
+    """The distinct values of the Sitemap lines, which belong to no group."""
     found: dict[str, None] = {}
     for line in _SITEMAP.finditer(text):
         found[line[1].strip(" \t\0")] = None

@@ -1,10 +1,10 @@
-"""Small files that a person may read and a program must trust: one head line, then JSON.
+"""Small files that people can read and programs can verify: a head line with a checksum, then JSON.
 
     <magic> <version> <checksum>\\n
     <JSON, UTF-8>\\n
 
-The checksum is the MurmurHash3 x64-128 (seed 0, 32 hexadecimal digits) of all bytes behind the head line. A file larger
-than ``MOST_BYTES`` is none of ours, and is not read.
+The checksum is the MurmurHash3 x64-128 (seed 0, 32 hexadecimal digits) of all bytes after the head line. A file larger
+than ``MOST_BYTES`` is not read, because the program never writes one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 import mmh3
 
 MOST_BYTES = 64 * 2**20  # far more than the program writes: the largest are inbox files, of 10,000 URLs at most
-_HEAD_MAX = 200  # bytes; a longer first line is no head
+_HEAD_MAX = 200  # bytes; a longer first line is not a head
 
 
 class EnvelopeError(ValueError):
-    """The file is not what it should be; the text names it and says what is wrong."""
+    """The file is not a valid envelope; the text names it and says what is wrong."""
 
 
 class UnknownVersionError(EnvelopeError):
@@ -30,7 +30,7 @@ class UnknownVersionError(EnvelopeError):
 
 
 def encode_envelope(magic: str, version: int, content: dict[str, Any]) -> bytes:
-    """The bytes of the file."""
+    """The bytes of a file with this content."""
     body = json.dumps(content, indent=1, sort_keys=True).encode("ascii") + b"\n"
     return f"{magic} {version} {mmh3.hash_bytes(body).hex()}\n".encode("ascii") + body
 
@@ -41,27 +41,27 @@ def read_envelope(path: Path, magic: str, version: int, name: str) -> dict[str, 
 
 
 def read_bounded(path: Path, name: str, most: int = MOST_BYTES) -> bytes:
-    """The bytes of a small file. Raises EnvelopeError when it is larger than ``most`` bytes, or a pipe or device, which
-    would be waited for; OSError."""
+    """The bytes of a small file. Raises EnvelopeError if it is larger than ``most`` bytes, or a pipe or device, where a
+    read could block; and OSError."""
     with open(path, "rb", opener=_without_waiting) as stream:
         status = os.fstat(stream.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise EnvelopeError(f"{name}: not a file")
-        # Room for all that is asked for is taken before anything is read.
+        # `read` allocates all the requested bytes first, so do not ask for `most`.
         data = stream.read(min(status.st_size, most) + 1)
     if len(data) > most:
-        raise EnvelopeError(f"{name}: larger than {most} bytes, which none of the program's is")
+        raise EnvelopeError(f"{name}: larger than {most} bytes, so this program did not write it")
     return data
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a pipe although nobody writes into it."""
+    """Open without blocking, even a pipe without a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def decode_envelope(data: bytes, magic: str, version: int, name: str) -> dict[str, Any]:
-    """The content. Raises UnknownVersionError, and EnvelopeError for anything else that is wrong; ``name`` is the
-    file as the message calls it."""
+    """The content of an envelope. ``name`` is the name of the file in messages. Raises UnknownVersionError, and
+    EnvelopeError for any other fault."""
     head, found, body = data.partition(b"\n")
     words = head[:_HEAD_MAX].split(b" ")
     if not found or len(words) != 3 or words[0] != magic.encode("ascii"):

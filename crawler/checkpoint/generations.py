@@ -1,20 +1,20 @@
-"""Generations: the seen-set on disk, each with the place in the journal that it stands for.
+"""Generations: copies of the seen-set on disk, each with its position in the journal.
 
     seen/generation-000012        the manifest: journal sequence, the seen-set's state, its segment files and checksums
     seen/slice-3.g000012          a segment first written in generation 12
 
-A segment that is sealed (a full slice) is written once and named again by every later manifest. The active one is
-written anew where that is worth it (``renewal``); otherwise the manifest names the one of an earlier generation, with
-the state that belongs to it and the place in the journal, ``seen_sequence``, from which on its keys are to be added.
-What the journal does not tell, the watched keys, is written each time.
+A sealed segment (a full slice) is written once, and every later manifest names it again. The active segment is written
+again only if that is worth it (``renewal``). Otherwise the manifest names the one of an earlier generation, with its
+state and its journal position ``seen_sequence``; the keys from there on must be added on load. The watched keys are not
+in the journal, so they are written each time.
 
-While a segment is written the crawl goes on setting bits in it. That is harmless, because of the order: segments; then
-every step that was begun in between is written; then the journal is made durable; then the manifest. So every bit in a
-generation that exists belongs to an admitted URL that is durable, and the journal from ``seen_sequence`` on brings back
-the rest: bits are a cache of the journal.
+While a segment is written, the crawl continues to set bits in it. The order of writes makes this harmless: first the
+segments, then all transactions that began in between, then a sync of the journal, then the manifest. So every bit in a
+complete generation belongs to a durable admitted URL, and the journal from ``seen_sequence`` on restores the rest: the
+bits are a cache of the journal.
 
-A manifest is put in place by a rename after all it names is durable; a generation is complete or does not exist. The
-newest that can be read and verified is used. A damaged one is set aside under another name, never deleted.
+A manifest is renamed into place after all its files are durable, so a generation is complete or does not exist. The
+newest generation that passes verification is used. A damaged one is renamed, never deleted.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CHECKSUM = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A segment as a manifest names it; ``size`` is the file's length in bytes."""
+    """A segment in a manifest; ``size`` is the length of the file in bytes."""
 
     name: str
     file: str
@@ -59,9 +59,9 @@ class SegmentFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a generation consists of. ``sequence`` is the first journal number that it does not stand for: what is
-    older was durable when it was written. ``seen_sequence`` is the first one whose keys ``state`` and ``segments`` do
-    not hold."""
+    """The content of a generation. ``sequence`` is the first journal number that it does not cover: everything older
+    was durable when it was written. ``seen_sequence`` is the first journal number whose keys are not in ``state`` and
+    ``segments``. ``written_at`` is in seconds since 1970; ``seconds`` is the time that writing took."""
 
     generation: int
     sequence: int
@@ -83,7 +83,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A generation whose segments are durable and whose manifest is not there yet."""
+    """A generation whose segments are durable and whose manifest does not exist yet."""
 
     started: float
     manifest: Manifest
@@ -113,7 +113,7 @@ class Generations:
         return sorted((number for name, number in names.items() if name == manifest_name(number)), reverse=True)
 
     def read_manifest(self, generation: int) -> Manifest:
-        """Raises EnvelopeError, OSError."""
+        """The manifest of a generation. Raises EnvelopeError, OSError."""
         name = manifest_name(generation)
         content = read_envelope(self.directory / name, MAGIC, VERSION, name)
         try:
@@ -128,7 +128,7 @@ class Generations:
                 segments=tuple(SegmentFile(**segment) for segment in content["segments"]),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise EnvelopeError(f"{name}: a manifest without what it must hold: {error!r}") from error
+            raise EnvelopeError(f"{name}: a field of the manifest is missing or invalid: {error!r}") from error
         if manifest.generation != generation or not 0 <= manifest.seen_sequence <= manifest.sequence:
             raise EnvelopeError(
                 f"{name}: the manifest of generation {manifest.generation} at journal sequence {manifest.sequence}, "
@@ -150,7 +150,7 @@ class Generations:
         path = self.directory / segment.file
         found = path.lstat()
         size = found.st_size
-        # A pipe or a device of that name would be waited for.
+        # Reading a pipe or a device of that name could block.
         if not stat.S_ISREG(found.st_mode):
             raise FormatError(f"{segment.file}: not a file")
         if size != segment.size:
@@ -167,10 +167,10 @@ class Generations:
         return payload
 
     def load_newest(self, numbers: Sequence[int] | None = None) -> tuple[Loaded | None, list[str]]:
-        """The newest whole generation, or None when there is none; and what was wrong with newer ones. ``numbers``
-        restricts it to generations that were there at an earlier moment, newest first.
+        """The newest intact generation, or None; and what was wrong with newer ones. ``numbers`` restricts the choice
+        to these generations, newest first.
 
-        Raises UnknownVersionError: a newer program's generation is no damage, and must not be overwritten."""
+        Raises UnknownVersionError: a generation of a newer program is not damage, and must not be overwritten."""
         faults: list[str] = []
         for generation in self.numbers() if numbers is None else numbers:
             try:
@@ -193,15 +193,15 @@ class Generations:
     # -- writing -----------------------------------------------------------------------------------------------
 
     def write(self, snapshot: SeenSnapshot, sequence: int, now: float, sync: Callable[[], None]) -> Manifest:
-        """Both halves of a generation, where nobody changes the seen-set. Raises OSError."""
+        """Write a whole generation while the seen-set does not change. Raises OSError."""
         return self.complete(self.begin(snapshot, sequence, now), sync)
 
     def begin(self, snapshot: SeenSnapshot, sequence: int, now: float) -> Draft:
         """Write the segments of a generation. Runs in a thread beside the crawl.
 
-        ``sequence`` is the journal's next number at the moment of the snapshot, ``now`` the time in seconds since
-        1970. Steps that are made meanwhile may leave bits in the segments: the generation must be completed only when
-        all of them are written. Raises OSError; the generations before it are untouched.
+        ``sequence`` is the journal's next number at the moment of the snapshot, ``now`` the time in seconds since 1970.
+        Transactions that run at the same time may set bits in the segments: complete the generation only after all of
+        them are written. Raises OSError; earlier generations are untouched.
         """
         before = self.newest
         known = {} if before is None else {s.name: s for s in before.segments if s.sealed}
@@ -209,8 +209,8 @@ class Generations:
         return self._begin(snapshot.state, wanted, sequence, sequence, now)
 
     def begin_again(self, unjournaled: Sequence[Segment], sequence: int, now: float) -> Draft:
-        """The same of a seen-set that the newest generation's and the keys in the journal since stand for: it is named
-        again, and only the segments ``unjournaled`` are written. Raises OSError."""
+        """Begin a generation that names the segments of the newest one again; the journal has the keys since then. Only
+        the ``unjournaled`` segments are written. Raises OSError."""
         before = self.newest
         assert before is not None
         fresh = {segment.name: segment for segment in unjournaled}
@@ -248,8 +248,8 @@ class Generations:
         return Draft(started, manifest)
 
     def complete(self, draft: Draft, sync: Callable[[], None]) -> Manifest:
-        """Put the manifest in place, and drop generations that are no longer kept. Runs in a thread. ``sync`` makes
-        journal and outputs durable. Raises OSError; the generations before it are untouched."""
+        """Put the manifest in place, and delete surplus generations. Runs in a thread. ``sync`` makes journal and
+        outputs durable. Raises OSError; earlier generations are untouched."""
         sync()
         manifest = replace(draft.manifest, seconds=time.perf_counter() - draft.started)
         generation = manifest.generation
@@ -267,7 +267,7 @@ class Generations:
             total = write_segment(Appender(file), {"segment": segment.name, **segment.header}, segment.buffer)
             file.sync()
         except OSError:
-            # Half a segment is of no use to anybody, least of all on a full disk.
+            # Half a segment is useless, and takes space on a full disk.
             self._disk.unlink(path)
             raise
         finally:
@@ -275,7 +275,7 @@ class Generations:
         return total
 
     def _next_number(self) -> int:
-        """Above every number in the directory, also those of files that were set aside or never finished."""
+        """A number above all numbers in the directory, including files that were set aside or not finished."""
         highest = 0
         for entry in self.directory.iterdir():
             number = entry.name.removesuffix(".part").rpartition(".g" if ".g" in entry.name else "-")[2]
@@ -284,14 +284,13 @@ class Generations:
         return highest + 1
 
     def oldest_sequence(self) -> int:
-        """Finished URLs must stay in the journal from here on; 0 when there is no generation."""
-        # One that is kept for its seen-set alone needs none of them: later ones stood for the output.
+        """The first sequence from which finished URLs must stay in the journal; 0 if there is no generation."""
+        # A generation kept only for its seen-set needs none of them: later ones cover the output.
         return min((manifest.sequence for manifest in self._kept()[: self._keep]), default=0)
 
     def _kept(self) -> list[Manifest]:
-        """The manifests to be kept, newest first: as many as were asked for, and where all of these name the same
-        seen-set one that names another: else one damaged file could cost both. One that cannot be read any more is set
-        aside.
+        """The manifests to keep, newest first: the configured number, and if all of these name the same seen-set, one
+        more that names another. Otherwise one damaged file could destroy all. An unreadable manifest is set aside.
         """
         kept: list[Manifest] = []
         for number in self.numbers():
@@ -311,7 +310,7 @@ class Generations:
         for manifest in self._kept():
             kept.add(manifest_name(manifest.generation))
             kept.update(segment.file for segment in manifest.segments)
-        # Files of a damaged generation are evidence; which of them are good is not known.
+        # Keep the files of a damaged generation as evidence: it is not known which of them are intact.
         damaged = {entry.name for entry in self.directory.iterdir() if entry.name.startswith(_DAMAGED)}
         spared = {name.rpartition("-")[2] for name in damaged}
         gone: list[Path] = []
@@ -320,11 +319,11 @@ class Generations:
                 continue
             if entry.name.rpartition(".g")[2] in spared:
                 continue
-            # What is not named as our files are is somebody else's.
+            # Other names belong to other programs.
             ours = _SEGMENT_FILE.fullmatch(entry.name) or _MANIFEST_FILE.fullmatch(entry.name)
             if ours and entry.is_file():
                 gone.append(entry)
-        # Manifests first, and for good: one whose segments are gone would look like damage.
+        # Delete manifests durably first: a manifest without its segments would look like damage.
         manifests = [entry for entry in gone if _MANIFEST_FILE.fullmatch(entry.name)]
         for some in (manifests, [entry for entry in gone if entry not in manifests]):
             for entry in some:
@@ -334,7 +333,7 @@ class Generations:
 
 
 def _check_segment_file(manifest: str, segment: SegmentFile) -> None:
-    """Raises EnvelopeError for what no segment could be: a path out of the directory, a value of another type."""
+    """Raises EnvelopeError for an invalid segment: a path outside the directory, a value of the wrong type."""
     texts = (segment.name, segment.file, segment.checksum)
     if (
         not all(isinstance(text, str) for text in texts)
@@ -343,7 +342,7 @@ def _check_segment_file(manifest: str, segment: SegmentFile) -> None:
         or not _SEGMENT_FILE.fullmatch(segment.file)
         or not _CHECKSUM.fullmatch(segment.checksum)
     ):
-        raise EnvelopeError(f"{manifest}: no segment of a file in its own directory: {segment}")
+        raise EnvelopeError(f"{manifest}: not a segment file of this directory: {segment}")
 
 
 def _encode_manifest(manifest: Manifest) -> bytes:

@@ -1,14 +1,15 @@
-"""When a generation stores the seen-set again, and when it names what an earlier one has stored.
+"""Decides whether a generation stores the seen-set again, or names what an earlier one has stored.
 
-A slice that still takes keys is written whole, so storing it costs its bytes however few keys are new. The journal has
-these keys anyway, and a restart sets their bits again: half a microsecond each. So the earlier slice will do, while
+A slice that still accepts keys is written as a whole, so storing it costs its full size however few keys are new. The
+journal has these keys anyway, and a restart sets their bits again in half a microsecond each. So the earlier slice is
+good enough while
 
-- it is a slice of the same chain: nothing was sealed, replaced or put in its place since. The journal tells of keys
-  that came and went, and of nothing else;
-- few keys came since. ``BYTES_PER_KEY`` bounds what is written for a new key, beside the 16 bytes that the journal
-  takes for it, and ``MOST_KEYS`` what a restart takes. They are more than 1% of the keys that a gigabyte holds.
+- the chain has the same slices: none was sealed or replaced since. The journal records only keys that were added or
+  removed;
+- few keys were added or removed since. ``BYTES_PER_KEY`` bounds the bytes written for each new key, besides the 16
+  bytes in the journal. ``MOST_KEYS`` bounds the time of a restart. It is more than 1% of the keys of a gigabyte.
 
-A slice of ``FEW_BYTES`` is stored each time: writing it is nothing, and there is then next to nothing to be replayed.
+A seen-set of at most ``FEW_BYTES`` is stored each time: writing it is cheap, and a restart then replays almost nothing.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ USUAL = Renewal()
 
 
 def must_store(newest: Manifest | None, parts: Sequence[Part], keys: int, renewal: Renewal = USUAL) -> bool:
-    """Whether a generation must store the seen-set, which consists of ``parts``, again: ``keys`` came or went since the
-    one that the ``newest`` generation names was stored."""
+    """Whether a generation must store the seen-set again. The seen-set consists of ``parts``; ``keys`` were added or
+    removed since the ``newest`` generation's seen-set was stored."""
     if newest is None or {(s.name, s.sealed) for s in newest.segments} != {(part.name, part.sealed) for part in parts}:
         return True
     written = sum(part.size for part in parts if part.journaled and not part.sealed)

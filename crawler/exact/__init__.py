@@ -1,15 +1,15 @@
-"""The seen-set without false positives: no page may be skipped.
+"""The seen-set without false positives: no page is skipped by mistake.
 
-A Bloom filter answers most questions and is wrong now and then. Here it only decides what must be looked up: what it
-denies is new, and what it does not deny is asked of rows that hold a digest of every URL ever admitted. A URL is called
-known only if its row is there.
+A Bloom filter answers most questions, and a few answers are wrong. Here it only decides which keys must be looked up. A
+key that is absent from the filter is new. Any other key is looked up among rows that hold a digest of every URL ever
+admitted; it is known only if its row exists.
 
     rows    from a key to its row: a hash of the host, a hash of the key
     seen    the seen-set: the filter in front, the rows behind it
-    ledger  rows for a filter that answers alone: what the filter calls seen is looked up later
+    ledger  rows behind an ordinary filter: what the filter calls seen is looked up later
 
-The rows lie in the job's own store and are written in the batch that queues the URLs, so the two become durable
-together. Nothing here touches the disk itself.
+The rows are in the job's own store and are written in the batch that queues the URLs, so both become durable together.
+The package never accesses the disk directly.
 """
 
 from crawler.exact.ledger import LEDGER_COUNTS, Ledger, LedgerCounts

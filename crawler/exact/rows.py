@@ -5,16 +5,15 @@
     host hash   BLAKE2b, 64 bits, of the host key of the key
     digest      BLAKE2b, 128 bits, of the key's UTF-8
 
-The host comes first for two reasons. All rows of a host lie side by side, so that the links of a page, most of
-which stay on its host, are looked up in a few neighbouring blocks; and a filter over the first eight bytes knows that
-a host was never met. The host is read off the key, not off the address that is fetched: where a rule maps two
-addresses to one key, they must meet in one row. Of a key that is not a URL the same part is taken.
+The host comes first for two reasons. All rows of a host are adjacent, so that the links of a page, most of which stay
+on its host, are looked up in a few neighbouring blocks. And a filter over the first eight bytes knows that a host is
+new. The host is taken from the key, not from the address that is fetched: if a rule maps two addresses to one key, they
+must share a row. For a key that is not a URL the same part of the text is used.
 
 Two keys share a row only if both hashes agree. For n keys that happens by chance with probability below n**2 / 2**129,
-at 10**9 keys 1.5 * 10**-21. Nobody who writes links can make it happen, since BLAKE2b is collision-resistant
-(RFC 7693; 128 bits: 2**64 attempts). MurmurHash3, which the other kinds of seen-set use, can be inverted: for a given
-URL another one with the same digest is computed in no time, and a page that gets the other one crawled first would hide
-the given one.
+at 10**9 keys 1.5 * 10**-21. An author of links cannot force it, since BLAKE2b is collision-resistant (RFC 7693; 128
+bits: 2**64 attempts). MurmurHash3, which the other kinds of seen-set use, can be inverted: an attacker can quickly
+compute a second URL with the digest of a given one. If the second is crawled first, it hides the given one.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ ROW_BYTES = HOST_BYTES + DIGEST_BYTES
 
 
 def digest_exactly(keys: Iterable[Key]) -> bytes:
-    """The digests of ``keys``, 16 bytes each, in their order, concatenated. Lone surrogates count as code points.
+    """The digests of ``keys``, 16 bytes each, in order, concatenated. Lone surrogates count as code points.
 
     Raises ``TypeError`` for anything but an iterable of ``str`` and ``bytes``."""
     keys = list_keys(keys)
@@ -43,7 +42,7 @@ def digest_exactly(keys: Iterable[Key]) -> bytes:
 
 
 def rows_of(keys: Iterable[Key], digests: bytes) -> list[bytes]:
-    """The row of each key, 24 bytes; ``digests`` are theirs."""
+    """The row of each key, 24 bytes. ``digests`` are the digests of ``keys``, concatenated."""
     hosts: dict[str, bytes] = {}
     rows = []
     for position, key in enumerate(keys):
@@ -57,7 +56,7 @@ def rows_of(keys: Iterable[Key], digests: bytes) -> list[bytes]:
 
 
 def _as_text(key: bytes) -> str:
-    """The ``str`` of which the key is the UTF-8; of other bytes some ``str``, always the same."""
+    """The key decoded from UTF-8; other bytes as Latin-1, so that the result is always the same."""
     try:
         return key.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:

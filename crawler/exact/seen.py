@@ -1,18 +1,17 @@
 """The exact seen-set: a scalable Bloom filter in front, a row for each key behind it.
 
-    a key  ->  filter in front: never seen?   -> new      memory alone; all but `fpp` of the unknown keys end here
-           ->  its host never met?            -> new      filter over the rows' first 8 bytes
-           ->  its row not there?             -> new      filter over whole rows; the rest is a read
+    a key  ->  absent from the filter in front?  -> new      memory only; all but `fpp` of the unknown keys end here
+           ->  its host has no row?              -> new      filter over the rows' first 8 bytes
+           ->  its row is absent?                -> new      filter over whole rows, otherwise a read
            ->  known
 
-The rows are the truth. They are put into the batch of the step that queues the URLs (``admit``), so a key is seen if
-and only if it was queued. The filter in front is a cache of them, as other seen-sets' bits are a cache of the journal:
-it is kept in generations and brought up to date with ``restore``. An extra bit costs a lookup; a key missing from it
-would be fetched twice, never skipped.
+The rows are authoritative. They go into the batch of the transaction that queues the URLs (``admit``), so a key is seen
+if and only if it was queued. The filter in front is a cache of the rows, as the bits of other seen-sets are a cache of
+the journal: it is kept in generations and brought up to date with ``restore``. An extra bit costs a lookup. A key
+missing from the filter would be fetched twice, never skipped.
 
-Order of calls: what was put into one batch is known to later calls with the same batch, and to all calls once
-the batch is written. So a batch is written before the next is begun. One thread at a time: the store and the batch are
-not guarded.
+Order of calls: the changes in a batch are known to later calls with the same batch, and to all calls once the batch is
+written. So write a batch before the next begins. Use one thread at a time: the store and the batch are not locked.
 """
 
 from __future__ import annotations
@@ -55,17 +54,18 @@ _TOGETHER = 4096  # keys that ``update`` adds at a time
 
 @dataclass(slots=True)
 class Answers:
-    """What answered the lookups since the set was opened; a key that occurs twice in a batch is looked up once."""
+    """Which part answered the lookups since the set was opened. A key that occurs twice in a batch is looked up
+    once."""
 
     front: int = 0  # absent from the filter in front: new
     host: int = 0  # no row of the host: new
-    row: int = 0  # no such row: new
-    known: int = 0  # the row is there
+    row: int = 0  # no row of the key: new
+    known: int = 0  # the row exists
 
 
 class ExactSeenSet:
-    """A seen-set without false positives. It hands out digests of its own, and takes only those back. A row cannot be
-    found by its digest alone, without the host of the key."""
+    """A seen-set without false positives. Its digests are its own and cannot be mixed with those of other kinds. A row
+    cannot be found by its digest alone, without the host of the key."""
 
     kind = "exact"
     certain = True
@@ -73,28 +73,28 @@ class ExactSeenSet:
     compactable: Compactable | None = None  # only the filter in front has slices
 
     def __init__(self, store: Store, front: ScalableBloomFilter) -> None:
-        """``front`` holds the keys of all rows, or is brought there with ``restore`` or ``refill`` before the first
-        question. Raises FilterError when the stored number of rows is damaged, OSError."""
+        """``front`` holds the keys of all rows, or is filled with ``restore`` or ``refill`` before the first lookup.
+        Raises FilterError when the stored number of rows is damaged, and OSError."""
         self._store = store
         self._front = front
         stored = store.get(Family.META, ROW_COUNT)
         if stored is not None and len(stored) != ROW_COUNT_FORM.size:
             raise FilterError(f"the number of rows of the exact seen-set is {len(stored)} bytes long")
         self._count: int = 0 if stored is None else ROW_COUNT_FORM.unpack(stored)[0]
-        self._hosts: set[bytes] = set()  # with a row for certain
+        self._hosts: set[bytes] = set()  # known to have a row
         self._batch: Batch | None = None
-        self._changed: dict[bytes, bool] = {}  # row -> will be there once the batch is written
+        self._changed: dict[bytes, bool] = {}  # row -> whether it exists after the batch is written
         self.answers = Answers()
 
-    # -- keys as one step of a crawl ---------------------------------------------------------------------------
+    # -- keys within a transaction -----------------------------------------------------------------------------
 
     def digests(self, keys: Iterable[Key]) -> bytes:
-        """What the journal keeps of ``keys``: 16 bytes each, in their order, concatenated."""
+        """The digests of ``keys`` for the journal: 16 bytes each, in order, concatenated."""
         return digest_exactly(keys)
 
     def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
-        """Put rows for those of ``keys`` that are new into ``batch``. Returns the digests of all keys, 16 bytes each,
-        and the positions, ascending, of the new ones. Raises OSError when the store cannot be read."""
+        """Put rows for the new keys into ``batch``. Returns the digests of all keys, 16 bytes each, and the positions
+        of the new ones, ascending. Raises OSError when the store cannot be read."""
         keys = list_keys(keys)
         digests = digest_exactly(keys)
         rows = rows_of(keys, digests)
@@ -113,12 +113,13 @@ class ExactSeenSet:
         return digests, list(fresh.values())
 
     def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
-        """Delete the rows of ``keys`` with ``batch``. Returns the positions of the keys that have none. The filter in
-        front cannot forget: these keys are looked up from now on. Raises OSError when the store cannot be read."""
+        """Delete the rows of ``keys`` with ``batch``. Returns the positions of the keys that have no row. The filter in
+        front cannot forget, so the deleted keys cost a lookup from now on. Raises OSError when the store cannot be
+        read."""
         return dict.fromkeys(self._delete_rows(list_keys(keys), batch), NotForgotten.NOT_SEEN)
 
     def _delete_rows(self, keys: Sequence[Key], batch: Batch) -> list[int]:
-        """The positions of the keys that have no row."""
+        """Delete rows with ``batch``. Returns the positions of the keys that have no row."""
         digests = digest_exactly(keys)
         rows = rows_of(keys, digests)
         changed = self._changes(batch)
@@ -148,15 +149,15 @@ class ExactSeenSet:
     # -- keys by themselves ------------------------------------------------------------------------------------
 
     def add_many(self, keys: Iterable[Key]) -> list[int]:
-        """Add ``keys`` with a batch of their own. Returns the positions, ascending, of the new ones. When the write
-        fails, the set must be opened again. Raises OSError."""
+        """Add ``keys`` in a batch of their own. Returns the positions of the new ones, ascending. Raises OSError; if
+        the write failed, the set must be opened again."""
         batch = self._store.batch()
         _, new = self.admit(keys, batch)
         self._store.write(batch)
         return new
 
     def add(self, key: Key) -> bool:
-        """Add one key. Was it new?"""
+        """Add one key. Returns whether it was new. Raises OSError."""
         return bool(self.add_many((key,)))
 
     def update(self, *others: Iterable[Key]) -> None:
@@ -169,7 +170,7 @@ class ExactSeenSet:
                 self.add_many(some)
 
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
-        """For each key: is its row in the store?"""
+        """For each key: whether its row is in the store. Raises OSError."""
         keys = list_keys(keys)
         digests = digest_exactly(keys)
         rows = rows_of(keys, digests)
@@ -180,24 +181,24 @@ class ExactSeenSet:
         return self.contains_many((key,))[0]  # type: ignore[arg-type]  # it raises TypeError for anything else
 
     def lookup(self, key: Key) -> Lookup:
-        """Whether the key is known: no slice is asked that could be wrong."""
+        """Whether the key is known. The answer is certain, so it names no slices."""
         return Lookup(key in self, self.certain, 0.0, 0, ())
 
     def forget(self, key: Key) -> None:
-        """Delete the row of one key. Raises AbsentKeyError when it has none, OSError."""
+        """Delete the row of one key. Raises AbsentKeyError when it has none, and OSError."""
         batch = self._store.batch()
         if self._delete_rows((key,), batch):
             raise AbsentKeyError(f"not in the exact seen-set: {key!r}")
         self._store.write(batch)
 
     def __len__(self) -> int:
-        """How many keys have a row; those of the newest batch are counted before it is written."""
+        """How many keys have a row, including those of the newest batch before it is written."""
         return self._count
 
     # -- looking up --------------------------------------------------------------------------------------------
 
     def _known(self, rows: Sequence[bytes], digests: bytes, changed: Mapping[bytes, bool]) -> set[bytes]:
-        """Those of ``rows`` that are in the store, or will be with the changes."""
+        """The rows that are in the store, or will be after the changes."""
         asked: set[bytes] = set()
         known: set[bytes] = set()
         for row, maybe in zip(rows, self._front.contains_digests(digests), strict=True):
@@ -210,7 +211,7 @@ class ExactSeenSet:
         return known | self._stored(asked) if asked else known
 
     def _stored(self, asked: set[bytes]) -> set[bytes]:
-        # In their order: neighbours are then read together.
+        # Sorted, so that neighbours are read together.
         left: list[bytes] = []
         for host, group in itertools.groupby(sorted(asked), key=_host_of):
             rows = list(group)
@@ -237,35 +238,35 @@ class ExactSeenSet:
     # -- the filter in front -----------------------------------------------------------------------------------
 
     def restore(self, digests: bytes) -> None:
-        """Bring the filter in front up to date with digests that ``admit`` gave of keys found new. Rows are not
-        touched: they were written then."""
+        """Add digests of new keys, as returned by ``admit``, to the filter in front. Their rows are in the store
+        already."""
         self._front.restore(digests)
 
     def restore_forgotten(self, digests: bytes) -> None:
-        """Nothing to do: the rows of these keys were deleted then, and the filter in front cannot forget."""
+        """Nothing to do: the rows of these keys are deleted already, and the filter in front cannot forget."""
 
     def refill(self) -> None:
-        """Fill an empty filter in front from the rows, where no journal was kept. Reads all of them: about a
-        microsecond each. Raises OSError."""
+        """Fill an empty filter in front from the rows, if there is no journal. Reads all rows, about a microsecond
+        each. Raises OSError."""
         for rows in self._store.pages(Family.SEEN):
             self._front.restore(b"".join([row[HOST_BYTES:] for row, _ in rows]))
 
     def might_contain_digests(self, digests: bytes) -> list[bool]:
-        """For each digest: would its key be looked up? False for one that was admitted is damage: the URL would be
+        """For each digest: whether its key would be looked up. False for an admitted key is damage: the URL would be
         fetched twice."""
         return self._front.contains_digests(digests)
 
     def count_rows(self) -> int:
-        """Read all rows and count them: what ``len`` must be. Raises OSError."""
+        """Read all rows and count them. The result must equal ``len``. Raises OSError."""
         return sum(len(rows) for rows in self._store.pages(Family.SEEN))
 
     def parameters(self) -> dict[str, JSON]:
-        """What shapes stored state: the parameters of the filter in front."""
+        """The parameters that shape stored state: those of the filter in front."""
         return {**self._front.parameters(), "kind": self.kind}
 
     def statistics(self) -> SeenStatistics:
-        """``slices``, ``bytes`` and ``bits_per_url`` are those of the filter in front, the only part in memory: the
-        fpp of a slice is the share of unknown keys that it sends on to the rows. The set's own is 0 (see ``rows``)."""
+        """``slices``, ``bytes`` and ``bits_per_url`` describe the filter in front, the only part in memory. The fpp of
+        a slice is the share of unknown keys that it passes on to the rows. The fpp of the set is 0 (see ``rows``)."""
         front = self._front.statistics()
         return {
             **front,
@@ -280,7 +281,7 @@ class ExactSeenSet:
         }
 
     def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
-        """The filter in front, to be stored as a generation. ``load_seen`` is the inverse."""
+        """A snapshot of the filter in front, to be stored as a generation. ``load_seen`` is the inverse."""
         shot = self._front.snapshot(whole=whole)
         return SeenSnapshot({"parameters": self.parameters(), "front": shot.state}, shot.segments, shot.copies)
 
@@ -289,7 +290,7 @@ class ExactSeenSet:
         return self._front.parts()
 
     def unjournaled_segments(self) -> list[Segment]:
-        """The segments that the journal does not bring back, see ``SeenSet``."""
+        """The segments that the journal cannot restore, see ``SeenSet``."""
         return self._front.unjournaled_segments()
 
     def __repr__(self) -> str:
@@ -301,9 +302,9 @@ def _host_of(row: bytes) -> bytes:
 
 
 def make_seen(settings: SeenSettings, store: Store) -> SeenSet:
-    """An empty seen-set of the kind asked for; an exact one keeps its rows in ``store``.
+    """An empty seen-set of the kind in ``settings``; an exact one keeps its rows in ``store``.
 
-    Raises FilterError for an unknown kind, and for parameters that make no filter; OSError.
+    Raises FilterError for an unknown kind or invalid parameters, and OSError.
     """
     if settings.kind != ExactSeenSet.kind:
         return make_filter(settings)
@@ -318,15 +319,16 @@ def make_seen(settings: SeenSettings, store: Store) -> SeenSet:
 
 
 def check_room(settings: SeenSettings) -> None:
-    """Raises FilterError for an unknown kind, and when there is no memory for the first slice. Nothing is allocated."""
+    """Raises FilterError for an unknown kind, and when there is not enough memory for the first slice. Allocates
+    nothing."""
     kind = ScalableBloomFilter.kind if settings.kind == ExactSeenSet.kind else settings.kind
     Room(planned_parameters(replace(settings, kind=kind), settings.layout)).need(1)
 
 
 def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview], store: Store) -> SeenSet:
-    """The seen-set of a snapshot, of whatever kind, to be brought up to date with ``restore``.
+    """The seen-set of a snapshot, of any kind. Bring it up to date with ``restore``.
 
-    Raises FilterError when the parts do not fit together, OSError.
+    Raises FilterError when the parts do not fit together, and OSError.
     """
     try:
         if state["parameters"]["kind"] != ExactSeenSet.kind:

@@ -1,9 +1,9 @@
-"""When a filter will be full, and what comes then; and what each kind would take for a crawl not yet begun.
+"""Forecasts when a filter will be full, and plans what each kind would take for a new crawl.
 
-Pure arithmetic on figures: nothing is allocated. The sizes are the ones the slices themselves are made with.
+Pure arithmetic on figures: nothing is allocated. The sizes are computed by the slices' own rules.
 
     plan(urls, ...)     for each kind: bytes, bits a URL, slices and the bound on its fpp when ``urls`` URLs are in
-    plan_compacted(...) the same for the chain of a crawl, which is rebuilt as one slice again and again
+    plan_compacted(...) the same for the chain of a crawl, which is rebuilt as one slice from time to time
     advise(...)         for a seen-set in use: how many URLs until the next slice (or until a filter of fixed size has
                         its target fpp), in how many seconds at the present rate, what it will cost, and the fpp then
 
@@ -35,7 +35,7 @@ _SOON_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class SlicePlan:
-    """A slice as it would be made."""
+    """The size and fpp of a slice to be made."""
 
     capacity: int  # keys
     size: int  # bytes
@@ -44,43 +44,43 @@ class SlicePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a seen-set of one kind takes when the URLs planned for are in."""
+    """What a seen-set of one kind takes when it holds the planned number of URLs."""
 
     kind: str
     slices: int
     size: int  # bytes
     bits_per_url: float
-    fpp: float  # the most it can be then
-    urls_skipped: float  # no more than that are expected
+    fpp: float  # upper bound of the compound fpp then
+    urls_skipped: float  # upper bound of the expected number
     forgets: bool
     peak: int  # bytes at most until then
 
 
 class Cause(StrEnum):
-    """What an advice warns of."""
+    """The cause of a warning."""
 
     MEMORY = "memory"  # no room for the next slice
-    FULL = "full"  # no more keys can be taken
-    TARGET = "target"  # the fpp will pass what was asked for
-    PASSED = "passed"  # it has
+    FULL = "full"  # the filter cannot accept more keys
+    TARGET = "target"  # the fpp will exceed the target
+    PASSED = "passed"  # the fpp exceeds the target
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What is ahead of a seen-set in use. Counts are URLs admitted; sizes are bytes."""
+    """The forecast for a seen-set in use. Counts are admitted URLs; sizes are bytes."""
 
     full_at: int  # URLs in all when the present slice is full
     urls_left: int
     seconds_left: float | None  # at the rate given
     fpp_then: float  # compound, when the present slice is full
-    next_size: int | None  # of the slice that follows, and of the successor if it brings one; None when none does
+    next_size: int | None  # of the next slice, plus its successor if it triggers one; None if there is no next slice
     size_then: int  # all slices, with those that follow
     warning: str | None
-    cause: Cause | None  # of the warning, whose figures change from moment to moment
+    cause: Cause | None  # of the warning; the text of a warning has figures that change all the time
 
 
 def schedule(parameters: Mapping[str, Any], compacted: int | None = None) -> Iterator[SlicePlan]:
-    """The slices that a seen-set of these ``parameters()`` opens, one after the other; one only if its size is fixed.
+    """The slices that a seen-set with these ``parameters()`` opens, in order; only one if its size is fixed.
 
     ``compacted`` is the capacity of the first slice of a chain that was compacted. Raises ``FilterError`` for a kind
     that has no slices.
@@ -113,7 +113,7 @@ def _compacted(parameters: Mapping[str, Any], capacity: int) -> Iterator[SlicePl
 
 
 def successor_plan(keys: int, parameters: Mapping[str, Any]) -> SlicePlan:
-    """The slice that is built in place of a scalable chain which holds ``keys``."""
+    """The slice that replaces a scalable chain with ``keys`` keys."""
     return _slice("scalable", *successor_share(keys, parameters["fpp"], parameters["tightening"]), parameters)
 
 
@@ -151,9 +151,9 @@ def _cuckoo(keys: int, may: float) -> SlicePlan:
 def plan(
     urls: int, fpp: float = 0.001, capacity: int = 2**20, growth: float = 2.0, tightening: float = 0.85
 ) -> list[Plan]:
-    """Every kind for ``urls`` URLs at ``fpp``, less those that cannot be made so: ``not_planned`` names them.
+    """A plan for every kind for ``urls`` URLs at ``fpp``, except the kinds that ``not_planned`` lists.
 
-    Those of fixed size are made for exactly as many. Raises ``FilterError`` when there is nothing to plan.
+    Kinds of fixed size are planned for exactly ``urls`` keys. Raises ``FilterError`` for impossible numbers.
     """
     made = _plans(urls, fpp, capacity, growth, tightening)
     return [each for each in made.values() if isinstance(each, Plan)]
@@ -162,7 +162,7 @@ def plan(
 def not_planned(
     urls: int, fpp: float = 0.001, capacity: int = 2**20, growth: float = 2.0, tightening: float = 0.85
 ) -> dict[str, str]:
-    """The kinds that ``plan`` leaves out, and why. Raises ``FilterError`` when there is nothing to plan."""
+    """The kinds that ``plan`` leaves out, with the reason. Raises ``FilterError`` for impossible numbers."""
     made = _plans(urls, fpp, capacity, growth, tightening)
     return {kind: each for kind, each in made.items() if isinstance(each, str)}
 
@@ -200,10 +200,10 @@ def plan_compacted(
     *,
     slices: int = 2,
 ) -> Plan:
-    """The same for a ``scalable`` chain of a crawl, which is rebuilt as one slice whenever it has ``slices`` slices.
+    """``plan`` for the ``scalable`` chain of a crawl, which is rebuilt as one slice whenever it has ``slices`` slices.
 
-    The size is that between two compactions, the peak that of the last one under way: see ``compaction``. Raises
-    ``FilterError`` when there is nothing to plan.
+    ``size`` is the size between two compactions, ``peak`` the size during the last one (``chain_compaction``). Raises
+    ``FilterError`` for impossible numbers.
     """
     _check_plan(urls, fpp)
     growing = {"capacity": capacity, "fpp": fpp, "growth": growth, "tightening": tightening}
@@ -253,10 +253,11 @@ def advise(
     memory: int | None = None,
     compact_slices: int = 0,
 ) -> Advice:
-    """What is ahead of the seen-set of these ``statistics()`` and ``parameters()``.
+    """The forecast for the seen-set with these ``statistics()`` and ``parameters()``.
 
-    ``rate`` is in new URLs a second, ``memory`` what is free, in bytes; None when unknown. ``compact_slices``: how many
-    slices of a scalable chain are rebuilt as one; 0 for never. Raises ``FilterError`` for a kind that has no slices.
+    ``rate`` is in new URLs per second; ``memory`` is the free memory in bytes; None when unknown. ``compact_slices``:
+    how many slices of a scalable chain are rebuilt as one; 0 for never. Raises ``FilterError`` for a kind that has no
+    slices.
     """
     slices = statistics["slices"]
     last = slices[-1]
@@ -283,7 +284,7 @@ def advise(
 
 
 def matters_at(statistics: SeenStatistics, advice: Advice) -> int:
-    """How many URLs there are when something else may have to be said than ``advice``, made of ``statistics``, says."""
+    """The number of URLs at which ``advice``, made from ``statistics``, may change."""
     if advice.cause is Cause.PASSED:
         return sys.maxsize
     soon = advice.full_at - int(_SOON_SHARE * statistics["slices"][-1]["capacity"])
@@ -298,10 +299,10 @@ def _warning(
     when = f"in {left:,} URLs" + (f", about {seconds:,.0f} s" if seconds is not None else "")
     if next_size is not None:
         if memory is not None and next_size > memory and soon:
-            return Cause.MEMORY, f"the next slice comes {when} and takes {next_size:,} bytes; {memory:,} are free"
+            return Cause.MEMORY, f"the next slice opens {when} and takes {next_size:,} bytes; {memory:,} are free"
     elif statistics["kind"] == "cuckoo":
         if soon:
-            return Cause.FULL, f"the filter is full {when}, and takes no more keys then"
+            return Cause.FULL, f"the filter is full {when}, and then accepts no more keys"
     elif last["count"] > last["capacity"]:
         return Cause.PASSED, (
             f"the filter holds {last['count']:,} keys and was made for {last['capacity']:,}: its fpp is "

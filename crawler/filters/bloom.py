@@ -1,17 +1,17 @@
 """The Bloom filter of fixed size, for when the number of keys is known; and the bitmap, its baseline.
 
-Asked for in one of three ways, each of which says the other two:
+It is specified in one of three ways:
 
     BloomFilter(capacity, fpp)                       n keys at p: the fewest bits of that layout
     BloomFilter.with_bits_per_key(capacity, bits)    n keys at that many bits each: k = round(bits * ln 2), 1 to 30
     BloomFilter.with_geometry(bits, hashes)          m bits and k hashes: made for n = m ln 2 / k keys
 
-The filter takes more keys than it was made for, and its fpp climbs then; ``statistics`` shows it, and the
+The filter accepts more keys than it was made for, but its fpp then climbs. ``statistics`` shows the fpp, and the
 advisor warns before the target is passed. A chain (``scalable``) opens another slice instead.
 
-Filters of the same geometry can be united: the OR of their bits is what adding the keys of both would have
-set. How many keys it holds then is estimated, since nobody knows how many were in both: no fewer than either has, and
-no more than both together.
+Filters of the same geometry can be united: the OR of their bits is the filter of the keys of both. The number of keys
+is then an estimate, since the keys in both are unknown: at least as many as the larger one has, at most as many as both
+together.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WITH_BITS = {made.layout: made for made in (ClassicSlice, GuavaSlice)}
 
 
 class FixedFilter(Filter):
-    """One slice, which takes more keys than it was made for."""
+    """One slice, which accepts more keys than it was made for."""
 
     capacity: int
 
@@ -73,11 +73,11 @@ class BloomFilter(FixedFilter):
         bits: SupportsIndex | None = None,
         hashes: SupportsIndex | None = None,
     ) -> None:
-        """``bits`` and ``hashes`` overrule what (capacity, fpp) asks for.
+        """``bits`` and ``hashes`` override the geometry that follows from (capacity, fpp).
 
-        They belong to the layouts ``classic`` and ``guava`` (see ``guava_slice``); the latter must have them.
+        They are for the layouts ``classic`` and ``guava`` (see ``guava_slice``); ``guava`` requires them.
 
-        Raises ``FilterError`` for parameters that make no filter.
+        Raises ``FilterError`` for invalid parameters.
         """
         self.capacity, self.fpp = check_shape(capacity, fpp)
         if (bits is None) != (hashes is None) or (bits is not None and layout not in _WITH_BITS):

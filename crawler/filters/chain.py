@@ -1,29 +1,28 @@
-"""One or more slices that together are a seen-set, asked by digests: batches, growth, figures and snapshots.
+"""One or more slices that form a seen-set over digests: batches, growth, figures and snapshots.
 
-The newest slice takes the new keys; a key is known if any slice holds it. A subclass decides how each slice is
-made, and whether there is a next one. ``filter`` adds the methods that take keys.
+The newest slice accepts the new keys; a key is known if any slice holds it. A subclass decides how each slice is made,
+and whether there is a next one. ``key_filter`` adds the methods that take keys.
 
-Batches. ``add_digests`` answers for a batch as if each key were asked in turn, with one difference: the keys
-of a chunk (4,096 at most) are all compared with the state before it, and with one another exactly, by their
-digests. So a key is never misjudged because of bits that its own chunk has set. A chunk may straddle the end
-of a slice: its new keys fill the slice to its capacity, in order, and the others go to the next one. Which
-key lands in which slice thus depends only on the order of the new keys, not on how they were batched: this is
-what lets ``restore`` rebuild the very same chain from the journal.
+Batches. ``add_digests`` answers for a batch as if each key were looked up in turn, with one difference: the keys of a
+chunk (4,096 at most) are all compared with the state before the chunk, and with one another exactly, by their digests.
+So bits set by its own chunk never cause a false positive for a key. A chunk may straddle the end of a slice: its new
+keys fill the slice to its capacity, in order, and the others go to the next one. So the slice of a key depends only on
+the order of the new keys, not on the batches. That is why ``restore`` can rebuild the same chain from the journal.
 
-Snapshots. A slice that only ever gains bits may be stored while keys come in: if a stored slice has bits of later
-keys, the journal sets them again. A slice that can lose keys (``Forgetful``) moves and counts, so the open one is
-copied as it is at that moment (``cow_snapshot``). A sealed one that must lose a key is replaced by a changed copy under
-a new segment name, and the stored one remains as it was.
+Snapshots. A slice that only gains bits may be stored while keys are added: if the stored slice has bits of later keys,
+the journal sets the same bits again. A slice that can lose keys (``Forgetful``) moves tags or counts, so a copy of the
+open one is made as of that moment (``cow_snapshot``). If a sealed one must lose a key, a changed copy with a new
+segment name replaces it, and the stored one remains unchanged.
 
-Union. Two chains made alike become one by putting their slices side by side: a key is known if either knew it, and an
-absent key gets a chance to be misjudged by both, so the bounds add up. Kinds with a single slice unite the slices
-themselves instead (OR of bits, sum of counters, the tags of both).
+Union. Two chains with equal parameters are united by putting their slices side by side: a key is known if either knew
+it, and both may misjudge an absent key, so their bounds add up. Kinds with a single slice unite the slices themselves
+instead (OR of bits, sum of counters, the tags of both).
 
-Threads. Every public method takes the filter's lock, so several threads may add, ask and forget at once. The exceptions
-are a snapshot that is not whole, which belongs to the thread that completes it, and ``Successor``.
+Threads. Every public method takes the filter's lock, so several threads may add, look up and forget at once. The
+exceptions are a snapshot that is not whole, which belongs to the thread that completes it, and ``Successor``.
 
-Invariants: a sealed slice's memory is never written again; the last slice is replaced only when a key arrives
-that it has no room for; without ``forget`` and ``unite``, every slice but the last is full.
+Invariants: the memory of a sealed slice is never written again; a new slice is opened only when a key arrives for which
+the last one has no room; without ``forget`` and ``unite``, every slice but the last is full.
 """
 
 from __future__ import annotations
@@ -46,27 +45,27 @@ from crawler.slices.errors import JSON, FilterError, FullError
 from crawler.slices.fpp_model import compound
 from crawler.slices.layouts import stack_of
 
-_CHUNK = 4096  # keys compared with the same state; bounds what a batch takes besides the filter
+_CHUNK = 4096  # keys compared with the same state; bounds the memory of a batch
 _WATCHED = "watched"
 _FEW_TO_SORT = 40
-_NARROW = 256  # keys; from here on it pays to ask older slices only of what the newer ones do not hold
+_NARROW = 256  # keys; above, it pays to look up in older slices only what the newer ones do not hold
 
 
 class Chain(ABC):
-    """The part of a seen-set that is the same for all kinds made of slices."""
+    """The common part of all kinds of seen-set made of slices."""
 
     kind: str
     fpp: float
-    _compacts = False  # may one slice replace all?
+    _compacts = False  # whether one slice may replace all
     _few = 12  # keys; below, plain loops are faster than numpy's calls
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._watched = WatchedKeys()
         self._compactions = 0
-        self._skipped_before = 0.0  # expected of the chains that this one replaced
-        self._merged = 0  # slices, the first ones, that came from other chains: its own follow
-        self._merged_bound = 0.0  # what their compound fpp cannot exceed
+        self._skipped_before = 0.0  # expected number for the chains that this one replaced
+        self._merged = 0  # slices from other chains; they come before its own
+        self._merged_bound = 0.0  # upper bound of their compound fpp
         self._chain: list[SliceEntry] = []
         self._grow()
 
@@ -81,7 +80,7 @@ class Chain(ABC):
     @property
     @abstractmethod
     def _overfills(self) -> bool:
-        """Does the slice take more keys than its capacity?"""
+        """Whether the slice accepts more keys than its capacity."""
 
     @abstractmethod
     def parameters(self) -> dict[str, JSON]:
@@ -110,7 +109,7 @@ class Chain(ABC):
             return new
 
     def contains_digests(self, digests: bytes) -> list[bool]:
-        """For each of these digests, 16 bytes each: is its key in, or mistaken for one that is?"""
+        """For each of these digests, 16 bytes each: whether its key is in, or mistaken for one that is."""
         with self._lock:
             if count_digests(digests) < self._few:
                 ask = self._ask_one
@@ -125,7 +124,7 @@ class Chain(ABC):
             return known
 
     def restore(self, digests: bytes) -> None:
-        """Add keys that were found new before, see ``SeenSet``."""
+        """Add keys that were new before, see ``SeenSet``."""
         halves = digest_words(digests)
         with self._lock:
             for start in range(0, len(halves), _CHUNK):
@@ -230,7 +229,7 @@ class Chain(ABC):
     # -- copying and uniting
 
     def copy(self) -> Self:
-        """The same seen-set, sharing nothing with this one. Raises ``FilterError`` when there is no memory for it."""
+        """An independent copy of the seen-set. Raises ``FilterError`` when there is not enough memory."""
         made = type(self).__new__(type(self))
         with self._lock:
             vars(made).update(vars(self))
@@ -241,11 +240,11 @@ class Chain(ABC):
         return made
 
     def unite(self, other: Chain) -> None:
-        """Add all keys of ``other``, whose memory is taken over: it must not be used any more.
+        """Add all keys of ``other`` and take over its memory: ``other`` must not be used afterwards.
 
-        The count is exact for digests. For ``bloom`` and ``bitmap`` it is estimated from the bits; for the others a key
-        of both counts twice. Raises ``FilterError`` that names the parameters in which the two differ, ``FullError``
-        when there is no room.
+        The count is exact for digests. For ``bloom`` and ``bitmap`` it is estimated from the bits; for the other kinds
+        a key in both counts twice. Raises ``FilterError`` that names the parameters in which the two differ, and
+        ``FullError`` when there is no room.
         """
         self._add_all(other, iter(other._chain))
 
@@ -262,7 +261,7 @@ class Chain(ABC):
             self._watched.unite(other._watched)
 
     def _made_like(self) -> dict[str, JSON]:
-        """What must be the same of two that are united."""
+        """The parameters that must be equal in both to unite them."""
         return self.parameters()
 
     def _unite(self, other: Chain, taken: Iterator[SliceEntry]) -> None:
@@ -275,7 +274,7 @@ class Chain(ABC):
         self._restack()
 
     def _settle_skipped(self, other: Chain, taken: list[SliceEntry]) -> None:
-        """What both have skipped so far was skipped by the slices that they had then."""
+        """Fix the expected number of URLs that both have skipped so far with the slices they had."""
         self._skipped_before = self._expected_skipped() + other._expected_skipped()
         for entry in (*self._chain, *taken):
             entry.built = entry.admitted
@@ -284,7 +283,7 @@ class Chain(ABC):
 
     @property
     def expected_skipped(self) -> float:
-        """How many absent keys were taken for present ones so far, in expectation."""
+        """The expected number of absent keys that were taken for present ones so far."""
         with self._lock:
             return self._expected_skipped()
 
@@ -297,7 +296,7 @@ class Chain(ABC):
         return total
 
     def _bound(self) -> float:
-        """What the compound fpp cannot exceed, however many keys come; of an overfull slice, what it is now."""
+        """Upper bound of the compound fpp for any number of keys; for an overfull slice, its current fpp."""
         promised = compound((self.fpp, self._merged_bound))
         last = self._chain[-1]
         if not self._overfills or last.count <= last.capacity:
@@ -331,7 +330,7 @@ class Chain(ABC):
         return number < len(self._chain) - 1 or self._full(self._chain[number])
 
     def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
-        """This moment, see ``SeenSet``."""
+        """A snapshot of the current state, see ``SeenSet``."""
         with self._lock:
             return self._snapshot(whole=whole)
 
@@ -365,18 +364,18 @@ class Chain(ABC):
         return [*slices, Part(_WATCHED, False, False, self._watched.size)]
 
     def unjournaled_segments(self) -> list[Segment]:
-        """The segments that the journal does not bring back, see ``SeenSet``."""
+        """The segments that the journal cannot restore, see ``SeenSet``."""
         with self._lock:
             return [self._watched_segment()]
 
     def _watched_segment(self) -> Segment:
-        # Watched keys that were skipped are in no journal. Those that were not are watched already when the journal
-        # brings them back, which changes nothing.
+        # Watched keys that were skipped are not in the journal. The others are in the stored set already when the
+        # journal adds them again, which changes nothing.
         return Segment(_WATCHED, False, {"holds": "watched keys"}, self._watched.dump())
 
     @classmethod
     def from_snapshot(cls, state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> Self:
-        """The seen-set of which ``state`` is the state and ``segments`` are the stored buffers by name.
+        """The seen-set with this ``state`` and the stored buffers ``segments`` by name.
 
         Writable, aligned buffers (as ``read_segment`` returns them) are taken over, not copied. Raises
         ``FilterError`` when the parts do not fit together.
@@ -406,12 +405,12 @@ class Chain(ABC):
 
 
 def damaged(problem: Exception) -> FilterError:
-    """The error for stored state that makes no sense."""
+    """The error for invalid stored state."""
     return FilterError(f"the state of the stored seen-set is damaged: {problem!r}")
 
 
 def _check_figures(state: Mapping[str, Any]) -> None:
-    """Raises ``FilterError`` for figures that no seen-set of this program stores: they would only fail in use."""
+    """Raises ``FilterError`` for impossible figures, which would otherwise fail only in use."""
     compactions, merged = state.get("compactions", 0), state.get("guests", 0)
     whole = all(isinstance(number, int) for number in (compactions, merged))
     if not whole or compactions < 0 or not 0 <= merged < max(1, len(state.get("slices", ()))):

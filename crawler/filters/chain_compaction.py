@@ -1,21 +1,20 @@
-"""One larger slice in place of a whole chain.
+"""Compaction: replaces a whole chain by one larger slice.
 
 A chain keeps the URLs of a long crawl in many slices, and a new URL is looked up in each of them. The digests of all
-its keys are in the journal, so all of them can be put into one larger slice, the *successor*, while the chain goes on
-answering. When the successor holds every key of the chain, it replaces the chain.
+its keys are in the journal, so they can be copied into one larger slice, the *successor*, while the chain stays in use.
+When the successor holds every key of the chain, it replaces the chain.
 
-The bound. Let P be the fpp asked for and r the tightening. A chain that was never compacted has shares P0 r**i of it,
-with P0 = P (1 - r), as ``scalable`` derives. A successor gets the share r, and the slices that follow it divide what
-is left as a chain divides all of it:
+The bound. Let P be the target fpp and r the tightening. In a chain that was never compacted, slice i has the share
+P0 r**i, with P0 = P (1 - r), as derived in ``scalable``. A successor gets the share P r, and the slices after it divide
+the rest in the same way as a chain divides P:
 
     successor                      P r
     slice i after it               P (1 - r) * (1 - r) r**i          i = 0, 1, 2, ...
 
     P r  +  P (1 - r) * sum (1 - r) r**i   <   P r + P (1 - r)   =   P
 
-so the compound fpp, at most the sum, stays below P however many slices follow. The next successor replaces all of
-those: the shares are free again, and the sum is the same after any number of
-compactions.
+so the compound fpp, at most the sum, stays below P for any number of slices. The next successor replaces all of them
+and frees their shares, so the sum is the same after any number of compactions.
 
 Sizes. A successor has room for ``MARGIN`` more keys than the chain has when it is begun, so that it is the only slice
 for a long while, and the slice that follows it needs to last only until the next successor is built: an ``OVERFLOW``-th
@@ -26,8 +25,8 @@ of its keys. With a margin of a half,
                    right after growth
     work           1 + 1 / 1.5 + 1 / 1.5**2 + ... = 3 keys put into successors for each key in the last one
 
-A key that a false positive kept out is not in the journal. The successor does not hold it, so it is new when it comes
-again.
+A key that was skipped as a false positive is not in the journal. The successor does not hold it, so it is new when it
+is met again.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from crawler.slices.digest_batch import Batch
 from crawler.slices.digests import digest_words
 from crawler.slices.layouts import sized_slice
 
-MARGIN = 0.5  # keys that a successor has room for, over those of the chain
+MARGIN = 0.5  # extra room of a successor, as a share of the chain's keys
 OVERFLOW = 8  # capacity of a successor over that of the slice which follows it
 _TOUCH = 2**19  # words: 4 MiB, about a millisecond
 _CHUNK = 4096  # keys; bounds what a batch takes besides the filter
@@ -68,14 +67,14 @@ class SuccessorSlice:
 
     @property
     def room(self) -> int:
-        """How many keys it still takes."""
+        """How many more keys fit."""
         return self.capacity - self.count
 
     def touch(self) -> bool:
         """Write to the next part of the memory, before the first key is put. True when all of it is touched.
 
-        The system clears memory when it is first touched, in large pages. The first keys would touch all of them, and
-        clearing gigabytes at a time would hold everybody up.
+        The system clears memory on first touch, in large pages. The first keys would touch all pages, and clearing
+        gigabytes at once would stall the crawl.
         """
         words = self.filter.words
         if self._touched < len(words):

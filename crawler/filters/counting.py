@@ -1,7 +1,7 @@
-"""``counting``: counters of 2, 4 or 8 bits in place of bits. Forgets, at four times the space.
+"""``counting``: counters of 2, 4 or 8 bits instead of bits. It can forget, and takes about four times the space.
 
 The slices follow the schedule of the ``scalable`` filter: capacity * growth**i keys in slice i, and P0 * tightening**i
-as its fpp. With ``growth=None`` there is one slice, which takes more keys than it was made for.
+as its fpp. With ``growth=None`` there is one slice, which accepts more keys than it was made for.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CountingFilter(ForgettingFilter):
         tightening: float = 0.85,
         counter_bits: SupportsIndex = 4,
     ) -> None:
-        """Raises ``FilterError`` for parameters that make no filter."""
+        """Raises ``FilterError`` for invalid parameters."""
         bits = whole_number(counter_bits, "counter_bits")
         if bits not in COUNTER_BITS:
             raise FilterError(f"counter_bits must be 2, 4 or 8, not {bits}")

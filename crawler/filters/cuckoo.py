@@ -1,9 +1,9 @@
-"""``cuckoo``: tags of 8, 16 or 32 bits. Forgets, at the space of a Bloom filter.
+"""``cuckoo``: tags of 8, 16 or 32 bits. It can forget, and takes about the space of a Bloom filter.
 
 Slice i holds capacity * growth**i keys. Tags come in three widths, so their fpp cannot follow the schedule of the
-``scalable`` filter. Slice i takes the narrowest tag that spends at most half of what the slices before it have left of
-the fpp asked for: the sum stays below it for ever, and at 1e-3 16 bits suffice for the first six slices (66 million
-keys from a first one of 2**20).
+``scalable`` filter. Slice i uses the narrowest tag whose fpp is at most half of the part of the target that the slices
+before it have left. So the sum always stays below the target. At 1e-3, 16 bits suffice for the first six slices (66
+million keys from a first slice of 2**20).
 
 With ``growth=None`` there is one slice, which raises ``FullError`` when it has no room.
 """
@@ -30,7 +30,7 @@ class CuckooFilter(ForgettingFilter):
     _few = 40
 
     def __init__(self, fpp: float = 0.001, capacity: SupportsIndex = 2**20, *, growth: float | None = 2.0) -> None:
-        """Raises ``FilterError`` for parameters that make no filter."""
+        """Raises ``FilterError`` for invalid parameters."""
         self.capacity, self.fpp = check_shape(capacity, fpp)
         self.growth = None if growth is None else check_growth(growth)
         super().__init__()

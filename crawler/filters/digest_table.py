@@ -1,7 +1,6 @@
-"""``digest``: the digests themselves, 64 or 128 bits of each. No false positives in practice.
+"""``digest``: a table of the digests, 64 or 128 bits of each. No false positives in practice.
 
-Slice i holds capacity * growth**i keys. Two tables are united by adding the digests of one to the other, whatever their
-capacities.
+Slice i holds capacity * growth**i keys. Tables of any capacities are united by adding the digests of one to the other.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from crawler.slices.table_slice import TableSlice
 
 
 class DigestTable(Filter):
-    """Digests; see ``table_slice``. ``fpp`` is what 64 or 128 bits give with 2**32 keys."""
+    """Digests; see ``table_slice``. ``fpp`` is the rate of 64 or 128 bits with 2**32 keys."""
 
     kind = "digest"
-    _few = 128  # a search ends at once where the key is, and arrays are compared to the end
+    _few = 128  # a search stops at the key, while array operations always run to the end
 
     def __init__(
         self, capacity: SupportsIndex = 2**20, *, growth: float = 2.0, digest_bits: SupportsIndex = 128
     ) -> None:
-        """Raises ``FilterError`` for parameters that make no table."""
+        """Raises ``FilterError`` for invalid parameters."""
         bits = whole_number(digest_bits, "digest_bits")
         if bits not in (64, 128):
             raise FilterError(f"digest_bits must be 64 or 128, not {bits}")

@@ -1,9 +1,9 @@
-"""A seen-set in a file: a segment that holds its state and no payload, then its segments (``segment_format``).
+"""A seen-set in a file: a segment with its state and no payload, then its other segments (``segment_format``).
 
-The first segment's header may hold more than the state; ``crawler dedup`` stores there how it made keys of
-lines. Other readers ignore that, so both read each other's files.
+The first segment's header may hold more than the state: ``crawler dedup`` stores there how it makes keys from lines.
+Other readers ignore that, so both can read each other's files.
 
-This is the only module of the package that opens files, and it opens only those that it is given the path of.
+This is the only module of the package that opens files, and only at the paths that it is given.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _HOLDS = "seen-set"
 
 @dataclass(frozen=True, slots=True)
 class StoredParts:
-    """What a file holds: the first segment's ``header``, with the ``state`` in it, and the other segments by name."""
+    """The content of a file: the first segment's ``header``, which contains the ``state``, and the other segments by
+    name."""
 
     header: Mapping[str, Any]
     state: Mapping[str, Any]
@@ -32,7 +33,7 @@ class StoredParts:
 
 
 def write_parts(out: Output, shot: SeenSnapshot, header: Mapping[str, JSON]) -> None:
-    """Write a snapshot at ``out``'s position; ``header`` is what the first segment holds besides the state."""
+    """Write a snapshot at ``out``'s position. ``header`` goes into the first segment, beside the state."""
     names: list[Any] = [part.name for part in shot.segments]
     write_segment(out, {"holds": _HOLDS, "state": shot.state, "segments": names, **header}, memoryview(b""))
     for part in shot.segments:
@@ -40,8 +41,9 @@ def write_parts(out: Output, shot: SeenSnapshot, header: Mapping[str, JSON]) -> 
 
 
 def read_parts(inp: BinaryIO, limit: int) -> StoredParts:
-    """Read what ``write_parts`` wrote; ``inp`` is left behind it. ``limit`` bounds the bytes of a segment: the size of
-    the file is a good choice. Raises ``FormatError``, ``FilterError`` when there is no memory for a segment."""
+    """Read the output of ``write_parts``; ``inp`` is then positioned after it. ``limit`` bounds the bytes of a segment:
+    the size of the file is a good choice. Raises ``FormatError``, and ``FilterError`` when there is not enough
+    memory."""
     header, _ = read_segment(inp, limit=0)
     state, names = header.get("state"), header.get("segments")
     if header.get("holds") != _HOLDS or not isinstance(state, Mapping) or not isinstance(names, list):

@@ -11,11 +11,11 @@ All numbers are big-endian. An example, the filter for one key at 3% (5 hashes i
 
     01 05 00 00 00 01  20 02 00 08 00 80 02 00
 
-The funnel, the number of keys and the number of expected keys are not stored, and there is no checksum: damage behind
-the sixth byte cannot be found.
+The funnel, the number of keys and the number of expected keys are not stored. There is no checksum, so damage after
+the sixth byte cannot be detected.
 
-Where a key is. Its funnel gives bytes, MurmurHash3 (x64, 128 bits, seed 0) of those two little-endian words h1 and
-h2, and
+Positions of a key. The funnel maps the key to bytes. MurmurHash3 (x64, 128 bits, seed 0) of these bytes gives two
+little-endian words h1 and h2, and
 
     position i  =  (h1 + i * h2  mod 2**63)  mod  64 * length         i = 0 .. k-1
 
@@ -81,7 +81,8 @@ def guava_size(expected: int, fpp: float) -> tuple[int, int]:
 
 
 def funnelled(key: str | bytes) -> bytes:
-    """What Guava's funnels hash of a key: ``byteArrayFunnel`` of bytes, ``stringFunnel(UTF_8)`` of a string."""
+    """The bytes that Guava's funnels hash for a key: ``byteArrayFunnel`` of bytes, ``stringFunnel(UTF_8)`` of a
+    string."""
     if isinstance(key, bytes):
         return key
     if key.isascii():
@@ -91,10 +92,10 @@ def funnelled(key: str | bytes) -> bytes:
 
 
 class GuavaBloomFilter:
-    """One filter of fixed size, as Guava's: it does not know how many keys it was made for."""
+    """A filter of fixed size, like Guava's: it does not store how many keys it was made for."""
 
     def __init__(self, words: Words, hashes: int) -> None:
-        """Around ``words``, shape (length,), which are changed as keys are put. Raises ``FilterError``."""
+        """Use ``words``, shape (length,), as the memory; adding keys changes them. Raises ``FilterError``."""
         if not 1 <= hashes <= MOST_HASHES:
             raise FilterError(f"a filter of Guava has 1 to {MOST_HASHES} hashes, not {hashes}")
         if not 1 <= len(words) <= MAX_WORDS:
@@ -122,7 +123,7 @@ class GuavaBloomFilter:
         return changed
 
     def might_contain(self, key: str | bytes) -> bool:
-        """Is the key in, or taken for one that is?"""
+        """Whether the key is in, or mistaken for one that is."""
         return bool(self._hold(mmh3.hash_bytes(funnelled(key)))[0])
 
     def put_many(self, keys: Iterable[str | bytes]) -> None:
@@ -139,7 +140,7 @@ class GuavaBloomFilter:
             np.bitwise_or.at(self.words, (places >> _SIX).view(np.intp), _ONE << (places & _LOW_SIX))
 
     def contains_digests(self, digests: bytes) -> list[bool]:
-        """For each of these digests: is its key in, or taken for one that is?"""
+        """For each of these digests: whether its key is in, or mistaken for one that is."""
         found: list[bool] = self._hold(digests).tolist()
         return found
 
@@ -190,10 +191,10 @@ class GuavaBloomFilter:
 
     @classmethod
     def read_from(cls, inp: BinaryIO, *, limit: int) -> Self:
-        """The filter at ``inp``'s position, which is left behind it, as ``BloomFilter.readFrom`` reads it.
+        """Read a filter at ``inp``'s position, as ``BloomFilter.readFrom`` does; ``inp`` is then positioned after it.
 
-        ``limit`` bounds the bytes of the words (the size of the file does well): a damaged length is then an error
-        and not an allocation. Raises ``FormatError``, and whatever ``inp.read`` raises.
+        ``limit`` bounds the bytes of the words (the size of the file is a good choice), so that a damaged length raises
+        an error instead of a huge allocation. Raises ``FormatError``, and the errors of ``inp.read``.
         """
         head = _exactly(inp, _HEAD.size, "the head")
         strategy, hashes, length = _HEAD.unpack(head)
@@ -220,7 +221,7 @@ class GuavaBloomFilter:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The inverse of ``to_bytes``. Raises ``FormatError``, also for bytes behind the filter."""
+        """The inverse of ``to_bytes``. Raises ``FormatError``, also for bytes after the filter."""
         inp = io.BytesIO(data)
         read = cls.read_from(inp, limit=len(data))
         if inp.tell() != len(data):

@@ -8,7 +8,7 @@
     seen.save("seen.filter")
     again = load("seen.filter")
 
-``Chain`` does the work, on digests; this adds the keys, the operators, and what a crawl asks of a seen-set.
+``Chain`` does the work, on digests. This module adds keys, operators, and the methods of ``SeenSet`` for a crawl.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _TOGETHER = 4096  # keys that ``update`` hashes at a time
 
 
 class Filter(Chain):
-    """A seen-set that lies in memory alone: every kind but ``exact``."""
+    """A seen-set in memory: every kind but ``exact``."""
 
     certain = False
 
     @property
     def cannot_forget(self) -> str | None:
-        """Why no key can be taken out; None if keys can."""
+        """Why keys cannot be removed; None if they can."""
         return "its bits are shared by many URLs"
 
     # -- keys
 
     def add(self, key: Key) -> bool:
-        """Add one key. Was it new?"""
+        """Add one key. Returns whether it was new."""
         h1, h2 = digest_key(key)
         with self._lock:
             return self._add_one(h1, h2)
@@ -64,7 +64,7 @@ class Filter(Chain):
                 self.add_digests(digest_keys(some))
 
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
-        """For each key: was it added before, or is it mistaken for one that was?"""
+        """For each key: whether it was added before, or is mistaken for one that was."""
         return self.contains_digests(digest_keys(keys))
 
     def __contains__(self, key: object) -> bool:
@@ -91,7 +91,7 @@ class Filter(Chain):
         return made
 
     def __ior__(self, other: Filter) -> Self:
-        """Add the keys of ``other``, which stays as it is. Raises what ``unite`` raises."""
+        """Add the keys of ``other``, which does not change. Raises the errors of ``unite``."""
         if not isinstance(other, Filter):
             return NotImplemented
         if other is not self:
@@ -115,7 +115,7 @@ class Filter(Chain):
             write_parts(out, self._snapshot(), header or {})
 
     def save(self, path: FilePath) -> None:
-        """Write the filter to a file, which is replaced whole or not at all. Raises ``OSError``."""
+        """Write the filter to a file, which is replaced atomically. Raises ``OSError``."""
         replace_file(path, self.write_to)
 
     @classmethod
@@ -129,17 +129,17 @@ class Filter(Chain):
     # -- what a crawl asks
 
     def digests(self, keys: Iterable[Key]) -> bytes:
-        """What the journal keeps of ``keys``: 16 bytes each, in their order, concatenated."""
+        """The digests of ``keys`` for the journal: 16 bytes each, in order, concatenated."""
         return digest_keys(keys)
 
     def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
-        """Add ``keys``; the journal alone stores them, so ``batch`` gets nothing. Returns their digests, and the
+        """Add ``keys``. Only the journal stores them, so ``batch`` does not change. Returns their digests, and the
         positions of the new ones."""
         digests = digest_keys(keys)
         return digests, self.add_digests(digests)
 
     def might_contain_digests(self, digests: bytes) -> list[bool]:
-        """For each digest: might its key be in?"""
+        """For each digest: whether its key may be in."""
         return self.contains_digests(digests)
 
     def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
@@ -149,11 +149,11 @@ class Filter(Chain):
         )
 
     def restore_forgotten(self, digests: bytes) -> None:
-        """Take out keys that ``forget_keys`` took out before."""
+        """Remove keys that ``forget_keys`` removed before."""
 
     @property
     def compactable(self) -> Compactable | None:
-        """The same seen-set as one that can be compacted; None for a kind that cannot."""
+        """The seen-set itself if it can be compacted; None for other kinds."""
         return None
 
 
@@ -165,7 +165,7 @@ class ForgettingFilter(Filter):
         return None
 
     def forget(self, key: Key) -> None:
-        """Take ``key`` out. Raises ``AbsentKeyError`` when it is not in, ``FilterError`` when two slices claim it."""
+        """Remove ``key``. Raises ``AbsentKeyError`` when it is not in, ``FilterError`` when two slices claim it."""
         h1, h2 = digest_key(key)
         with self._lock:
             if self._forget_one(h1, h2):
@@ -175,11 +175,11 @@ class ForgettingFilter(Filter):
         raise FilterError(f"cannot be forgotten, as more than one slice of the {self.kind} filter claims it: {key!r}")
 
     def forget_digests(self, digests: bytes) -> list[int]:
-        """Take keys out. Returns the positions of those that stay as they were: not in, or claimed by two slices.
+        """Remove keys. Returns the positions of those that stay: not in, or claimed by two slices.
 
-        If two slices claim a key, one of them is wrong, and nobody knows which. Taking the key out of the wrong one
-        would make the filter deny other keys. For the same reason only keys that were found new may be forgotten: a key
-        that was mistaken for a known one shares the traces of others.
+        If two slices claim a key, one of them is wrong, and it is unknown which. Removing the key from the wrong one
+        would make the filter deny other keys. For the same reason only keys that were new when added may be forgotten:
+        a key that was mistaken for a known one shares the bits of others.
         """
         pairs = digest_words(digests).tolist()
         with self._lock:
@@ -197,8 +197,8 @@ class ForgettingFilter(Filter):
         return forgotten
 
     def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
-        """See ``SeenSet``. A key that was never admitted may look as if it were in, and taking it out would take out
-        other keys. So the journal is asked, which has no false positives."""
+        """See ``SeenSet``. A key that was never admitted may seem to be in, and removing it would remove other keys. So
+        ``admitted`` looks it up in the journal, which has no false positives."""
         digests = digest_keys(keys)
         times = dict(admitted(digests))
         left: dict[int, NotForgotten] = {}

@@ -23,9 +23,9 @@ KINDS = tuple(_CLASSES)
 
 
 def make_seen(settings: SeenSettings) -> Filter:
-    """An empty seen-set of the kind asked for.
+    """An empty seen-set of the kind in ``settings``.
 
-    Raises ``FilterError`` for an unknown kind, and for parameters that make no filter.
+    Raises ``FilterError`` for an unknown kind or invalid parameters.
     """
     fpp, capacity, growth, tightening = settings.fpp, settings.capacity, settings.growth, settings.tightening
     match settings.kind:
@@ -48,7 +48,7 @@ def make_seen(settings: SeenSettings) -> Filter:
 def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview]) -> Filter:
     """The seen-set of a snapshot: its state, and its segments' stored buffers by name.
 
-    Restoring the keys that were new since (``restore``, in their order) then gives the seen-set as it was.
+    ``restore`` of the keys that were new since then, in order, gives the seen-set as it was.
     Raises ``FilterError`` when the parts do not fit together.
     """
     try:
@@ -66,7 +66,7 @@ def _unknown(kind: object) -> FilterError:
 
 
 def load(path: FilePath) -> Filter:
-    """The filter in the file at ``path``, of whatever kind. Raises ``FormatError``, ``FilterError``, ``OSError``."""
+    """The filter in the file at ``path``, of any kind. Raises ``FormatError``, ``FilterError``, ``OSError``."""
     found = read_file(path)
     return load_seen(found.state, found.segments)
 
@@ -77,10 +77,9 @@ def write_seen(out: BinaryIO, seen: Filter) -> None:
 
 
 def read_seen(inp: BinaryIO, *, limit: int) -> Filter:
-    """The inverse. ``limit`` bounds the bytes of a segment: the size of the file is a good choice.
+    """The inverse of ``write_seen``. ``limit`` bounds the bytes of a segment: the size of the file is a good choice.
 
-    Raises ``FormatError`` for bytes that are no such file, ``FilterError`` for parts that do not fit
-    together.
+    Raises ``FormatError`` for bytes in another format, ``FilterError`` for parts that do not fit together.
     """
     found = read_parts(inp, limit)
     return load_seen(found.state, found.segments)

@@ -1,7 +1,7 @@
-"""Does a seen-set that is to be made, or read, fit into the memory that is free? Asked before anything is allocated.
+"""Checks whether a seen-set to be made or read fits into the free memory, before anything is allocated.
 
-The filters check for themselves before they take memory. These checks say what the memory is for, and count several
-filters together.
+The filters also check before they take memory. The checks here say what the memory is for, and count several filters
+together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def check_memory(size: int, what: str) -> None:
 
 
 class Room:
-    """The slices that a seen-set of some ``parameters()`` opens, each looked at before it is made."""
+    """The slices that a seen-set with some ``parameters()`` opens, each checked before it is made."""
 
     def __init__(self, parameters: Mapping[str, Any], opened: int = 0) -> None:
         """For a seen-set that has ``opened`` slices already. Raises FilterError when no such slice can be planned."""
@@ -37,7 +37,7 @@ class Room:
             self._next()
 
     def need(self, keys: int, copies: int = 1) -> None:
-        """To be called before there are ``keys`` keys. Raises FilterError when a slice for them has no room."""
+        """Call before there are ``keys`` keys. Raises FilterError when there is not enough memory for their slices."""
         while self._reach < keys:
             part = self._next()
             if part is not None:
@@ -54,7 +54,7 @@ class Room:
 
 
 def planned_parameters(settings: SeenSettings, layout: str) -> dict[str, Any]:
-    """What ``parameters()`` of a seen-set made of these will be, as far as sizes depend on it."""
+    """The ``parameters()`` of a seen-set made from these settings, as far as sizes depend on them."""
     made: dict[str, Any] = {"kind": settings.kind, "capacity": settings.capacity, "fpp": settings.fpp}
     made |= {"layout": layout, "counter_bits": 4, "digest_bits": 128, **geometry(settings, layout)}
     if settings.kind not in _FIXED:

@@ -1,9 +1,9 @@
-"""What a seen-set in use will be when it holds more URLs. Pure arithmetic, as in ``advisor``.
+"""Projects the size and fpp of a seen-set in use to a larger number of URLs. Pure arithmetic, as in ``advisor``.
 
-The fpp of a slice that fills is known at two points: 0 when it is empty, and that of its design when it is full.
-Between them a Bloom slice whose keys set k bits each, half of its bits when it holds the C keys it was made for, has
-the design's fpp times (2 (1 - 2**(-n/C)))**k; for tags and digests the fpp is proportional to n. The result is never
-below the present estimate of a slice.
+The fpp of a slice is known at two points: 0 when it is empty, and its design value when it is full. In between, a Bloom
+slice with k bits per key, half of its bits set by the C keys it was made for, has the design fpp times
+(2 (1 - 2**(-n/C)))**k after n keys. For tags and digests the fpp is proportional to n. The result is never below the
+current estimate of a slice.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Slice:
 def project(
     statistics: SeenStatistics, parameters: Mapping[str, Any], urls: int, *, compact_slices: int = 0
 ) -> Projection:
-    """The seen-set of these ``statistics()`` and ``parameters()`` when it holds ``urls`` URLs, more than now.
+    """The seen-set with these ``statistics()`` and ``parameters()`` when it holds ``urls`` URLs, more than now.
 
     ``compact_slices`` is as for ``advise``: ``size`` is that of the seen-set, without its successor
     while that is built. Raises ``FilterError`` for a kind that has no slices.

@@ -1,7 +1,7 @@
-"""What every kind of seen-set offers, whatever it keeps inside.
+"""The interface of every kind of seen-set.
 
-A crawl admits the keys of a step with ``admit``, which hashes each key once, and stores their digests in its journal.
-From those ``restore`` rebuilds the seen-set. "New" always means: not found before, and added now.
+A crawl admits the keys of a transaction with ``admit``, which hashes each key once, and stores their digests in its
+journal. ``restore`` rebuilds the seen-set from the digests. "New" always means: not found before, and added now.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from crawler.kv import Batch
 from crawler.slices.digests import Key
 from crawler.slices.errors import JSON
 
-# For each digest: how often the journal admits its key, less how often it takes the key out.
+# For each digest: how often the journal admits its key, minus how often it removes it.
 TimesAdmitted = Callable[[bytes], Mapping[bytes, int]]
 
 
@@ -45,8 +45,8 @@ class SeenStatistics(TypedDict):
 
     kind: str
     slices: list[SliceStatistics]
-    count: int  # keys found new
-    count_estimated: float  # the same, guessed from the fill ratio alone
+    count: int  # new keys
+    count_estimated: float  # the same, estimated from the fill ratio
     fpp_target: float
     fpp_bound: float
     fpp_estimated: float  # for the next absent key
@@ -68,7 +68,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What a seen-set says of one key, and how far that can be trusted. "No" is always certain."""
+    """The answer of a seen-set for one key, and its reliability. "No" is always certain."""
 
     known: bool
     certain: bool
@@ -78,7 +78,7 @@ class Lookup:
 
 
 class NotForgotten(StrEnum):
-    """Why a key was not taken out."""
+    """Why a key was not removed."""
 
     NOT_SEEN = "was not seen"
     TAKEN_FOR_ANOTHER = "was never admitted, and cannot be told from URLs that were"
@@ -97,8 +97,8 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A segment that a snapshot would have, without its bytes: only their number, ``size``. If it is ``journaled``, the
-    journal brings back every key that came into it after it was stored."""
+    """A segment that a snapshot would have, without its bytes; ``size`` is their number. ``journaled``: the journal can
+    restore every key added after it was stored."""
 
     name: str
     sealed: bool
@@ -107,7 +107,7 @@ class Part:
 
 
 class Copying(Protocol):
-    """A copy that is made piece by piece."""
+    """A copy made in pieces."""
 
     def advance(self) -> bool:
         """Copy the next piece. True while there is more to copy."""
@@ -116,11 +116,11 @@ class Copying(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SeenSnapshot:
-    """A moment of a seen-set. ``state`` is a copy; the buffers of ``segments`` are live views, or copies.
+    """A seen-set at one moment. ``state`` is a copy; the buffers of ``segments`` are live views, or copies.
 
-    Live views may be stored with bits of keys that came after the moment. That does no harm: those keys follow in the
-    journal, and setting a bit twice is setting it once. Where it would do harm ``copies`` are made. They are complete
-    when ``advance`` has returned False.
+    Live views may be stored with bits of later keys. That is harmless: the journal has those keys, and sets the same
+    bits again. For kinds where it would be harmful, ``copies`` are made. They are complete when ``advance`` has
+    returned False.
     """
 
     state: dict[str, JSON]
@@ -141,7 +141,7 @@ class Successor(Protocol):
 
     @property
     def room(self) -> int:
-        """How many keys it still takes."""
+        """How many more keys fit."""
         ...
 
     def touch(self) -> bool:
@@ -158,20 +158,20 @@ class Compactable(Protocol):
 
     @property
     def slices(self) -> int:
-        """How many slices a new key is asked of."""
+        """How many slices a new key is looked up in."""
         ...
 
     def successor(self) -> Successor:
-        """An empty slice that can replace all slices once every key was put into it.
+        """An empty slice that can replace all slices after every key was put into it.
 
         Raises ``FilterError`` when there is no memory for it."""
         ...
 
     def succeed(self, successor: Successor) -> None:
-        """Replace all slices by ``successor``, which must not be used any more.
+        """Replace all slices by ``successor``, which must not be used afterwards.
 
-        It must hold every key of the chain, also those added after it was made. Raises ``FilterError``, and changes
-        nothing, when it holds another number of keys, or more than it has room for."""
+        It must hold every key of the chain, including those added after it was made. Raises ``FilterError``, without a
+        change, when its number of keys differs from the chain's or exceeds its capacity."""
         ...
 
     def __len__(self) -> int: ...
@@ -185,7 +185,7 @@ class SeenSet(Protocol):
     # -- keys by themselves
 
     def add(self, key: Key) -> bool:
-        """Add one key. Was it new?"""
+        """Add one key. Returns whether it was new."""
         ...
 
     def add_many(self, keys: Iterable[Key]) -> list[int]:
@@ -197,7 +197,7 @@ class SeenSet(Protocol):
         ...
 
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
-        """For each key: was it added before, or is it mistaken for one that was?"""
+        """For each key: whether it was added before, or is mistaken for one that was."""
         ...
 
     def __contains__(self, key: object) -> bool:
@@ -215,12 +215,12 @@ class SeenSet(Protocol):
     # -- keys as one step of a crawl
 
     def digests(self, keys: Iterable[Key]) -> bytes:
-        """What the journal keeps of ``keys``: 16 bytes each, in their order, concatenated."""
+        """The digests of ``keys`` for the journal: 16 bytes each, in order, concatenated."""
         ...
 
     def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
-        """Add ``keys``; what has to be stored for that is put into ``batch``. Returns the digests of all keys, and the
-        positions, ascending, of the new ones. Raises OSError where the seen-set reads the disk."""
+        """Add ``keys``, and put what must be stored into ``batch``. Returns the digests of all keys, and the positions
+        of the new ones, ascending. Raises OSError if the seen-set reads the disk."""
         ...
 
     @property
@@ -229,54 +229,53 @@ class SeenSet(Protocol):
         ...
 
     def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
-        """Take ``keys`` out; what has to be stored for that is put into ``batch``. Returns the positions of the keys
-        that could not be taken out, and why. A kind that might take a key for another asks the journal, ``admitted``.
-        Raises ``CannotForgetError`` where ``cannot_forget`` gives a reason, OSError."""
+        """Remove ``keys``, and put what must be stored into ``batch``. Returns the positions of the keys that could not
+        be removed, with the reason. A kind with false positives first looks the keys up in the journal with
+        ``admitted``. Raises ``CannotForgetError`` if ``cannot_forget`` gives a reason, and OSError."""
         ...
 
     # -- brought back from the journal
 
     def restore(self, digests: bytes) -> None:
-        """Add keys that were found new before, in that order, without asking whether they are.
+        """Add keys that were new before, in that order, without looking them up.
 
-        Counts and growth come out as they did then, also when a stored segment holds bits of some of them
-        already.
+        Counts and growth are the same as then, even if a stored segment holds bits of some of the keys already.
         """
         ...
 
     def restore_forgotten(self, digests: bytes) -> None:
-        """Take out keys that ``forget_keys`` took out before."""
+        """Remove keys that ``forget_keys`` removed before."""
         ...
 
     def might_contain_digests(self, digests: bytes) -> list[bool]:
-        """For each digest: might its key be in? False for a key that was admitted is damage."""
+        """For each digest: whether its key may be in. False for an admitted key is damage."""
         ...
 
     @property
     def compactable(self) -> Compactable | None:
-        """The same seen-set as one that can be compacted; None for a kind that cannot."""
+        """The seen-set itself if it can be compacted; None for other kinds."""
         ...
 
     # -- figures, and the stored form
 
     def parameters(self) -> dict[str, JSON]:
-        """What shapes stored state."""
+        """The parameters that shape stored state."""
         ...
 
     def statistics(self) -> SeenStatistics:
-        """Cheap: meant to be asked once a second."""
+        """The figures of ``stats --json``. Cheap enough for a call each second."""
         ...
 
     def snapshot(self, *, whole: bool = True) -> SeenSnapshot:
-        """To be taken between two additions; ``load_seen`` is the inverse. Cheap where nothing has to be copied, and
-        where it need not be ``whole``: the caller then calls ``advance`` until it is."""
+        """A snapshot, taken between two additions; ``load_seen`` is the inverse. Cheap if nothing must be copied, or if
+        it need not be ``whole``: the caller then calls ``advance`` until it returns False."""
         ...
 
     def parts(self) -> list[Part]:
-        """The segments that a snapshot would have. Makes none and copies nothing."""
+        """The segments that a snapshot would have, without copying them."""
         ...
 
     def unjournaled_segments(self) -> list[Segment]:
-        """The segments that the journal does not bring back, as they are now. Together with the other segments and the
-        state of an earlier snapshot, and the keys restored since, they give the present seen-set."""
+        """The current segments that the journal cannot restore. Together with the state and the other segments of an
+        earlier snapshot, and the keys restored since, they give the current seen-set."""
         ...

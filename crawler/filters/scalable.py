@@ -1,4 +1,4 @@
-"""A Bloom filter for a number of keys that nobody knows beforehand.
+"""A Bloom filter for an unknown number of keys.
 
 The idea (Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom Filters", 2007). A Bloom filter of m bits
 is made for n keys; with more, its false positives climb steeply. So it is closed when it holds the n keys it
@@ -15,7 +15,7 @@ If all slices had the same p the sum would grow without end. So each is made str
 
     sum p_i    <  P0 / (1 - tightening)   however many slices there will be
 
-P0 is chosen such that this bound is the fpp asked for: ``P0 = fpp * (1 - tightening)``.
+P0 is chosen such that this bound is the target fpp: ``P0 = fpp * (1 - tightening)``.
 
 The price is bits: a stricter slice needs more of them a key, and the newest slice is half empty in the mean. With a
 growth of 2, a tightening of 0.85 and slices of the ``paired`` layout, a chain with a first slice of 2**20 keys and fpp
@@ -41,7 +41,7 @@ from crawler.slices.layouts import check_shape, sized_slice
 
 
 def check_growth(growth: float) -> float:
-    """``growth`` as a plain number. Raises ``FilterError`` when no chain can grow so."""
+    """``growth`` as a plain number. Raises ``FilterError`` for an impossible value."""
     growth = real_number(growth)
     if not 1 <= growth <= 64:
         raise FilterError(f"growth must lie between 1 and 64, not be {growth}")
@@ -49,7 +49,7 @@ def check_growth(growth: float) -> float:
 
 
 def check_tightening(tightening: float) -> float:
-    """``tightening`` as a plain number. Raises ``FilterError`` when no chain can be tightened so."""
+    """``tightening`` as a plain number. Raises ``FilterError`` for an impossible value."""
     tightening = real_number(tightening)
     if not 0 < tightening < 1:
         raise FilterError(f"tightening must lie between 0 and 1, not be {tightening}")
@@ -57,7 +57,7 @@ def check_tightening(tightening: float) -> float:
 
 
 class ScalableBloomFilter(Filter):
-    """A chain of slices, see the module's text."""
+    """A chain of slices, as the module describes."""
 
     kind = "scalable"
     _compacts = True
@@ -106,7 +106,7 @@ class ScalableBloomFilter(Filter):
 
     @property
     def slices(self) -> int:
-        """How many slices a new key is asked of."""
+        """How many slices a new key is looked up in."""
         return len(self._chain)
 
     def successor(self) -> SuccessorSlice:

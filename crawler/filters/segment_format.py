@@ -1,4 +1,4 @@
-"""One stored piece of a seen-set: a header that says what it is, the bytes, and a checksum over both.
+"""One stored piece of a seen-set: a header that describes it, the bytes, and a checksum over both.
 
     segment  =  magic  version  header_size  payload_size  header  payload  checksum
 
@@ -8,14 +8,14 @@
     header_size   u32       bytes of the header, at most 1 MiB
     payload_size  u64       bytes of the payload
     header        JSON object, UTF-8
-    payload       the buffer as it lies in memory (words are little-endian)
+    payload       the buffer as it is in memory (words are little-endian)
     checksum      16 bytes  MurmurHash3 x64 128, seed 0, of everything before it
 
-All numbers are little-endian. The checksum finds damage, not tampering: anybody can compute it.
+All numbers are little-endian. The checksum detects damage, not tampering: anybody can compute it.
 
-The codec opens no file: it is handed binary file objects. Both directions go in pieces of a mebibyte, so that
-a thread that stores a gigabyte does not keep the interpreter from the crawl for longer than one piece takes,
-and the checksum is that of the bytes that were written even though the buffer may change under way.
+The codec opens no files: it works on binary file objects. It reads and writes pieces of a mebibyte, so that a thread
+that stores a gigabyte blocks the interpreter only for one piece at a time. The checksum is computed over the bytes that
+were written, even if the buffer changes at the same time.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _MAX_HEADER = 2**20
 
 
 class FormatError(ValueError):
-    """Bytes that are not a segment, or of another version. The text says what is wrong, and at which offset."""
+    """The bytes are not a segment, or of another version. The text says what is wrong, and at which offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentSum:
-    """What was written: ``size`` in bytes, in all, and the checksum in hexadecimal."""
+    """A written segment: its whole ``size`` in bytes, and the checksum in hexadecimal."""
 
     size: int
     checksum: str
 
 
 class Output(Protocol):
-    """What a segment is written to."""
+    """The target of a written segment."""
 
     def write(self, data: bytes, /) -> object: ...
 
@@ -79,11 +79,11 @@ def write_segment(out: Output, header: dict[str, JSON], buffer: memoryview) -> S
 
 
 def read_segment(inp: BinaryIO, *, limit: int) -> tuple[dict[str, Any], memoryview]:
-    """The header and the payload of the segment at ``inp``'s position, which is left behind it.
+    """Read the header and the payload of the segment at ``inp``'s position; ``inp`` is then positioned after it.
 
-    The payload is writable and page-aligned. ``limit`` bounds its size in bytes (the size of the file does
-    well): a damaged length is then an error and not an allocation. Raises ``FormatError``, and whatever
-    ``inp.read`` raises.
+    The payload is writable and page-aligned. ``limit`` bounds its size in bytes (the size of the file is a good
+    choice), so that a damaged length raises an error instead of a huge allocation. Raises ``FormatError``, and the
+    errors of ``inp.read``.
     """
     prefix = _exactly(inp, _PREFIX.size, 0, "its first bytes")
     magic, version, header_size, payload_size = _PREFIX.unpack(prefix)

@@ -1,4 +1,4 @@
-"""One slice of a chain: the filter, what it was made for, and what it holds."""
+"""One slice of a chain: the filter, its design figures and its counts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from crawler.slices.errors import JSON, FilterError
 from crawler.slices.fpp_model import SkipCurve
 from crawler.slices.layouts import copied_slice, stored_slice
 
-# Of an overfull slice: up to this fpp the counts say how many keys were skipped, from that fpp on the fill does.
+# For an overfull slice: below this fpp the skipped keys are computed from the counts, above it from the fill.
 _COUNTS_TELL, _FILL_TELLS = 0.25, 0.75
 
 
 class Reading(NamedTuple):
-    """What the memory of a slice said after it had changed ``changes`` times."""
+    """The figures read from the memory of a slice after ``changes`` changes."""
 
     changes: int
     fill: float
@@ -29,22 +29,22 @@ class Reading(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class SliceEntry:
-    """A slice with its counts: ``count`` keys are in now, ``admitted`` is how many ever came in."""
+    """A slice with its counts: ``count`` keys are in now, ``admitted`` keys were ever added."""
 
     filter: Slice
     capacity: int
     fpp_design: float
     count: int = 0
-    admitted: int = 0  # those that were forgotten since among them
+    admitted: int = 0  # including those that were forgotten
     revision: int = 0  # how often a sealed slice was replaced by a changed copy
     published: bool = False  # a snapshot holds this revision as a sealed one: it must not change
     compactions: int = 0  # of the chain when this slice was made
-    built: int = 0  # keys put in when the slice replaced a chain: none of them was asked for here
+    built: int = 0  # keys added when the slice replaced a chain, without a lookup in it
     _curve: tuple[int, SkipCurve] | None = None
     _last: Reading | None = field(default=None, repr=False)
 
     def reading(self) -> Reading:
-        """The figures read off the memory, at most once for each change."""
+        """The figures read from the memory, at most once after each change."""
         changes = 2 * self.admitted - self.count
         if self._last is None or self._last.changes != changes:
             part = self.filter
@@ -70,10 +70,11 @@ class SliceEntry:
         }
 
     def skipped(self, before: float) -> tuple[float, float]:
-        """Keys expected to be skipped while this slice was open, and its fpp now; ``before`` is that of older ones.
+        """The expected number of keys skipped while this slice was open, and its current fpp. ``before`` is the
+        compound fpp of the older slices.
 
-        In a slice several times overfull nearly every key is skipped, and the few that were not say little about the
-        others. The fill does: a skipped key finds its bits set, so the fill is that of all keys asked for."""
+        In a slice that is several times overfull, nearly every key is skipped, and the count of the others says little.
+        The fill says more: a skipped key finds its bits set, so the fill is the same as if all keys had been added."""
         reach = self.capacity
         while reach < self.admitted:
             reach *= 2
@@ -89,7 +90,7 @@ class SliceEntry:
         return skipped, fpp
 
     def copy(self) -> SliceEntry:
-        """The same slice in memory of its own. Raises ``FilterError`` when there is not enough."""
+        """A copy with memory of its own. Raises ``FilterError`` when there is not enough memory."""
         return replace(self, filter=copied_slice(self.filter))
 
     # -- storing
@@ -99,7 +100,7 @@ class SliceEntry:
         return {**self.filter.geometry(), "capacity": self.capacity, "fpp": self.fpp_design}
 
     def name(self, number: int) -> str:
-        """Of its segment: never the same for two different sealed contents."""
+        """The name of its segment: different for two different sealed contents."""
         chain = f"{self.compactions}." if self.compactions else ""
         return f"slice-{chain}{number:04d}" + (f"-{self.revision}" if self.revision else "")
 
@@ -115,7 +116,7 @@ class SliceEntry:
         }
 
     def stored_words(self, sealed: bool) -> tuple[memoryview, CowSnapshot | None]:
-        """The memory as it may be stored while keys come in, and the copy that must be completed first, if any."""
+        """The memory to store while keys are added, and the copy that must be completed first, if any."""
         self.published |= sealed
         part = self.filter
         if sealed or not isinstance(part, Forgetful):
@@ -124,7 +125,7 @@ class SliceEntry:
         return copying.words.data.cast("B"), copying
 
     def forget_one(self, h1: int, h2: int) -> bool:
-        """Take one key out, in a copy if a snapshot holds this revision. False when the key is not in."""
+        """Remove one key, in a copy if a snapshot holds this revision. Returns False if the key is not in."""
         if self.published:
             self.filter = copied_slice(self.filter)
             self.revision += 1

@@ -1,15 +1,14 @@
 """The false-positive rate, measured while the crawl runs.
 
-A seen-set that is sometimes wrong cannot be checked against itself. So a small share of all keys is *watched*:
-an exact set of those is kept beside the filter. When a watched key is asked for the first time, the exact set
-knows that it is new. If the filter calls it known, that is a false positive caught in the act.
+A seen-set that is sometimes wrong cannot be checked against itself. So a small share of all keys is *watched*: the
+filter keeps an exact set of them. When a watched key is met for the first time, the exact set knows that it is new. If
+the filter then calls it known, that is a false positive.
 
-Which keys are watched is decided by the digest alone, so a key is watched either always or never. At level L
-those are watched whose first L *marked* bits are all zero, a share of 2**-L. Marked are the sixteen bits of
-the digest's second half that no slice cuts positions out of (the upper four of each lane), so that watched keys
-are treated like all others. When the exact set is full, L goes up by one and half of the watched keys
-are let go. With 2**16 keys watched at most, the sixteen levels last for 4 * 10**9 keys; what comes after that
-is not watched.
+The digest alone decides whether a key is watched, so a key is watched either always or never. At level L the watched
+keys are those whose first L *marked* bits are all zero, a share of 2**-L. The marked bits are the sixteen bits of the
+digest's second half that no slice uses for positions (the upper four of each lane), so that watched keys are treated
+like all others. When the exact set is full, L goes up by one and half of the watched keys are dropped. With at most
+2**16 watched keys, the sixteen levels last for 4 * 10**9 keys; later keys are not watched.
 
 The measured rate is false positives / watched keys. It is the mean over all keys asked so far, so it lags
 behind the rate of the moment, and belongs beside ``expected_urls_skipped / (count + expected_urls_skipped)``.
@@ -19,9 +18,8 @@ of them or more are expected it holds 93% to 98%, which nears 95% as they become
     centre = (w + z**2 / 2) / (n + z**2)
     half   = z / (n + z**2) * sqrt(w (n - w) / n + z**2 / 4)          z = 1.96
 
-A key found new is in the journal and comes back by ``restore``; one that was skipped is not. After a crash
-the false positives since the last snapshot are therefore missing from the measure until their keys are met
-again.
+A new key is in the journal, and ``restore`` adds it again; a skipped one is not. So after a crash the false positives
+since the last snapshot are missing from the measurement until their keys are met again.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ _Z = 1.959963984540054  # of the normal distribution, 97.5%
 
 
 def wilson(wrong: int, sample: int) -> tuple[float, float]:
-    """The 95% interval of a rate of which ``wrong`` of ``sample`` (at least 1) were seen."""
+    """The 95% interval of a rate, given ``wrong`` cases in a ``sample`` of at least 1."""
     spread = sample + _Z**2
     centre = (wrong + _Z**2 / 2) / spread
     half = _Z / spread * math.sqrt(wrong * (sample - wrong) / sample + _Z**2 / 4)
@@ -51,17 +49,17 @@ def wilson(wrong: int, sample: int) -> tuple[float, float]:
 
 
 class WatchedKeys:
-    """The exact set, of first halves of digests, and which of them the filter got wrong."""
+    """The exact set of watched keys, by the first halves of their digests, and those that the filter misjudged."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
-        """``limit`` 0 watches none: for a filter that holds keys which were never watched."""
+        """``limit``: at most so many keys; 0 for a filter with keys that were never watched."""
         self._limit = limit
         self._known: dict[int, int] = {}  # first half -> second half
         self._wrong: set[int] = set()
         self._set_level(0)
 
     def watch(self, halves: Words, new: npt.NDArray[np.intp] | None = None) -> None:
-        """Take note of a batch: ``halves`` of shape (n, 2), of which the filter found those at ``new`` new.
+        """Record a batch: ``halves`` of shape (n, 2); the filter called the keys at the positions ``new`` new.
 
         None means all of them.
         """
@@ -74,7 +72,7 @@ class WatchedKeys:
             self._watch(h1, h2, found_new is None or position in found_new)
 
     def watch_one(self, h1: int, h2: int, new: bool) -> None:
-        """The same for one key, the halves of its digest."""
+        """``watch`` for one key, given the halves of its digest."""
         if not h2 & self._mask:
             self._watch(h1, h2, new)
 
@@ -101,7 +99,7 @@ class WatchedKeys:
         self._wrong &= self._known.keys()
 
     def unite(self, other: WatchedKeys) -> None:
-        """Watch the keys that ``other`` watched as well, or they would be taken for new ones when they come again."""
+        """Watch the keys of ``other`` too; otherwise they would seem new when they are met again."""
         self._set_level(max(self._level, other._level))
         both = {**self._known, **other._known}
         self._known = {h1: h2 for h1, h2 in both.items() if not h2 & self._mask}
@@ -136,7 +134,7 @@ class WatchedKeys:
 
     @classmethod
     def load(cls, buffer: memoryview) -> WatchedKeys:
-        """The inverse of ``dump``. Raises ``FilterError`` for bytes that are no such thing."""
+        """The inverse of ``dump``. Raises ``FilterError`` for invalid bytes."""
         if buffer.nbytes % 8 or buffer.nbytes < 24:
             raise FilterError(f"the watched keys of the stored seen-set have {buffer.nbytes} bytes")
         limit, level, count, *words = np.frombuffer(buffer, "<u8").tolist()

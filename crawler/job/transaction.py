@@ -119,8 +119,8 @@ class TransactionWriter:
         if self.in_transaction:
             # Other visits may run until they learn of the error: their changes would build on unwritten state.
             raise RuntimeError("the previous transaction was not written: no other may follow")
-            # Until the transaction is written, memory is ahead of the disk: a checkpoint would hold bits of URLs that
-            # were never queued.
+        # Until the transaction is written, memory is ahead of the disk: a checkpoint would hold bits of URLs that were
+        # never queued.
         self.in_transaction = True
         self._current = transaction = Transaction()
         return transaction

@@ -1,4 +1,4 @@
-"""Where the records of finished URLs go."""
+"""The output: writing and reading the records of finished URLs."""
 
 from crawler.output.jsonl import JsonlOutput, OutputError, lines_of
 from crawler.output.record_reader import Record, entry_of, record_of

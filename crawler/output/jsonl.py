@@ -1,8 +1,8 @@
 """``pages.jsonl``: one JSON object for each finished URL, in finishing order.
 
-Lines are appended with one write each, unbuffered, so that they are with the operating system before the journal says
-that they are there. The file's end belongs to the journal: what follows the last journalled record was never
-finished, and is cut off when the job is resumed.
+Each line is appended with one unbuffered write, so that the operating system has it before the journal names it. The
+journal decides where the file ends: anything after the last journalled record was never finished, and is cut off when
+the job is resumed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LINE_MAX = 2**20  # bytes; a record has three URLs at most, and none of 64 KiB 
 
 
 class OutputError(OSError):
-    """The output does not hold what the journal says, and it cannot be made good."""
+    """The output lacks bytes that the journal names, and they cannot be restored."""
 
 
 class JsonlOutput:
@@ -34,7 +34,7 @@ class JsonlOutput:
         self._dirty = self.end > 0  # its writer may have been killed before it was synced
 
     def append(self, line: bytes) -> Position:
-        """Write one record; returns where it ends. A write that fails leaves the file as it was: OSError."""
+        """Append one record. Returns its position. Raises OSError; the file is then unchanged."""
         start = self.end
         try:
             # At the end of the file, not at an offset: where somebody has cut it, that would leave a hole.
@@ -50,18 +50,18 @@ class JsonlOutput:
         return Position(0, self.end, len(line), zlib.crc32(line))
 
     def holds(self, position: Position) -> bool:
-        """Whether the record stands where the journal says, byte for byte."""
+        """Whether the file holds the record at this position, byte for byte."""
         if position.file != 0 or position.end > self.end or position.length > position.end:
             return False
         data = self._file.pread(position.length, position.end - position.length)
         return len(data) == position.length and zlib.crc32(data) == position.crc
 
     def cut(self, end: int) -> None:
-        """Drop what follows ``end``; raises OutputError when the file does not reach it."""
+        """Cut the file at the offset ``end``. Raises OutputError if the file is shorter."""
         if end > self.end:
             raise OutputError(
                 errno.EIO,
-                f"{self.path} has {self.end} bytes where the journal names {end}: put the file back as it was left",
+                f"{self.path} has {self.end} bytes, but the journal names {end}: restore the file as the crawl left it",
             )
         if end < self.end:
             self._file.truncate(end)
@@ -69,8 +69,8 @@ class JsonlOutput:
             self._dirty = True
 
     def write_again(self, start: int) -> None:
-        """Write what stands from ``start`` on once more. Where a sync failed in the process before, the operating
-        system takes it for clean: it can be read, and would never reach the disk. Raises OSError."""
+        """Write the bytes from ``start`` on once more. If a sync failed in the previous process, the operating system
+        takes the pages for clean: they can be read, but would never reach the disk. Raises OSError."""
         for at in range(start, self.end, _PIECE):
             self._file.pwrite(self._file.pread(min(_PIECE, self.end - at), at), at)
             self._dirty = True
@@ -104,7 +104,8 @@ class JsonlOutput:
         return self._file.hole(durable)
 
     def sync(self) -> None:
-        """Make what was appended durable. Called from a thread while others append: they are then synced next time."""
+        """Make the appended lines durable. May run in a thread while lines are appended; the next call syncs those.
+        Raises OSError."""
         if self._dirty:
             self._dirty = False
             try:
@@ -118,8 +119,8 @@ class JsonlOutput:
 
 
 def lines_of(path: Path, end: int | None = None, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """The lines of the file from ``start`` on with their line feeds, and where each begins: those that begin before
-    ``end``. What is longer than any record comes in pieces. None where there is no file. Raises OSError."""
+    """(offset, line with its line feed) of the lines that begin at ``start`` or later and before ``end``. A line longer
+    than any record comes in pieces. Empty if there is no file. Raises OSError."""
     if not path.exists():
         return
     with open(path, "rb") as stream:

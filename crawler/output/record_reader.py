@@ -1,4 +1,4 @@
-"""Records as they are read again: a line of ``pages.jsonl``, and the entry that its URL is queued by."""
+"""Reading records: from a line of ``pages.jsonl`` to the record, and to an entry that queues its URL again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Record = dict[str, object]
 
 
 def record_of(line: bytes) -> Record | None:
-    """The record of a line, its line feed included; None when it is none."""
+    """The record of a line that includes its line feed; None if the line is not a record."""
     if not line.endswith(b"\n"):
         return None
     try:
@@ -26,7 +26,7 @@ def record_of(line: bytes) -> Record | None:
 
 
 def entry_of(record: Record, order: Order) -> Entry:
-    """The entry to queue the URL of a record by."""
+    """The entry that queues the URL of a record again."""
     depth, via = record.get("depth"), record.get("via")
     hops = depth if isinstance(depth, int) and 0 <= depth < 2**32 else 0
     seed = hops == 0

@@ -1,7 +1,7 @@
-"""Reading ``pages.jsonl`` backwards: the last records are the ones that are asked for.
+"""Reads ``pages.jsonl`` backwards, because users ask for the latest records.
 
-A piece at a time, from a given end, so that a file of any size costs no memory. Where a long look may be broken off,
-the iterators give None.
+The file is read in pieces from a given end, so that memory is bounded whatever its size. The iterators yield None
+between pieces, so that the caller can stop a long search.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Record = dict[str, Any]
 
 
 def lines_backwards(path: Path, end: int | None = None, piece: int = PIECE) -> Iterator[tuple[int, bytes] | None]:
-    """(offset, line with its line feed) from the last whole line in front of ``end`` (all) to the first; None after
-    each ``piece``, of so many bytes. Raises OSError."""
+    """(offset, line with its line feed) from the last whole line before ``end`` (default: the file's end) to the first,
+    and None after each ``piece`` bytes. Raises OSError."""
     if not path.exists():
         return
     with open(path, "rb") as stream:
         size = stream.seek(0, 2)
         at = size if end is None else min(end, size)
         rest = b""  # of a line that began before `at`
-        whole = False  # whether a line feed was met: what follows the last one is not a line yet
+        whole = False  # whether a line feed was found: the bytes after the last one are not a line yet
         while at > 0:
             start = max(0, at - piece)
             stream.seek(start)
@@ -38,7 +38,7 @@ def lines_backwards(path: Path, end: int | None = None, piece: int = PIECE) -> I
                 data = data[: data.rfind(b"\n") + 1]
                 whole = True
             elif whole:
-                pieces.pop()  # the empty one behind the last line feed
+                pieces.pop()  # the empty one after the last line feed
             if whole:
                 offset = start + len(data)
                 while len(pieces) > 1:
@@ -55,8 +55,8 @@ def lines_backwards(path: Path, end: int | None = None, piece: int = PIECE) -> I
 
 
 def last_record(path: Path, href: str, piece: int = PIECE) -> Iterator[Record | None]:
-    """The URL's last record, at most one, with None now and then before it. Raises JournalError when it is damaged,
-    OSError."""
+    """The URL's last record, if it has one, after a None for each piece that was searched. Raises JournalError when the
+    record is damaged, and OSError."""
     wanted = f'\n{{"url":{json.dumps(href)},'.encode("ascii")
     if not path.exists():
         return

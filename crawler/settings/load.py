@@ -37,7 +37,7 @@ class SettingsError(ValueError):
 
 
 class Source:
-    """Where the settings came from, as a message names it: one text for all of them, unless a subclass knows better."""
+    """The origin of settings for messages: one text for all of them, unless a subclass is more precise."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -93,14 +93,14 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
 _LEAST: dict[tuple[str, str], float] = {
     ("durability", "generations"): 2,
     ("retry", "growth"): 1.0,
-    ("links", "max_url_length"): 16,  # no URL is much shorter
+    ("links", "max_url_length"): 16,  # hardly any URL is shorter
 }
-# Any more is a slip of the keyboard; where a number is bound to what is stored or computed with it, a comment says how.
+# A larger value is a typing error. Where a bound follows from a stored format or a computation, a comment says how.
 _MOST_WHOLE = 2**53
 _MOST_SECONDS = 1e9
 _MOST: dict[tuple[str, str], float] = {
     ("crawl", "concurrency"): 2**16,  # as many as a machine has ports
-    ("crawl", "max_depth"): 2**32 - 2,  # four bytes, and one link further is looked at
+    ("crawl", "max_depth"): 2**32 - 2,  # stored in four bytes, and links one level deeper are examined
     ("politeness", "per_host"): 2**16,
     ("politeness", "adaptive"): 1_000,
     ("politeness", "jitter"): 1,
@@ -114,7 +114,7 @@ _MOST: dict[tuple[str, str], float] = {
     ("retry", "throttled_tries"): 255,
     **{("retry", f"{fault}_tries"): 255 for fault in RETRY_CLASSES},
     ("retry", "jitter"): 1,
-    ("retry", "growth"): 1_000,  # taken to powers up to 64, it stays a number
+    ("retry", "growth"): 1_000,  # its 64th power is still finite
     ("robots", "max_bytes"): 2**32,
     ("recrawl", "increase"): 100,
     ("recrawl", "decrease"): 0.9,
@@ -141,13 +141,13 @@ _TEXT_LINES = frozenset({("fetch", "user_agent"), ("fetch", "contact")})
 
 
 def nearest(word: str, known: typing.Iterable[str]) -> str:
-    """A hint in brackets for a misspelt word; empty when nothing is near."""
+    """A hint in brackets for a misspelt word; empty if no known word is near."""
     close = difflib.get_close_matches(word, list(known), 1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def check_tables(tables: Mapping[str, Any], source: str | Source) -> None:
-    """Raises SettingsError when one is unknown, or no table."""
+    """Raises SettingsError for an unknown table, or a value that is not a table."""
     source = _as_source(source)
     known = [part.name for part in dataclasses.fields(Settings)]
     for table, values in tables.items():
@@ -162,7 +162,7 @@ def check_tables(tables: Mapping[str, Any], source: str | Source) -> None:
 
 
 def one_table_each(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Checked tables, with the rules that TOML gives as a list of tables under a key of their own."""
+    """Checked tables, in which the rules, a list of tables in TOML, have a key of their own."""
     return {
         table: {"rules": values} if table == RULES and isinstance(values, list) else dict(values)
         for table, values in tables.items()
@@ -259,7 +259,7 @@ def _rule(table: str, number: int, stated: Any, source: Source) -> PriorityRule:
 
 
 class _Nested(Source):
-    """A source whose places lie in an element of a list of tables."""
+    """A source for the elements of a list of tables."""
 
     def __init__(self, source: Source, place: tuple[str | int, ...]) -> None:
         self._source = source
@@ -288,7 +288,7 @@ def _check_number(place: tuple[str, str], name: str, value: float) -> None:
 
 
 def _shown(value: Any) -> str:
-    """The value in a line, cut where it is long."""
+    """The value on one line, shortened if it is long."""
     if isinstance(value, int) and abs(value) > 10**30:
         # Python refuses to write out a number of thousands of digits.
         return "a number of more than 30 digits"

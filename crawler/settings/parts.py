@@ -21,7 +21,7 @@ RETRY_CLASSES = ("dns", "refused", "unreachable", "tls", "timeout", "cut_off", "
 
 @dataclass(frozen=True, slots=True)
 class CrawlSettings:
-    """The crawl as a whole."""
+    """The whole crawl."""
 
     concurrency: int = 64  # URLs in flight
     max_pages: int | None = None  # `fetched` URLs in this job
@@ -64,7 +64,7 @@ class PrioritySettings:
 
 @dataclass(frozen=True, slots=True)
 class PolitenessSettings:
-    """How much one host is asked for."""
+    """How often one host may be asked."""
 
     delay: float = 1.0  # seconds between the end of one request to a host and the start of the next
     per_host: int = 1  # lease slots a host
@@ -107,13 +107,13 @@ class FetchSettings:
 class RetrySettings:
     """Transient failures go through the same host queue again."""
 
-    tries: int = 4  # the first and three more
+    tries: int = 4  # including the first
     throttled_tries: int = 10  # of a URL answered 429 or 503
     first_wait: float = 5.0  # seconds; grows by `growth`
     growth: float = 4.0
     max_wait: float = 600.0  # seconds
     jitter: float = 0.1  # a wait is longer by up to this share of itself
-    # Where a class of failure has none of its own, `tries` and `first_wait` hold.
+    # Without a value of its own, a class of failure uses `tries` and `first_wait`.
     dns_tries: int | None = None
     dns_wait: float | None = None  # seconds
     refused_tries: int | None = None
@@ -128,7 +128,7 @@ class RetrySettings:
     cut_off_wait: float | None = None
     server_error_tries: int | None = None
     server_error_wait: float | None = None
-    lasting_statuses: tuple[int, ...] = (501, 505)  # 5xx that are not asked again
+    lasting_statuses: tuple[int, ...] = (501, 505)  # 5xx that are not retried
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class BudgetSettings:
 
     host_pages: int | None = None  # responses
     host_bytes: int | None = None  # of bodies
-    host_seconds: float | None = None  # of its requests, added up
+    host_seconds: float | None = None  # total duration of its requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class RobotsSettings:
     ignore: bool = False
     max_bytes: int = 512_000  # RFC 9309 asks for at least 500 KiB
     ttl: float = 86_400.0  # seconds a copy is used (RFC 9309, 2.4)
-    unreachable_ttl: float = 3_600.0  # seconds that "5xx or unreachable" is believed
+    unreachable_ttl: float = 3_600.0  # seconds for which "5xx or unreachable" is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class SeenSettings:
     capacity: int = 2**20  # keys in the first slice
     growth: float = 2.0  # capacity of a slice over the one before
     tightening: float = 0.85  # fpp of a slice over the one before
-    layout: str = "paired"  # where the bits of a key lie
+    layout: str = "paired"  # where the bits of a key are
     compact_slices: int = 2  # slices at which a scalable chain is rebuilt as one; 0: never
     ledger: bool = False  # what the filter calls seen is confirmed later, from digests on the disk
 
@@ -191,8 +191,8 @@ class TrapSettings:
     max_repeats: int = 4  # occurrences of the same segment in a path
     max_variants: int = 100_000  # distinct URLs of one pattern, on one host
     max_query_shapes: int = 1_000  # sets of parameter names of one path
-    max_records: int = 100  # `excluded` records of one trap; what comes then is only counted
-    duplicates: str = "record"  # what is done about a page that is a copy of another of its host
+    max_records: int = 100  # `excluded` records of one trap; further URLs are only counted
+    duplicates: str = "record"  # what to do with a page that is a copy of another one of its host
     near_duplicates: bool = False  # pages that are nearly the same are copies too
 
 
@@ -203,7 +203,7 @@ class RecrawlSettings:
     enabled: bool = False
     first_interval: float = 86_400.0  # seconds from the first visit to the second
     min_interval: float = 3_600.0  # seconds
-    max_interval: float = 2_592_000.0  # seconds; also where one of our rules kept us from asking
+    max_interval: float = 2_592_000.0  # seconds; also used if a rule of the crawler refused the request
     increase: float = 0.4  # an interval after which nothing had changed grows by this share of itself ...
     decrease: float = 0.2  # ... and shrinks by this share after a change
 
@@ -223,7 +223,7 @@ class DashboardSettings:
     """The live page."""
 
     listen: str | None = None  # [HOST:]PORT
-    token: str | None = None  # asked of every visitor; the job's own where neither is given
+    token: str | None = None  # required from every visitor; without both keys the job's own
     token_file: str | None = None  # file that holds the token
     interval: float = 1.0  # seconds between events
 

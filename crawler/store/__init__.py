@@ -1,4 +1,4 @@
-"""Where the frontier's bytes lie: RocksDB for a job, memory for tests and simulations."""
+"""The ordered store of a job: RocksDB on disk, or memory for tests and simulations."""
 
 from crawler.store.faulty_store import FaultyStore
 from crawler.store.memory_store import MemoryStore

@@ -1,7 +1,7 @@
-"""A store that loses its power, fails when told to, and needs no disk: RocksDB's contract without RocksDB.
+"""A store in memory that simulates power loss and write errors: RocksDB's contract without RocksDB.
 
-What RocksDB promises of its log (a prefix of the batches written since the last sync survives, each whole) is all that
-the rest of the program relies on; this double keeps exactly that promise and no more.
+The program relies on one promise of RocksDB's log: of the batches written since the last sync, a prefix survives, each
+batch whole. This double keeps exactly that promise.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from crawler.store.memory_store import MemoryStore
 
 
 class FaultyStore(MemoryStore):
-    """In memory, with a log of what was written and how much of it was synced."""
+    """A memory store with a log of the batches written, and how many of them were synced."""
 
     def __init__(self) -> None:
         super().__init__()
         self._log: list[Batch] = []
         self._synced = 0
         self._broken: int | None = None
-        self.fail_next_write: int | None = None  # an errno; the store then takes no more until it is reopened
+        self.fail_next_write: int | None = None  # an errno; the store then refuses writes until it is reopened
         self.full = False  # no write succeeds, and no reopening
 
     def write(self, batch: Batch) -> None:
@@ -46,7 +46,7 @@ class FaultyStore(MemoryStore):
         self._broken = None
 
     def lose_power(self, chance: random.Random) -> FaultyStore:
-        """The store as it is found afterwards."""
+        """The store after a power loss: a random prefix of the unsynced batches survives."""
         found = FaultyStore()
         for batch in self._log[: chance.randint(self._synced, len(self._log))]:
             found.write(batch)

@@ -1,4 +1,4 @@
-"""The store without a disk: for tests, simulations, and commands that need none."""
+"""The store in memory: for tests, simulations, and commands without a job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crawler.kv import Batch, Family, Store
 
 
 class MemoryStore(Store):
-    """Sorted keys beside a dict, a pair for each family."""
+    """A dict and a sorted list of its keys for each family."""
 
     def __init__(self) -> None:
         self._values: dict[Family, dict[bytes, bytes]] = {family: {} for family in Family}
@@ -56,10 +56,10 @@ class MemoryStore(Store):
         return [(key, self._values[family][key]) for key in keys[first:last]]
 
     def sync(self) -> None:
-        """Nothing here outlives the process."""
+        """Nothing to do: a memory store is never durable."""
 
     def reopen(self) -> None:
-        """Nothing can fail."""
+        """Nothing to do: a write cannot fail."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""

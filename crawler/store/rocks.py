@@ -1,12 +1,13 @@
-"""The store on RocksDB: one column family for each family of keys, one atomic WriteBatch for each step.
+"""The store on RocksDB: one column family for each family of keys, one atomic WriteBatch for each transaction.
 
-Every write goes to RocksDB's write-ahead log and with it to the operating system before ``write`` returns; ``sync``
-makes the log durable (fsync), so a group of writes costs one. After a crash RocksDB replays the log up to its last
-whole record: of the batches written since the last ``sync`` a prefix is there, never one without those before it. A
-log that is damaged where it was durable is refused: what follows the damage would be dropped (``store.wal``).
+Every write reaches RocksDB's write-ahead log, and with it the operating system, before ``write`` returns. ``sync``
+makes the log durable, so that a group of writes shares one fsync. After a crash RocksDB replays the log up to its last
+whole record: of the batches written since the last ``sync`` a prefix survives, never a batch without all earlier ones.
+If a log is damaged where it was durable, the store refuses to open, because RocksDB would drop everything after the
+damage (``store.wal``).
 
-``write`` holds the GIL: a step of the crawl is one page, some tens of changes. ``sync`` releases it and is called from
-a thread.
+``write`` holds the GIL: a transaction is one page with a few dozen changes. ``sync`` releases the GIL and is called
+from a thread.
 """
 
 from __future__ import annotations
@@ -51,25 +52,26 @@ _WAL_MAX = 256 * 2**20  # bytes of log after which the oldest memtables are flus
 _BUSY = frozenset({Family.PENDING, Family.ADMITTED, Family.SEEN})
 _RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
 _BY_KEY = frozenset({Family.HOSTS, Family.ROBOTS, Family.LEDGER, Family.PAGES})  # rows are read one by one
-_LOOKS = 5  # tries to look at a store whose files are changing
-_SEEN_PREFIX = 8  # bytes of a key of SEEN that stand for the host
+_LOOKS = 5  # tries to open a store whose files are changing
+_SEEN_PREFIX = 8  # bytes of the host's hash at the start of a key of SEEN
 _REOPEN_ROOM = 2**20  # bytes that opening takes beside the tables that replace the logs
 _REOPEN_FILES = 16  # that opening makes: one table a family, MANIFEST, CURRENT, a log, the options
 
 
 class Broken(Enum):
-    """What to make of a log that is damaged, with whole batches behind the damage."""
+    """How to open a store with a damaged log that has whole batches after the damage."""
 
-    PREFIX = "read it up to there, unless what is behind was durable"
+    PREFIX = "read the log up to the damage, unless later batches were durable"
     REFUSE = "refuse to open it"
-    SKIP = "read what is behind as well"
+    SKIP = "read the batches after the damage too"
 
 
 class StoreError(OSError):
-    """RocksDB could not do what it was asked; the text is its own, on one line. ``errno`` is set where it names one."""
+    """An operation of RocksDB failed. The text is RocksDB's own, on one line. ``errno`` is set if the text names
+    one."""
 
 
-# RocksDB passes on what strerror said.
+# RocksDB's messages contain the text of strerror.
 _ERRNO = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES)}
 
 
@@ -87,10 +89,10 @@ def _first_line(error: Exception) -> str:
 
 
 class as_store_error:
-    """What RocksDB raises inside is raised as a StoreError that begins with ``what``. ``names``: a directory as RocksDB
-    knows it, and as the message is to call it.
+    """Turns RocksDB's exceptions into a StoreError whose text begins with ``what``. ``names`` are the path that RocksDB
+    uses and the one that the message shows instead.
 
-    A class without a state of its own: each step enters one, and a generator takes six times as long."""
+    A class, not a generator: each transaction enters one, and a generator takes six times as long."""
 
     __slots__ = ("_names", "_what")
 
@@ -104,7 +106,7 @@ class as_store_error:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # rocksdict raises the bare Exception for whatever RocksDB answers; subclasses of it are somebody else's.
+        # rocksdict raises a bare Exception for every error of RocksDB; subclasses come from other code.
         if kind is Exception and isinstance(error, Exception):
             raise _store_error(self._what, error, self._names) from error
 
@@ -160,10 +162,10 @@ class _Database:
 
 
 class RocksStore(Store):
-    """A RocksDB directory, opened for writing by one process, or for looking by any number.
+    """A RocksDB directory, opened for writing by one process, or for reading by any number.
 
-    One thread writes and reopens; others may read and sync. After a write failed the database is read as it is, until
-    ``reopen`` has another one ready."""
+    One thread writes and reopens; others may read and sync. After a failed write the open database stays readable until
+    ``reopen`` replaces it."""
 
     def __init__(
         self,
@@ -175,11 +177,11 @@ class RocksStore(Store):
         as_run: bool = False,
         broken: Broken = Broken.PREFIX,
     ) -> None:
-        """Open or create. ``secondary``: look at a store that another process may have open, without writing to its
-        directory, which may be read-only; ``secondary`` is an empty one for RocksDB's own files. ``as_run``: open all
-        that a run would open, RocksDB's secondary passes over damage in some of it. ``counting``: keep RocksDB's
-        counters, see ``tickers``. ``partial``: open also a store that has lost some of its families. ``broken``:
-        what to make of a damaged log when the store is opened for writing. Raises StoreError."""
+        """Open or create the store. ``secondary``: open for reading a store that another process may have open. Its
+        directory is not written and may be read-only; ``secondary`` is an empty directory for RocksDB's own files.
+        ``as_run``: read everything that a run would read; RocksDB's secondary mode skips damage in some of it.
+        ``counting``: keep RocksDB's counters (``tickers``). ``partial``: also open a store that has lost families.
+        ``broken``: how to treat a damaged log when the store is opened for writing. Raises StoreError."""
         self._path = self._at = path
         self._broken = broken
         self._partial = partial
@@ -195,7 +197,7 @@ class RocksStore(Store):
             self._database = self._look(secondary, access, catch_up=not as_run)
 
     def _look(self, scratch: Path, access: AccessType, *, catch_up: bool) -> _Database:
-        # rocksdict leaves a file of its own wherever it opens a database: it is shown a directory of links.
+        # rocksdict writes a file of its own into the directory that it opens: give it a directory of links.
         for left in reversed(range(_LOOKS)):
             self._at = scratch / f"links-{left}"
             link_files(self._path, self._at)
@@ -207,7 +209,7 @@ class RocksStore(Store):
             except StoreError:
                 if not left or not _changed(self._path, self._at):
                     raise
-                # Who writes the store has made files since the links were made, and replaced those that they lead to.
+                # The writer of the store has replaced files since the links were made: try again.
             else:
                 return database
         raise AssertionError("the last try returns or raises")
@@ -223,13 +225,13 @@ class RocksStore(Store):
             options.set_wal_recovery_mode(DBRecoveryMode.skip_any_corrupted_record())
         elif self._at is self._path:
             self._check_logs()
-        for log in sorted((*self._at.glob("*.log"), *self._at.glob("MANIFEST-*"))):  # both are RocksDB's logs
-            with contextlib.suppress(FileNotFoundError):  # who writes the store has flushed and removed it
+        for log in sorted((*self._at.glob("*.log"), *self._at.glob("MANIFEST-*"))):  # both have the log format
+            with contextlib.suppress(FileNotFoundError):  # the writer of the store has flushed and removed it
                 offset = recycled_record(log)
                 if offset is not None:
                     raise StoreError(
                         f"cannot open the store {self._path}: {log.name} is damaged at offset {offset}, and RocksDB "
-                        "would never end reading it: `crawler repair` carries on with what was written before"
+                        "would never finish reading it: `crawler repair` recovers what was written before"
                     )
         self._check_whole()
         with self._error(f"cannot open the store {self._path}"):
@@ -239,13 +241,13 @@ class RocksStore(Store):
         fault = log_fault(self._path)
         if fault is not None and fault.behind and (fault.durable or self._broken is Broken.REFUSE):
             raise StoreError(
-                f"cannot open the store {self._path}: damaged: {fault}: `crawler repair` takes them over, nothing was "
+                f"cannot open the store {self._path}: damaged: {fault}: `crawler repair` recovers them, nothing was "
                 "changed"
             )
 
     def _check_whole(self) -> None:
-        """Opening makes what is not there: a database where CURRENT is gone, a family that a MANIFEST without its end
-        does not name. What the log and the tables hold for them would be dropped, so it is refused before that."""
+        """Raises StoreError if files are missing. RocksDB would create them: a new database if CURRENT is missing, a
+        new family if the MANIFEST is cut. The data of the log and the tables would then be dropped."""
         data = [path for end in ("*.log", "*.sst") for path in self._at.glob(end)]
         if self._partial or not any(path.exists() and path.stat().st_size for path in data):
             return
@@ -317,7 +319,7 @@ class RocksStore(Store):
         with self._reading:
             options = ReadOptions()
             if family is Family.SEEN:
-                # A family with filters for prefixes is otherwise only sure to be ordered within the prefix of `start`.
+                # With prefix filters, RocksDB otherwise guarantees the order only within the prefix of `start`.
                 options.set_total_order_seek(True)
             if end is not None:
                 options.set_iterate_upper_bound(end)
@@ -354,44 +356,44 @@ class RocksStore(Store):
                 os.fsync(file.fileno())
 
     def _mark(self, sequence: int) -> None:
-        """Say in the log that all changes up to this number are durable. Raises StoreError."""
+        """Write a mark to the log: all changes up to this sequence number are durable. Raises StoreError."""
         batch = WriteBatch(raw_mode=True)
         batch.put(MARK, mark(sequence), self._database.handles[Family.META])
         try:
             self._write(batch)
         except StoreError as error:
-            # The next write finds the disk full as well, and waits.
+            # The next write will find the disk full too, and wait.
             if error.errno not in FULL:
                 raise
 
     def tickers(self) -> dict[str, int]:
-        """RocksDB's counters since the store was opened, by their names (``rocksdb.block.cache.miss``: blocks read
-        from a file); none unless they are kept."""
+        """RocksDB's counters since the store was opened, by name (``rocksdb.block.cache.miss``: blocks read from a
+        file). Empty unless the store was opened with ``counting``."""
         text = self._database.options.get_statistics() or ""
         lines = (line.partition(" COUNT : ") for line in text.splitlines())
         return {name: int(count) for name, _, count in lines if count.isdecimal()}
 
     def reopen(self) -> None:
-        """After a write failed RocksDB takes no more: it is opened again, which replays its log. Raises StoreError, and
-        may be called again then; until it succeeds the store is read as it was."""
+        """Open RocksDB again, which refuses writes after one has failed, and replay its log. Raises StoreError; it may
+        then be called again. Until it succeeds, the store stays readable."""
         with self._syncing, self._readers, self._writes:
             if self._failure is None:
                 return
             self._check_room()
-            # RocksDB opens no directory twice for writing, so the old one is closed first. It cannot be closed in order
-            # after a failure; what was written is in its log.
+            # RocksDB cannot open a directory twice for writing, so close the old database first. After a failure it may
+            # not close cleanly; all that was written is in its log.
             with contextlib.suppress(StoreError), self._error("cannot close the store"):
                 self._database.close()
             try:
                 self._database = self._open(AccessType.read_write())
             except StoreError:
-                # The room went to somebody else meanwhile.
+                # Another process has taken the space.
                 self._database = self._open(AccessType.read_only())
                 raise
             self._failure = None
 
     def _check_room(self) -> None:
-        """Take the room that opening is going to need, and give it back. Raises StoreError where there is none."""
+        """Allocate the space that opening needs, and free it again. Raises StoreError if there is not enough."""
         need = min(self._database.unflushed(), sum(log.stat().st_size for log in self._path.glob("*.log")))
         made: list[Path] = []
         try:
@@ -407,7 +409,7 @@ class RocksStore(Store):
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Release the directory. What cannot become a table on a full disk stays in the log."""
+        """Release the directory. On a full disk, changes that cannot be written to a table stay in the log."""
         with self._syncing, self._readers:
             try:
                 with self._error("cannot close the store"):
@@ -418,7 +420,7 @@ class RocksStore(Store):
 
 
 def _changed(path: Path, links: Path) -> bool:
-    """Whether the directory holds other files than when the links to them were made."""
+    """Whether the files in the directory have changed since the links were made."""
     try:
         return set(data_files(path)) != {link.name for link in links.iterdir() if link.is_symlink()}
     except FileNotFoundError:
@@ -426,13 +428,13 @@ def _changed(path: Path, links: Path) -> bool:
 
 
 def _after(prefix: bytes) -> bytes | None:
-    """The first key behind all those that begin with ``prefix``; None when none is behind."""
+    """The first key after all keys with the prefix; None if there can be none."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes((head[-1] + 1,)) if head else None
 
 
 def database_options() -> Options:
-    """RocksDB's options of the database as a whole."""
+    """RocksDB's options for the whole database."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
@@ -449,14 +451,15 @@ def database_options() -> Options:
 def _family_options(family: Family, cache: Cache) -> Options:
     options = Options(raw_mode=True)
     options.set_write_buffer_size(_MEMTABLE if family in _BUSY else _SMALL_MEMTABLE)
-    # Digests are random bytes: compressing them costs time and saves nothing.
+    # Digests are random bytes, so compression saves nothing.
     random = family in _RANDOM_BYTES
     options.set_compression_type(DBCompressionType.none() if random else DBCompressionType.lz4())
     table = BlockBasedOptions()
     table.set_block_cache(cache)
     table.set_block_size((4 if family in _BY_KEY else 16) * 1024)
-    # In parts of 4 KB: the index of a table of 64 MB is nearly as large as a shard of the cache, pushes out all that is
-    # there and is pushed out itself, and reading it again for a few rows takes ten times as long as the rows do.
+    # Partition the index into parts of 4 KB. The whole index of a 64 MB table is nearly as large as a shard of the
+    # cache: it would evict everything else and be evicted itself, and reloading it for a few rows takes ten times as
+    # long as reading the rows.
     table.set_cache_index_and_filter_blocks(True)
     table.set_index_type(BlockBasedIndexType.two_level_index_search())
     table.set_partition_filters(True)
@@ -470,9 +473,9 @@ def _family_options(family: Family, cache: Cache) -> Options:
 
 
 def _look_up_by_point(options: Options, table: BlockBasedOptions) -> None:
-    """For a billion rows asked one by one: filters for whole keys and for the prefixes that are hosts."""
+    """Options for point lookups among a billion rows: filters for whole keys and for their host prefixes."""
     options.set_prefix_extractor(SliceTransform.create_fixed_prefix(_SEEN_PREFIX))
     table.set_bloom_filter(10, False)
     table.set_block_size(4096)
-    # The queue's blocks must not be pushed out by rows that are asked once.
+    # A cache of its own: rows that are looked up once must not evict the blocks of the queue.
     table.set_block_cache(Cache(_SEEN_CACHE))

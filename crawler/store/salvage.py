@@ -1,14 +1,14 @@
-"""What can still be read of a store that RocksDB does not open, or cannot read to the end.
+"""Salvages the readable rows of a store that RocksDB cannot open, or cannot read to the end.
 
-The damaged directory is never written. A copy of it is made to open, by the first of these that helps:
+The damaged directory is never written. The first of these steps that succeeds makes a copy of it open:
 
-1. its logs rewritten from the batches in them that are whole, also from behind the damage,
-2. ``CURRENT`` pointed at the newest MANIFEST,
-3. where there are table files: RocksDB's own repair, which makes a MANIFEST from what they say of themselves,
-4. where everything is still in the log: the log put beside an empty store whose families have the same numbers.
+1. rewrite its logs from their whole batches, including those after the damage,
+2. point ``CURRENT`` at the newest MANIFEST,
+3. if there are table files: run RocksDB's own repair, which builds a MANIFEST from their properties,
+4. if all data is still in the log: put the log beside an empty store whose families have the same numbers.
 
-Then every row that can be read is put into a new store. Around a damaged block reading starts again at the next key
-that answers, found by steps that double and a bisection, so one bad block costs the rows in it and not those behind.
+Then every readable row is copied into a new store. After a damaged block, reading resumes at the next readable key,
+which is found by doubling steps and a bisection. So a bad block costs only the rows in it.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from crawler.kv import Family, Store
 from crawler.store.rocks import Broken, RocksStore, StoreError, as_store_error, database_options
 from crawler.store.wal import MARK, logs_of, rewrite_log
 
-_ROWS = 2_048  # read at once while all is well
-_WIDTH = 64  # bytes of a key that count when a hole is stepped over
+_ROWS = 2_048  # read at once while there is no error
+_WIDTH = 64  # bytes of a key that count in the search for the end of a hole
 _FAMILY_SECTION = re.compile(r'^\[CFOptions "([^"]+)"\]', re.MULTILINE)
-_NAMED = 8  # offsets of a damaged log
-_OPTIONS_MOST = 2**20  # bytes of RocksDB's OPTIONS file, which has some thousands a family
-_TEMPLATE_LOG = 1_000_000  # number of the first log beside an empty store: above all that it has itself
+_NAMED = 8  # offsets listed for a damaged log
+_OPTIONS_MOST = 2**20  # bytes read of RocksDB's OPTIONS file, which has a few thousand for each family
+_TEMPLATE_LOG = 1_000_000  # number of the first log beside an empty store: above its own numbers
 
 
 def salvage(damaged: Path, scratch: Path, target: Path) -> list[str]:
-    """Put what can be read of the store ``damaged`` into a new store ``target``. ``scratch`` is a directory of the
-    same file system for the copy; both are removed first if they are there.
+    """Copy the readable rows of the store ``damaged`` into a new store ``target``. ``scratch`` is a directory on the
+    same file system for the copy. An existing ``scratch`` or ``target`` is removed first.
 
-    Returns what had to be done and what could not be read, a line each. Raises StoreError when no way led in, OSError
-    when there is no room."""
+    Returns lines that say what was done and what could not be read. Raises StoreError when every step failed, OSError
+    when the disk is full."""
     refusals: list[str] = []
     for name, way in (_PLAIN, _CURRENT, _tables_or_log(damaged)):
         _remove(scratch)
@@ -50,7 +50,7 @@ def salvage(damaged: Path, scratch: Path, target: Path) -> list[str]:
             source = RocksStore(scratch, partial=way is _rebuild_manifest, broken=Broken.SKIP)
         except StoreError as error:
             if error.errno is not None:
-                raise  # a disk that is full or fails says nothing of the store
+                raise  # the disk is full or failed: that is not damage of the store
             refusals.append(f"{name}: {error}")
             continue
         try:
@@ -58,7 +58,7 @@ def salvage(damaged: Path, scratch: Path, target: Path) -> list[str]:
         finally:
             source.close()
         _remove(scratch)
-        return [f"{name} let it be read", *passed, *missing]
+        return [f"read through {name}", *passed, *missing]
     _remove(scratch)
     raise StoreError("; ".join(refusals))
 
@@ -69,18 +69,18 @@ def readable(store: Store) -> bool:
 
 
 def holes(store: Store) -> Iterator[str]:
-    """The rows that cannot be read, family by family, and what RocksDB says of them."""
+    """The ranges of rows that cannot be read, family by family, each with RocksDB's error."""
     for family in Family:
         found: list[str] = []
         for _ in _pieces(store, family, found):
-            """What can be read is whole."""
+            """Readable rows are intact."""
         yield from found
 
 
 def _copy(damaged: Path, to: Path) -> None:
     to.mkdir()
     for path in damaged.iterdir():
-        # Tables are never changed in place: a second name is enough.
+        # Tables are never changed in place, so a hard link is enough.
         if path.suffix == ".sst":
             os.link(path, to / path.name)
         elif path.is_file() and path.name != "LOCK":
@@ -92,11 +92,11 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
 
 
-# -- ways in ---------------------------------------------------------------------------------------------------
+# -- steps -----------------------------------------------------------------------------------------------------
 
 
 def _whole_logs(store: Path) -> list[str]:
-    """Rewrite the logs where they are damaged; says where."""
+    """Rewrite the damaged logs. Returns a line for each."""
     said = []
     for log in logs_of(store):
         part = log.with_name(f"{log.name}.part")
@@ -104,14 +104,14 @@ def _whole_logs(store: Path) -> list[str]:
         if damage:
             os.replace(part, log)
             places = ", ".join(str(each.offset) for each in damage[:_NAMED]) + ", ..." * (len(damage) > _NAMED)
-            said.append(f"{log.name} was damaged at offset {places}: the whole batches before and behind were read")
+            said.append(f"{log.name} was damaged at offset {places}: the whole batches before and after were read")
         else:
             part.unlink()
     return said
 
 
 def _as_it_is(store: Path) -> None:
-    """Nothing is left to do."""
+    """Nothing to do: the logs are rewritten already."""
 
 
 def _point_current(store: Path) -> None:
@@ -127,7 +127,8 @@ def _rebuild_manifest(store: Path) -> None:
 
 
 def _replay_on_empty(store: Path) -> None:
-    """Family numbers are given in the order of creation, which is the order of the sections in RocksDB's OPTIONS."""
+    """Replay the logs on an empty store with the same family numbers. RocksDB numbers families in order of creation,
+    which is the order of the sections in its OPTIONS file. Raises StoreError."""
     logs = [path for path in logs_of(store) if path.stat().st_size]
     options = sorted(store.glob("OPTIONS-*"))
     families = _families(options[-1]) if options else []
@@ -161,8 +162,8 @@ _CURRENT: Way = ("the newest MANIFEST", _point_current)
 
 def _tables_or_log(damaged: Path) -> Way:
     if any(damaged.glob("*.sst")):
-        return "a MANIFEST made anew from the table files", _rebuild_manifest
-    return "the log alone", _replay_on_empty
+        return "a MANIFEST rebuilt from the table files", _rebuild_manifest
+    return "the log only", _replay_on_empty
 
 
 # -- rows ------------------------------------------------------------------------------------------------------
@@ -176,7 +177,7 @@ def _copy_rows(source: RocksStore, target: Path) -> list[str]:
             for piece in _pieces(source, family, missing):
                 batch = copy.batch()
                 for key, value in piece:
-                    # Marks count the changes of the store that they are written to.
+                    # Marks refer to the sequence numbers of their own store.
                     if (family, key) != (Family.META, MARK):
                         batch.put(family, key, value)
                 copy.write(batch)
@@ -208,7 +209,7 @@ def _pieces(source: Store, family: Family, holes: list[str]) -> Iterator[list[tu
 
 
 def _behind_hole(source: Store, family: Family, start: bytes) -> bytes:
-    """A key above ``start`` from which reading works again; perhaps above all that there are."""
+    """A key above ``start`` from which reading works again; it may be above all keys."""
 
     def answers(number: int) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""A directory of links to a database's files: what is written beside them does not reach the database."""
+"""A directory of links to a database's files. Files created beside the links do not reach the database."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _LOCK = "LOCK"
 
 
 def data_files(path: Path) -> list[str]:
-    """The names of a database's own files, which all begin with a capital or a number. Raises FileNotFoundError."""
+    """The names of a database's own files, which all begin with a capital or a digit. Raises FileNotFoundError."""
     return sorted(name for name in os.listdir(path) if name != _LOCK and (name[0].isupper() or name[0].isdecimal()))
 
 
 def link_files(path: Path, links: Path) -> None:
-    """Make ``links`` with one link to each file of the database at ``path``; none where there is no database."""
+    """Create the directory ``links`` with a link to each file of the database at ``path``, if there is one."""
     links.mkdir(parents=True)
     if path.is_dir():
         for name in data_files(path):

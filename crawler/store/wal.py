@@ -1,9 +1,9 @@
-"""A look at RocksDB's logs before RocksDB reads them.
+"""Checks RocksDB's logs before RocksDB reads them.
 
-RocksDB stops reading a log at a record that is damaged, and drops what follows it without saying where that is.
-After a loss of power that is right: the end of a log that nobody synced may be there in part. Where it was synced, URLs
-would be lost that nothing else knows. So each sync is followed by a *mark* in the log, which says how far it was
-durable (``mark``): a mark behind the damage that vouches for what is missing tells the one from the other.
+RocksDB stops reading a log at a damaged record, and silently drops everything after it. After a power loss that is
+right, because the unsynced end of a log may be incomplete. But if the damaged part was synced, URLs would be lost that
+no other file knows. So each sync is followed by a *mark* in the log, which says how far the log was durable (``mark``).
+A mark after the damage that covers the missing changes distinguishes the two cases.
 
     log     =  blocks of 32 KiB (the last may be shorter)
     block   =  records, and fewer than 7 bytes of padding
@@ -11,8 +11,8 @@ durable (``mark``): a mark behind the damage that vouches for what is missing te
     type    =  1 whole, 2 first, 3 middle or 4 last part of a batch
     batch   =  sequence number of its first change (8)  number of changes (4)  changes
 
-The crc is the masked CRC-32C of type and payload. See RocksDB's wiki, "Write Ahead Log File Format". Behind a damaged
-record the next one is found by its checksum, at whatever byte it begins, since every length before it may be wrong.
+The crc is the masked CRC-32C of type and payload. See RocksDB's wiki, "Write Ahead Log File Format". After a damaged
+record the next one is found by its checksum, which is tried at every byte, since all lengths before it may be wrong.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _RECYCLED = frozenset({5, 6, 7, 8, 11})
 _MASK = 0xA282EAD8
 _BATCH = struct.Struct("<QI")
-_LOG_TAIL = 1 << 20  # bytes of RocksDB's words that are looked at, from their beginning
+_LOG_TAIL = 1 << 20  # bytes read from the start of RocksDB's information log
 _DROPPED = re.compile(r"/([0-9]+\.log): dropping ([0-9]+) bytes; (.*)")
 
-MARK = b"synced"  # the key of META that marks are written under
+MARK = b"synced"  # the key of marks in META
 _MARK_FORM = struct.Struct("<Q")
 # A batch of one change: a value (5) of a family that is not the default one (a varint), under the key of marks.
 _MARKED = re.compile(rb".{8}\x01\0\0\0\x05.{1,5}?\x06synced\x08(.{8})", re.DOTALL)
@@ -51,7 +51,7 @@ def mark(sequence: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A batch of changes as it stands in a log. ``offset`` is where its first part begins."""
+    """A batch of changes in a log. ``offset`` is the start of its first part, in bytes."""
 
     offset: int
     payload: bytes
@@ -62,20 +62,20 @@ class Record:
 
     @property
     def behind(self) -> int:
-        """The sequence number behind its last change."""
+        """The sequence number after its last change."""
         first, count = _BATCH.unpack_from(self.payload)
         return int(first + count)
 
     @property
     def vouches(self) -> int | None:
-        """Up to where it says that changes are durable; None where it is no mark."""
+        """If the batch is a mark: the sequence number up to which changes are durable; otherwise None."""
         found = _MARKED.fullmatch(self.payload)
         return None if found is None else int(_MARK_FORM.unpack(found[1])[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes of a log that are no record."""
+    """Bytes of a log that are not a record."""
 
     offset: int
     what: str
@@ -83,8 +83,8 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class LogFault:
-    """The first damage of a store's logs. ``behind``: whole batches behind it. ``durable``: a mark vouches for some of
-    what is missing; else it may be what a loss of power left of changes that nobody synced."""
+    """The first damage of a store's logs. ``behind``: the number of whole batches after it. ``durable``: a mark says
+    that some of the missing changes were durable; otherwise the damage may be unsynced changes after a power loss."""
 
     log: str
     offset: int
@@ -93,12 +93,12 @@ class LogFault:
     durable: bool
 
     def __str__(self) -> str:
-        return f"{self.log}: offset {self.offset}: {self.what}; {self.behind} whole batches of changes stand behind it"
+        return f"{self.log}: offset {self.offset}: {self.what}; {self.behind} whole batches of changes follow it"
 
 
 def log_fault(store: Path) -> LogFault | None:
-    """The first damage of the logs of the store in this directory; None when they are whole, up to an end that is cut
-    or holds zeros: a loss of power leaves such. Raises OSError."""
+    """The first damage of the logs of the store in this directory; None if they are whole. A cut end, or zeros at the
+    end, are not damage: a power loss leaves those. Raises OSError."""
     first: tuple[str, Damage] | None = None
     expected: int | None = None
     behind, durable = 0, False
@@ -115,12 +115,12 @@ def log_fault(store: Path) -> LogFault | None:
                     expected = found.behind
                     continue
                 behind += 1
-                # Where nothing is known of what stood before, the change before the next one is what is missing.
+                # Without a sequence number from before the damage, at least the change before this batch is missing.
                 expected = found.sequence - 1 if expected is None else expected
                 vouches = found.vouches
                 durable |= vouches is not None and vouches >= expected
         except FileNotFoundError:
-            expected = None  # who writes the store has put it into tables
+            expected = None  # the writer of the store has flushed it into tables
     if first is None:
         return None
     return LogFault(first[0], first[1].offset, first[1].what, behind, durable)
@@ -132,12 +132,12 @@ def logs_of(store: Path) -> list[Path]:
 
 
 def read_log(log: Path) -> Iterator[Record | Damage]:
-    """The batches of a log and the damage between them, in order. What is missing at the end, or zeros there, are no
-    damage. Raises OSError."""
-    parts: list[bytes] = []  # of a batch that is not whole yet
+    """The batches of a log and the damage between them, in order. A cut end, or zeros at the end, are not damage.
+    Raises OSError."""
+    parts: list[bytes] = []  # of an incomplete batch
     began = 0
     damage: Damage | None = None
-    torn = False  # whether the damage may be no more than the end of the log
+    torn = False  # whether the damage may just be the torn end of the log
     with open(log, "rb") as stream:
         for start, block in _blocks(stream):
             at = 0
@@ -189,7 +189,7 @@ def _length(block: bytes, at: int) -> int:
 
 
 def _end_of_record(block: bytes, at: int) -> int | None:
-    """Where the record that begins there ends; None where none does."""
+    """The end of the record that begins at ``at``; None if there is no valid record."""
     checksum, length, kind = _RECORD.unpack_from(block, at)
     end = at + _HEAD + length
     if kind == 0 or end > len(block):
@@ -211,7 +211,7 @@ def _what(block: bytes, at: int) -> str:
 
 
 def next_record(block: bytes, at: int) -> int:
-    """Where the next whole record of the block begins, or the block's end."""
+    """The start of the next valid record in the block, or the block's end."""
     data = np.frombuffer(block, np.uint8)
     last = len(block) - _HEAD
     if at > last:
@@ -219,7 +219,7 @@ def next_record(block: bytes, at: int) -> int:
     starts = np.arange(at, last + 1)
     kinds = data[starts + _TYPE_AT]
     ends = starts + _HEAD + data[starts + 4] + (data[starts + 5].astype(np.int64) << 8)
-    # The types that our stores write, and an end within the block: few of all bytes are asked for their checksum.
+    # Filter by the types that the program writes and by an end within the block: few checksums are left to compute.
     for start in starts[(kinds >= _WHOLE) & (kinds <= _LAST) & (ends <= len(block))].tolist():
         if _end_of_record(block, start) is not None:
             return int(start)
@@ -227,7 +227,7 @@ def next_record(block: bytes, at: int) -> int:
 
 
 def rewrite_log(log: Path, to: Path) -> list[Damage]:
-    """Write a log of the batches of ``log`` that are whole; returns the damage between them. Raises OSError."""
+    """Write the whole batches of ``log`` to a new log. Returns the damage between them. Raises OSError."""
     found: list[Damage] = []
     with open(to, "wb") as stream:
         for each in read_log(log):
@@ -253,9 +253,9 @@ def append_record(stream: BinaryIO, payload: bytes) -> None:
 
 
 def recycled_record(log: Path) -> int | None:
-    """The offset of the first record that says it belongs to a recycled log (types 5 to 8, and 11); None where there is
-    none, or where the heads before it make no sense and RocksDB stops earlier. RocksDB takes such a record for the rest
-    of an older log, looks at it again, and never ends. Raises OSError."""
+    """The offset of the first record with a type of recycled logs (5 to 8, and 11). None if there is none, or if a head
+    before it is invalid, so that RocksDB stops earlier. RocksDB takes such a record for the rest of an older log, reads
+    it again, and never finishes. Raises OSError."""
     with open(log, "rb") as stream:
         for start, block in _blocks(stream):
             at = 0
@@ -270,10 +270,10 @@ def recycled_record(log: Path) -> int | None:
 
 
 def dropped_records(store: Path) -> list[str]:
-    """What RocksDB says it could not read of the logs when the store was last opened for writing: a line for each log,
-    which was read up to there. Raises OSError."""
+    """The parts of the logs that RocksDB could not read when the store was last opened for writing, from its
+    information log: one line for each log, which was read up to that part. Raises OSError."""
     said: dict[str, str] = {}
-    log = store / "LOG"  # RocksDB begins a new one each time
+    log = store / "LOG"  # RocksDB starts a new one each time
     if log.exists():
         with open(log, "rb") as stream:
             words = stream.read(_LOG_TAIL).decode("utf-8", "replace")

@@ -1,12 +1,12 @@
-"""Copies: pages of a host that say the same as another page of it.
+"""Copies: pages with the same content as another page of their host.
 
-Two marks are taken of a page. The *digest* identifies its bytes without white space. The *simhash* (Charikar 2002; for
-pages of the web Manku, Jain and Das Sarma 2007), taken only when near copies are looked for, describes its words: each
-three in a row are hashed to 64 bits, and a bit of the simhash is set when it is set in most of these. Pages whose
-simhashes differ in at most 3 bits are near copies. Such a pair agrees in at least one of four bands of 16 bits, so a
-page is compared only with those that share a band, and of these with so many at most.
+Each page gets two marks. The *digest* identifies its bytes without white space. The *simhash* (Charikar 2002; for web
+pages Manku, Jain and Das Sarma 2007), used only if near copies are wanted, describes its words: every three words in a
+row are hashed to 64 bits, and a bit of the simhash is set if it is set in most of these hashes. Pages whose simhashes
+differ in at most 3 bits are near copies. Such a pair agrees in at least one of four bands of 16 bits. So a page is
+compared only with pages that share a band, up to ``COMPARED_MOST`` of them.
 
-The first page of a host with a mark is its original; the rows that say so are written in the step that finishes it:
+The first page of a host with a mark is the original. Its rows are written in the transaction that finishes it:
 
     host 00 64 digest              ->  URL         ("d")
     host 00 68 simhash             ->  URL         ("h")
@@ -28,8 +28,8 @@ from crawler.settings import TrapSettings
 from crawler.urls import host_key
 
 DISTANCE = 3  # bits in which the simhashes of near copies may differ
-SIMHASH_BYTES_MOST = 256 * 1024  # of a page: words of a larger one would hold up the crawl
-COMPARED_MOST = 64  # pages that share a band and are looked at
+SIMHASH_BYTES_MOST = 256 * 1024  # of a page; hashing the words of a larger one would delay the crawl
+COMPARED_MOST = 64  # pages with a shared band that are compared
 _BANDS = 4
 _WORDS = 3  # hashed together
 _AT_ONCE = 4_096
@@ -38,12 +38,12 @@ _WORD = re.compile(rb"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]++")
 
 
 class CopyRecordError(ValueError):
-    """Stored bytes that are no mark of a page."""
+    """Stored bytes are not a mark of a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The marks of a page, and the URL of the page of its host that had them first; None where that is itself."""
+    """The marks of a page, and the URL of the original on its host; None if the page is the original."""
 
     digest: bytes
     simhash: int | None = None
@@ -58,7 +58,7 @@ class Copies:
         self._store = store
 
     def marks(self, href: str, body: bytes) -> Content | None:
-        """What the page is marked by and a copy of; None when copies are not looked for. Raises CopyRecordError."""
+        """The marks of a page and its original; None when copies are not detected. Raises CopyRecordError."""
         if self._settings.duplicates == "off":
             return None
         host = host_key(href).encode("ascii") + b"\0"
@@ -73,7 +73,7 @@ class Copies:
         return Content(digest, simhash, None if url == href else url)
 
     def near(self, host: bytes, simhash: int) -> bytes | None:
-        """The URL of a page whose simhash is near; ``host`` is how the rows of the page's host begin."""
+        """The URL of a page with a near simhash, or None. ``host`` is the prefix of the rows of the page's host."""
         for start in _bands(host, simhash):
             rows = self._store.scan(Family.CONTENT, start, start + b"\xff" * 9, COMPARED_MOST)
             for key, _ in rows:
@@ -84,7 +84,7 @@ class Copies:
 
 
 def remember(href: str, content: Content, batch: Batch) -> None:
-    """Put the marks of an original into the batch of the step that finishes it."""
+    """Put the marks of an original into the batch of the transaction that finishes it."""
     if content.duplicate_of is not None:
         return
     host, url = host_key(href).encode("ascii") + b"\0", href.encode("ascii")
@@ -102,7 +102,7 @@ def content_digest(body: bytes) -> bytes:
 
 
 def simhash_of(body: bytes) -> int | None:
-    """The simhash of the words outside tags; None where there are fewer than three."""
+    """The simhash of the words outside tags; None if there are fewer than three."""
     words = _WORD.findall(_TAG.sub(b" ", body).lower())
     runs = (b" ".join(words[at : at + _WORDS]) for at in range(len(words) - _WORDS + 1))
     ones, total = np.zeros(64, np.int64), 0
@@ -116,7 +116,7 @@ def simhash_of(body: bytes) -> int | None:
 
 
 def check_content(key: bytes, value: bytes) -> None:
-    """Raises CopyRecordError for a row that is no mark."""
+    """Raises CopyRecordError for a row that is not a mark."""
     host, nul, mark = key.partition(b"\0")
     sizes = {b"d": 17, b"h": 9, b"b": 12}
     if not host or not nul or len(mark) != sizes.get(mark[:1]):

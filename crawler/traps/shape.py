@@ -1,14 +1,14 @@
-"""What the text of a URL tells of traps: how its path is built, and which URLs are variants of it.
+"""The signs of a trap in the text of a URL: an odd path, and the pattern that it shares with its variants.
 
-A *pattern* stands for all URLs of a host that differ only in what a program counts up or makes up: a run of digits
-becomes ``#``; a word that is an id becomes ``*``: a UUID, 8 letters and digits or more in turns, 8 hexadecimal digits
-or 16 characters of both; and of the query only the names of the parameters stay, each once and in order::
+A *pattern* covers all URLs of a host that differ only in numbers or generated identifiers. A run of digits becomes
+``#``. An identifier becomes ``*``: a UUID, 8 or more letters and digits that alternate, 8 hexadecimal digits or 16
+characters of both. The query keeps only the distinct names of its parameters, sorted::
 
     /calendar/2031-02-28?view=week&sid=9f86d081  ->  /calendar/#-#-#?sid&view
     /item/550e8400-e29b-41d4-a716-446655440000   ->  /item/*
     /covid19/page2                               ->  /covid#/page#
 
-A path with nothing of that kind, and no query, has no variants.
+A path without numbers or identifiers, and without a query, has no variants.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections import Counter
 
 from crawler.settings import TrapSettings
 
-MOST_NAMES = 32  # parameters told apart; bounds a pattern, not what is counted
+MOST_NAMES = 32  # distinct parameters in a pattern; bounds its length, not the counts
 
 _VARYING = re.compile(
     r"""
@@ -36,13 +36,13 @@ _SEPARATOR = re.compile("[&;]")
 
 
 def split_path(target: str) -> tuple[str, str | None]:
-    """(path, query) of path and query; None where there is no query."""
+    """Split path and query; the query is None if there is none."""
     path, mark, query = target.partition("?")
     return path, query if mark else None
 
 
 def variants_of(path: str, query: str | None) -> str | None:
-    """The pattern of a URL, or None where it has no variants."""
+    """The pattern of a URL; None if it has no variants."""
     if query is None:
         pattern = _fold(path)
         return None if pattern == path else pattern
@@ -51,7 +51,7 @@ def variants_of(path: str, query: str | None) -> str | None:
 
 
 def odd_shape(path: str, settings: TrapSettings) -> tuple[str, str] | None:
-    """The limit that a path exceeds, and how."""
+    """The limit that a path exceeds, and a text that says how; None if it exceeds none."""
     segments = path.count("/")
     if settings.max_segments and segments > settings.max_segments:
         return "traps.max_segments", f"{segments} segments in the path"

@@ -1,6 +1,7 @@
-"""Traps: hosts that make up URLs without end. Found by counting, refused by rule, bounded in memory and in records.
+"""Traps: hosts that generate URLs without end. They are found by counting, refused by rule, and cost bounded memory and
+records.
 
-Of every host are counted, each in a number of its own:
+For every host there are counts of
 
     the distinct URLs of one pattern         more than ``traps.max_variants`` are refused
     the patterns of one path with a query    more than ``traps.max_query_shapes`` are refused
@@ -8,12 +9,12 @@ Of every host are counted, each in a number of its own:
     URLs linked to from copies of pages      all are refused, where ``traps.duplicates`` is "skip-links"
 
 A refused URL is admitted and finished at once, with an ``excluded`` record that names the rule. After
-``traps.max_records`` of them the number is *closed*: links that it counts are dropped from then on without being looked
-up or remembered, so that a trap costs neither records nor room in the seen-set for ever. (A page's links are looked at
-together: the last page before it is closed may exceed the number.)
+``traps.max_records`` such records the count is *closed*: from then on its links are dropped without a lookup, so that a
+trap does not use up records and seen-set for ever. (The links of a page are checked together, so the last page before
+the close may exceed the limit.)
 
-A number is stored under its kind and the digest of what it counts, and is written in the batch that admits
-the URLs; numbers used last are kept in memory. So a count is neither lost nor made twice, whenever the crawl dies.
+A count is stored under its kind and the digest of what it counts, in the batch that admits the URLs. The most recently
+used counts are in memory. So no URL is missed or counted twice, whenever the crawl dies.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _LIMITS = ("max_variants", "max_query_shapes", "max_segments", "max_repeats")
 
 
 class TrapRecordError(ValueError):
-    """Stored bytes that are no count and no closed trap."""
+    """Stored bytes are neither a count nor a closed trap."""
 
 
 L = TypeVar("L", bound=Linked)
@@ -49,8 +50,9 @@ L = TypeVar("L", bound=Linked)
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a URL is counted as: the ``limit`` (a key of the settings), the ``key`` of the number, and how both are told
-    of. With ``shapes``, the number of patterns of its path, the URL may be the first of a pattern."""
+    """What a URL is counted as: the ``limit`` (a key of the settings), the ``key`` of the count, and the ``words`` that
+    describe it. ``shapes`` is the count of the patterns of its path, which grows if the URL is the first of a
+    pattern."""
 
     limit: str
     key: bytes
@@ -73,14 +75,14 @@ class Traps:
                 self._closed.setdefault(host, set()).add(key[1:])
 
     def open_links(self, links: Sequence[L]) -> list[L]:
-        """The links that no closed trap counts."""
+        """The links that are not in a closed trap."""
         if not self._closed:
             return list(links)
         return [link for link in links if not self._is_closed(link.href)]
 
     def refusals(self, hrefs: Sequence[str], batch: Batch) -> tuple[list[str | None], int]:
-        """Count new URLs; for each the rule that refuses it, or None. What was counted goes into ``batch``; also
-        returns by how much all numbers have grown together."""
+        """Count new URLs, and put the counts into ``batch``. Returns for each URL the rule that refuses it, or None;
+        and the sum by which all counts have grown."""
         changed: dict[bytes, int] = {}
         rules = [self._refusal(href, changed, batch) for href in hrefs]
         grown = 0
@@ -91,12 +93,12 @@ class Traps:
         return rules, grown
 
     def takes_copies(self, href: str) -> bool:
-        """Whether one more link of a copy, the page at ``href``, may have a record."""
+        """Whether one more link of the copy at ``href`` may have a record."""
         return self._number(_copies_key(href)) < self._settings.max_records
 
     def count_copies(self, href: str, links: int, batch: Batch) -> int:
-        """Count new links of a copy, the page at ``href``: all are refused. Returns by how much all numbers have
-        grown together."""
+        """Count new links of the copy at ``href``, which are all refused. Returns the sum by which all counts have
+        grown."""
         key = _copies_key(href)
         number = self._number(key) + links
         batch.put(Family.TRAPS, COUNT + key, _NUMBER.pack(number))
@@ -104,7 +106,7 @@ class Traps:
         return links
 
     def explain(self, href: str) -> Iterator[str]:
-        """Sentences: what a URL is counted as, and how far the counts are."""
+        """Sentences that say what a URL is counted as, and the current counts."""
         counted: Counted | None = self.counted(href)
         if counted is None:
             yield "No trap: nothing in its path or query is counted."
@@ -119,7 +121,7 @@ class Traps:
             counted = counted.shapes
 
     def counted(self, href: str) -> Counted | None:
-        """What a URL is counted as; None where it is not counted."""
+        """What a URL is counted as; None if it is not counted."""
         host, target = host_key(href), href[href.find("/", 8) :]
         path, query = split_path(target)
         odd = odd_shape(path, self._settings)
@@ -175,14 +177,14 @@ class Traps:
             return False
         if counted.key in keys:
             return True
-        # A closed number of patterns says nothing of those that were counted before.
+        # After the count of patterns is closed, patterns that were counted before stay open.
         return counted.shapes is not None and counted.shapes.key in keys and not self._number(counted.key)
 
     def _has_closed(self, href: str, key: bytes) -> bool:
         return key in self._closed.get(host_key(href), ())
 
     def _most(self, limit: str) -> int:
-        """How many the limit lets pass: none of the odd paths."""
+        """How many URLs the limit allows; 0 for odd paths."""
         return int(getattr(self._settings, limit)) if limit in ("max_variants", "max_query_shapes") else 0
 
     def _number(self, key: bytes) -> int:
@@ -218,7 +220,7 @@ def decode_closed(value: bytes) -> tuple[str, str]:
 
 
 def check_row(key: bytes, value: bytes) -> int:
-    """The number in a row of the family, 0 for one that holds none; raises TrapRecordError."""
+    """The count in a row of the family, 0 for a row without one; raises TrapRecordError."""
     if len(key) != KEY_BYTES or key[:1] not in (COUNT, CLOSED):
         raise TrapRecordError("not a key of a trap")
     if key[:1] == COUNT:

@@ -343,7 +343,7 @@ def test_a_manifest_may_name_files_of_its_own_directory_only(seen: Path, file: o
     plant(seen, segment={"file": file})
     number, faults = newest(seen)
     assert number == 2
-    assert "generation 3 is damaged: generation-000003: no segment of a file in its own directory" in faults[0]
+    assert "generation 3 is damaged: generation-000003: not a segment file of this directory" in faults[0]
 
 
 @pytest.mark.parametrize(

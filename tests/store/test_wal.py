@@ -113,9 +113,7 @@ def test_a_flipped_bit_anywhere_costs_one_batch(store: Path, tmp_path: Path, see
     # The mark that vouches for a batch is the one of the sync behind it.
     assert fault.durable == (place <= SYNCED)
     if fault.durable and place not in (21, SYNCED + 1):
-        with pytest.raises(
-            StoreError, match=rf"{log.name}: offset {fault.offset}: .* `crawler repair` takes them over"
-        ):
+        with pytest.raises(StoreError, match=rf"{log.name}: offset {fault.offset}: .* `crawler repair` recovers them"):
             RocksStore(damaged)
         assert log.read_bytes() == data, "nothing was changed"
     said = salvage(damaged, tmp_path / "scratch", tmp_path / "new")

@@ -1,11 +1,12 @@
-"""How fast is this machine? One benchmark that an installed package runs by itself, and a runner for the others.
+"""Measures how fast this machine is: one benchmark that an installed package runs by itself, and a runner for the
+others.
 
 From low to high:
 
     machine      the machine and the versions that a figure was measured with
     child        a child process and what it cost
-    made_pages   a web of made pages, as files
+    made_pages   generated pages, as files
     file_server  serves such files, in a process of its own
-    made_crawl   a crawl of that web, measured
-    scripts      the scripts of ``benchmarks/``, where there is a checkout of the source
+    made_crawl   a crawl of these pages, measured
+    scripts      the scripts of ``benchmarks/``, in a checkout of the source
 """

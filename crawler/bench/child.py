@@ -17,16 +17,16 @@ _POLL = 0.005  # seconds between two looks at a child that is to be killed
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one process and the children it waited for."""
+    """The cost of one process and the children it waited for."""
 
     cpu: float  # seconds, user and system
     wall: float  # seconds
-    rss: float  # MiB, at its largest
-    code: int  # of exit; negative: the signal that ended it
+    rss: float  # MiB at its largest
+    code: int  # exit code; negative: the signal that ended it
 
 
 def module_environment() -> dict[str, str]:
-    """Our own, with which a child finds this package wherever it is started."""
+    """Return our own environment, in which a child finds this package wherever it is started."""
     root = str(Path(crawler.__file__).resolve().parent.parent)
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     return {**os.environ, "PYTHONPATH": path}
@@ -39,12 +39,13 @@ def run(
     kill_when: Callable[[], bool] | None = None,
     env: dict[str, str] | None = None,
 ) -> Cost:
-    """Run ``command`` in ``directory`` to its end; with SIGKILL as soon as ``kill_when`` holds. Appends to ``log``."""
+    """Run ``command`` in ``directory`` to its end, or kill it with SIGKILL as soon as ``kill_when`` holds. Appends to
+    ``log``."""
     with log.open("ab") as sink:
         began = time.monotonic()
         process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=env)
         while True:
-            # wait4 is asked instead of Popen: it alone says what this very child has used.
+            # Use wait4 instead of Popen: only wait4 says what this very child has used.
             pid, status, usage = os.wait4(process.pid, 0 if kill_when is None else os.WNOHANG)
             if pid:
                 break

@@ -2,8 +2,8 @@
 
     python -m crawler.bench.file_server DIR...
 
-The files are read once, at the start, so that serving them costs little. The URL of each directory is printed, one a
-line, when all of them can be reached.
+The files are read once, at the start, so that serving them costs little. The URL of each directory is printed, one per
+line, once all of them can be reached.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INDEX = "index.html"
 
 
 async def serve(roots: Sequence[Path]) -> None:
-    """Returns when standard input ends."""
+    """Serve the directories until standard input ends."""
     runners = [_runner(_files(root)) for root in roots]
     try:
         urls = []
@@ -40,7 +40,7 @@ async def serve(roots: Sequence[Path]) -> None:
 
 
 def _files(root: Path) -> dict[str, bytes]:
-    """Their bytes by the path of their URL; ``index.html`` is the directory's own."""
+    """Return the bytes of the files by the path of their URL. ``index.html`` also serves its directory."""
     return {
         "/" + path.relative_to(root).as_posix().removesuffix(_INDEX): path.read_bytes()
         for path in root.rglob("*")

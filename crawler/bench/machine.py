@@ -1,4 +1,4 @@
-"""The machine and the versions that a figure was measured with: a figure without them says little."""
+"""Describes the machine and the versions that a figure was measured with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MEMINFO = Path("/proc/meminfo")
 
 
 def describe_machine(packages: Iterable[str] = ()) -> list[str]:
-    """Lines for the head of a table: processor, cores, load, memory, Python, and the versions of ``packages``.
+    """Return lines for the head of a table: processor, cores, load, memory, Python, and the versions of ``packages``.
 
     A package that is not installed is left out.
     """
@@ -35,7 +35,7 @@ def _memory() -> str:
 
 
 def _field(path: Path, name: str) -> str | None:
-    """The text after the first ``name :`` in a file of /proc; None where there is none, as on other systems."""
+    """Return the text after the first ``name :`` in a file of /proc; None if there is none, as on other systems."""
     try:
         lines = path.read_text("utf-8", "replace").splitlines()
     except OSError:

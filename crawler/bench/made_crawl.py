@@ -1,6 +1,7 @@
-"""What a crawl costs here: a made web on this machine, crawled as fast as it can be.
+"""Measures a crawl here: generated pages on this machine, crawled as fast as possible.
 
-The web is served and crawled by a process each, so that the figures are of the crawl alone. Nothing leaves the machine.
+One process serves the web and another crawls it, so that the figures are of the crawl alone. Nothing leaves the
+machine.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ FLAGS = ("--allow-private", "--delay", "0", "--per-host", "16", "--concurrency",
 
 
 class MadeCrawlError(Exception):
-    """The crawl or its web came to no end; one line for the user."""
+    """The crawl or its web did not finish. The text is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeCrawl:
-    """A crawl that came to its end."""
+    """A crawl that finished."""
 
     pages: int  # fetched
-    repeated: int  # records of a URL that has one already
+    repeated: int  # records of a URL that already has one
     cost: Cost
 
     @property
     def milliseconds(self) -> float:
-        """Of CPU time, a page."""
+        """CPU time per page."""
         return self.cost.cpu * 1000 / self.pages
 
     @property
@@ -42,7 +43,7 @@ class MadeCrawl:
 
 
 def measure_crawl(home: Path, pages: int) -> MadeCrawl:
-    """Make a web of ``pages`` pages in ``home``, serve it and crawl it. Raises MadeCrawlError, OSError."""
+    """Generate ``pages`` pages in ``home``, serve them and crawl them. Raises MadeCrawlError, OSError."""
     roots = [root for root, _ in make_files(home / "web", pages=pages)]
     job, log, seeds = home / "job", home / "log", home / "seeds.txt"
     with _served(roots) as urls:
@@ -63,7 +64,7 @@ def measure_crawl(home: Path, pages: int) -> MadeCrawl:
 
 @contextlib.contextmanager
 def _served(roots: list[Path]) -> Iterator[list[str]]:
-    """The URLs at which the directories can be reached."""
+    """Yield the URLs of the directories."""
     command = [sys.executable, "-P", "-m", "crawler.bench.file_server", *map(str, roots)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=module_environment()
@@ -76,5 +77,5 @@ def _served(roots: list[Path]) -> Iterator[list[str]]:
                 raise MadeCrawlError("the server of the made web ended at once")
             yield urls
         finally:
-            # Its standard input ends when this is left; a server that hangs must not keep us.
+            # The server's standard input ends here. A server that hangs must not block us.
             server.kill()

@@ -1,4 +1,4 @@
-"""A web of made pages: the same files each time."""
+"""Generates a web of pages: the same files each time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ CHAPTER = 25  # pages
 
 
 def make_files(home: Path, hosts: int = MADE_HOSTS, pages: int = MADE_PAGES) -> list[tuple[Path, str]]:
-    """Write ``hosts`` manuals of ``pages`` HTML pages in all; returns the directory and the first path of each.
+    """Write ``hosts`` manuals of ``pages`` HTML pages in all. Returns the directory and the first path of each.
 
-    A page is like one of a generated manual: some 37 kB, half of it markup, with a table of contents that every
-    page of its chapter has, links into the text of other pages, and two to sites that are not there.
+    A page is like one of a generated manual: some 37 kB, half of it markup, with a table of contents that every page of
+    its chapter has, links into the text of other pages, and two links to sites that do not exist.
     """
     return [(_make_manual(home / f"manual-{number}", number, pages // hosts), "/") for number in range(hosts)]
 
@@ -34,7 +34,7 @@ def _make_page(pick: random.Random, words: list[str], names: list[str], page: in
     up = "../" * names[page].count("/")
 
     def link(target: int, fragment: str = "") -> str:
-        # The first page has one URL, as on a site made with care.
+        # The first page has one URL, as on a well-made site.
         path = up + names[target % len(names)].removesuffix("index.html")
         return f'<a class="reference internal" href="{path}{fragment}">{text(3)}</a>'
 

@@ -1,4 +1,4 @@
-"""The benchmarks that are scripts, in ``benchmarks/`` of a checkout of the source: an installed package has none.
+"""The benchmarks that are scripts, in ``benchmarks/`` of a checkout of the source. An installed package has none.
 
 The name of ``benchmarks/frontier/take.py`` is ``frontier/take``; a script of ``studies`` goes by its last word alone.
 """
@@ -26,7 +26,7 @@ class Script:
 
 
 def scripts(folder: Path = CHECKOUT) -> Iterator[Script]:
-    """All scripts, in the order of their names; none if the folder does not exist."""
+    """Yield all scripts, in the order of their names; none if the folder does not exist."""
     found = []
     for path in folder.rglob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""The command line: words in, exit code out."""
+"""The command line: arguments in, exit code out."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from crawler.settings import nearest
 
 __all__ = ["COMMANDS", "CommandParser", "command_parser", "main"]
 
-# What `--help` says about each. A command is the module of that name; its `add_options` takes the command's parser and
-# sets ``run``. Only the named one is imported: a tool in a pipe must not wait for everything that a crawl needs.
+# The text of `--help` for each command. A command is the module of that name; its `add_options` takes the command's
+# parser and sets ``run``. Only the module of the given command is imported: a tool in a pipe must not wait for
+# everything that a crawl needs.
 COMMANDS = {
     "crawl": "start a crawl, or resume the one in the job directory",
     "stats": "seen-set and frontier statistics of a job, running or not",
@@ -42,7 +43,7 @@ COMMANDS = {
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Bad usage is one line. ``commands`` are the parsers of the words that may come next, by name."""
+    """Reports bad usage in one line. ``commands`` holds the parsers of the commands, by name."""
 
     commands: Mapping[str, argparse.ArgumentParser] = {}
 
@@ -56,7 +57,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool) -> int:
-    """Run a command; returns the exit code. ``loaded`` is called between the last import and the command."""
+    """Run a command and return the exit code. ``loaded`` is called between the last import and the command."""
     words = list(sys.argv[1:] if words is None else words)
     try:
         _check_text(words)
@@ -79,7 +80,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool
 
 
 def _check_text(words: list[str]) -> None:
-    """Raises UsageError for bytes that are not UTF-8: neither the job's store nor its output could name such a file."""
+    """Raise UsageError for bytes that are not UTF-8: neither the job's store nor its output could name such a file."""
     for word in words:
         try:
             word.encode("utf-8")
@@ -88,7 +89,7 @@ def _check_text(words: list[str]) -> None:
 
 
 def _with_command(words: list[str]) -> list[str]:
-    """The words with ``crawl`` put in front unless the first is a command. Raises UsageError for a near miss."""
+    """Return the words, with ``crawl`` in front unless the first is a command. Raises UsageError for a near miss."""
     if not words or words[0] in COMMANDS or words[0] in ("-h", "--help", "--version"):
         return words
     first = words[0]
@@ -100,7 +101,8 @@ def _with_command(words: list[str]) -> list[str]:
 
 
 def command_parser(*names: str) -> CommandParser:
-    """A parser of the named commands with all their options. The other commands have only their line of ``--help``."""
+    """Return a parser of the named commands with all their options. The other commands have only their line of
+    ``--help``."""
     parser = CommandParser(
         prog="crawler",
         description="A streaming web crawler that loses nothing and says how far its seen-set can be trusted.",

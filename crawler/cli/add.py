@@ -1,4 +1,4 @@
-"""``crawler add``: put URLs into a job, running or not."""
+"""``crawler add``: adds URLs to a job, running or not."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ from crawler.job.job import Job
 from crawler.job.job_lock import lock_holder
 from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
+from crawler.metrics import counted
 from crawler.progress.say import say
 from crawler.settings import Settings, SettingsError
 from crawler.urls import Canonicaliser, Rejected
 
 WAIT = 30.0  # seconds to wait for an answer
-_POLL = 0.05  # seconds between two looks for it
+_POLL = 0.05  # seconds between two looks for the answer
 _PATIENCE = 1.0  # seconds to gather lines of standard input
 _UNANSWERED = 8  # files in the inbox at which reading standard input pauses
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Admit URLs that are in scope and were never seen, at depth 0. They are on disk when the command ends. A "
+        "Admit URLs that are in scope and new, at depth 0. They are on disk when the command ends. A "
         "running crawl admits them within a second and reports how many were new."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
-    parser.add_argument("urls", nargs="+", metavar="URL", help="URLs, or - for standard input, one a line")
+    parser.add_argument("urls", nargs="+", metavar="URL", help="URLs, or - for standard input, one per line")
     parser.add_argument("--seed", action="store_true", help="extend the scope with them, as seeds do")
     parser.add_argument("--no-wait", action="store_true", help="leave them in the inbox without waiting for the result")
     parser.set_defaults(run=run)
@@ -73,7 +74,7 @@ class _Adding:
         self._waits: bool = not arguments.no_wait
         self._settings = settings
         self._inbox = Inbox(self._directory, RealDisk())
-        self._unanswered: dict[str, int] = {}  # by name of the file, how many URLs it holds
+        self._unanswered: dict[str, int] = {}  # name of the file -> number of URLs in it
         self._answer = Answer()
         self._left = 0
 
@@ -113,13 +114,13 @@ class _Adding:
                 await asyncio.sleep(_POLL)
 
     async def _admit_inbox(self) -> None:
-        """Admit what is in the inbox, as no crawl is running. Raises JobError, OSError."""
+        """Admit what is in the inbox, because no crawl is running. Raises JobError, OSError."""
         clock = SteadyClock()
         try:
             job = Job(self._directory, self._settings, clock(), anchor=clock.anchor)
         except JobError:
             if lock_holder(self._directory) is not None:
-                return  # a crawl has started since, and will answer
+                return  # a crawl has started since and will answer
             raise
         try:
             await Injector(job, Discovery.of(job, self._settings), self._inbox, lambda: None).drain(clock())
@@ -131,7 +132,7 @@ class _Adding:
         if self._waits:
             await self._wait(0)
         elif lock_holder(self._directory) is None:
-            say(sys.stderr, f"crawler: no crawl is running: {self._left} URLs are waiting in {self._inbox.path}")
+            say(sys.stderr, f"crawler: no crawl is running: {counted(self._left, 'URL')} left in {self._inbox.path}")
         answer = self._answer
         for url, reason in answer.rejected:
             say(sys.stderr, f"skipped: {url}: {reason}")
@@ -143,7 +144,7 @@ class _Adding:
             if self._left:
                 say(
                     sys.stderr,
-                    f"crawler: the crawl has not answered yet: {self._left} URLs are stored in {self._inbox.path}",
+                    f"crawler: no answer from the crawl yet: {counted(self._left, 'URL')} left in {self._inbox.path}",
                 )
         else:
             print(f"{self._left} left in the inbox")
@@ -151,7 +152,7 @@ class _Adding:
 
 
 async def gathered(batches: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:
-    """The same lines in larger batches: those of one second, or as many as a file holds."""
+    """Yield the same lines in larger batches: those of one second, or as many as a file holds."""
     lines: list[str] = []
     coming = asyncio.ensure_future(_next(batches))
     while True:

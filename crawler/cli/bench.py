@@ -1,4 +1,4 @@
-"""``crawler bench``: what a crawl costs on this machine, and the scripts of ``benchmarks/``."""
+"""``crawler bench``: measures what a crawl costs on this machine, and runs the scripts of ``benchmarks/``."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _MOST = 100_000
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Benchmarks, each a table on standard output. `crawl` is part of the package; the others are the scripts in "
-        "benchmarks/ of a checkout of the source. `crawler bench NAME --help` says what a script takes."
+        "Run a benchmark and print a table. `crawl` is part of the package; the others are the scripts in "
+        "benchmarks/ of a checkout of the source. `crawler bench NAME --help` lists the options of a script."
     )
     parser.set_defaults(run=lambda _: _list(parser))
     names = parser.add_subparsers(metavar="NAME")
-    crawl = names.add_parser("crawl", help="CPU time, pages a second and memory of a crawl of a made web (10 s)")
+    crawl = names.add_parser("crawl", help="CPU time, pages per second and memory of a crawl of generated pages (10 s)")
     crawl.add_argument(
-        "--pages", type=_pages, default=MADE_PAGES, metavar="N", help=f"pages of the made web ({MADE_PAGES:,})"
+        "--pages", type=_pages, default=MADE_PAGES, metavar="N", help=f"number of generated pages ({MADE_PAGES:,})"
     )
     crawl.set_defaults(run=_crawl)
     found = list(scripts())
     for script in found:
-        # The script parses its own words, including --help.
+        # The script parses its own arguments, including --help.
         words = names.add_parser(script.name, help=_escaped(script.about), add_help=False, prefix_chars="\0")
         words.add_argument("words", nargs=argparse.REMAINDER)
         words.set_defaults(run=partial(_run_script, script))
@@ -52,7 +52,7 @@ def _list(bench: argparse.ArgumentParser) -> int:
 
 
 def _escaped(text: str) -> str:
-    """As argparse wants it: it fills in percent signs."""
+    """Escape percent signs, which argparse would fill in."""
     return text.replace("%", "%%")
 
 
@@ -67,7 +67,7 @@ def _pages(word: str) -> int:
 def _crawl(arguments: argparse.Namespace) -> int:
     for line in describe_machine(_PACKAGES):
         print(line)
-    print(f"web       {arguments.pages:,} made pages on {MADE_HOSTS} hosts of this machine\n", flush=True)
+    print(f"web       {arguments.pages:,} generated pages on {MADE_HOSTS} hosts of this machine\n", flush=True)
     with tempfile.TemporaryDirectory() as home:
         try:
             made = measure_crawl(Path(home), arguments.pages)

@@ -1,4 +1,4 @@
-"""``crawler canon``: URLs on standard input, their href and key on standard output."""
+"""``crawler canon``: canonicalises the URLs on standard input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawler.urls import Canonicaliser, Rejected
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = 'One JSON object a line: {"input", "href", "key"}, or {"input", "error"} for invalid input.'
+    parser.description = 'Print one JSON object per line: {"input", "href", "key"}, or {"input", "error"} if invalid.'
     parser.add_argument("--base", metavar="URL", help="resolve against this URL")
     parser.add_argument("--config", type=Path, metavar="FILE", help="take canonical.rules from this TOML file")
     parser.set_defaults(run=run)
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         if isinstance(url, Rejected):
             raise UsageError(f"--base {arguments.base!r}: {url.reason}")
         base = url.href
-    # Bytes in, and only a line feed ends a line: a carriage return is part of what is to be canonicalised.
+    # Read bytes, and end a line only at a line feed: a carriage return is part of the URL to canonicalise.
     for line in sys.stdin.buffer:
         text = line.removesuffix(b"\n").decode("utf-8", "replace")
         url = canonicaliser.canonicalise(text, base)

@@ -1,4 +1,4 @@
-"""``crawler config``: the commented defaults, and the files for systemd, Prometheus and Grafana."""
+"""``crawler config``: prints the commented defaults, and the files for systemd, Prometheus and Grafana."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "Print the default configuration with a comment on each setting, or another file that comes with the program: "
         "the systemd unit, the alerts for Prometheus, the dashboard for Grafana."
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help=f"one of those that --list names ({DEFAULT})")
+    parser.add_argument("name", nargs="?", metavar="NAME", help=f"a name from --list ({DEFAULT})")
     parser.add_argument("--list", action="store_true", help="list the names of the files")
-    parser.add_argument("--write", type=Path, metavar="DIR", help="copy the files into DIR; overwrite nothing")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="copy the files into DIR without overwriting any")
     parser.set_defaults(run=run)
 
 
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--list takes neither NAME nor --write")
     shipped = dict(_files(files("crawler") / "config_files"))
     if name is not None and name not in shipped:
-        raise UsageError(f"there is no file {name!r}{nearest(name, shipped)}; `crawler config --list` names them all")
+        raise UsageError(f"no file is called {name!r}{nearest(name, shipped)}; `crawler config --list` lists the names")
     if arguments.list:
         print("\n".join(shipped))
     elif arguments.write is not None:
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _files(folder: Traversable, within: str = "") -> Iterator[tuple[str, Traversable]]:
-    """The files below ``folder`` by their names, such as ``systemd/crawler@.service``."""
+    """Yield the files below ``folder`` by their names, such as ``systemd/crawler@.service``."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
             yield from _files(entry, f"{within}{entry.name}/")
@@ -55,7 +55,7 @@ def _write(chosen: dict[str, Traversable], folder: Path) -> None:
     """Copy the files, all or none. Raises UsageError if one of them exists."""
     for name in chosen:
         if (folder / name).exists():
-            raise UsageError(f"{folder / name} already exists: give another directory, or remove it first")
+            raise UsageError(f"{folder / name} already exists: choose another directory, or remove it first")
     for name, source in chosen.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

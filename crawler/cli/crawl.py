@@ -45,7 +45,7 @@ from crawler.service.status_reporter import View
 from crawler.settings import SeenSettings, Settings, SettingsError, Source, settings_from
 from crawler.urls import Canonical, Canonicaliser
 
-_SEEDS_LOOKED_AT = 100_000  # lines, for a warning
+_SEEDS_LOOKED_AT = 100_000  # lines of seeds; with more, the check for a warning is skipped
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def build_settings(arguments: argparse.Namespace) -> tuple[Settings, Source]:
-    """Defaults, TOML file, flags, and the stored shaping settings of a job; and the source of each.
+    """Return the settings (defaults, TOML file, flags, and the stored shaping settings of a job) and the source of each.
 
     Raises UsageError."""
     tables, source = settings_tables(arguments)
@@ -98,7 +98,7 @@ def build_settings(arguments: argparse.Namespace) -> tuple[Settings, Source]:
 
 
 def _check_room(settings: SeenSettings) -> None:
-    """Raises FilterError that names the settings to change."""
+    """Raise FilterError, with the names of the settings to change, if the seen-set does not fit into memory."""
     try:
         check_room(settings)
     except FilterError as error:
@@ -107,7 +107,7 @@ def _check_room(settings: SeenSettings) -> None:
 
 
 def _check_seeds(path: Path, canonicaliser: Canonicaliser) -> None:
-    """Raises UsageError before anything is changed: no seeds, no crawl."""
+    """Raise UsageError, before anything is changed, if the seeds file has no valid seed."""
     try:
         check_seeds_file(path)
     except SeedsError as error:
@@ -125,7 +125,7 @@ def _check_seeds(path: Path, canonicaliser: Canonicaliser) -> None:
 
 def _say_idle_rules(path: Path, canonicaliser: Canonicaliser, settings: Settings, source: Source) -> None:
     """Warn of rules that can only match seeds, and of rules about hosts that the seeds do not lead to. The second check
-    is skipped where it would take long because there are many seeds."""
+    is skipped if there are many seeds, because it would take long."""
     for fault in rules_for_seeds_alone(settings.scope, settings.priority):
         say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
     if not settings.scope.include and not settings.priority.rules:
@@ -148,7 +148,7 @@ def crawl(
     around: contextlib.AbstractAsyncContextManager[object] | None = None,
     finite: bool = True,
 ) -> int:
-    """Run the crawl with a view on it, inside ``around``; returns the exit code. Raises UsageError."""
+    """Run the crawl with a view on it, inside ``around``, and return the exit code. Raises UsageError."""
     directory: Path = arguments.job
     view: Progress | None = None if arguments.quiet else Progress(sys.stderr, force=arguments.progress)
 
@@ -176,7 +176,7 @@ def crawl(
     except NoMemoryError as error:
         say(
             sys.stderr,
-            f"crawler: stopped: {error}; progress is saved: run the same command again when there is more",
+            f"crawler: stopped: {error}; progress is saved: free some space and run the same command again",
         )
         return Exit.FAILED
     except DAMAGE as error:
@@ -204,7 +204,7 @@ def _report(result: Result, quiet: bool) -> int:
 
 
 def _stopped_by(error: Exception, directory: Path, began: bool) -> int:
-    """One line on standard error; the traceback of a bug goes to a file, for the bug report."""
+    """Report an error in one line on standard error. The traceback of a bug goes to a file, for the bug report."""
     text = " ".join(str(error).split()) or type(error).__name__
     where = ""
     if not isinstance(error, OSError):
@@ -218,9 +218,7 @@ def _stopped_by(error: Exception, directory: Path, began: bool) -> int:
             # There is no room for the file: an ugly screen is better than a bug without a trace.
             where = f"; details:\n{details}"
     kept = (
-        "progress is saved: the same command resumes the crawl"
-        if began or holds_job(directory)
-        else "nothing was started"
+        "progress is saved: run the same command to resume" if began or holds_job(directory) else "nothing was started"
     )
     say(sys.stderr, f"crawler: stopped: {text}{where}; {kept}")
     return Exit.FAILED

@@ -1,4 +1,4 @@
-"""``crawler dashboard DIR``: the live page of a job, running or not."""
+"""``crawler dashboard DIR``: serves the live page of a job, running or not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--listen",
         default="0",
         metavar="[HOST:]PORT",
-        help="serve the page at this address (default: a free port of this machine)",
+        help="serve the page at this address (default: a free port on this machine)",
     )
     parser.set_defaults(run=guarded(run))
 
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         assert access.token is not None
         keep_token(settings, arguments.job, access.token)
     except OSError:
-        # Another user's job: its crawl cannot be controlled, but on this machine it can still be watched.
+        # Another user's job: its crawl cannot be controlled, but it can still be watched on this machine.
         access = access if access.to_look else Access()
     asyncio.run(_serve(view, settings, access))
     return Exit.OK

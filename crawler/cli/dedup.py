@@ -1,4 +1,4 @@
-"""``crawler dedup``: lines on standard input, the new ones on standard output."""
+"""``crawler dedup``: copies the new lines of standard input to standard output."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_
 from crawler.dedup.stream import Keeper, Tally, deduplicate
 from crawler.filters import KINDS, Filter, FilterError, advise
 from crawler.memory import available_memory
+from crawler.metrics import counted
 from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
 from crawler.urls import Canonicaliser
 
@@ -31,14 +32,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "standard error."
     )
     parser.add_argument(
-        "--filter", type=Path, metavar="FILE", help="keep the seen-set in this file, and use what it holds"
+        "--filter", type=Path, metavar="FILE", help="load the seen-set from this file, and keep it there"
     )
     add_seen_options(parser, "scalable")
     parser.add_argument("--capacity", type=int, metavar="N", help="keys in the first slice (1048576)")
     parser.add_argument(
         "--raw",
         action=argparse.BooleanOptionalAction,
-        help="any lines, compared byte by byte (default: URLs, compared by their canonical key; or as FILE has it)",
+        help="any lines, compared byte by byte (default: URLs, compared by their canonical key; or as in FILE)",
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML; flags override them")
     parser.set_defaults(run=run)
@@ -68,15 +69,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _settings(arguments: argparse.Namespace) -> tuple[Settings, list[Wanted]]:
-    """All settings, and those of the seen-set that the user gave. Raises UsageError."""
+    """Return all settings, and those of the seen-set that the user gave. Raises UsageError."""
     settings, labels = seen_settings(arguments)
     return settings, [Wanted(label, name, getattr(settings.seen, name)) for name, label in labels.items()]
 
 
 def seen_settings(arguments: argparse.Namespace, usual: str | None = None) -> tuple[Settings, dict[str, str]]:
-    """The settings, flags laid over the TOML file; and which of the seen-set's the user gave, with the words for it.
+    """Return the settings, with the flags over the TOML file, and the seen-set settings that the user gave, with their
+    labels.
 
-    Where there is a ``usual`` kind, the file's own seen-set counts for nothing. Raises UsageError."""
+    If there is a ``usual`` kind, the file's own seen-set is ignored. Raises UsageError."""
     given = {name: vars(arguments)[name] for name in ("fpp", "capacity")}
     flags = {f"--{name}": ("seen", name, value) for name, value in given.items() if value is not None}
     tables, source = lay_flags_over(arguments.config, flags)
@@ -93,7 +95,7 @@ def seen_settings(arguments: argparse.Namespace, usual: str | None = None) -> tu
         labels["kind"] = "--seen"
     kind = arguments.seen or usual
     if kind is not None:
-        # Not checked together with the file's other settings: those for a crawl may not fit this kind.
+        # Do not check it together with the file's other settings: those for a crawl may not fit this kind.
         settings = replace(settings, seen=replace(settings.seen, kind=kind))
     return settings, labels
 
@@ -113,7 +115,7 @@ def _resumed(
 ) -> StoredFilter:
     """What the file holds. Raises FilterFileError when it is not what was asked for."""
     held = stored.seen.parameters()
-    # A configuration is meant for every kind; a flag is meant for this run.
+    # A configuration applies to every kind; a flag applies to this run.
     check_agreement(path, stored.seen, [want for want in wanted if _is_flag(want) or want.name in held])
     if stored.keys is None:
         return StoredFilter(stored.seen, _spec(raw, rules))
@@ -141,9 +143,9 @@ def _run(stored: StoredFilter, keeper: Keeper | None) -> int:
 
 
 def ended(tally: Tally) -> int:
-    """Report what went wrong, if anything; returns the exit code."""
+    """Report what went wrong, if anything, and return the exit code."""
     if tally.stopped is not None:
-        return fail(f"stopped after {tally.lines:,} lines: {tally.stopped}")
+        return fail(f"stopped after {counted(tally.lines, 'line')}: {tally.stopped}")
     return Exit.INTERRUPTED if tally.interrupted else Exit.OK
 
 
@@ -157,7 +159,7 @@ def fail(text: str) -> int:
 
 
 def summary(tally: Tally, seen: Filter, keys: KeySpec) -> Iterator[str]:
-    """What happened to the lines, and how far the answers can be trusted."""
+    """Yield what happened to the lines, and how reliable the answers are."""
     yield f"{tally.lines:,} {keys}: {tally.new:,} new, {tally.lines - tally.new:,} seen before"
     yield from skipped_lines(tally)
     yield from figures(seen)
@@ -166,15 +168,15 @@ def summary(tally: Tally, seen: Filter, keys: KeySpec) -> Iterator[str]:
 def skipped_lines(tally: Tally) -> Iterator[str]:
     if tally.skipped:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in tally.skipped.most_common())
-        yield f"{tally.skipped.total():,} lines skipped: {reasons}"
+        yield f"{counted(tally.skipped.total(), 'line')} skipped: {reasons}"
 
 
 def figures(seen: Filter) -> Iterator[str]:
-    """The seen-set in two lines or three."""
+    """Yield two or three lines about the seen-set."""
     now = seen.statistics()
     slices = len(now["slices"])
     yield (
-        f"{now['kind']}: {now['count']:,} keys, {now['bytes']:,} bytes in {slices} slice{'s' if slices > 1 else ''}; "
+        f"{now['kind']}: {counted(now['count'], 'key')}, {now['bytes']:,} bytes in {counted(slices, 'slice')}; "
         f"false positives {abs(now['fpp_estimated']):.2g} (target {now['fpp_target']:.2g}), "
         f"about {now['expected_urls_skipped']:,.1f} new lines mistaken for seen ones"
     )

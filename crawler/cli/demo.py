@@ -1,4 +1,4 @@
-"""``crawler demo``: an offline crawl of pages that the program serves itself."""
+"""``crawler demo``: crawls pages offline that the program serves itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERSION = 1
 STATE = "demo.json"
 PAGES = "demo-pages"
 HOSTS = 4
-DELAY = 0.2  # seconds: 200 pages over four hosts take some ten seconds, long enough to be watched
+DELAY = 0.2  # seconds: 200 pages on four hosts take about ten seconds, long enough to watch
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _remembered(directory: Path) -> list[int]:
-    """The site's ports in a job that was begun; empty for a new one. Raises UsageError."""
+    """Return the site's ports of a job that has started; empty for a new one. Raises UsageError."""
     path = directory / STATE
     try:
         return [int(port) for port in read_envelope(path, MAGIC, VERSION, str(path))["ports"]]
@@ -75,5 +75,5 @@ async def _served(site: DemoSite, directory: Path, ports: list[int]) -> AsyncIte
 
 
 async def _seeds(site: DemoSite) -> AsyncIterator[list[str]]:
-    # Asked for once the crawl runs: the site then has its ports.
+    # Called once the crawl runs, because the site has its ports by then.
     yield site.seeds

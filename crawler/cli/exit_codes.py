@@ -1,4 +1,4 @@
-"""What can be wrong with what the user gave, and how the program ends."""
+"""The errors of the user's input, and the exit codes."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ class Exit(IntEnum):
 
 
 class UsageError(Exception):
-    """Bad usage, configuration or input; the text is one line that says what, and what to do."""
+    """Bad usage, configuration or input. The text is one line that says what is wrong and what to do."""

@@ -1,4 +1,4 @@
-"""``crawler filter``: build, inspect, merge and exchange seen-set files."""
+"""``crawler filter``: builds, inspects, merges and exchanges seen-set files."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from crawler.dedup.lines import LineSource, LineTooLongError, count_lines
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
 from crawler.dedup.stream import Tally, contained
 from crawler.filters import Filter, FilterError
+from crawler.metrics import counted
 from crawler.progress.text_table import text_table
 
 _MOST_JOBS = 256
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Seen-sets in files, as `crawler dedup --filter FILE` uses them."
+    parser.description = "Work with seen-sets in files, as `crawler dedup --filter FILE` uses them."
     parser.set_defaults(run=lambda _: _list(parser))
     actions = parser.add_subparsers(metavar="ACTION")
 
@@ -42,26 +43,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     build.add_argument("--raw", action="store_true", help="any lines, by their bytes (default: URLs, by their key)")
     add_seen_options(build, "bloom")
-    build.add_argument("--layout", choices=LAYOUTS, help="of a bloom filter (paired); guava can be exported")
+    build.add_argument("--layout", choices=LAYOUTS, help="layout of a bloom filter (paired); guava can be exported")
     build.add_argument(
-        "--keys", "--capacity", type=int, dest="capacity", metavar="N", help="keys it is made for (the lines of LIST)"
+        "--keys", "--capacity", type=int, dest="capacity", metavar="N", help="expected keys (the lines of LIST)"
     )
-    build.add_argument("--jobs", type=int, metavar="N", help="processes (one a core)")
+    build.add_argument("--jobs", type=int, metavar="N", help="processes (one per core)")
     build.add_argument("--config", type=Path, metavar="FILE", help="take canonical.rules from this TOML file")
     build.set_defaults(run=_guarded(_build))
 
-    merge = actions.add_parser("merge", help="merge several, all made alike, into a new one")
+    merge = actions.add_parser("merge", help="merge filters with the same parameters into a new one")
     merge.add_argument("file", type=Path, metavar="OUT", help="must not exist yet")
     merge.add_argument("parts", type=Path, nargs="+", metavar="IN")
     merge.set_defaults(run=_guarded(_merge))
 
-    info = actions.add_parser("info", help="show what one holds, and verify its checksums")
+    info = actions.add_parser("info", help="show the contents of a filter and verify its checksums")
     info.add_argument("file", type=Path, metavar="FILE")
     info.add_argument("--json", action="store_true", help="one JSON object")
     info.set_defaults(run=_guarded(_info))
 
     check = actions.add_parser(
-        "check", help="print the lines of standard input that are in it, and verify its checksums"
+        "check", help="print the lines of standard input that are in a filter, and verify its checksums"
     )
     check.add_argument("file", type=Path, metavar="FILE")
     check.set_defaults(run=_guarded(_check))
@@ -81,7 +82,7 @@ def _list(parser: argparse.ArgumentParser) -> int:
 
 
 def _guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """The command, reporting in one line what cannot be done with these files and parameters."""
+    """Wrap a command so that it reports in one line what cannot be done with these files and parameters."""
 
     def run(arguments: argparse.Namespace) -> int:
         try:
@@ -111,7 +112,7 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _is_pipe(name: str) -> bool:
-    """Whether the list can be read only once, and so neither counted nor split. Raises UsageError."""
+    """Return whether the list can be read only once, so that it can be neither counted nor split. Raises UsageError."""
     if name == "-":
         return True
     try:
@@ -128,7 +129,7 @@ def _from_pipe(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Filter, T
     if arguments.jobs not in (None, 1):
         raise UsageError(f"--jobs {arguments.jobs} needs a list in a file: a pipe is read by one process")
     if arguments.capacity is None:
-        raise UsageError("a list that comes through a pipe cannot be counted: give --keys N")
+        raise UsageError("a list from a pipe cannot be counted first: give --keys N")
     with open(STDIN if arguments.list == "-" else arguments.list, "rb", closefd=arguments.list != "-") as inp:
         return build_from_source(LineSource(inp.fileno()), recipe)
 
@@ -146,7 +147,7 @@ def _merge(arguments: argparse.Namespace) -> int:
     with _new_file(arguments.file) as file:
         whole = merge_files(arguments.parts)
         file.write(whole)
-    _tell(f"{arguments.file}: {len(arguments.parts)} filters merged", *figures(whole.seen))
+    _tell(f"{arguments.file}: {counted(len(arguments.parts), 'filter')} merged", *figures(whole.seen))
     return Exit.OK
 
 
@@ -216,7 +217,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[FilterFile]:
-    """Raises FilterFileError when the file exists: what is in it could not be recovered."""
+    """Raise FilterFileError if the file exists: what is in it could not be recovered."""
     with FilterFile(path) as file:
         if file.path.exists():
             raise FilterFileError(f"{path} already exists: choose another file, or remove it")

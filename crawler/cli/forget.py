@@ -1,4 +1,4 @@
-"""``crawler forget``: take URLs out of a job's seen-set, so that they are fetched again when they are found again."""
+"""``crawler forget``: removes URLs from a job's seen-set, so that they are fetched again when they are found again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from crawler.urls import Canonical, Canonicaliser, Rejected
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Forget URLs: each is fetched again when it is found again, as a link or a seed. Only the seen-sets counting, "
+        "Forget URLs: each is fetched again when a link or a seed leads to it. Only the seen-sets counting, "
         "cuckoo and exact can forget."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
@@ -61,7 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _forget(directory: Path, settings: Settings, urls: Sequence[Canonical]) -> dict[int, str]:
-    """The positions of URLs that were not forgotten, and why. Raises JobError, UsageError, OSError, any of DAMAGE."""
+    """Forget the URLs. Return the positions of those that were not forgotten, and why. Raises JobError, UsageError,
+    OSError, any of DAMAGE."""
     clock = SteadyClock()
     job = Job(directory, settings, clock(), anchor=clock.anchor)
     try:

@@ -1,4 +1,4 @@
-"""``crawler hosts DIR``: whom a job asks."""
+"""``crawler hosts DIR``: prints the hosts of a job."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from crawler.inspect.host_table import SORTS, HostTableSettings, Row, choose, ho
 from crawler.inspect.job_reader import open_job
 from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
+from crawler.metrics import counted
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
 
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(_table(found))
     if total > len(found):
-        console.print(f"{len(found)} of {total} hosts; --limit shows more")
+        console.print(f"{len(found)} of {counted(total, 'host')}; --limit shows more")
     return Exit.OK
 
 

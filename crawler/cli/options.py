@@ -16,7 +16,7 @@ MutableTables = dict[str, dict[str, Any]]
 
 DEFAULT_JOB = Path("crawl-job")
 
-# flag -> (table, key, argparse arguments). A flag that was not given leaves the configuration as it is.
+# flag -> (table, key, argparse arguments). A flag that is not given leaves the configuration as it is.
 FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "--max-pages": (
         "crawl",
@@ -41,12 +41,12 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "--per-host": (
         "politeness",
         "per_host",
-        {"type": int, "metavar": "N", "help": "requests to one host at a time (1)"},
+        {"type": int, "metavar": "N", "help": "requests to a host at a time (1)"},
     ),
     "--delay": (
         "politeness",
         "delay",
-        {"type": float, "metavar": "SECONDS", "help": "between two requests to a host (1.0)"},
+        {"type": float, "metavar": "SECONDS", "help": "seconds between two requests to a host (1.0)"},
     ),
     "--host-key": (
         "politeness",
@@ -79,7 +79,7 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "--ledger": (
         "seen",
         "ledger",
-        {"action": "store_true", "help": "check on disk, later, which URLs the seen-set was right about"},
+        {"action": "store_true", "help": "check on disk later whether skipped URLs were really seen"},
     ),
     "--allow-private": (
         "fetch",
@@ -122,15 +122,15 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
 
 
 def whole_number(text: str) -> int:
-    """The value of an option that counts."""
+    """Return the value of an option that counts."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
 
 
 def settings_tables(arguments: argparse.Namespace) -> tuple[MutableTables, Source]:
-    """The TOML file's tables with the flags laid over them, as given: unchecked; and where each came from.
-    Raises UsageError."""
+    """Return the TOML file's tables with the flags over them, unchecked, and where each value came from. Raises
+    UsageError."""
     given = {}
     for flag, (table, key, _) in FLAGS.items():
         name = flag.removeprefix("--").replace("-", "_")
@@ -140,8 +140,10 @@ def settings_tables(arguments: argparse.Namespace) -> tuple[MutableTables, Sourc
 
 
 def lay_flags_over(config: Path | None, given: Mapping[str, tuple[str, str, Any]]) -> tuple[MutableTables, Source]:
-    """The tables of a TOML file with the flags that were ``given`` laid over them, flag -> (table, key, value): their
-    keys unchecked; and what knows where each came from. Raises UsageError."""
+    """Return the tables of a TOML file with the ``given`` flags over them, and the source that knows where each value
+    came from.
+
+    ``given`` maps a flag to (table, key, value). The keys are not checked. Raises UsageError."""
     tables: MutableTables = {}
     source = Source("command line")
     if config is not None:
@@ -163,7 +165,7 @@ def _read(path: Path) -> tuple[MutableTables, str]:
         text = data.decode("utf-8").replace("\r\n", "\n")
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        # A syntax error, bytes that are not text, a number with thousands of digits, or brackets nested thousands deep.
+        # A syntax error, bytes that are not text, a number with thousands of digits, or thousands of nested brackets.
         raise UsageError(f"configuration file {path}: {error}") from error
     try:
         check_tables(tables, FileSource(f"configuration file {path}", text, {}))

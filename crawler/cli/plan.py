@@ -1,4 +1,4 @@
-"""``crawler plan``: what each kind of seen-set would need for a crawl that has not started."""
+"""``crawler plan``: compares what each kind of seen-set would need for a crawl that has not started."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.filters import FilterError, Plan, not_planned, plan, plan_compacted
 from crawler.memory import available_memory
+from crawler.metrics import counted
 from crawler.progress.text_table import text_table
 from crawler.settings import LEDGER_KINDS, SeenSettings, SettingsError, settings_from
 
@@ -19,7 +20,9 @@ _ROW_BYTES = 30  # benchmarks/filters/exact.py
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = "For each kind of seen-set: memory, bits a URL, slices, false positives and what they cost."
+    parser.description = (
+        "For each kind of seen-set, print memory, bits per URL, slices, false positives and what they cost."
+    )
     parser.add_argument("--urls", type=int, required=True, metavar="N", help="distinct URLs that you expect")
     parser.add_argument("--fpp", type=float, metavar="P", help="bound on the false-positive probability (0.001)")
     parser.add_argument("--capacity", type=int, metavar="N", help="keys in the first slice (1048576)")
@@ -37,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (SettingsError, FilterError) as problem:
         raise UsageError(str(problem).removeprefix("configuration: ")) from problem
     if not plans:
-        raise UsageError(f"no memory could hold a seen-set for {urls} URLs at an fpp of {seen.fpp:.3g}")
+        raise UsageError(f"no memory could hold a seen-set for {counted(urls, 'URL')} at an fpp of {seen.fpp:.3g}")
     possible = "scalable" not in left_out
     plans += [_exact(made) for made in plans if made.kind == "scalable"]
     compacted = plan_compacted(*asked, slices=seen.compact_slices) if possible else None
@@ -62,12 +65,12 @@ class Comparison:
 
 
 def _exact(front: Plan) -> Plan:
-    """The exact seen-set has a scalable filter in front of its rows, which is not compacted."""
+    """Return the plan of the exact seen-set: it has a scalable filter in front of its rows, which is not compacted."""
     return replace(front, kind="exact", fpp=0.0, urls_skipped=0.0, forgets=True)
 
 
 def warnings(made: Plan, free: int | None) -> Iterator[str]:
-    """What a user should know before choosing that kind."""
+    """Yield what a user should know before choosing this kind."""
     if free is not None and made.peak > free:
         yield f"needs more memory than the {free:,} bytes that are free here"
     if made.kind in ("bloom", "bitmap"):
@@ -75,10 +78,10 @@ def warnings(made: Plan, free: int | None) -> Iterator[str]:
     if made.kind == "exact":
         yield f"for crawls only: keeps about {_ROW_BYTES} bytes per URL on disk, with a cache in memory"
     if made.kind == "bitmap":
-        yield "a Bloom filter gives the same answers in a fraction of the memory"
+        yield "a Bloom filter gives the same answers with a fraction of the memory"
     if made.urls_skipped >= _WORTH_NAMING:
         late = "; with --ledger they are only delayed" if made.kind in LEDGER_KINDS else ""
-        yield f"up to {made.urls_skipped:,.0f} URLs may never be fetched because they are mistaken for seen ones{late}"
+        yield f"up to {made.urls_skipped:,.0f} URLs may never be fetched, because they are mistaken for seen ones{late}"
 
 
 def _as_json(made: Comparison) -> dict[str, Any]:
@@ -110,11 +113,11 @@ def _row_as_json(made: Plan, free: int | None) -> dict[str, Any]:
 
 def _as_text(made: Comparison) -> Iterator[str]:
     seen, free, compacted = made.seen, made.free, made.compacted
-    capacity = f"first slice of {seen.capacity:,} where a kind grows"
+    capacity = f"first slice of {seen.capacity:,} for kinds that grow"
     yield f"{made.urls:,} URLs, false positives at most {seen.fpp:g}, {capacity}"
     yield f"{free:,} bytes of memory are free here" if free is not None else "the amount of free memory is unknown"
     yield ""
-    heads = ("kind", "bytes", "at most", "bits a URL", "slices", "fpp then", "URLs skipped", "forgets")
+    heads = ("kind", "bytes", "at most", "bits/URL", "slices", "fpp then", "URLs skipped", "forgets")
     in_a_crawl = [] if compacted is None else [("scalable, in a crawl", compacted)]
     named = [*in_a_crawl, *((one.kind, one) for one in made.plans)]
     rows = [

@@ -51,5 +51,5 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{directory}: whole, nothing was changed")
     else:
         for finding in repaired.left:
-            print(f"{directory}: left: {finding_text(finding)}")
+            print(f"{directory}: still wrong: {finding_text(finding)}")
     return Exit.FAILED if repaired.left else Exit.OK

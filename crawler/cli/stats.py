@@ -1,4 +1,4 @@
-"""``crawler stats DIR``: the statistics of a job, running or not."""
+"""``crawler stats DIR``: prints the statistics of a job, running or not."""
 
 from __future__ import annotations
 

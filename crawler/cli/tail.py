@@ -1,4 +1,4 @@
-"""``crawler tail DIR``: what a job brings."""
+"""``crawler tail DIR``: follows the records of a job."""
 
 from __future__ import annotations
 
@@ -15,17 +15,21 @@ from crawler.job.directory import JobError
 from crawler.records import Outcome
 
 _POLL = 0.25  # seconds between two looks at the job
-_BUSY = 10.0  # seconds that a job may be in use without saying how far it is
+_BUSY = 10.0  # seconds that a job may be in use without saying how far its records are final
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Print the records of pages.jsonl, each once nothing can take it back."
+    parser.description = "Print the records of pages.jsonl, each as soon as it is final."
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("-n", type=whole_number, default=10, metavar="N", help="the last N records first (10)")
     parser.add_argument("--all", action="store_true", help="all records first")
-    parser.add_argument("--follow", "-f", action="store_true", help="then those that come, over any number of runs")
+    parser.add_argument("--follow", "-f", action="store_true", help="then follow new records, across runs")
     parser.add_argument(
-        "--outcome", action="append", default=[], choices=[outcome.value for outcome in Outcome], help="only these"
+        "--outcome",
+        action="append",
+        default=[],
+        choices=[outcome.value for outcome in Outcome],
+        help="only records with this outcome",
     )
     parser.set_defaults(run=guarded(run))
 

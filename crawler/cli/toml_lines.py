@@ -1,8 +1,7 @@
 """Finds the line of a table, a key or an array element in a TOML file, which ``tomllib`` does not report.
 
-``tomllib`` must have accepted the text, so no check is made twice. Only strings (in which brackets and hashes have no
-meaning), comments, brackets and keys matter here. The language is TOML 1.0, as at
-https://toml.io/en/v1.0.0.
+``tomllib`` must have accepted the text, so nothing is checked twice. Only strings (in which brackets and hashes have no
+meaning), comments, brackets and keys matter here. The language is TOML 1.0 (https://toml.io/en/v1.0.0).
 """
 
 from __future__ import annotations
@@ -30,8 +29,10 @@ _BARE = re.compile(r"[^,\]}\n#]*")
 
 
 def locate(text: str) -> dict[Place, int]:
-    """Place -> line, counted from 1. The place of the key ``b`` in ``[a]`` is ("a", "b"), of the third element of its
-    list ("a", "b", 2), of a key in the second ``[[rules]]`` ("rules", 1, "key"). ``text`` is valid TOML."""
+    """Return place -> line, counted from 1. ``text`` is valid TOML.
+
+    The place of the key ``b`` in ``[a]`` is ("a", "b"), of the third element of its list ("a", "b", 2), of a key in the
+    second ``[[rules]]`` ("rules", 1, "key")."""
     return _Locator(text).lines
 
 
@@ -40,7 +41,7 @@ class _Locator:
         self.lines: dict[Place, int] = {}
         self._text = text
         self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
-        self._arrays: dict[Place, int] = {}  # of tables -> how many so far
+        self._arrays: dict[Place, int] = {}  # place of an array of tables -> how many so far
         table: Place = ()
         at = self._skip(_BLANK, 0)
         while at < len(text):
@@ -59,7 +60,7 @@ class _Locator:
         self.lines.setdefault(place, bisect_right(self._starts, at))
 
     def _keys(self, at: int) -> tuple[list[str], int]:
-        """A dotted key, and where what follows it begins."""
+        """Return a dotted key, and the position after it."""
         keys: list[str] = []
         while True:
             at = self._skip(_SPACE, at)
@@ -75,7 +76,7 @@ class _Locator:
         for key in keys:
             place += (key,)
             if place in self._arrays:
-                place += (self._arrays[place] - 1,)  # the last one so far is meant
+                place += (self._arrays[place] - 1,)  # the last table so far is meant
         return place
 
     def _header(self, at: int) -> tuple[Place, int]:
@@ -125,10 +126,10 @@ class _Locator:
 
 
 class FileSource(Source):
-    """Settings of a TOML file with flags laid over them: names the line, or the flag."""
+    """The settings of a TOML file with flags over them. Names the line or the flag of a setting."""
 
     def __init__(self, name: str, text: str, flags: dict[tuple[str, str], str]) -> None:
-        """``name`` of the file, its ``text``, and (table, key) -> the flag that was given for it."""
+        """``name`` and ``text`` of the file; ``flags`` maps (table, key) to the flag that was given for it."""
         super().__init__(name)
         self._name = name
         self._toml = text

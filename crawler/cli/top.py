@@ -1,4 +1,4 @@
-"""``crawler top DIR``: the dashboard of a job on a terminal, running or not."""
+"""``crawler top DIR``: shows the dashboard of a job on a terminal, running or not."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from crawler.progress.top_view import screen
 from crawler.service.attach import INTERVAL, WatchedJob
 from crawler.service.view import TableAsked
 
-_HOSTS_EVERY = 5  # looks at the job for one at its hosts, which opens the store
+_HOSTS_EVERY = 5  # looks at the job per look at its hosts, which opens the store
 _HOSTS = TableAsked("failed", descending=True, offset=0, limit=100, q="")
-_PLAIN_WIDTH = 160  # characters, where no terminal says how many there are
+_PLAIN_WIDTH = 160  # characters, if no terminal says how many there are
 _PLAIN_HEIGHT = 50
 
 
@@ -64,19 +64,19 @@ class _Keys:
         self._stream = stream
 
     def __call__(self, seconds: float) -> bool:
-        """Wait so long for q; whether it was pressed."""
+        """Wait up to ``seconds`` for q, and return whether it was pressed."""
         ready, _, _ = select.select([] if self._stream is None else [self._stream], [], [], seconds)
         if not ready or self._stream is None:
             return False
         pressed = os.read(self._stream, 64)
         if not pressed:
-            self._stream = None  # closed: no key will be pressed any more
+            self._stream = None  # closed: no more keys will come
         return b"q" in pressed
 
 
 @contextlib.contextmanager
 def _keys() -> Iterator[_Keys]:
-    """The keyboard, key by key, given back at the end."""
+    """Read the keyboard key by key, and restore the terminal at the end."""
     if not sys.stdin.isatty():
         yield _Keys(None)
         return

@@ -1,13 +1,13 @@
 """Builds a seen-set from a list, on all cores.
 
-The list is cut into pieces, which are dealt out in turn to as many processes as there are cores. They do nearly all of
+The list is cut into pieces, which are dealt out in turn to as many processes as there are cores. These do nearly all of
 the work: splitting lines, canonicalising, hashing.
 
-    bloom, bitmap    each process sets bits in a filter of its own; these are united (OR) at the end
+    bloom, bitmap    each process sets bits in a filter of its own; the filters are united (OR) at the end
     other kinds      each process returns digests, which are added here in the order of the list
 
-The first way scales completely, and costs the memory of one filter per process. Both give the same answers as
-adding the list line by line in one process.
+The first way scales completely, and costs the memory of one filter per process. Both give the same answers as adding
+the list line by line in one process.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _WORTH_A_PROCESS = 16 * 2**20  # bytes of a list; starting a process takes as lo
 
 
 class BuildError(Exception):
-    """A process of a build ended too early; one line for the user."""
+    """A process of a build ended too early. The text is one line for the user."""
 
 
 def usual_jobs(size: int) -> int:
-    """How many processes are worth starting for a list of ``size`` bytes."""
+    """Return how many processes are worth starting for a list of ``size`` bytes."""
     return max(1, min(len(os.sched_getaffinity(0)), size // _WORTH_A_PROCESS))
 
 
 def build_from_file(path: Path, recipe: Recipe, jobs: int | None = None) -> tuple[Filter, Tally]:
-    """The seen-set of a regular file's lines, made by ``jobs`` processes; None means as many as help.
+    """Build the seen-set of a regular file's lines with ``jobs`` processes; None means as many as help.
 
     Raises BuildError, LineTooLongError, FilterError (before anything too large is allocated), OSError.
     """
@@ -74,7 +74,7 @@ def build_from_file(path: Path, recipe: Recipe, jobs: int | None = None) -> tupl
 
 
 def merge_files(paths: Sequence[Path]) -> StoredFilter:
-    """The union of filters. Raises FilterFileError that names the files."""
+    """Return the union of filters. Raises FilterFileError that names the files."""
     first, *others = paths
     whole = read_filter(first)
     for path in others:
@@ -90,10 +90,10 @@ def merge_files(paths: Sequence[Path]) -> StoredFilter:
 
 
 def _empty(recipe: Recipe, jobs: int, unite: bool, must: bool) -> tuple[Filter, int]:
-    """An empty seen-set, and how many processes may fill filters like it: fewer than ``jobs`` where memory is short,
-    unless that many ``must`` be used."""
+    """Return an empty seen-set, and how many processes may fill filters like it: fewer than ``jobs`` if memory is
+    short, unless that many ``must`` be used."""
     try:
-        # Besides those of the processes: the united one, and the one being read.
+        # Besides those of the processes: the united filter, and the one being read.
         return make_filter(recipe.seen, recipe.layout, copies=jobs + 2 if unite and jobs > 1 else 1), jobs
     except FilterError:
         if must or jobs == 1:
@@ -102,7 +102,7 @@ def _empty(recipe: Recipe, jobs: int, unite: bool, must: bool) -> tuple[Filter, 
 
 
 def build_from_source(source: LineSource, recipe: Recipe) -> tuple[Filter, Tally]:
-    """The same from lines of a pipe, in this process. Raises LineTooLongError, FilterError, OSError."""
+    """Build the seen-set from the lines of a pipe, in this process. Raises LineTooLongError, FilterError, OSError."""
     seen = make_filter(recipe.seen, recipe.layout)
     keys, room = recipe.keys.reader(), room_of(seen)
     tally = Tally(skipped=keys.skipped)
@@ -141,7 +141,7 @@ def _add_in_turn(seen: Filter, processes: Sequence[_Process], pieces: int) -> No
 
 
 class _Process:
-    """A process that works on a share; killed on exit."""
+    """A process that works on a share. It is killed on exit."""
 
     def __init__(self, share: Share) -> None:
         self._piece = share.pieces.piece
@@ -165,7 +165,7 @@ class _Process:
         self._process.communicate()
 
     def filter(self, size: int) -> Filter:
-        """The seen-set of its share, of ``size`` bytes. Raises BuildError."""
+        """Return the filter of its share, of ``size`` bytes. Raises BuildError."""
         try:
             # The keys that are watched besides the filter take a few mebibytes at most.
             return read_stored(self._out, size + 2**24).seen
@@ -173,14 +173,14 @@ class _Process:
             raise self._ended(problem) from problem
 
     def digests(self) -> bytes:
-        """Those of its next piece. Raises BuildError."""
+        """Return the digests of its next piece. Raises BuildError."""
         try:
             return bytes(read_segment(self._out, limit=DIGEST_BYTES * (self._piece + 1))[1])
         except FormatError as problem:
             raise self._ended(problem) from problem
 
     def tally(self) -> tuple[int, Counter[str]]:
-        """The lines with a key, and those without by reason. Raises BuildError."""
+        """Return the number of lines with a key, and of those without by reason. Raises BuildError."""
         try:
             return tally_of(read_segment(self._out, limit=0)[0])
         except FormatError as problem:

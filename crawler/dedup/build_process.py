@@ -2,7 +2,7 @@
 
 Its one argument is a ``Share`` as JSON. It writes segments (docs/reference/format-slice.md) to standard output:
 
-    unite       the stored seen-set made of all its pieces, at the end
+    unite       at the end, the stored seen-set of all its pieces
     otherwise   for each piece, in order, a segment whose payload is the digests of the piece's keys
 
 The last segment has no payload. Its header says how many lines had a key, and how many had none, by reason.
@@ -31,7 +31,7 @@ NOTHING = memoryview(b"")
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is to be made of the lines of a list."""
+    """What to make of the lines of a list."""
 
     keys: KeySpec
     seen: SeenSettings
@@ -40,7 +40,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Every ``step``-th piece of ``piece`` bytes of ``size`` bytes, from piece ``first`` on."""
+    """Every ``step``-th piece of ``piece`` bytes of a list of ``size`` bytes, starting with piece ``first``."""
 
     size: int
     piece: int
@@ -48,14 +48,14 @@ class Pieces:
     step: int
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        """Where each begins and ends."""
+        """Yield the start and end of each piece."""
         for start in range(self.first * self.piece, self.size, self.step * self.piece):
             yield start, min(start + self.piece, self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one process does: make what the recipe says of the list's pieces; ``unite``: into one filter."""
+    """The work of one process: apply the recipe to pieces of the list. ``unite``: put them into one filter."""
 
     path: str
     pieces: Pieces
@@ -76,7 +76,7 @@ class Share:
 
 
 def work(share: Share, out: BinaryIO) -> None:
-    """Do a share. Raises LineTooLongError, OSError, FilterError."""
+    """Process a share. Raises LineTooLongError, OSError, FilterError."""
     recipe = share.recipe
     keys = recipe.keys.reader()
     seen = make_filter(recipe.seen, recipe.layout) if share.unite else None
@@ -85,7 +85,7 @@ def work(share: Share, out: BinaryIO) -> None:
     try:
         for start, end in share.pieces:
             if os.getppid() != parent:
-                return  # the build has ended: its result is not needed
+                return  # the build has ended: nobody needs the result
             digests: list[bytes] = []
             for block in part_of_file(fd, start, end):
                 kept, made = keys.read(block)
@@ -107,7 +107,7 @@ def work(share: Share, out: BinaryIO) -> None:
 
 
 def tally_of(header: dict[str, object]) -> tuple[int, Counter[str]]:
-    """The lines with a key, and those without by reason, of the last segment's header."""
+    """Return, from the header of the last segment, the number of lines with a key, and of those without by reason."""
     lines, skipped = header.get("lines"), header.get("skipped")
     if not isinstance(lines, int) or not isinstance(skipped, dict):
         raise ValueError(f"no tally of a share: {header}")

@@ -1,4 +1,4 @@
-"""Filters of other libraries: Guava's (``crawler.filters.guava``).
+"""Exchanges filters with other libraries: Guava's (``crawler.filters.guava``).
 
 A seen-set of kind ``bloom`` and layout ``guava`` has exactly the bits of a Guava filter, so conversion loses nothing in
 either direction. A Guava file does not say how many keys it holds or was made for. The first is estimated from its
@@ -23,7 +23,7 @@ from crawler.slices.guava_slice import GuavaSlice
 
 
 def read_guava(path: Path) -> Filter:
-    """The filter that Guava wrote to ``path``. Raises FilterFileError."""
+    """Read the filter that Guava wrote to ``path``. Raises FilterFileError."""
     with open_filter(path) as (inp, size):
         found = GuavaBloomFilter.read_from(inp, limit=size)
         if inp.read(1):
@@ -33,7 +33,7 @@ def read_guava(path: Path) -> Filter:
 
 
 def seen_from_guava(found: GuavaBloomFilter) -> Filter:
-    """A seen-set around its words. Raises FilterError."""
+    """Return a seen-set that uses the filter's words. Raises FilterError."""
     bits, hashes = found.bits, found.hashes
     capacity = max(1, int(bits * math.log(2) / hashes))
     fpp = classic_fpp(capacity, bits, hashes)
@@ -42,12 +42,13 @@ def seen_from_guava(found: GuavaBloomFilter) -> Filter:
     )
     part = state["slices"][0]
     part["count"] = part["admitted"] = round(min(found.count_estimated(), bits))
-    # Which keys are in is not known, so none can be watched: each would look like a false positive.
+    # It is unknown which keys are in the filter, so none can be watched: each would look like a false positive.
     return load_seen(state, {part["segment"]: found.words.data, "watched": WatchedKeys(0).dump()})
 
 
 def guava_from_seen(seen: Filter) -> GuavaBloomFilter:
-    """The inverse; the words are those of ``seen``. Raises FilterError for a seen-set with other bits than Guava's."""
+    """Return the Guava filter that uses the words of ``seen``. Raises FilterError if the bits of ``seen`` are laid out
+    differently."""
     parameters: Any = seen.parameters()
     if parameters.get("layout") != GuavaSlice.layout:
         made = f"kind {seen.kind}" + (f" and layout {parameters['layout']}" if "layout" in parameters else "")

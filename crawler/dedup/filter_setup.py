@@ -18,7 +18,7 @@ UNITED = ("bloom", "bitmap")  # a list is cut into filters of these kinds, which
 
 
 class Wanted(NamedTuple):
-    """A parameter that the user gave: the words used for it, its name in ``parameters()``, its value."""
+    """A parameter that the user gave: its label, its name in ``parameters()``, its value."""
 
     label: str
     name: str
@@ -26,9 +26,10 @@ class Wanted(NamedTuple):
 
 
 def make_filter(settings: SeenSettings, layout: str | None = None, copies: int = 1) -> Filter:
-    """An empty seen-set. Raises FilterError when there is no such kind, or no memory for ``copies`` of it."""
+    """Return an empty seen-set. Raises FilterError if the kind is unknown, or if memory is too small for ``copies`` of
+    it."""
     if settings.kind not in KINDS:
-        raise FilterError(f"there is no seen-set of kind {settings.kind} for lines; there are {', '.join(KINDS)}")
+        raise FilterError(f"kind {settings.kind} does not work for lines; choose one of {', '.join(KINDS)}")
     if layout is not None and settings.kind != "bloom":
         raise FilterError(f"a layout can be chosen for kind bloom, not for {settings.kind}")
     Room(planned_parameters(settings, layout or _USUAL)).need(1, copies)
@@ -38,12 +39,12 @@ def make_filter(settings: SeenSettings, layout: str | None = None, copies: int =
 
 
 def room_of(seen: Filter) -> Room:
-    """The room for the slices that ``seen`` may still open."""
+    """Return the room for the slices that ``seen`` may still open."""
     return Room(seen.parameters(), len(seen.statistics()["slices"]))
 
 
 def check_agreement(path: Path | None, seen: Filter, wanted: Sequence[Wanted]) -> None:
-    """Raises FilterFileError when what the user gave is not what ``seen``, stored at ``path``, was made with."""
+    """Raise FilterFileError if what the user gave differs from what ``seen``, stored at ``path``, was made with."""
     parameters = seen.parameters()
     for label, name, value in wanted:
         if name not in parameters:

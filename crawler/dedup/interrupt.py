@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a readable descriptor, so that no signal interrupts a block half-way."""
+"""Delivers SIGINT and SIGTERM as a readable descriptor, so that no signal interrupts a block half-way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """While this is entered, the first signal makes ``fd`` readable; a second one raises KeyboardInterrupt."""
+    """Inside the context, the first signal makes ``fd`` readable; a second one raises KeyboardInterrupt."""
 
     def __enter__(self) -> Interruption:
         self.fd, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,8 +1,8 @@
-"""The key of a line, which decides whether the line was seen.
+"""Makes the key of a line, which decides whether the line was seen.
 
     raw     the key is the line's bytes, whatever they are
     URLs    the key is that of the URL in the line (``crawler.urls``), the same for all spellings of a URL; lines that
-            are not UTF-8 or not an http(s) URL are skipped, and counted by reason
+            are not UTF-8 or not an http(s) URL are skipped and counted by reason
 
 A line ends with a line feed, which is not part of it; the last line may lack one. All work is done on blocks of lines.
 """
@@ -23,7 +23,8 @@ EMPTY = Rejected("empty line")
 
 @dataclass(frozen=True, slots=True)
 class KeySpec:
-    """How the keys of a filter were made from lines; stored with it, because other keys would find nothing in it."""
+    """How the keys of a filter were made from lines. It is stored with the filter, because other keys would find
+    nothing in it."""
 
     raw: bool = False
     rules: tuple[str, ...] = ()  # of canonicalisation
@@ -38,24 +39,24 @@ class KeySpec:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> KeySpec:
-        """The inverse. Raises FilterError for keys made in an unknown way."""
+        """Return the specification that ``as_json`` stored. Raises FilterError for keys made in an unknown way."""
         made, rules = stored.get("from"), stored.get("rules")
         if made not in ("lines", "urls") or not isinstance(rules, list):
             raise FilterError(f"its keys were made in an unknown way: {dict(stored)}")
         return cls(made == "lines", tuple(rules))
 
     def reader(self) -> LineKeys:
-        """Raises ValueError for an unknown rule."""
+        """Return a reader of lines. Raises ValueError for an unknown rule."""
         return RawLines() if self.raw else UrlLines(Canonicaliser(self.rules))
 
 
 class LineKeys(Protocol):
-    """Makes keys of lines; ``skipped`` counts the lines without one, by reason."""
+    """Makes keys from lines. ``skipped`` counts the lines without one, by reason."""
 
     skipped: Counter[str]
 
     def read(self, block: bytes) -> tuple[list[bytes], bytes]:
-        """(The lines of a block that have a key, the digests of those keys, 16 bytes each)."""
+        """Return the lines of a block that have a key, and the digests of those keys, 16 bytes each."""
         ...
 
 
@@ -67,7 +68,7 @@ def split_lines(block: bytes) -> list[bytes]:
 
 
 class RawLines:
-    """Every line is its own key."""
+    """Uses every line as its own key."""
 
     def __init__(self) -> None:
         self.skipped: Counter[str] = Counter()
@@ -78,7 +79,7 @@ class RawLines:
 
 
 class UrlLines:
-    """The key of a line is that of its URL."""
+    """Uses the key of the URL in a line."""
 
     def __init__(self, canonicaliser: Canonicaliser) -> None:
         self.skipped: Counter[str] = Counter()

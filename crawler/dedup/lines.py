@@ -1,7 +1,7 @@
-"""Blocks of whole lines, from a pipe as they arrive or from a part of a file.
+"""Reads blocks of whole lines, from a pipe as they arrive or from a part of a file.
 
-Blocks are large because hashing and look-ups cost least in batches of thousands. But a block ends where reading on
-would mean to wait: lines that have arrived are never held back.
+Blocks are large because hashing and lookups cost least in batches of thousands. But a block ends as soon as reading on
+would have to wait: lines that have arrived are never held back.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import select
 from collections.abc import Iterator
 from enum import Enum
 
-BLOCK = 2**20  # bytes read at once
-LONGEST = 2**28  # bytes of a line; an endless line must not take all memory
+BLOCK = 2**20  # bytes per read
+LONGEST = 2**28  # bytes in a line; an endless line must not take all memory
 
 
 class LineTooLongError(ValueError):
-    """A line that is longer than a line may be; one line for the user."""
+    """A line is too long. The text is one line for the user."""
 
 
 class Pause(Enum):
     """Why no block was returned."""
 
     END = "the input ended"
-    IDLE = "nothing came for so long"
-    INTERRUPTED = "a signal asks to stop"
+    IDLE = "the time limit passed"
+    INTERRUPTED = "a signal asked to stop"
 
 
 class Splitter:
@@ -36,7 +36,7 @@ class Splitter:
         self._held = 0
 
     def feed(self, piece: bytes) -> bytes:
-        """The whole lines that end in this piece. Raises LineTooLongError."""
+        """Return the whole lines that end in this piece. Raises LineTooLongError."""
         cut = piece.rfind(b"\n") + 1
         if not cut:
             self._hold(piece)
@@ -47,7 +47,7 @@ class Splitter:
         return whole
 
     def rest(self) -> bytes:
-        """The last line, if it has no line feed."""
+        """Return the last line, if it has no line feed."""
         whole = b"".join(self._pieces)
         self._pieces, self._held = [], 0
         return whole
@@ -77,7 +77,8 @@ class LineSource:
             self._either.register(wake, select.POLLIN)
 
     def next(self, timeout: float | None = None) -> bytes | Pause:
-        """The next whole lines, up to about a mebibyte of those that have arrived; waits up to ``timeout`` seconds.
+        """Return the next whole lines, up to about a mebibyte of those that have arrived. Waits up to ``timeout``
+        seconds.
 
         Raises LineTooLongError, OSError.
         """
@@ -110,7 +111,7 @@ class LineSource:
 
 
 def part_of_file(fd: int, start: int, end: int) -> Iterator[bytes]:
-    """Blocks of the whole lines whose first byte lies in ``start`` <= offset < ``end``.
+    """Yield blocks of the whole lines whose first byte lies in ``start`` <= offset < ``end``.
 
     Adjacent parts therefore cover every line exactly once. Raises LineTooLongError, OSError.
     """
@@ -128,7 +129,7 @@ def part_of_file(fd: int, start: int, end: int) -> Iterator[bytes]:
 
 
 def _line_start(fd: int, offset: int) -> int:
-    """The offset of the first line that starts at or after ``offset``; the end of the file if there is none."""
+    """Return the offset of the first line that starts at or after ``offset``, or the end of the file."""
     if offset <= 0:
         return 0
     at = offset - 1
@@ -141,7 +142,7 @@ def _line_start(fd: int, offset: int) -> int:
 
 
 def count_lines(fd: int) -> int:
-    """The lines of a file, a last one without line feed included. Raises OSError."""
+    """Count the lines of a file, including a last one without a line feed. Raises OSError."""
     lines = at = 0
     last = b"\n"
     while piece := os.pread(fd, 8 * BLOCK, at):
@@ -152,7 +153,7 @@ def count_lines(fd: int) -> int:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of it, also where ``fd`` does not block. Raises OSError."""
+    """Write all of it, even if ``fd`` does not block. Raises OSError."""
     view = memoryview(data)
     while view:
         try:

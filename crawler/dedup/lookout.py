@@ -1,6 +1,6 @@
-"""Warns of what lies ahead of a seen-set that takes a stream of keys: once for each cause, in time to act.
+"""Warns about a seen-set that fills up with a stream of keys: once for each cause, in time to act.
 
-Forecasting reads a part of the filter, so it is not done for each batch. The counts at which it matters are known in
+A forecast reads a part of the filter, so it is not made for each batch. The counts at which it matters are known in
 advance: when a tenth of the newest slice is left, and when that slice is full. Keys are added only up to the next of
 these counts at once, so a large batch does not step over it.
 """
@@ -14,10 +14,10 @@ from crawler.filters.advisor import Cause, matters_at
 
 
 class Lookout:
-    """Adds keys to a seen-set, and warns of what lies ahead of it."""
+    """Adds keys to a seen-set, and warns about its future."""
 
     def __init__(self, seen: Filter, say: Callable[[str], object], memory: Callable[[], int | None]) -> None:
-        """``memory`` returns the free bytes, or None where they are unknown."""
+        """``memory`` returns the free bytes, or None if unknown."""
         self._seen = seen
         self._say = say
         self._memory = memory
@@ -25,7 +25,7 @@ class Lookout:
         self._next = self._look()
 
     def add_digests(self, digests: bytes) -> list[int]:
-        """As that of the seen-set."""
+        """As ``add_digests`` of the seen-set."""
         count, start, new = len(digests) // DIGEST_BYTES, 0, list[int]()
         while start < count:
             end = min(count, start + self._next - len(self._seen))
@@ -37,7 +37,7 @@ class Lookout:
         return new
 
     def _look(self) -> int:
-        """Warn if there is a reason; returns the number of keys at which to look again."""
+        """Warn if there is a reason, and return the number of keys at which to look again."""
         now = self._seen.statistics()
         advice = advise(now, self._seen.parameters(), memory=self._memory())
         if advice.warning is not None and advice.cause not in self._said:

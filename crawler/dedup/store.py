@@ -1,8 +1,8 @@
-"""A seen-set in a file, replaced whole or not at all, and held by one process at a time.
+"""Keeps a seen-set in a file, replaced whole or not at all, and held by one process at a time.
 
 FILE        a stored seen-set (docs/reference/format-slice.md); ``keys`` in the header of its first segment says
             how keys were made from lines
-FILE.part   its next version, while it is being written
+FILE.part   its next version, while it is written
 FILE.lock   held (flock) by the process that will replace FILE; it contains the pid
 """
 
@@ -27,19 +27,19 @@ from crawler.filters.segment_format import Output
 
 
 class FilterFileError(Exception):
-    """A file that is not the filter asked for; one line for the user."""
+    """The file is not the filter that was asked for. The text is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFilter:
-    """What a file holds; ``keys`` is None where the file does not say."""
+    """The contents of a file. ``keys`` is None if the file does not say."""
 
     seen: Filter
     keys: KeySpec | None
 
 
 def read_filter(path: Path) -> StoredFilter:
-    """Raises FilterFileError, also when the file is missing or does not fit into memory."""
+    """Read a filter. Raises FilterFileError, also if the file is missing or does not fit into memory."""
     with open_filter(path) as (inp, size):
         stored = read_stored(inp, size)
         check_end(inp)
@@ -48,8 +48,8 @@ def read_filter(path: Path) -> StoredFilter:
 
 @contextlib.contextmanager
 def open_filter(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """The file of a filter that fits into memory, and its size. Raises FilterFileError, also instead of the OSError,
-    FormatError or FilterError with which reading it ends."""
+    """Open the file of a filter that fits into memory, and yield it with its size. Raises FilterFileError, also for an
+    OSError, FormatError or FilterError inside the block."""
     try:
         with open(path, "rb", opener=open_without_waiting) as inp:
             found = os.fstat(inp.fileno())
@@ -64,12 +64,12 @@ def open_filter(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def open_without_waiting(path: str, flags: int) -> int:
-    """An opener for ``open`` that does not wait for the writer of a pipe."""
+    """Open a file, as an opener for ``open``, without waiting for the writer of a pipe."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_stored(inp: BinaryIO, limit: int) -> StoredFilter:
-    """The inverse of ``write_stored``. ``limit`` bounds the bytes of a segment; ``inp`` is left behind it.
+    """Read what ``write_stored`` wrote. ``limit`` bounds the bytes of a segment; ``inp`` is left after it.
 
     Raises FormatError, FilterError.
     """
@@ -80,7 +80,8 @@ def read_stored(inp: BinaryIO, limit: int) -> StoredFilter:
 
 
 def write_stored(out: Output, stored: StoredFilter) -> None:
-    """As ``Filter.save`` does, which makes files that ``read_stored`` reads, with the keys in the first header."""
+    """Write as ``Filter.save`` does, with the keys in the first header. ``read_stored`` also reads what ``save``
+    wrote."""
     stored.seen.write_to(out, {} if stored.keys is None else {"keys": stored.keys.as_json()})
 
 
@@ -91,7 +92,7 @@ class Writer(Protocol):
 
 
 def replace_with(disk: Disk, path: Path, write: Writer) -> None:
-    """``replace_file`` for content that is too large to hold in memory twice. Raises OSError."""
+    """Do as ``replace_file``, for content that is too large to hold in memory twice. Raises OSError."""
     part = path.with_name(path.name + ".part")
     file = disk.open(part, create=True)
     try:
@@ -108,7 +109,7 @@ def replace_with(disk: Disk, path: Path, write: Writer) -> None:
 
 
 class FilterFile:
-    """A filter's file, locked while it is entered; ``path`` has symbolic links resolved."""
+    """The file of a filter, locked inside the context. ``path`` has symbolic links resolved."""
 
     def __init__(self, path: Path, disk: Disk | None = None) -> None:
         self.path = Path(os.path.realpath(path))
@@ -117,7 +118,7 @@ class FilterFile:
         self._fd: int | None = None
 
     def __enter__(self) -> FilterFile:
-        """Raises FilterFileError when another process holds it, or it cannot be written."""
+        """Raises FilterFileError if another process holds the file, or if it cannot be written."""
         if self.path.exists() and not self.path.is_file():
             raise FilterFileError(f"{self.path} is not a regular file")
         while self._fd is None:
@@ -128,13 +129,14 @@ class FilterFile:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._fd is not None:
-            # Unlinked while held: a process that has opened it since finds the name gone, and starts again.
+            # Unlink it while it is locked: a process that has opened it since finds the name gone, and starts again.
             os.unlink(self._lock)
             os.close(self._fd)
             self._fd = None
 
     def _take(self) -> int | None:
-        """The lock's descriptor; None when its holder removed it between our opening and locking it."""
+        """Return the descriptor of the lock; None if its holder removed it after we opened it and before we locked
+        it."""
         try:
             fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
@@ -151,9 +153,9 @@ class FilterFile:
         return None
 
     def write(self, stored: StoredFilter) -> None:
-        """Replace the file; after a crash it is the old one or the new one, complete. Raises OSError."""
+        """Replace the file. After a crash it is the old one or the new one, complete. Raises OSError."""
         self.replace(lambda out: write_stored(out, stored))
 
     def replace(self, write: Writer) -> None:
-        """The same for any bytes."""
+        """Do the same for any bytes."""
         replace_with(self._disk, self.path, write)

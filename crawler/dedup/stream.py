@@ -1,12 +1,12 @@
 """Lines in, new lines out, in order.
 
 It works a block at a time: hash the lines, look them up and add them, write the new ones, and only then read on. So new
-lines are written as soon as the input pauses, and between two blocks the seen-set is exactly what was written. It is
+lines are written as soon as the input pauses, and between two blocks the seen-set holds exactly what was written. It is
 stored only there: at the end, when a signal asks to stop, and at intervals.
 
-    after                           what the file holds
-    the end, SIGINT, SIGTERM        all that was written: the next run prints none of it again
-    SIGKILL, a write that fails     what was written when it was last stored: what was written since is printed again
+    after                          the file holds
+    the end, SIGINT, SIGTERM       all that was written: the next run prints none of it again
+    SIGKILL, a write that fails    what was written when it was last stored: later lines are printed again
 
 So every new line is printed at least once, whatever happens. An output file is synced before the seen-set is stored:
 otherwise a power loss could keep the seen-set and lose the lines.
@@ -38,7 +38,7 @@ class Tally:
 
     lines: int = 0  # with a key
     new: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)  # without, by reason
+    skipped: Counter[str] = field(default_factory=Counter)  # without a key, by reason
     interrupted: bool = False
     stopped: str | None = None  # why the rest of the input was not read
 
@@ -49,7 +49,7 @@ class Keeper:
     def __init__(
         self, file: FilterFile, keys: KeySpec, out: int, *, interval: float, clock: Callable[[], float]
     ) -> None:
-        """``out`` is the descriptor that new lines go to, ``interval`` in seconds of ``clock``."""
+        """``out`` is the descriptor for new lines; ``interval`` is in seconds of ``clock``."""
         self._file = file
         self._keys = keys
         self._out = out
@@ -59,17 +59,17 @@ class Keeper:
         self._due = clock() + interval
 
     def seconds_left(self) -> float | None:
-        """Seconds until storing is due; None when there is nothing to store."""
+        """Return the seconds until storing is due; None if there is nothing to store."""
         return self._due - self._clock() if self._changed else None
 
     def written(self, seen: Filter, new: int) -> None:
-        """``new`` lines were added and written; store the seen-set if that is due."""
+        """Note that ``new`` lines were added and written, and store the seen-set if that is due."""
         self._changed |= new > 0
         if self._changed and self._clock() >= self._due:
             self.store(seen)
 
     def store(self, seen: Filter) -> None:
-        """Make the file what ``seen`` is. Raises OSError."""
+        """Store ``seen`` in the file. Raises OSError."""
         if not self._changed:
             return
         began = self._clock()
@@ -89,10 +89,10 @@ def deduplicate(
     keeper: Keeper | None = None,
     warn: Callable[[str], object] = bool,
 ) -> Tally:
-    """Write the lines of ``source`` whose keys are new to ``out``, to its end or until a signal comes.
+    """Write the lines of ``source`` whose keys are new to ``out``, to the end of ``source`` or until a signal comes.
 
-    ``warn`` is called with what lies ahead of ``seen``, before it happens. Raises OSError; nothing was stored since the
-    last time then.
+    ``warn`` is called with each warning about ``seen``, before it happens. Raises OSError; then nothing was stored
+    since the last time.
     """
     tally = Tally(skipped=keys.skipped)
     room = room_of(seen)

@@ -1,7 +1,7 @@
-"""A small web of real pages on loopback, so that a crawl can be tried without a network.
+"""A small web of real pages on loopback, to try a crawl without a network.
 
-The pages are the standard library's documentation as ``pydoc`` writes it, with its own links, sizes and
-irregularities: from 1 KB to 600 KB, some with a thousand links.
+The pages are the standard library's documentation as ``pydoc`` writes it, with its own links, sizes and irregularities:
+from 1 KB to 600 KB, some with a thousand links.
 """
 
 from crawler.demo.render import Pages, RenderError

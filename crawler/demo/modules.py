@@ -1,9 +1,8 @@
-"""Which modules the demo has pages for.
+"""The modules for which the demo has pages.
 
-An allow-list, because rendering a page imports the module: ``antigravity`` opens a browser, ``this`` prints,
-``idlelib``, ``tkinter`` and ``turtle`` want a display, ``test`` is larger than all others together. All
-names exist in every Python from 3.11 on, some only on POSIX; one that cannot be imported here simply has
-no page.
+It is an allow-list, because rendering a page imports the module: ``antigravity`` opens a browser, ``this`` prints,
+``idlelib``, ``tkinter`` and ``turtle`` need a display, ``test`` is larger than all others together. All names exist in
+every Python from 3.11 on, some only on POSIX. A module that cannot be imported here has no page.
 """
 
 from __future__ import annotations

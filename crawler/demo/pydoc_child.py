@@ -1,7 +1,7 @@
 """Renders pages in a process of its own: reads module names from standard input, one per line, and writes files.
 
-Run as ``python -I pydoc_child.py FOLDER``. Each name is repeated on standard output once ``FOLDER/NAME.html`` is
-complete. The file is empty when this Python has no such module. The caller must provide isolated mode and a bare
+Run it as ``python -I pydoc_child.py FOLDER``. It repeats each name on standard output once ``FOLDER/NAME.html`` is
+complete. The file is empty if this Python has no such module. The caller must provide isolated mode and a bare
 environment: a page shows ``os.environ`` and ``sys.path`` as they are here.
 """
 

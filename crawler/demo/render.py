@@ -1,4 +1,4 @@
-"""The demo's pages: rendered by a child process in the background, kept on disk, awaited one by one.
+"""The demo's pages: a child process renders them in the background, and they are kept on disk.
 
 Rendering all pages takes a few seconds; the largest takes less than one. Serving starts at once: a requested page that
 is not ready goes to the front of the line, so a request waits only for the page being rendered and for those requested
@@ -25,14 +25,14 @@ _EDITION = 1
 
 
 class RenderError(Exception):
-    """The child process ended before all pages were ready; the text is one line for the user."""
+    """The child process ended before all pages were ready. The text is one line for the user."""
 
 
 class Pages:
-    """The pages of ``modules`` below the folder ``cache``, one sub-folder for each Python version.
+    """The pages of ``modules`` below the folder ``cache``, with one sub-folder for each Python version.
 
-    ``on_page(there, of)`` is called for every page that appears, and once at the start. `start` raises
-    OSError when the folder cannot be made.
+    ``on_page(there, of)`` is called for every page that appears, and once at the start. `start` raises OSError if the
+    folder cannot be created.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class Pages:
             self._rendering = loop.create_task(self._render())
 
     async def stop(self) -> None:
-        """End the child; a caller that still waits for a page gets a RenderError."""
-        # Not by cancelling: the child must be waited for, also when it was about to end by itself.
+        """End the child. A caller that still waits for a page gets a RenderError."""
+        # Do not cancel: the child must be waited for, even if it was about to end by itself.
         self._stopping = True
         if self._child is not None and self._child.returncode is None:
             self._child.kill()
@@ -72,10 +72,9 @@ class Pages:
             await self._rendering
 
     async def get(self, name: str) -> bytes | None:
-        """The page of one of the modules, as soon as it is rendered; None when this Python has no such
-        module.
+        """Return the page of one of the modules, as soon as it is rendered; None if this Python has no such module.
 
-        Raises RenderError when the child failed before it came to this page.
+        Raises RenderError if the child failed before it rendered this page.
         """
         if name not in self._modules:
             raise KeyError(name)
@@ -83,12 +82,12 @@ class Pages:
         if page is not None:
             if not page.done():
                 self._wanted.append(name)
-            # Shielded: all callers that wait for this page share the future.
+            # Shielded, because all callers that wait for this page share the future.
             await asyncio.shield(page)
         return (self._folder / f"{name}.html").read_bytes() or None
 
     async def complete(self) -> None:
-        """Returns when every page is there; raises RenderError when the child failed."""
+        """Return when every page exists. Raises RenderError if the child failed."""
         await asyncio.gather(*(asyncio.shield(page) for page in list(self._waiting.values())))
 
     def _report(self) -> None:
@@ -115,13 +114,13 @@ class Pages:
                 page.exception()  # perhaps no caller waits for it
 
     async def _feed_child(self, complaints: IO[bytes]) -> str:
-        """Have all waiting pages rendered; returns the reason if the child ended before that."""
+        """Have all waiting pages rendered. Returns the reason if the child ended before that."""
         child = self._child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-W", "ignore", str(_CHILD), str(self._folder)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=complaints,
-            # The page of `os` shows the environment: it must not show the user's.
+            # The page of `os` shows the environment, which must not be the user's.
             env={key: value for key, value in os.environ.items() if key in ("SYSTEMROOT", "TMPDIR")},
             # Ctrl-C on the terminal is for the crawl; the child ends when its input does.
             start_new_session=True,

@@ -32,8 +32,7 @@ _PAGE = """<!doctype html>
 class DemoSite:
     """Serves the pages of ``modules``, kept below the folder ``cache``.
 
-    ``on_page(there, of)`` is called as pages appear on disk. A page asked for before it is rendered is
-    awaited.
+    ``on_page(there, of)`` is called as pages appear on disk. A page that is requested before it is rendered is awaited.
     """
 
     def __init__(
@@ -53,11 +52,9 @@ class DemoSite:
         return [f"http://{HOST}:{port}/" for port in self._ports]
 
     async def start(self, ports: Sequence[int] | None = None, count: int = 4) -> list[int]:
-        """Binds exactly ``ports``, or ``count`` free ones; returns the ports, in the order that homes
-        depend on.
+        """Bind exactly ``ports``, or ``count`` free ones. Returns the ports, in the order that homes depend on.
 
-        Raises OSError when one of the ports is in use or the pages cannot be kept; nothing is left bound
-        then.
+        Raises OSError if one of the ports is in use or the pages cannot be stored; then nothing stays bound.
         """
         wanted = [0] * count if ports is None else list(ports)
         sockets: list[socket.socket] = []
@@ -92,19 +89,19 @@ class DemoSite:
             self._runner = None
 
     async def rendered(self) -> None:
-        """Returns when every page is on disk; raises RenderError when rendering failed."""
+        """Return when every page is on disk. Raises RenderError if rendering failed."""
         await self._pages.complete()
 
     def url(self, name: str) -> str:
-        """Where the page of module ``name`` has its home."""
+        """Return the URL of the home of module ``name``."""
         port = self._ports[zlib.crc32(name.encode()) % len(self._ports)]
         return f"http://{HOST}:{port}/{name}.html"
 
     def _lead_home(self, page: str) -> str:
-        """The page with its links to modules leading to their homes.
+        """Return the page with its links to modules pointing to their homes.
 
-        Links to private modules stay as they are: they are the site's own dead links. Those to other modules
-        without a page lose the link and keep the words.
+        Links to private modules stay as they are: they are the site's own dead links. A link to any other module
+        without a page loses the link and keeps the words.
         """
 
         def link(match: re.Match[str]) -> str:
@@ -156,7 +153,7 @@ class DemoSite:
 
 
 def _page(title: str, body: str, status: int = 200) -> web.Response:
-    """``body`` is HTML, ``title`` is text."""
+    """Return an HTML response. ``body`` is HTML, ``title`` is text."""
     text = _PAGE.format(title=html.escape(title), body=body)
     return web.Response(status=status, text=text, content_type="text/html", charset="utf-8")
 

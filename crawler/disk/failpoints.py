@@ -1,7 +1,7 @@
-"""Named places at which a test may kill the program, to see that nothing is lost there.
+"""Named places at which a test may kill the program, to check that nothing is lost there.
 
 ``CRAWLER_CRASH_AT=name`` or ``name:n`` in the environment kills the process (SIGKILL, as from outside) when it reaches
-the place for the first or n-th time. Without the variable a place costs one function call.
+the place for the first or n-th time. Without the variable, a place costs one function call.
 """
 
 from __future__ import annotations
@@ -12,42 +12,42 @@ import signal
 VARIABLE = "CRAWLER_CRASH_AT"
 
 CRAWL_POINTS = (  # of the crawl itself
-    "begin.identity",  # job.json is written under its passing name: the job does not exist yet
-    "step.marked",  # bits are set and entries queued in memory, nothing is written
-    "step.recorded",  # the record stands in the output, the journal does not know of it
-    "step.written",  # the batch is with the operating system
-    "sync.output",  # the output is durable, the journal not yet
-    "sync.done",  # both are
+    "begin.identity",  # job.json is written under its temporary name: the job does not exist yet
+    "step.marked",  # bits are set and entries are queued in memory, nothing is written
+    "step.recorded",  # the record is in the output, but not in the journal
+    "step.written",  # the operating system has the batch
+    "sync.output",  # the output is durable, the journal is not
+    "sync.done",  # both are durable
     "checkpoint.begun",  # no file of the generation exists
     "checkpoint.segment",  # one segment is written and durable
-    "checkpoint.sealed",  # a full slice is, for good
-    "checkpoint.segments",  # all are, the manifest is not there
-    "checkpoint.manifest",  # the manifest is written under its passing name
+    "checkpoint.sealed",  # a full slice is written for good
+    "checkpoint.segments",  # all segments are written, the manifest is missing
+    "checkpoint.manifest",  # the manifest is written under its temporary name
     "checkpoint.done",  # the generation exists, older ones are not pruned
-    "checkpoint.pruned",  # they are, the journal is not trimmed
-    "checkpoint.trimmed",  # it is
-    "compaction.done",  # one slice stands for the chain, in memory only
-    "resume.opened",  # lock and store are held, nothing is restored
-    "resume.restored",  # the seen-set is, the output is not cut
+    "checkpoint.pruned",  # older ones are pruned, the journal is not trimmed
+    "checkpoint.trimmed",  # the journal is trimmed
+    "compaction.done",  # one slice replaces the chain, in memory only
+    "resume.opened",  # lock and store are open, nothing is restored
+    "resume.restored",  # the seen-set is restored, the output is not cut
     "resume.cut",  # the output is cut, lost URLs are not queued again
-    "resume.requeued",  # they are
+    "resume.requeued",  # lost URLs are queued again
 )
 
 SIDE_POINTS = (  # of the commands beside it
-    "inbox.written",  # `add` has written its file under its passing name: nothing was promised yet
-    "inbox.admitted",  # the URLs of a file are admitted and durable, nobody was told
-    "inbox.answered",  # who left them was, the file is still there
-    "repair.salvaged",  # a new store is filled and durable under its passing name
-    "repair.ready",  # it has the name that the next repair goes on from
-    "repair.aside",  # the damaged store is out of its way: there is no store
+    "inbox.written",  # `add` has written its file under its temporary name: nothing was promised yet
+    "inbox.admitted",  # the URLs of a file are admitted and durable, but not answered
+    "inbox.answered",  # they are answered, the file still exists
+    "repair.salvaged",  # a new store is complete and durable under its temporary name
+    "repair.ready",  # it has the name from which the next repair continues
+    "repair.aside",  # the damaged store is moved away: there is no store
     "repair.placed",  # the new one is in its place
     "repair.marked",  # the store says that it is being repaired
-    "repair.queued",  # what is to be fetched again is queued, its record stands in the output
+    "repair.queued",  # what must be fetched again is queued, its record is still in the output
     "repair.output",  # the output is replaced, the journal has events of the old one
-    "repair.counted",  # queue, journal and counters agree, the rows beside the seen-set do not
-    "repair.mended",  # they do, the seen-set is the old one
-    "repair.cleared",  # its generations are set aside, there is no new one
-    "repair.done",  # there is, the store still says that it is being repaired
+    "repair.counted",  # queue, journal and counters agree, the digests of the seen-set do not
+    "repair.mended",  # these agree too, the seen-set is the old one
+    "repair.cleared",  # its generations are moved away, there is no new one
+    "repair.done",  # there is a new one, the store still says that it is being repaired
 )
 
 POINTS = CRAWL_POINTS + SIDE_POINTS
@@ -59,8 +59,8 @@ if _at and _at not in POINTS:
 
 
 def failpoint(name: str) -> None:
-    """This place is reached; ends the process if it was asked for."""
-    global _left  # noqa: PLW0603  # the number of passes left belongs to the process, as its end does
+    """Mark a place. Kills the process if it was asked to."""
+    global _left  # noqa: PLW0603  # noqa: PLW0603  # the process, not an object, dies after so many passes
     if name == _at:
         _left -= 1
         if _left == 0:

@@ -1,12 +1,12 @@
-"""A disk that fails, and one that loses its power: what tests break the durable parts with.
+"""A disk that fails or loses power, which tests use to break the durable parts.
 
-The double writes through to a real directory, so that a reader sees what a process would see, and keeps beside
-it what would survive: for each file the bytes of its last sync and the writes since, for each directory the entries of
-its last sync and the changes since. ``lose_power`` turns the directory into one of the states that a file system may
-leave: of the unsynced writes of a file any may be missing, whole or in part, whatever came after them; unsynced
-changes of a directory may be missing too.
+The double writes through to a real directory, so that a reader sees what a process would see. Beside it, it keeps what
+would survive: for each file the bytes of its last sync and the writes since; for each directory the entries of its last
+sync and the changes since. ``lose_power`` turns the directory into one of the states that a file system may leave: any
+unsynced write of a file may be missing, whole or in part, whatever came after it; unsynced changes of a directory may
+be missing too.
 
-Works for the few small files of a test; it keeps them all in memory.
+It is made for the few small files of a test, and keeps them all in memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from crawler.disk.files import DiskFile, Place, RealDisk
 
 @dataclass(slots=True)
 class _Inode:
-    """A file's bytes as they were last synced, and what was done since: (offset, data) or (size, None)."""
+    """The bytes of a file at its last sync, and the changes since: (offset, data) or (size, None)."""
 
     synced: bytes = b""
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
@@ -55,7 +55,7 @@ class _Inode:
 
 @dataclass(slots=True)
 class _Directory:
-    """Entries as they were last synced, and the changes since: name -> inode, or None for a name that went."""
+    """The entries of a directory at its last sync, and the changes since: name -> inode, or None for a removed name."""
 
     synced: dict[str, _Inode] = field(default_factory=dict)
     current: dict[str, _Inode] = field(default_factory=dict)
@@ -64,10 +64,10 @@ class _Directory:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The ``number``-th call (from 1) of an operation fails; with ``lasting`` all later ones too.
+    """The ``number``-th call (from 1) of an operation fails, and with ``lasting`` all later ones too.
 
     ``operation`` is one of open, pread, pwrite, truncate, sync, replace, move, link, unlink, sync_directory. A failing
-    pwrite leaves a part of its data behind."""
+    pwrite writes a part of its data."""
 
     operation: str
     number: int
@@ -76,14 +76,14 @@ class Fault:
 
 
 class PowerCutError(BaseException):
-    """The power goes: nothing of the process survives. Not an Exception, so that nobody can handle it."""
+    """The power is cut: nothing of the process survives. Not an Exception, so that nobody can handle it."""
 
 
 class FaultyDisk:
-    """The double. Paths it has not met before are taken as they stand, durable."""
+    """The double. It takes existing files for durable as they are."""
 
     def __init__(self, chance: random.Random, *faults: Fault, cut_after: int | None = None) -> None:
-        """``cut_after``: the power goes at the call of that number, whatever it is."""
+        """``cut_after``: the power is cut at the call with that number, whatever it is."""
         self._chance = chance
         self._real = RealDisk()
         self._directories: dict[Path, _Directory] = {}
@@ -116,7 +116,8 @@ class FaultyDisk:
         self._change(directory, {target.name: inode, source.name: None})
 
     def move(self, source: Path, target: Path) -> None:
-        """A directory's own move is taken for durable at once; of a file the two names are durable each by itself."""
+        """Move a file or directory. The move of a directory counts as durable at once; the two names of a file become
+        durable one by one."""
         self.meet("move")
         if source.is_dir():
             self._real.move(source, target)
@@ -148,11 +149,11 @@ class FaultyDisk:
     # -- breaking it -------------------------------------------------------------------------------------------
 
     def lose_power(self) -> None:
-        """Leave on the real disk what might have survived. The double forgets all; make a new one."""
+        """Leave on the real disk what might have survived. The double then forgets everything: make a new one."""
         for path, directory in self._directories.items():
             entries = dict(directory.synced)
-            # A journalling file system may lose a tail of the unsynced changes, or all of them; never a middle one
-            # whose successor stands on the same name.
+            # A journalling file system may lose a tail of the unsynced changes, or all of them, but never a middle one
+            # whose successor has the same name.
             for change in directory.pending[: self._chance.randrange(len(directory.pending) + 1)]:
                 for name, inode in change.items():
                     if inode is None:
@@ -165,7 +166,8 @@ class FaultyDisk:
                 (path / name).write_bytes(inode.survivor(self._chance))
 
     def meet(self, operation: str) -> Fault | None:
-        """Count the call; raises where it is to fail. A pwrite's fault is returned: it has work to do first."""
+        """Count the call, and raise if it is to fail. The fault of a pwrite is returned, because a part is written
+        first."""
         if self._cut_after is not None:
             self._cut_after -= 1
             if self._cut_after < 0:
@@ -179,7 +181,7 @@ class FaultyDisk:
         return None
 
     def torn(self, data: bytes) -> bytes:
-        """The part of a failing write that reached the file."""
+        """Return the part of a failing write that reached the file."""
         return data[: self._chance.randrange(len(data) + 1)]
 
     def _directory(self, path: Path) -> _Directory:
@@ -240,7 +242,7 @@ class _FaultyFile:
         try:
             self._disk.meet("sync")
         except OSError:
-            # What could not be written is dropped and taken for clean: it can be read, and the next sync leaves it out.
+            # What could not be written is dropped and taken for clean: it can be read, and the next sync skips it.
             self._inode.pending.clear()
             raise
         self._inode.synced = self._inode.current()

@@ -1,8 +1,8 @@
-"""The seam between the durable parts and the operating system: every byte that a job writes outside RocksDB goes
-through a ``Disk``.
+"""Connects the durable parts to the operating system: every byte that a job writes outside RocksDB goes through a
+``Disk``.
 
-``RealDisk`` is the operating system. ``FaultyDisk`` (in ``disk.faulty``) is its double for tests: it forgets what was
-not synced, tears writes, and fails on demand.
+``RealDisk`` is the operating system. ``FaultyDisk`` (in ``disk.faulty_disk``) is its double for tests: it forgets what
+was not synced, tears writes, and fails on demand.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from crawler.disk.failpoints import failpoint
 
 
 class Place(Enum):
-    """Where an open file is, seen from the path that it was opened by."""
+    """Where an open file is, compared with the path that it was opened by."""
 
     THERE = auto()
     MOVED = auto()  # it has another name now
-    REMOVED = auto()  # it has none: its bytes go with the process that holds it
+    REMOVED = auto()  # it has no name: its bytes vanish with the process that has it open
     REPLACED = auto()  # the path names another file
 
 
 class DisplacedError(OSError):
-    """What is being written to was moved, removed or changed by somebody else; the text is one line for the user."""
+    """Somebody else moved, removed or changed a file while it was being written. The text is one line for the user."""
 
 
 class DiskFile(Protocol):
@@ -35,22 +35,22 @@ class DiskFile(Protocol):
     def size(self) -> int: ...
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Up to ``size`` bytes; fewer only at the end of the file."""
+        """Read up to ``size`` bytes; fewer only at the end of the file."""
 
     def pwrite(self, data: bytes, offset: int) -> None:
-        """Write all of it, or raise; what was written before the error stays."""
+        """Write all of it, or raise. What was written before the error stays."""
 
     def append(self, data: bytes) -> int:
-        """Write all of it at the end of the file, wherever that is by now, or raise; returns the end behind it."""
+        """Write all of it at the current end of the file, or raise. Returns the new end."""
 
     def truncate(self, size: int) -> None: ...
 
     def place(self, path: Path) -> Place:
-        """Whether the path still names this file, and what became of it where it does not."""
+        """Return whether the path still names this file, and what became of the file if not."""
 
     def hole(self, end: int) -> int | None:
-        """Where the first hole in front of ``end`` begins, as far as the file system tells: what was cut off and
-        written behind, or never reached the disk."""
+        """Return the start of the first hole before ``end``, as far as the file system knows: bytes that were cut off
+        before later ones were written, or that never reached the disk."""
 
     def sync(self) -> None:
         """Make the file's bytes durable (fsync)."""
@@ -62,13 +62,13 @@ class Disk(Protocol):
     """Files and directory entries. All methods raise OSError."""
 
     def open(self, path: Path, *, create: bool = False) -> DiskFile:
-        """For reading and writing; with ``create`` the file is made if it is not there."""
+        """Open for reading and writing. With ``create``, the file is created if it does not exist."""
 
     def replace(self, source: Path, target: Path) -> None:
-        """Rename, over what stands at ``target``."""
+        """Rename a file, and replace the one at ``target``."""
 
     def move(self, source: Path, target: Path) -> None:
-        """Rename a file or directory into another directory of the same file system, where nothing has that name."""
+        """Rename a file or directory into another directory of the same file system, where that name is free."""
 
     def link(self, source: Path, target: Path) -> None:
         """Give a file a second name."""
@@ -84,7 +84,7 @@ class RealFile:
 
     def __init__(self, path: Path, flags: int) -> None:
         self._fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
-        self._appends = False  # while it does, Linux writes at the end whatever offset is asked for
+        self._appends = False  # while it is set, Linux writes at the end, whatever the offset
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
@@ -130,7 +130,7 @@ class RealFile:
     def hole(self, end: int) -> int | None:
         if end == 0:
             return None
-        start = os.lseek(self._fd, 0, os.SEEK_HOLE)  # the end of the file counts as one
+        start = os.lseek(self._fd, 0, os.SEEK_HOLE)  # the end of the file counts as a hole
         return start if start < end else None
 
     def sync(self) -> None:
@@ -141,7 +141,7 @@ class RealFile:
 
 
 def is_at(file: os.stat_result, path: Path) -> bool:
-    """Whether the path names the file, or directory. Raises OSError when the path cannot be looked at."""
+    """Return whether the path names the file or directory. Raises OSError if the path cannot be examined."""
     try:
         return os.path.samestat(file, os.stat(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -175,7 +175,7 @@ class RealDisk:
 
 
 class Appender:
-    """A file as something that is written from its start to its end; what codecs of streams want."""
+    """Writes a file from its start to its end, for codecs that want a stream."""
 
     def __init__(self, file: DiskFile) -> None:
         self._file = file
@@ -188,8 +188,8 @@ class Appender:
 
 
 def replace_file(disk: Disk, path: Path, data: bytes, point: str | None = None) -> None:
-    """Write the file so that after a crash it is the old one or the new one, whole. ``point`` is the crash point
-    between writing and renaming it."""
+    """Write the file so that after a crash it is either the old one or the new one, complete. ``point`` is the crash
+    point between writing and renaming it."""
     part = path.with_name(path.name + ".part")
     write_file(disk, part, data)
     if point is not None:
@@ -199,7 +199,7 @@ def replace_file(disk: Disk, path: Path, data: bytes, point: str | None = None) 
 
 
 def write_file(disk: Disk, path: Path, data: bytes) -> None:
-    """Write the file's bytes and make them, not yet its name, durable."""
+    """Write the file's bytes and make them durable, but not yet its name."""
     file = disk.open(path, create=True)
     try:
         file.truncate(0)

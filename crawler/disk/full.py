@@ -1,4 +1,4 @@
-"""A disk that is full may have room again; any other error of a disk does not pass by itself."""
+"""Full disks: the only disk errors that may pass by themselves, when there is space again."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def no_room(error: OSError) -> str:
-    """Why nothing can be written, for one of ``FULL``. Without the name of a file, which would be a path of this
-    machine: the dashboard shows it."""
+    """Return why nothing can be written, for one of ``FULL``. Leaves out the file name, because the dashboard shows the
+    text and the name would be a path of this machine."""
     return os.strerror(error.errno or errno.ENOSPC)

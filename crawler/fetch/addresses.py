@@ -1,20 +1,19 @@
-"""Which addresses of the network a crawl must not reach.
+"""Decides which addresses a crawl must not reach.
 
-A page on the public web may link to ``http://169.254.169.254/`` or resolve its name to 127.0.0.1, and a
-crawler that follows lends it a foot in the door. So the check is made on the address that is about to be
-dialled, whatever name or literal led there.
+A page on the public web may link to ``http://169.254.169.254/`` or resolve its name to 127.0.0.1, and thus use a
+crawler to reach an internal service. So the check applies to the address that is about to be dialled, whatever name or
+literal led there.
 """
 
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-# Only this part of IPv6 is handed out to anybody (https://www.iana.org/assignments/ipv6-address-space/).
+# Only this part of IPv6 is allocated to the public (https://www.iana.org/assignments/ipv6-address-space/).
 _IPV6_GLOBAL = ip_network("2000::/3")
-# Prefixes that carry an IPv4 address in their last 32 bits (RFC 6052; RFC 8215's local use stays refused).
+# Prefixes that carry an IPv4 address in their last 32 bits (RFC 6052; the local use of RFC 8215 stays refused).
 _NAT64 = ip_network("64:ff9b::/96")
-# Special-purpose blocks that not every version of `ipaddress` calls private: AS112, 6to4 relays,
-# documentation, SRv6.
+# Special-purpose blocks that some versions of `ipaddress` do not call private: AS112, 6to4 relays, documentation, SRv6.
 _SPECIAL = tuple(
     ip_network(block)
     for block in (
@@ -32,10 +31,10 @@ _SPECIAL = tuple(
 
 
 def refusal(address: str) -> str | None:
-    """Why an IPv4 or IPv6 address must not be dialled ("loopback", "private" ...); None if it is public.
+    """Return why an IPv4 or IPv6 address must not be dialled ("loopback", "private" ...); None if it is public.
 
-    Addresses that carry an IPv4 address inside (mapped, 6to4, NAT64) are judged by that one. Raises
-    ``ValueError`` for text that is not an address.
+    An address that carries an IPv4 address inside (mapped, 6to4, NAT64) is judged by that one. Raises ``ValueError``
+    for text that is not an address.
     """
     parsed = ip_address(address)
     if isinstance(parsed, IPv6Address):

@@ -1,4 +1,4 @@
-"""The connections of a fetcher: what may be dialled, how long that may take, how many stay open unused."""
+"""The connections of a fetcher: what may be dialled, how long that may take, how many stay open while idle."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.client_reqrep import ClientRequest
 
-_DNS_TTL = 60  # seconds that an address is used again
+_DNS_TTL = 60  # seconds for which a resolved address is reused
 _DNS_ENTRIES = 10_000
 
 
 class Exchange:
-    """How far one fetch has come. Its clock runs to the end of the phase it is in."""
+    """The progress of one fetch. Its time limit applies to the current phase."""
 
     __slots__ = ("dialled", "limit", "new_connection", "phase", "refused")
 
@@ -30,8 +30,8 @@ class Exchange:
         self.limit = limit
         self.phase = "headers"  # "connect", "headers", "body", "drop"
         self.new_connection = False
-        self.dialled = False  # some address was allowed
-        self.refused: str | None = None  # an address that was not, and why
+        self.dialled = False  # at least one address was allowed
+        self.refused: str | None = None  # an address that was refused, and why
 
     def enter(self, phase: str, seconds: float) -> None:
         self.phase = phase
@@ -42,9 +42,9 @@ current_exchange: ContextVar[Exchange] = ContextVar("current_exchange")
 
 
 class Connector(aiohttp.TCPConnector):
-    """aiohttp's, with the address check, the clock of the exchange, and a bound on idle connections.
+    """aiohttp's connector, with the address check, the time limit of the exchange, and a bound on idle connections.
 
-    Connections in use are bounded by the caller of ``fetch``; waiting for a connection inside would count
+    The caller of ``fetch`` bounds the connections in use. If the connector did, the wait for a connection would count
     against a host that has done nothing.
     """
 
@@ -61,7 +61,8 @@ class Connector(aiohttp.TCPConnector):
         self._settings = settings
 
     async def resolve(self, host: str, port: int) -> str | None:
-        """The host's address, the first in order where it has several. Raises what aiohttp and the resolver raise."""
+        """Return the host's address, or the first in order if it has several. Raises what aiohttp and the resolver
+        raise."""
         found = await self._resolve_host(host, port)
         return min((each["host"] for each in found), default=None)
 
@@ -73,9 +74,8 @@ class Connector(aiohttp.TCPConnector):
     ) -> ResponseHandler:
         exchange = current_exchange.get()
         if exchange.new_connection:
-            # aiohttp repeats a GET at once when a connection dies without an answer. That is right for one
-            # that had gone stale while idle; for a new one it would be a second request without the host's
-            # gap.
+            # aiohttp repeats a GET at once if a connection dies without an answer. That is right for a connection that
+            # had gone stale while idle. For a new one it would be a second request without the host's gap.
             raise aiohttp.ServerDisconnectedError()
         exchange.new_connection = True
         self._close_idle()
@@ -85,7 +85,7 @@ class Connector(aiohttp.TCPConnector):
         return connection
 
     def _close_idle(self) -> None:
-        """Bound the file descriptors that keep-alive holds when a crawl visits many hosts: oldest hosts go first."""
+        """Bound the file descriptors of idle connections when a crawl visits many hosts: the oldest hosts go first."""
         while len(self._conns) >= self._idle_hosts:
             for protocol, _ in self._conns.pop(next(iter(self._conns))):
                 protocol.close()

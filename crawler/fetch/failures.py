@@ -1,4 +1,4 @@
-"""From what aiohttp and the operating system raise to a kind of failure and one line for people."""
+"""Turns the exceptions of aiohttp and the operating system into a kind of failure and one line for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crawler.fetch.connector import Exchange
 from crawler.fetch.outcome import FailureKind
 from crawler.settings import FetchSettings
 
-# All that a URL, a server or a network can bring about. `OSError` includes `TimeoutError` and `ssl.SSLError`.
+# All errors that a URL, a server or a network can cause. `OSError` includes `TimeoutError` and `ssl.SSLError`.
 FAILURES = (aiohttp.ClientError, OSError)
 
 _REFUSED = frozenset((errno.ECONNREFUSED,))
@@ -22,7 +22,7 @@ _CLOSED = frozenset((errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED))
 def classify(
     error: aiohttp.ClientError | OSError, exchange: Exchange, settings: FetchSettings
 ) -> tuple[FailureKind, str]:
-    """Kind and message of a failed exchange."""
+    """Return the kind and the message of a failed exchange."""
     if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
         return FailureKind.BAD_URL, "not a URL that can be requested"
     if exchange.refused is not None and not exchange.dialled:

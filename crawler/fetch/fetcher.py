@@ -1,4 +1,4 @@
-"""Fetching with aiohttp."""
+"""Fetches with aiohttp."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from crawler.urls.host_key import split_origin
 HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
 
 _ACCEPT = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
-_HEADER_LINE = 32 * 1024  # bytes; policies and cookies of 10 KB are met in the wild
+_HEADER_LINE = 32 * 1024  # bytes; policies and cookies of 10 KB exist in the wild
 _HEADERS = 256
-_DROP_BYTES = 64 * 1024  # reading more than this costs more than a new connection
+_DROP_BYTES = 64 * 1024  # bytes; reading more than this costs more than a new connection
 _DROP_SECONDS = 1.0
-_IDLE_CONNECTIONS = 4  # kept open for each fetch that may run at once
+_IDLE_CONNECTIONS = 4  # idle connections kept for each fetch that may run at once
 _REQUESTABLE = re.compile("https?://[!-~]+").fullmatch
 _CONTENT_TYPE = re.compile(r"[\t ]*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)[\t ]*(?:[;,]|$)")
 _CHARSET = re.compile(r";[\t ]*charset[\t ]*=[\t ]*(?:\"([^\"]*)\"|([^\t \";,]+))", re.IGNORECASE)
 
 
 def is_html(content_type: str | None) -> bool:
-    """HTML, or nothing said: browsers look into that, and most of it is HTML."""
+    """Return whether the type is HTML or missing: browsers treat a missing type as possible HTML, and most of it is."""
     return content_type is None or content_type in HTML_TYPES
 
 
 @dataclass(frozen=True, slots=True)
 class _Want:
-    """What is asked for, and how much of it."""
+    """What is wanted, and how much of it."""
 
     accept: Callable[[str | None], bool]
     max_body: int
@@ -50,10 +50,10 @@ class _Want:
 
 
 class Fetcher:
-    """An async context manager that owns connections. Any number of ``fetch`` may run at once.
+    """Owns the connections. An async context manager; any number of ``fetch`` calls may run at once.
 
-    ``concurrency`` and ``per_host`` are what the caller keeps to; here they only bound how many idle
-    connections are kept. ``resolver`` replaces the name service.
+    The caller respects ``concurrency`` and ``per_host``; here they only bound the number of idle connections.
+    ``resolver`` replaces the name service.
     """
 
     def __init__(
@@ -102,11 +102,10 @@ class Fetcher:
         truncate: bool = False,
         headers: Mapping[str, str] | None = None,
     ) -> Response | Failure:
-        """GET one absolute http or https URL, sent as it stands, with ``headers`` besides those of every request.
+        """GET one absolute http or https URL, sent unchanged, with ``headers`` added to those of every request.
 
-        ``accept`` is asked, with the content type, whether the body is wanted. A body of more than
-        ``max_body`` bytes after decoding (default: the settings') is a failure, or with ``truncate`` is cut
-        there.
+        ``accept(content_type)`` says whether the body is wanted. A body of more than ``max_body`` bytes after decoding
+        (default: the settings') is a failure, or is cut there with ``truncate``.
         """
         started = time.perf_counter()
         settings = self._settings
@@ -124,7 +123,7 @@ class Fetcher:
             current_exchange.reset(token)
 
     async def resolve(self, href: str) -> str | None:
-        """The IP address of the href's host, the first in order where it has several; None where it has none, or no
+        """Return the IP address of the href's host, or the first in order if it has several. None if it has none or no
         name server answered in time."""
         assert self._connector is not None, "a Fetcher is used inside `async with`"
         _, host, port, _ = split_origin(href)
@@ -147,8 +146,7 @@ class Fetcher:
         try:
             return await self._response(answer, want, exchange, started)
         finally:
-            # A connection whose response was read to its end is back in the pool by now; any other is of no
-            # use.
+            # A connection whose response was read to its end is back in the pool by now. Any other cannot be reused.
             answer.close()
 
     async def _response(
@@ -182,7 +180,8 @@ class Fetcher:
 
 
 async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool) -> bytes | None:
-    """The whole body; None, or its first ``limit`` bytes, when it is longer."""
+    """Return the whole body. If it is longer than ``limit``, return None or, with ``truncate``, its first ``limit``
+    bytes."""
     stream = answer.content
     if stream.is_eof():
         chunk = await stream.readany()
@@ -203,9 +202,9 @@ async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool) -> b
 
 
 async def _drop(answer: aiohttp.ClientResponse, exchange: Exchange) -> int:
-    """Read a small body that is not wanted, so that its connection can be reused; returns how many bytes it had.
+    """Read a small unwanted body, so that its connection can be reused, and return its size in bytes.
 
-    How that ends changes nothing: the response is known.
+    Errors are ignored: the response is already known.
     """
     stream = answer.content
     stated = answer.content_length
@@ -224,7 +223,7 @@ async def _drop(answer: aiohttp.ClientResponse, exchange: Exchange) -> int:
 
 @lru_cache(maxsize=512)
 def _content_type(header: str | None) -> tuple[str | None, str | None]:
-    """``type/subtype`` in lower case, and the charset as stated."""
+    """Return ``type/subtype`` in lower case, and the charset as stated."""
     if header is None:
         return None, None
     found = _CONTENT_TYPE.match(header)
@@ -236,7 +235,7 @@ def _content_type(header: str | None) -> tuple[str | None, str | None]:
 
 
 def _browser_text(header: str) -> str:
-    """A header's bytes as UTF-8, or else as Latin-1. (aiohttp keeps a byte that is not UTF-8 as a lone surrogate.)"""
+    """Decode a header as UTF-8, or else as Latin-1. (aiohttp keeps a byte that is not UTF-8 as a lone surrogate.)"""
     if header.isascii():
         return header
     raw = header.encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""What can come of an exchange."""
+"""The results of an exchange."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ class FailureKind(StrEnum):
     """Why there is no complete response."""
 
     DNS = "dns"  # the name has no address, or no name server answered
-    REFUSED = "refused"  # nobody listens
-    UNREACHABLE = "unreachable"  # no route, or the network or this machine is out of something
+    REFUSED = "refused"  # nobody listens there
+    UNREACHABLE = "unreachable"  # no route, or the network or this machine lacks a resource
     TLS = "tls"
     CONNECT_TIMEOUT = "connect_timeout"
     HEADERS_TIMEOUT = "headers_timeout"
     BODY_TIMEOUT = "body_timeout"
     CUT_OFF = "cut_off"  # closed or reset before the response was complete
-    PROTOCOL = "protocol"  # not HTTP, or headers beyond all bounds
-    ENCODING = "encoding"  # the content encoding cannot be undone
+    PROTOCOL = "protocol"  # not HTTP, or headers larger than the limits
+    ENCODING = "encoding"  # the content encoding cannot be decoded
     TOO_LARGE = "too_large"
     PRIVATE_ADDRESS = "private_address"
-    BAD_URL = "bad_url"  # no request can be made for it
+    BAD_URL = "bad_url"  # no request can be made for this URL
 
     @property
     def transient(self) -> bool:
-        """Whether another try may end otherwise."""
+        """Return whether another try may succeed."""
         return self in _TRANSIENT
 
     @property
     def excluded(self) -> bool:
-        """Whether one of our own rules ended it: outcome ``excluded``, never tried again."""
+        """Return whether one of our own rules ended it: its outcome is ``excluded``, and it is never retried."""
         return self in _EXCLUDED
 
 
@@ -52,7 +52,7 @@ _EXCLUDED = frozenset((FailureKind.TOO_LARGE, FailureKind.PRIVATE_ADDRESS))
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """No complete response: why, in one line for people, and after how many seconds."""
+    """No complete response: the reason in one line for people, and the seconds that it took."""
 
     kind: FailureKind
     message: str
@@ -61,14 +61,13 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A complete response; of some only status and headers are wanted.
+    """A complete response. For some responses only status and headers are wanted.
 
-    ``headers`` is case-insensitive and gives the first value of a name; a byte that is not UTF-8 becomes a
-    lone surrogate (the fields below are free of them). ``content_type`` is ``type/subtype`` in
-    lower case. ``body`` has its content encoding undone; it is None when it was not wanted: a type that
-    was not accepted, or a redirect. ``location`` is the header of a 3xx as it came. ``seconds`` are those
-    of the whole exchange, ``received`` the bytes of body that were read, after decoding, also where
-    ``body`` is None.
+    ``headers`` is case-insensitive and returns the first value of a name. A byte that is not UTF-8 becomes a lone
+    surrogate there; the fields below contain none. ``content_type`` is ``type/subtype`` in lower case. ``body`` is
+    decoded from its content encoding; it is None if it was not wanted, because its type was not accepted or the
+    response is a redirect. ``location`` is the unchanged header of a 3xx. ``seconds`` is the duration of the whole
+    exchange. ``received`` is the number of body bytes that were read, after decoding, even if ``body`` is None.
     """
 
     status: int
@@ -83,7 +82,7 @@ class Response:
 
 
 class Fetches(Protocol):
-    """What the crawl asks of a network: ``Fetcher``, or a simulation of one."""
+    """What the crawl needs of a network: ``Fetcher``, or a simulation of one."""
 
     async def fetch(
         self,
@@ -94,8 +93,9 @@ class Fetches(Protocol):
         truncate: bool = False,
         headers: Mapping[str, str] | None = None,
     ) -> Response | Failure:
-        """One exchange. ``headers`` are sent besides those of every request. ``accept`` is asked of the content type
-        before the body is read; ``max_body`` bytes are read at most, more is a failure or, with ``truncate``, cut."""
+        """Make one exchange. ``headers`` are added to those of every request. ``accept(content_type)`` is called before
+        the body is read. At most ``max_body`` bytes are read; a longer body is a failure or, with ``truncate``, is
+        cut."""
 
     async def resolve(self, href: str) -> str | None:
-        """The IP address of the href's host, the first in order where it has several; None where it has none."""
+        """Return the IP address of the href's host, or the first in order if it has several; None if it has none."""

@@ -1,8 +1,8 @@
-"""robots.txt of each host: kept in the store for as long as it may be used, parsed when it is needed.
+"""The robots.txt of each host, stored for as long as it may be used and parsed when it is needed.
 
-The stored record is ``<BHd`` version (1), status (0: no answer), time of the answer in seconds since 1970, then the
+The stored record is ``<BHd``: version (1), status (0: no answer), time of the answer in seconds since 1970; then the
 length of the error text (``<H``), the error text, and the body. The error text is the name of a kind of failure, a
-colon, a space, and what is said of it.
+colon, a space, and the message.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from crawler.robots import DISALLOW_ALL, RobotsRecordError, RobotsRules, robots_
 from crawler.settings import RobotsSettings
 
 PARSED_MAX = 4_096  # hosts whose parsed rules are kept in memory
-_REFUSED_TTL = 1.0  # seconds: asking costs no request, and the next run may allow it
+_REFUSED_TTL = 1.0  # seconds: checking our own rules again costs no request, and the next run may allow it
 _VERSION = 1
 _HEAD = struct.Struct("<BHdH")
 
 
 class Refusal(Enum):
-    """Why a URL may not be fetched, as far as robots.txt goes."""
+    """Why a URL may not be fetched according to robots.txt."""
 
-    DISALLOWED = auto()  # it says so
-    OWN_RULE = auto()  # a rule of ours keeps us from asking for it (a private address)
-    SERVER_ERROR = auto()  # it was answered with 5xx: all is disallowed until it can be had (RFC 9309)
+    DISALLOWED = auto()  # it disallows the URL
+    OWN_RULE = auto()  # a rule of ours forbids to ask for it (a private address)
+    SERVER_ERROR = auto()  # it was answered with 5xx: everything is disallowed until it can be fetched (RFC 9309)
     NO_ANSWER = auto()
 
     @property
     def lasting(self) -> bool:
-        """Whether the URL is excluded by it; it has failed otherwise."""
+        """Return whether the URL is excluded for good; otherwise it has failed."""
         return self is not Refusal.NO_ANSWER
 
 
 @dataclass(frozen=True, slots=True)
 class NoRobots:
-    """Why a robots.txt could not be had. ``kind`` is None where the record names none that is known."""
+    """Why a robots.txt could not be fetched. ``kind`` is None if the record names no known kind."""
 
     kind: FailureKind | None
     message: str
 
     @property
     def text(self) -> str:
-        """As it is stored and shown."""
+        """Return the text as it is stored and shown."""
         return self.message if self.kind is None else f"{self.kind.value}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
 class Robots:
-    """What a host's robots.txt says. ``status`` is None, and ``failure`` is set, when it could not be had."""
+    """What a host's robots.txt says. If it could not be fetched, ``status`` is None and ``failure`` is set."""
 
     rules: RobotsRules
     status: int | None
@@ -60,7 +60,7 @@ class Robots:
     failure: NoRobots | None = None
 
     def refusal(self, href: str) -> Refusal | None:
-        """Why the URL may not be fetched; None when it may be."""
+        """Return why the URL may not be fetched; None if it may be."""
         if self.rules.allowed(href):
             return None
         if self.status is None:
@@ -69,11 +69,11 @@ class Robots:
 
     @property
     def refused(self) -> bool:
-        """Whether one of our own rules kept us from asking."""
+        """Return whether one of our own rules forbade the request."""
         return self.failure is not None and self.failure.kind is not None and self.failure.kind.excluded
 
     def words(self, refusal: Refusal) -> str:
-        """What is said of a refusal: in the ``error`` of a record, and by ``explain``."""
+        """Return the words for a refusal, for the ``error`` of a record and for ``explain``."""
         failure = "" if self.failure is None else self.failure.text
         match refusal:
             case Refusal.DISALLOWED:
@@ -81,13 +81,13 @@ class Robots:
             case Refusal.OWN_RULE:
                 return failure
             case Refusal.SERVER_ERROR:
-                return f"robots.txt answered {self.status}: all is disallowed until it can be had (RFC 9309)"
+                return f"robots.txt answered {self.status}: everything is disallowed until it can be fetched (RFC 9309)"
             case Refusal.NO_ANSWER:
-                return f"robots.txt could not be had: {failure}"
+                return f"robots.txt could not be fetched: {failure}"
 
 
 def encode_robots(answer: Response | Failure, asked_at: float) -> bytes:
-    """The stored record."""
+    """Return the stored record of an answer."""
     if isinstance(answer, Response):
         return _HEAD.pack(_VERSION, answer.status, asked_at, 0) + (answer.body or b"")
     error = NoRobots(answer.kind, answer.message).text.encode("utf-8", "replace")[:1_000]
@@ -110,7 +110,7 @@ class RobotsCache:
         self._parsed: OrderedDict[str, Robots] = OrderedDict()
 
     def get(self, host: str) -> Robots | None:
-        """What is known of the host, however old; None when it was never asked. Raises RobotsRecordError."""
+        """Return what is known of the host, however old; None if it was never asked. Raises RobotsRecordError."""
         known = self._parsed.get(host)
         if known is not None:
             self._parsed.move_to_end(host)
@@ -119,13 +119,13 @@ class RobotsCache:
         return None if stored is None else self._keep(host, self.decode(stored))
 
     def body(self, host: str) -> bytes:
-        """What the host answered; it must have been asked."""
+        """Return the host's robots.txt, which must be stored."""
         stored = self._store.get(Family.ROBOTS, host.encode("ascii")) or b""
         length = _HEAD.unpack_from(stored)[-1]
         return stored[_HEAD.size + length :]
 
     def forget(self, host: str) -> None:
-        """The stored record has changed."""
+        """Drop the parsed rules, because the stored record has changed."""
         self._parsed.pop(host, None)
 
     def decode(self, stored: bytes) -> Robots:
@@ -138,7 +138,7 @@ class RobotsCache:
             raise RobotsRecordError(f"a robots record of version {version}, not {_VERSION}")
         at = _HEAD.size + length
         if at > len(stored):
-            raise RobotsRecordError(f"not a robots record: an error text of {length} bytes that are not there")
+            raise RobotsRecordError(f"not a robots record: an error text of {length} bytes is cut off")
         if status == 0:
             failure = _failure(stored[_HEAD.size : at].decode("utf-8", "replace"))
             return Robots(DISALLOW_ALL, None, asked_at, failure)
@@ -146,7 +146,7 @@ class RobotsCache:
         return Robots(rules, status, asked_at)
 
     def ttl(self, robots: Robots) -> float:
-        """Seconds for which the record may be used."""
+        """Return the seconds for which the record may be used."""
         if robots.refused:
             return _REFUSED_TTL
         if robots.status is None or robots.status >= 500:

@@ -1,4 +1,4 @@
-"""Fetching robots.txt: like any page, but its redirects are followed at once and too much of it is cut."""
+"""Fetches robots.txt like any page, except that redirects are followed at once and a long body is cut."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REDIRECTS = 5  # RFC 9309, 2.3.1.2
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What a redirect led to; whether that is another host; and how many seconds ago it was answered."""
+    """What a redirect led to, whether that is another host, and how many seconds ago it was answered."""
 
     answer: Response | Failure
     elsewhere: bool = False
@@ -24,9 +24,11 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class RobotsResult:
-    """What a host said in the end. A response's body has at most ``RobotsSettings.max_bytes``; its status is 3xx when
-    more than five redirects came in a row or one led nowhere. After a failure the host counts as unreachable (RFC 9309,
-    2.3.1.4). ``seconds`` and ``received`` are those of all requests to the host itself."""
+    """The final answer of a host.
+
+    The body of a response has at most ``RobotsSettings.max_bytes``. Its status is 3xx if there were more than five
+    redirects in a row or one led nowhere. After a failure the host counts as unreachable (RFC 9309, 2.3.1.4).
+    ``seconds`` and ``received`` sum up all requests to the host itself."""
 
     last: Followed
     seconds: float
@@ -38,7 +40,7 @@ class RobotsResult:
 
     @property
     def may_pass(self) -> bool:
-        """Whether asking again may help."""
+        """Return whether another request may help."""
         if isinstance(self.answer, Failure):
             return self.answer.kind.transient
         return self.answer.status >= 500 or self.answer.status == 429
@@ -57,8 +59,10 @@ Follow = Callable[[str], Awaitable[Followed | NotNow]]
 async def fetch_robots(
     fetcher: Fetches, href: str, settings: RobotsSettings, follow: Follow | None = None
 ) -> RobotsResult | NotNow:
-    """The robots.txt that rules ``href`` (any URL of the host). ``follow`` asks for what it redirects to, politely; it
-    says whether that was another host, whose cost is not part of the result. Returns NotNow if ``follow`` does."""
+    """Fetch the robots.txt that rules ``href`` (any URL of the host).
+
+    ``follow`` fetches the target of a redirect politely and says whether that was another host, whose cost is not part
+    of the result. Returns NotNow if ``follow`` does."""
 
     async def ask(address: str) -> Followed | NotNow:
         return Followed(await ask_robots(fetcher, address, settings))
@@ -78,12 +82,12 @@ async def fetch_robots(
 
 
 async def ask_robots(fetcher: Fetches, address: str, settings: RobotsSettings) -> Response | Failure:
-    """One request for a robots.txt."""
+    """Make one request for a robots.txt."""
     return await fetcher.fetch(address, accept=_any_type, max_body=settings.max_bytes, truncate=True)
 
 
 def _target(answer: Response | Failure, address: str) -> str | None:
-    """Where the answer redirects to, if it is a redirect to a valid URL."""
+    """Return the target of the answer's redirect, or None if it is not a redirect to a valid URL."""
     if isinstance(answer, Failure) or answer.location is None:
         return None
     target = Canonicaliser().canonicalise(answer.location, address)

@@ -1,4 +1,4 @@
-"""A web without sockets, for simulations: what ``Fetcher`` is to the network, this is to a table of answers."""
+"""A web without sockets, for simulations: it answers from a table instead of a network."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ Answers = Answer | Callable[[Mapping[str, str]], Answer]
 
 
 def page(html: str, *, status: int = 200) -> Response:
-    """A complete HTML response."""
+    """Return a complete HTML response."""
     body = html.encode()
     return Response(status, {}, "text/html", "utf-8", body, None, None, 0.0, len(body))
 
 
 def redirect(location: str, *, status: int = 302) -> Response:
-    """A redirect."""
+    """Return a redirect."""
     return Response(status, {"Location": location}, None, None, None, location, None, 0.0, 0)
 
 
 class SimulatedWeb:
-    """``pages`` maps an href to an answer, a string standing for a page, or to what answers a request by its own
-    headers; anything else is a 404. ``before`` is
-    awaited with each href that is asked for, and may raise. ``addresses`` maps host names to addresses. ``asked`` is
-    the protocol."""
+    """Answers like ``Fetcher``.
+
+    ``pages`` maps an href to an answer, to a string for a page, or to a function that answers a request by its own
+    headers. Any other href gets a 404. ``before`` is awaited with each href that is requested, and may raise.
+    ``addresses`` maps host names to addresses. ``asked`` records the requests."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class SimulatedWeb:
         truncate: bool = False,
         headers: Mapping[str, str] | None = None,
     ) -> Response | Failure:
-        """As ``Fetcher.fetch``; limits and types are the table's own affair."""
+        """As ``Fetcher.fetch``. The table decides about limits and types."""
         self.asked.append(href)
         await asyncio.sleep(0)
         if self._before is not None:

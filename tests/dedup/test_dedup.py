@@ -148,7 +148,7 @@ def test_lines_of_ten_megabytes(run: Commands) -> None:
     assert lines_of(out) == [long, b"a", other]
     code, out, told = run("dedup", data=b"http://a.test/" + long + b"\n" + long + b"\nhttp://a.test/\n")
     assert (code, out.count(b"\n")) == (0, 2)
-    assert "1 lines skipped" in told
+    assert "1 line skipped" in told
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"\n\n\n"])

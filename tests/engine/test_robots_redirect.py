@@ -107,7 +107,7 @@ def test_the_strike_is_of_the_host_that_gave_no_answer(tmp_path: Path) -> None:
     frontier = rows[0].frontier  # type: ignore[attr-defined]
     a, b = (frontier.describe(f"{name}.test:80", lab.now) for name in "ab")
     assert (a.errors, b.errors) == ({}, {"refused": 4})
-    assert lab.records()[0]["error"] == "robots.txt could not be had: refused: connection refused"
+    assert lab.records()[0]["error"] == "robots.txt could not be fetched: refused: connection refused"
 
 
 def test_a_host_that_is_held_is_not_asked_before_its_time(tmp_path: Path) -> None:

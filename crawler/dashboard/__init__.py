@@ -1,9 +1,9 @@
 """The live page, and the same numbers for programs.
 
-`listen` and `access` are pure (where to bind, who may look, who may change something), `guard` asks them before every
+`listen` and `access` are pure (where to bind, who may look, who may change something). `guard` asks them before every
 route, `token` keeps the token, `feed` says what is and what happened, `event_stream` carries it to the listeners,
-`http_server` bounds connections, `server` has the routes, ``page/`` is what the browser loads. Everything shown comes
-from one mapping, the one that ``stats --json`` prints.
+`http_server` bounds connections, `server` has the routes, and the browser loads ``page/``. Everything shown comes from
+one mapping, the one that ``stats --json`` prints.
 """
 
 from crawler.dashboard.access import Access

@@ -1,31 +1,31 @@
 """Access: who may look, and who may change something.
 
-A route needs no code of its own for this: ``Guard`` stands before all of them and decides by the method.
+A route needs no code of its own for this: ``Guard`` runs before all of them and decides by the method.
 
 | | on loopback, no token configured | on another host, or a token configured |
 |---|---|---|
-| GET, HEAD (look) | every program of this machine | the token: header, cookie or ``?token=`` |
+| GET, HEAD (look) | every program on this machine | the token: header, cookie or ``?token=`` |
 | all others (change something) | the token in the header | the token in the header |
 
-What must be kept out on loopback is a web page in the user's browser. The same-origin policy does not let it read,
-unless a name of the attacker's own is made to lead to 127.0.0.1 (DNS rebinding); so only the names of this machine
-are accepted as ``Host``. It could still send: requests that the browser marks as another site's (``Origin``,
-``Sec-Fetch-Site``) are refused, those that only look among them, since an event stream takes a listener's place.
+On loopback, the attacker is a web page in the user's browser. The same-origin policy does not let it read, unless the
+attacker makes a name of their own lead to 127.0.0.1 (DNS rebinding); so only the names of this machine are accepted as
+``Host``. The page could still send. So requests that the browser marks as another site's (``Origin``,
+``Sec-Fetch-Site``) are refused, even those that only look, because an event stream takes a listener's place.
 
-A change is never granted to a cookie: the browser adds it by itself, to what another page makes it send too, and it
-does not keep ports apart. With a token asked of those who look, the Host may be any, since the machine may be known
-by many names: a rebinding page has no token, and the cookie belongs to the name it was set under.
+A cookie never permits a change: the browser adds it by itself, also to requests that another page makes it send, and
+cookies do not keep ports apart. If looking needs the token, any Host is accepted, since the machine may have many
+names: a rebinding page has no token, and the cookie belongs to the name under which it was set.
 
-A handler that changes something is added like any other and reads its body by ``json_body``::
+A handler that changes something is added like any other and reads its body with ``json_body``::
 
     app.router.add_post("/api/urls", self._add)
 
     async def _add(self, request: web.Request) -> web.Response:
-        asked = await json_body(request)  # 413, 415 and 400 are answered by itself
+        asked = await json_body(request)  # answers 413, 415 and 400 by itself
 
-The page sends ``Authorization: Bearer TOKEN`` and ``Content-Type: application/json``. It has the token from the
-address that is printed at the start, ``/#token=TOKEN`` (``/?token=TOKEN`` where looking needs it too), and keeps it
-in ``sessionStorage``, which belongs to one origin, port included. An error under ``/api/`` is ``{"error": text}``.
+The page sends ``Authorization: Bearer TOKEN`` and ``Content-Type: application/json``. It gets the token from the
+address that is printed at the start, ``/#token=TOKEN`` (``/?token=TOKEN`` if looking needs it too), and keeps it in
+``sessionStorage``, which belongs to one origin, port included. An error under ``/api/`` is ``{"error": text}``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HEALTH = "/healthz"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not answered: the status and one line."""
+    """Why a request is refused: the status and one line."""
 
     status: int
     text: str
@@ -54,7 +54,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """``token`` is required for changes, with ``to_look`` for everything. None: nothing can be changed."""
+    """``token`` is required for changes, and with ``to_look`` for everything. If it is None, nothing can be changed."""
 
     token: str | None = None
     to_look: bool = False
@@ -62,18 +62,18 @@ class Access:
     def refusal(
         self, method: str, path: str, headers: Mapping[str, str], query: Mapping[str, str], cookies: Mapping[str, str]
     ) -> Refusal | None:
-        """None when the request is to be answered. The names of headers are matched as ``headers`` does."""
+        """Return None if the request may be answered. ``headers`` decides whether the case of names matters."""
         host = headers.get("Host", "")
         if not self.to_look and not names_this_machine(host):
             return Refusal(403, "This name does not belong to the dashboard.")
         if comes_from_another_site(headers, host):
-            return Refusal(403, "A page of another site asks: open the dashboard's own address.")
+            return Refusal(403, "The request comes from another site: open the dashboard's own address.")
         offered = bearer(headers.get("Authorization"))
         if method not in LOOKING:
             if self.token is None:
-                return Refusal(403, "This dashboard changes nothing: it has no token.")
+                return Refusal(403, "This dashboard cannot change anything: it has no token.")
             if not token_matches(self.token, offered):
-                return Refusal(401, "To change something send Authorization: Bearer TOKEN, with the job's token.")
+                return Refusal(401, "To change something, send Authorization: Bearer TOKEN, with the job's token.")
             return None
         if not self.to_look or self.token is None or path == HEALTH:
             return None
@@ -88,24 +88,25 @@ class Access:
         )
 
     def link(self, url: str) -> str:
-        """The address for a browser that is to change something too. A fragment is not sent to the server."""
+        """Return the address for a browser that may also change something. A fragment is not sent to the server."""
         if self.token is None:
             return url
         return f"{url}{'?' if self.to_look else '#'}token={quote(self.token, safe='')}"
 
 
 def names_this_machine(header: str) -> bool:
-    """Whether a Host header is a name or address of loopback. The port does not matter: tunnels change it."""
+    """Return whether a Host header is a name or address of loopback. The port is ignored: tunnels change it."""
     host, bracket, _ = header.partition("]")
     host = host.removeprefix("[") if bracket else header.rpartition(":")[0] or header
     return is_loopback(host.lower())
 
 
 def comes_from_another_site(headers: Mapping[str, str], host: str) -> bool:
-    """Whether the browser says that a page which is not ours asks; following a link to us does not count.
+    """Return whether the browser says that the request comes from another site's page. Following a link to us does not
+    count.
 
-    https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/. The scheme is not compared:
-    behind a TLS proxy it is the proxy's.
+    https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/. The scheme is ignored: behind a
+    TLS proxy it is the proxy's.
     """
     origin = headers.get("Origin")
     if origin is not None and urlsplit_host(origin) != host.lower():
@@ -115,7 +116,7 @@ def comes_from_another_site(headers: Mapping[str, str], host: str) -> bool:
 
 
 def urlsplit_host(origin: str) -> str:
-    """Host and port of an Origin; empty for ``null`` and anything malformed."""
+    """Return host and port of an Origin; empty for ``null`` and anything malformed."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
@@ -123,17 +124,17 @@ def urlsplit_host(origin: str) -> str:
 
 
 def cookie_value(token: str) -> str:
-    """What the cookie holds: cookies do not keep ports apart, so the token itself stays out of it."""
+    """Return the value of the cookie. It is not the token itself, because cookies do not keep ports apart."""
     return hmac.new(token.encode(), b"crawler dashboard", hashlib.sha256).hexdigest()
 
 
 def token_matches(token: str, offered: str | None) -> bool:
-    """In a time that does not depend on where the two differ."""
+    """Compare tokens in a time that does not depend on where they differ."""
     return offered is not None and hmac.compare_digest(token.encode(), offered.encode(errors="surrogateescape"))
 
 
 def bearer(header: str | None) -> str | None:
-    """The token of an ``Authorization: Bearer`` header (RFC 6750, 2.1)."""
+    """Return the token of an ``Authorization: Bearer`` header (RFC 6750, 2.1)."""
     scheme, _, credentials = (header or "").partition(" ")
     return credentials.strip() if scheme.lower() == "bearer" else None
 

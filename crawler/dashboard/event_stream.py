@@ -1,11 +1,11 @@
-"""Server-sent events to many listeners (https://html.spec.whatwg.org/multipage/server-sent-events.html).
+"""Sends server-sent events to many listeners (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 
-A message is serialised once and shared. Each listener has room for one message: when the next comes before it was
-taken, it is replaced, so a slow listener sees fewer messages and costs no more memory than a quick one.
+A message is serialised once and shared. Each listener has room for one message. If the next message comes before it was
+taken, it is replaced: a slow listener sees fewer messages and costs no more memory than a fast one.
 
-Messages: ``history`` carries what ``History.series`` returns, on connecting and now and then; ``tick`` carries
-``{"stats", "point", "trust", "working", "forecast", "log"}``; ``end`` is the last ``tick``, after which the server goes
-away.
+Messages: ``history`` carries what ``History.series`` returns, on connecting and from time to time; ``tick`` carries
+``{"stats", "point", "trust", "working", "forecast", "log"}``; ``end`` is the last ``tick``, after which the server
+stops.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Listener:
         self._news.set()
 
     async def take(self) -> tuple[bytes, bool]:
-        """The newest message not yet taken, and whether it is the last."""
+        """Wait for the newest message not yet taken. Returns it, and whether it is the last."""
         await self._news.wait()
         self._news.clear()
         assert self._message is not None
@@ -70,7 +70,7 @@ class Listeners:
             listener.offer(message)
 
     def close(self, message: bytes) -> None:
-        """The last message; nobody can join after it."""
+        """Send the last message; nobody can join after it."""
         self._closed = True
         for listener in self._all:
             listener.offer(message, last=True)

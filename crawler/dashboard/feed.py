@@ -1,4 +1,4 @@
-"""The feed of the page: tells all listeners the current statistics and what has happened."""
+"""Tells all listeners the current statistics and what has happened."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from crawler.dashboard.event_stream import Listeners, message
 from crawler.metrics import Course
 
-# What the page drops while it is open (points between thinned ones) it gets back this often, in ticks.
+# Ticks between two messages with the whole history, from which the page restores the points that it drops while open.
 _HISTORY_EVERY = 60
 _NEWS_MOST = 50  # events in a message; /api/log has them all
 
 
 class Feed:
-    """``stats`` is called in the event loop and must be quick; ``clock()`` is in seconds since 1970. ``course`` is what
-    was seen before; what is seen from now on is added to it."""
+    """``stats`` is called on the event loop and must be fast. ``clock()`` returns seconds since 1970. ``course`` holds
+    the history so far; new observations are added to it."""
 
     def __init__(
         self, stats: Callable[[], dict[str, Any]], clock: Callable[[], float], course: Course | None = None
@@ -29,11 +29,11 @@ class Feed:
         self._ticks = 0
 
     def observe(self) -> None:
-        """Look once, without telling the listeners."""
+        """Observe once, without telling the listeners."""
         self.course.observe(self._clock(), self.stats())
 
     def tick(self) -> None:
-        """Look, and tell the listeners."""
+        """Observe, and tell the listeners."""
         self._ticks += 1
         news = self._news("tick")
         if len(self.listeners) and self._ticks % _HISTORY_EVERY == 0:
@@ -41,12 +41,12 @@ class Feed:
         self.listeners.tell(news)
 
     def end(self) -> None:
-        """Tell the final statistics; nobody can listen after that."""
+        """Send the final statistics. Nobody can join after that."""
         self.listeners.close(self._news("end"))
 
     def greeting(self) -> bytes:
-        """What a new listener hears first. All that join between two ticks share one: after a restart many join at
-        once, and the past takes some 30 ms to serialise."""
+        """Return the first message for a new listener. All listeners that join between two ticks share one: after a
+        restart many join at once, and serialising the history takes some 30 ms."""
         if self._greets is None:
             past = message("history", self.course.history.series())
             self._greets = past + self._now("tick", self.stats(), self.course.events.last)
@@ -60,7 +60,8 @@ class Feed:
         return self._now(event, stats, since) if len(self.listeners) else b""
 
     def _now(self, event: str, stats: dict[str, Any], since: int) -> bytes:
-        """A message of what is, and of what happened after event number ``since``: the last of it, where it is much."""
+        """Return a message with the current statistics and the events after number ``since``, only the last ones if
+        there are many."""
         events = self.course.events
         news = events.after(since)
         if len(news) > _NEWS_MOST:

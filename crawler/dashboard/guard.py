@@ -1,4 +1,4 @@
-"""What stands before every route: `access` decides, headers are added, bodies are bounded."""
+"""Runs before every route: `access` decides, headers are added, bodies are bounded."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from aiohttp import web
 
 from crawler.dashboard.access import COOKIE, LOOKING, Access, cookie_value, token_matches
 
-# Ten thousand URLs of a hundred characters fit; what is larger is sent in parts.
+# Ten thousand URLs of a hundred characters fit; larger requests are sent in parts.
 MOST_BODY = 2**20  # bytes
-BODY_TIMEOUT = 20.0  # seconds for it to come whole
+BODY_TIMEOUT = 20.0  # seconds for the body to arrive completely
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -23,7 +23,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    # In place of the library's, with its version and Python's.
+    # Replaces the library's header, which shows its version and Python's.
     "Server": "crawler",
 }
 
@@ -32,7 +32,7 @@ _BODY_TIMEOUT = web.AppKey("body_timeout", float)
 
 
 def guarded_application(access: Access, body_timeout: float = BODY_TIMEOUT) -> web.Application:
-    """An application of which every route answers only those whom ``access`` lets in, with ``HEADERS``."""
+    """Return an application whose routes answer only those whom ``access`` admits, with ``HEADERS``."""
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -61,9 +61,9 @@ def guarded_application(access: Access, body_timeout: float = BODY_TIMEOUT) -> w
 
 
 async def json_body(request: web.Request) -> Any:
-    """The JSON of a request's body, of at most ``MOST_BODY`` bytes.
+    """Return the JSON of a request's body, of at most ``MOST_BODY`` bytes.
 
-    Raises the HTTP errors that answer everything else: 413, 415, 408 and 400, each with one line.
+    Raises the HTTP errors for everything else: 413, 415, 408 and 400, each with one line.
     """
     if request.content_type != "application/json":
         raise web.HTTPUnsupportedMediaType(text="The body must be JSON: send Content-Type: application/json.")
@@ -76,15 +76,15 @@ async def json_body(request: web.Request) -> Any:
             MOST_BODY, text=f"The body is larger than {MOST_BODY} bytes: send it in parts."
         ) from None
     except TimeoutError:
-        raise web.HTTPRequestTimeout(text="The body did not come whole.") from None
+        raise web.HTTPRequestTimeout(text="The body is incomplete.") from None
     except ConnectionError:
-        raise web.HTTPBadRequest(text="The body did not come whole.") from None  # read by nobody any more
+        raise web.HTTPBadRequest(text="The body is incomplete.") from None  # read by nobody any more
     except (ValueError, RecursionError, web.RequestPayloadError):
         raise web.HTTPBadRequest(text="The body is not JSON.") from None
 
 
 def _error(request: web.Request, status: int, text: str) -> web.Response:
-    """One line: as JSON where programs ask."""
+    """Return an error in one line, as JSON for programs."""
     if request.path.startswith("/api/") or request.method not in LOOKING:
         return web.json_response({"error": text}, status=status)
     return web.Response(status=status, text=f"{text.rstrip()}\n")

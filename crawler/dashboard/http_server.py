@@ -1,4 +1,4 @@
-"""The HTTP server under the dashboard: a bounded number of connections, and no word of the libraries in its answers."""
+"""The HTTP server of the dashboard: it bounds the number of connections, and its answers do not name the libraries."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from crawler.dashboard.guard import BODY_TIMEOUT, HEADERS, guarded_application
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What visitors may take."""
+    """What visitors may use."""
 
-    connections: int = 1_024  # at a time, idle ones among them; they take file descriptors that the crawl needs too
+    connections: int = 1_024  # at a time, including idle ones; they take file descriptors that the crawl needs too
     idle_timeout: float = 20.0  # seconds after which a connection without a complete request is closed
-    write_timeout: float = 30.0  # seconds after which a listener that takes nothing is gone
-    body_timeout: float = BODY_TIMEOUT  # seconds for a request's body to come whole
+    write_timeout: float = 30.0  # seconds after which a listener that reads nothing is dropped
+    body_timeout: float = BODY_TIMEOUT  # seconds for a request's body to arrive completely
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether a line of the library belongs in the crawl's log: not if a stranger sent something that is not HTTP."""
+    """Return whether a line of the library belongs in the crawl's log. It does not if a stranger sent something that is
+    not HTTP."""
     theirs = (HttpProcessingError, web.RequestPayloadError)
     return record.exc_info is None or not isinstance(record.exc_info[1], theirs)
 
@@ -38,7 +39,7 @@ _no_log.disabled = True
 
 
 class HttpServer:
-    """Serves ``routes`` to those whom ``access`` lets in."""
+    """Serves ``routes`` to those whom ``access`` admits."""
 
     def __init__(self, access: Access, routes: Sequence[web.RouteDef], limits: Limits) -> None:
         self._limits = limits
@@ -54,18 +55,18 @@ class HttpServer:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return 0 if self._runner.server is None else len(self._runner.server.connections)
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens, once it has started."""
+        """The address on which it listens, once it has started."""
         assert self._server is not None
         host, port = self._server.sockets[0].getsockname()[:2]
         return host, port
 
     def unsent(self) -> list[int]:
-        """Bytes that wait to be taken, for each connection."""
+        """For each connection, the bytes that wait to be sent."""
         server = self._runner.server
         open_ones = [] if server is None else [each.transport for each in server.connections]
         return [transport.get_write_buffer_size() for transport in open_ones if transport is not None]
@@ -109,7 +110,7 @@ class _Protocol(web.RequestHandler):
 
 
 class _Full(asyncio.Protocol):
-    """Says that there are enough connections and closes, before anything is read."""
+    """Answers that there are too many connections and closes, before anything is read."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.WriteTransport)

@@ -1,4 +1,4 @@
-"""Where the dashboard listens."""
+"""The address on which the dashboard listens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LISTEN = re.compile(r"(?:(?P<host>\[[^\]]*\]|[^\[\]:]+):)?(?P<port>[0-9]{1,5})"
 
 
 def parse_listen(text: str) -> tuple[str, int]:
-    """Host and port of ``[HOST:]PORT``; the host is 127.0.0.1 when none is given, port 0 means a free one.
+    """Return host and port of ``[HOST:]PORT``. The host is 127.0.0.1 if none is given; port 0 means a free one.
 
     An IPv6 address is written in brackets, which the returned host lacks. Raises ValueError with one line.
     """
@@ -29,7 +29,7 @@ def parse_listen(text: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach ``host``: a loopback address, or ``localhost`` (RFC 6761, 6.3)."""
+    """Return whether only this machine can reach ``host``: a loopback address, or ``localhost`` (RFC 6761, 6.3)."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

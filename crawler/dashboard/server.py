@@ -31,9 +31,9 @@ _NO_STORE = {"Cache-Control": "no-store"}
 class Dashboard:
     """Shows a feed, which ticks once every ``settings.interval`` seconds, to all viewers.
 
-    ``routes`` are those that need more of the crawl than its statistics: they come from above, and are guarded as all
-    others. Raises ValueError with one line when the settings name no usable address, or one beyond this machine where
-    everybody may look.
+    ``routes`` are those that need more of the crawl than its statistics; the caller provides them, and they are guarded
+    like all others. Raises ValueError with one line if the settings name no usable address, or an address beyond this
+    machine without a token for looking.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Dashboard:
         self._listen = host, _ = parse_listen(settings.listen or "")
         access = access or Access(settings.token or None, to_look=bool(settings.token))
         if not is_loopback(host) and not (access.to_look and access.token):
-            raise ValueError(f"a dashboard on {host} can be reached by others: it needs a token")
+            raise ValueError(f"a dashboard on {host} can be reached from other machines: it needs a token")
         self.feed = feed
         self._interval = settings.interval
         self._limits = limits or Limits()
@@ -57,7 +57,7 @@ class Dashboard:
         self._process = ProcessCollector(registry=None)
 
     async def start(self) -> str:
-        """Binds, and returns the URL to open (without the token). Raises OSError when it cannot bind."""
+        """Bind, and return the URL to open (without the token). Raises OSError if it cannot bind."""
         host, port = self._listen
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
@@ -69,7 +69,7 @@ class Dashboard:
         return f"http://{shown}:{listening.getsockname()[1]}/"
 
     async def stop(self) -> None:
-        """Tells all listeners the final statistics and goes away; raises what ``stats`` raised, if it did."""
+        """Send all listeners the final statistics and stop. Raises what ``stats`` raised, if it did."""
         if self.ticking is None:
             return
         ticking, self.ticking = self.ticking, None
@@ -85,7 +85,7 @@ class Dashboard:
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
-            # Due times lie on a grid; after a stall they go on from now, without a burst.
+            # Ticks are due on a grid. After a stall they continue from now, without a burst.
             due = max(due + self._interval, loop.time())
             await asyncio.sleep(due - loop.time())
             self.feed.tick()
@@ -106,7 +106,7 @@ class Dashboard:
         if name not in self._files:
             raise web.HTTPNotFound
         body, etag = self._files[name]
-        # Asked for again each time, and answered with 304: a new version of the program is never mixed with an old.
+        # Revalidated on each load, and answered with 304: a new version of the program is never mixed with an old one.
         headers = {"ETag": etag, "Cache-Control": "no-cache"}
         if request.headers.get("If-None-Match") == etag:
             return web.Response(status=304, headers=headers)
@@ -151,7 +151,7 @@ class Dashboard:
                     async with asyncio.timeout(self._limits.write_timeout):
                         await response.write(news)
                 except (ConnectionError, TimeoutError):
-                    # What it has not taken would be waited for.
+                    # Otherwise the server would wait for what the listener has not read.
                     if request.transport is not None:
                         request.transport.abort()
                     break
@@ -159,7 +159,7 @@ class Dashboard:
 
 
 def _page_files() -> dict[str, tuple[bytes, str]]:
-    """Name -> content and entity tag of everything the browser may load."""
+    """Return name -> content and entity tag of everything that the browser may load."""
     files = {}
     for file in resources.files("crawler.dashboard").joinpath("page").iterdir():
         body = file.read_bytes()

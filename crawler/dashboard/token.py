@@ -1,4 +1,4 @@
-"""Where the dashboard's token comes from: the configuration, a file that is named there, or the job's own."""
+"""Finds the dashboard's token: in the configuration, in a file that is named there, or in the job."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from crawler.dashboard.listen import is_loopback, parse_listen
 from crawler.settings import DashboardSettings
 
 TOKEN = "dashboard-token"
-# 16 of these cannot be guessed over a network.
+# 16 random characters cannot be guessed over a network.
 LEAST = 16
 _TOKEN = re.compile(rf"[!-~]{{{LEAST},512}}")
 
 
 def checked_token(text: str, source: str) -> str:
-    """``text``, if a header can carry it and it is hard to guess. Raises ValueError with one line."""
+    """Return ``text`` if a header can carry it and it is hard to guess. Raises ValueError with one line."""
     if _TOKEN.fullmatch(text) is None:
         raise ValueError(f"{source} must be {LEAST} to 512 printable ASCII characters without spaces")
     return text
 
 
 def token_from_file(path: Path) -> str:
-    """The first and only line of the file. Raises ValueError with one line."""
+    """Return the first and only line of the file. Raises ValueError with one line."""
     try:
         with open(path, "rb") as stream:
             data = stream.read(1_024)
@@ -35,8 +35,8 @@ def token_from_file(path: Path) -> str:
 
 
 def job_token(directory: Path) -> str:
-    """The token that the job keeps, so that an open page stays valid when the crawl resumes; a new one if it
-    keeps none that can be used."""
+    """Return the token that the job keeps, so that an open page stays valid when the crawl resumes; a new one if it
+    keeps no usable token."""
     try:
         return token_from_file(directory / TOKEN)
     except ValueError:
@@ -44,7 +44,7 @@ def job_token(directory: Path) -> str:
 
 
 def keep_token(settings: DashboardSettings, directory: Path, token: str) -> None:
-    """Leave the job's own token in it for the user who owns it, unless it is there. Raises OSError."""
+    """Store the job's own token in the job for its owner, unless it is already there. Raises OSError."""
     if settings.token or settings.token_file or job_token(directory) == token:
         return
     path = directory / TOKEN
@@ -56,9 +56,9 @@ def keep_token(settings: DashboardSettings, directory: Path, token: str) -> None
 
 
 def access_of(settings: DashboardSettings, directory: Path) -> Access:
-    """The access to the crawl in ``directory``, which need not exist yet.
+    """Return the access to the crawl in ``directory``, which need not exist yet.
 
-    Raises ValueError with one line: an address or a token that cannot be used.
+    Raises ValueError with one line if an address or a token cannot be used.
     """
     host, _ = parse_listen(settings.listen or "")
     if settings.token is not None and settings.token_file is not None:
@@ -72,13 +72,13 @@ def access_of(settings: DashboardSettings, directory: Path) -> Access:
 
 
 def spoken_of(settings: DashboardSettings, access: Access, address: str) -> list[str]:
-    """What is said at the start: the address, and how to get in. A token that was given is not repeated, since what is
-    said may be kept in a log."""
+    """Return the lines printed at the start: the address, and how to get in. A configured token is not repeated,
+    because the output may be kept in a log."""
     lines = [f"dashboard: {address}"]
     if settings.token_file:
-        lines.append(f"its token is the one in {settings.token_file}")
+        lines.append(f"with the token in {settings.token_file}")
     elif settings.token:
-        lines.append("its token is dashboard.token of the configuration")
+        lines.append("with dashboard.token of the configuration")
     elif access.token is not None:
         lines.append(f"with its token: {access.link(address)}")
     return lines

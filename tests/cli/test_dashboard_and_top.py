@@ -152,7 +152,7 @@ def test_a_job_that_may_not_be_written_is_looked_at_without_controls(made: Stopp
     with running("dashboard", job, preexec_fn=as_anybody) as process:
         url = address(process)
         assert ask(url, "api/stats")["state"] == "stopped"
-        assert "changes nothing" in ask(url, "api/control", 403, b'{"do": "stop"}')["error"]
+        assert "cannot change anything" in ask(url, "api/control", 403, b'{"do": "stop"}')["error"]
 
 
 def test_the_address_of_a_crawls_own_page_is_said(made: Stopped, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
     ]
     assert page["chain"] == "slice 1 holds 8,000 of 8,000 URLs, slice 2 holds 4,345 of 16,000 URLs"
     assert page["next"] == (
-        "The next slice (64.0 KiB) comes in 11,655 URLs, about 24 s at the last minute's 476 new URLs/s; "
+        "The next slice (64.0 KiB) opens in 11,655 URLs, about 24 s at the last minute's 476 new URLs/s; "
         "the fpp is then at most 0.0005. "
         "The fpp reaches its target of 0.001 in 11,655 URLs, and climbs then."
     )

@@ -1,4 +1,4 @@
-// Asking the crawl, with the token where there is one: it belongs to one origin and to this tab.
+// Requests to the crawl, with the token if there is one. The token belongs to one origin and to this tab.
 
 const KEY = "token";
 
@@ -6,7 +6,7 @@ export function takeTokenFromAddress() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token") ?? new URLSearchParams(location.search).get("token");
   if (given) {
     keepToken(given);
-    // It need not stay in the address bar, nor in the browser's history.
+    // Remove it from the address bar and from the browser's history.
     history.replaceState(null, "", location.pathname);
   }
 }
@@ -18,7 +18,7 @@ export function keepToken(token) {
 
 export const token = () => sessionStorage.getItem(KEY);
 
-// The answer's JSON. Throws an Error whose message is a line for the reader.
+// Returns the JSON of the answer. Throws an Error whose message is one line for the reader.
 async function asked(path, options = {}) {
   let response;
   try {

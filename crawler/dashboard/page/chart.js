@@ -1,10 +1,10 @@
-// A line chart in SVG: time along the bottom, one scale on the left, values read off by pointing, or by arrow keys.
+// A line chart in SVG: time along the bottom, one scale on the left. Pointing, or the arrow keys, shows values.
 
 import { element } from "./dom.js";
 import { clock, compact, day, stamp, wholeBytes } from "./format.js";
 
 const MARGIN = { left: 3.6, right: 0.6, top: 0.5, bottom: 1.3 }; // in the root's font size
-const DECADES = 6; // shown at most on a logarithmic scale, below the highest
+const DECADES = 6; // at most so many are shown on a logarithmic scale, below the highest
 
 // The smallest of 1, 2, 5 times a power of ten that is not below `value`.
 function nice(value) {
@@ -12,11 +12,11 @@ function nice(value) {
   return [1, 2, 5, 10].find((step) => step * power >= value * 0.999) * power;
 }
 
-// The smallest power of two that is not below `value`: bytes are counted in them.
+// The smallest power of two that is not below `value`, for bytes.
 const nicePower = (value) => 2 ** Math.ceil(Math.log2(value) - 1e-9);
 
 function linearScale(values, { counted, bytes }, lines) {
-  const least = counted || bytes ? 1 : 0.1; // there is no half URL
+  const least = counted || bytes ? 1 : 0.1; // half a URL does not exist
   const step = Math.max((bytes ? nicePower : nice)(Math.max(...values, least) / lines), least);
   const top = step * Math.max(1, Math.ceil(Math.max(...values, 0) / step));
   const ticks = [];
@@ -24,8 +24,8 @@ function linearScale(values, { counted, bytes }, lines) {
   return { ticks, place: (value) => value / top, label: (value, format) => (bytes ? wholeBytes : Number.isInteger(value) ? compact : format)(value) };
 }
 
-// Values below the lowest decade shown, zero among them, lie on the bottom line, which says so; it lies a decade
-// below those that can be told apart.
+// Values below the lowest decade shown, including zero, lie on the bottom line, whose label says so. It lies a decade
+// below the values that can be distinguished.
 function logScale(values) {
   const positive = values.filter((value) => value > 0);
   const high = Math.ceil(Math.log10(Math.max(...positive, 1e-12)) + 1e-9);
@@ -43,7 +43,7 @@ function logScale(values) {
 
 const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
 
-// On round times of the reader's zone; midnight is named by its day, since a crawl may take many.
+// Ticks at round times in the reader's time zone. Midnight shows the day, since a crawl may take many.
 function timeTicks(start, end, most) {
   const wanted = (end - start) / most;
   const step = TIME_STEPS.find((candidate) => candidate >= wanted) ?? 86400 * Math.ceil(wanted / 86400);
@@ -55,8 +55,8 @@ function timeTicks(start, end, most) {
 }
 
 export class Chart {
-  // lines: [{ key, label, colour }]; keys name series of the data handed to `draw`.
-  // `band`: the keys of the lower and upper end of an interval, drawn behind them.
+  // lines: [{ key, label, colour }]; keys name series of the data passed to `draw`.
+  // `band`: the keys of the lower and upper end of an interval, drawn behind the lines.
   constructor(figure, { lines, format, log = false, counted = false, bytes = false, band = null }) {
     this.lines = lines;
     this.format = format;
@@ -136,7 +136,7 @@ export class Chart {
     this.read();
   }
 
-  // The interval, as an area for each stretch of time in which there is one.
+  // The interval: one area for each stretch of time that has one.
   bands(x, y) {
     const [low, high] = [this.data[this.band.low], this.data[this.band.high]];
     const areas = [];
@@ -163,7 +163,7 @@ export class Chart {
     this.read();
   }
 
-  // With the arrow keys from one moment to the next, with Shift ten at once, with Home and End to the first and the last; Escape leaves the past.
+  // The arrow keys move by one point, with Shift by ten; Home and End move to the first and the last; Escape returns to the present.
   step(event) {
     const times = this.data?.t ?? [];
     const way = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity, Escape: 0 }[event.key];
@@ -182,7 +182,7 @@ export class Chart {
     return index;
   }
 
-  // The legend shows the values at the pointer, else the last.
+  // The legend shows the values at the pointer, or the last ones.
   read() {
     const times = this.data?.t ?? [];
     if (!times.length || !this.where) return;

@@ -1,4 +1,4 @@
-// Buttons that change the crawl. They need the token; without it they say how to get it.
+// Buttons that change the crawl. They need the token; without it, they say how to get it.
 
 import { keepToken, post, token } from "./api.js";
 import { find, notify, write } from "./dom.js";
@@ -24,7 +24,7 @@ function update() {
   hosts.unlock(running);
 }
 
-// Of `stats`: what can be done now.
+// Enables what can be done now, according to `stats`.
 export function showControls(stats) {
   if (stats.state === state && Boolean(stats.paused) === paused) return;
   state = stats.state;
@@ -40,7 +40,7 @@ async function control(what) {
     notify(SAID[what]);
   } catch (error) {
     notify(error.message);
-    if (error.status === 401) keepToken(null); // not this crawl's
+    if (error.status === 401) keepToken(null); // the token of another crawl
   } finally {
     busy = false;
     update();

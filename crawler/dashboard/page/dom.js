@@ -1,4 +1,4 @@
-// Small pieces of page. Everything is set as text, never as markup.
+// Small helpers for the page. Everything is set as text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -26,7 +26,7 @@ export function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-// The result of a click, shown above the page for a while; nothing moves for it. With `stay` it stays in the first line.
+// Shows the result of a click above the page for a while, without moving anything. With `stay`, it stays in the first line.
 let fading = 0;
 
 export function notify(text, stay = false) {

@@ -1,4 +1,4 @@
-// A URL in, all that the crawl knows of it out.
+// Shows everything that the crawl knows of a URL.
 
 import { get } from "./api.js";
 import { find, make } from "./dom.js";
@@ -16,7 +16,7 @@ export function begin() {
     show([{ what: "…" }], "quiet");
     try {
       const { lines } = await get("api/explain", { url });
-      // A step of canonicalisation that changed nothing says nothing.
+      // Skip the steps of canonicalisation that changed nothing.
       show(lines.filter(({ text }, index) => !text || text !== lines[index - 1]?.text));
     } catch (error) {
       show([{ what: error.message }], "bad");

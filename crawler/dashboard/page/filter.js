@@ -1,9 +1,9 @@
-// The chain of slices, drawn and in a table.
+// The chain of slices, as a drawing and as a table.
 
 import { find, make, write } from "./dom.js";
 import * as format from "./format.js";
 
-// Each slice is a block as wide as its share of the bits, filled as far as it holds what it was made for.
+// Each slice is a block: its width is its share of the bits, its filling the share of its capacity in use.
 function drawChain(slices) {
   const total = slices.reduce((sum, slice) => sum + slice.bits, 0) || 1;
   const blocks = slices.map((slice, index) => {
@@ -17,7 +17,7 @@ function drawChain(slices) {
   const chain = find("chain");
   chain.replaceChildren(...blocks);
   const words = slices.map((slice, index) => `slice ${index + 1} holds ${format.count(slice.count)} of ${format.count(slice.capacity)} URLs`);
-  chain.setAttribute("aria-label", words.join(", ") || "There are no slices");
+  chain.setAttribute("aria-label", words.join(", ") || "No slices");
 }
 
 function row(slice, index) {
@@ -39,13 +39,13 @@ export function showFilter(stats, forecast) {
   for (const node of document.querySelectorAll("[data-ahead]")) write(node, slices.length ? format.count(slices.length) : "–");
   const advice = stats.advice;
   write(find("ahead-when"), advice?.forecast?.when === "day" ? "in a day" : "at the end");
-  let next = ["running", "paused"].includes(stats.state) ? "What comes next is not known yet." : "What comes next is known while the crawl runs.";
+  let next = ["running", "paused"].includes(stats.state) ? "No forecast yet." : "There is a forecast only while the crawl runs.";
   if (advice) {
-    // Of a crawl that is paused nothing comes in time.
+    // A paused crawl has no time forecast.
     const timed = advice.seconds_left !== null && stats.state === "running";
     const when = timed ? `, about ${format.duration(advice.seconds_left)} at the last minute's ${format.rate(advice.new_urls_per_second)} new URLs/s` : "";
-    const what = advice.next_size === null ? "Full" : `The next slice (${format.bytes(advice.next_size)}) comes`;
-    next = `${what} in ${format.count(advice.urls_left)} URLs${when}; the fpp is then at most ${format.probability(advice.fpp_then)}.`;
+    const what = advice.next_size === null ? "Full" : `The next slice (${format.bytes(advice.next_size)}) opens`;
+    next = `${what} in ${format.count(advice.urls_left)} ${advice.urls_left === 1 ? "URL" : "URLs"}${when}; the fpp is then at most ${format.probability(advice.fpp_then)}.`;
     if (advice.warning) next += ` ${advice.warning[0].toUpperCase()}${advice.warning.slice(1)}.`;
   }
   write(find("next-slice"), next);

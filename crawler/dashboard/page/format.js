@@ -1,4 +1,4 @@
-// Numbers as people read them. Null stays a dash: what does not exist is not zero.
+// Numbers for people. Null becomes a dash: what does not exist is not zero.
 
 const DASH = "–";
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
@@ -9,7 +9,7 @@ const short = new Intl.NumberFormat("en-US", { notation: "compact" });
 const given = (write) => (value) => (value === null || value === undefined ? DASH : write(value));
 
 export const count = given((value) => whole.format(value));
-// Whole as long as there is room for it, else 987.65M.
+// The whole number if there is room for it, otherwise 987.65M.
 const brief = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 2 });
 const upTo = (most) => given((value) => (value < most ? whole : brief).format(value));
 export const figure = upTo(1e8);
@@ -27,7 +27,7 @@ export const probability = given((value) => {
   return value.toExponential(1);
 });
 
-// How many are to be expected: few of them with two digits.
+// An expected count: a small one with two digits.
 export const expected = given((value) => (value < 10 ? probability(value) : narrow(value)));
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -41,7 +41,7 @@ const inBytes = (digits) => (value) => {
   return `${unit ? digits.format(value) : whole.format(value)} ${UNITS[unit]}`;
 };
 export const bytes = given(inBytes(one));
-// For an axis whose steps are powers of two; between them half a unit may stand.
+// For an axis whose steps are powers of two; half a unit is possible between them.
 export const wholeBytes = given(inBytes(new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 })));
 
 export const seconds = given((value) => (value < 1 ? `${whole.format(1000 * value)} ms` : `${one.format(value)} s`));
@@ -56,7 +56,7 @@ export const duration = given((value) => {
 
 export const ago = given((value) => `${duration(value)} ago`);
 
-// Roughly, for what is still to come.
+// Roughly, for a time that remains.
 export const span = given((value) => (value < 10 ? `${one.format(value)} s` : duration(value)));
 
 // The same in one unit, for a column: 87 s, 95 min, 31 h.
@@ -68,7 +68,7 @@ export const near = given((value) => {
 
 export const moment = (time) => new Date(1000 * time).toLocaleString("en-GB");
 
-// Of today the time, of other days the date before it.
+// Today: the time. Other days: the date and the time.
 export function stamp(time) {
   const [then, now] = [new Date(1000 * time), new Date()];
   return then.toDateString() === now.toDateString() ? clock(time) : `${day(time)} ${clock(time)}`;

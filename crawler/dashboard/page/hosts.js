@@ -1,4 +1,4 @@
-// The table of hosts, sorted and searched by the crawl, a page of it at a time; and one host opened.
+// The table of hosts, sorted and searched by the crawl, one page at a time; and the details of one host.
 
 import { get, post, token } from "./api.js";
 import { find, make, write } from "./dom.js";
@@ -22,10 +22,10 @@ const errors = (row) =>
     .join(", ");
 
 const wait = (row, write = format.span) => (row.next_time === null || row.next_time === undefined ? "–" : row.wait_seconds >= 0.05 ? write(row.wait_seconds) : "now");
-// Long numbers are cut short in the table, and whole when pointed at.
+// The table shortens long numbers; pointing at one shows all of it.
 const number = (value, className = "") => make("span", { className, title: value >= 1e6 ? format.count(value) : "" }, format.narrow(value));
 
-// The rule in a word where there is no room for the sentence.
+// The rule in one word, if there is no room for the sentence.
 function why(row) {
   const held = !["ready", "leased", "idle"].includes(row.state) && row.rule;
   const parts = [make("span", { className: "long" }, row.reason ?? "–"), make("span", { className: "short" }, held ? row.rule.replaceAll("_", " ") : (row.reason ?? "–"))];
@@ -55,7 +55,7 @@ function keepFocus(update) {
   if (name !== null) focusHost(name, { preventScroll: true });
 }
 
-// The row from which a host was opened is not the one that shows it now; where none does, the reader is at the table.
+// The row from which a host was opened was replaced since. If no row shows the host, focus the table.
 function focusHost(name, options = {}) {
   const button = [...find("hosts").querySelectorAll("button.open")].find((each) => each.textContent === name);
   (button ?? document.querySelector(".hosts .rows")).focus(options);
@@ -70,7 +70,7 @@ export async function refresh() {
   due = Date.now() + 60_000;
   try {
     const answer = await get("api/hosts", { ...view, limit: LIMIT });
-    if (mine !== asking) return; // a later question is under way
+    if (mine !== asking) return; // a later request is in progress
     total = answer.total;
     if (view.offset && view.offset >= total) {
       view.offset = 0;
@@ -78,7 +78,7 @@ export async function refresh() {
     }
     keepFocus(() => find("hosts").replaceChildren(...answer.hosts.map(line)));
     const last = view.offset + answer.hosts.length;
-    say(total ? `${format.count(view.offset + 1)} to ${format.count(last)} of ${format.count(total)}` : "no host");
+    say(total ? `${format.count(view.offset + 1)} to ${format.count(last)} of ${format.count(total)}` : "no hosts");
     find("hosts-before").disabled = view.offset === 0;
     find("hosts-after").disabled = last >= total;
   } catch (error) {
@@ -88,14 +88,14 @@ export async function refresh() {
   }
 }
 
-// How many hosts are in each state; null until all were looked at once.
+// The number of hosts in each state; null until all were counted once.
 export function showStates(counts) {
   const some = Object.entries(counts ?? {}).filter(([, number]) => number);
   const words = some.map(([state, number]) => make("li", { className: `host-state host-${state}` }, `${state} `, make("b", {}, format.figure(number))));
   find("host-states").replaceChildren(...words);
 }
 
-// Once a second, from the tick: asks again when it is time, unless the page is in the background.
+// Called once a second, with the tick: asks again when it is time, unless the page is in the background.
 export function tick() {
   if (document.hidden || Date.now() < due) return;
   refresh();
@@ -162,7 +162,7 @@ function openHost(name) {
   write(find("host-title"), name);
   write(find("host-notice"), "");
   unsure();
-  find("host-body").hidden = true; // the answer appears at once, and nothing moves
+  find("host-body").hidden = true; // the answer appears all at once, and nothing moves
   unlock();
   showHost(name);
   find("host-dialog").showModal();
@@ -170,13 +170,13 @@ function openHost(name) {
 
 let running = false;
 
-// Of the crawl: whether there is one that hosts could be paused of.
+// Whether a crawl is running whose hosts can be paused.
 export function unlock(runs = running) {
   running = runs;
   for (const button of document.querySelectorAll("[data-host-do]")) button.disabled = token() === null || !running;
 }
 
-// Excluded URLs stay excluded, so a second press confirms.
+// Excluded URLs stay excluded, so ask for a second press.
 let sure = false;
 
 function unsure() {

@@ -1,4 +1,4 @@
-// What happened: the newest on top, by kind.
+// The events by kind, newest first.
 
 import { get } from "./api.js";
 import { find, make } from "./dom.js";
@@ -48,7 +48,7 @@ async function catchUp() {
   await fetching;
 }
 
-// `log` as a tick has it: what came after number `after`, up to number `last`.
+// `log` from a tick: the events after number `after`, up to number `last`.
 export function showLog(log) {
   if (log.last < have) forget(); // another crawl, or one that lost its last minute
   if (log.last === have) return;

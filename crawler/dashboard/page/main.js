@@ -1,4 +1,4 @@
-// Listens to the crawl and shows what it says. Everything is set as text, never as markup.
+// Listens to the crawl and shows its numbers. Everything is set as text, never as markup.
 
 import { takeTokenFromAddress } from "./api.js";
 import { Chart } from "./chart.js";
@@ -12,7 +12,7 @@ import * as log from "./log.js";
 import { showShares } from "./shares.js";
 
 const SPANS = { recent: 300, hour: 3600, all: Infinity }; // seconds
-const MEAN_OVER = 10; // seconds that the shown rates are the mean of
+const MEAN_OVER = 10; // seconds over which the shown rates are averaged
 const RETRY = [1000, 2000, 4000, 8000]; // milliseconds
 
 const charts = [
@@ -113,7 +113,7 @@ function show({ stats, point, trust, working, forecast, log: news }) {
   showFilter(stats, forecast);
   showShares("outcomes", { fetched: stats.pages_fetched, redirect: stats.pages_redirected, excluded: stats.urls_excluded, failed: stats.pages_failed });
   showShares("status", stats.status ?? {});
-  // What only some crawls have.
+  // Only some crawls have these.
   find("ledger").hidden = !stats.seen?.ledger;
   find("revisits").hidden = !stats.revisits && !stats.pages_scheduled;
   showState(stats.state);
@@ -124,7 +124,7 @@ function show({ stats, point, trust, working, forecast, log: news }) {
   drawCharts();
 }
 
-// Tries again for ever by itself: a crawl that resumes is found again at the same address.
+// Reconnects for ever: a crawl that resumes is found again at the same address.
 function listen(failures = 0) {
   const source = new EventSource("api/events");
   let ended = false;

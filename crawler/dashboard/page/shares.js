@@ -1,4 +1,4 @@
-// Counts as shares of a bar, each with its name and number below it.
+// Counts as shares of a bar, with their names and numbers below it.
 
 import { find, make } from "./dom.js";
 import * as format from "./format.js";

@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def build_settings(arguments: argparse.Namespace) -> tuple[Settings, Source]:
-    """Return the settings (defaults, TOML file, flags, and the stored shaping settings of a job) and the source of each.
+    """Return the settings and the source of each: defaults, TOML file, flags, and the stored shaping settings of a job.
 
     Raises UsageError."""
     tables, source = settings_tables(arguments)

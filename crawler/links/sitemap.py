@@ -1,12 +1,12 @@
-"""Sitemaps: URLs that a site lists of itself, in XML (https://www.sitemaps.org/protocol.html), compressed or not.
+"""Sitemaps: a site's lists of its own URLs, in XML (https://www.sitemaps.org/protocol.html), compressed or not.
 
 A sitemap lists pages, a sitemap index lists sitemaps; both name each in a ``loc``. The protocol has two more forms: a
-text with one URL a line, and feeds, of which the ``link`` of each item counts (RSS 2.0 and 1.0, Atom). As such are read
-only what the site calls its sitemap, for texts and feeds are found everywhere.
+text with one URL on each line, and feeds (RSS 2.0 and 1.0, Atom), in which the ``link`` of each item counts. Texts and
+feeds are common, so they are read as sitemaps only if the site says that they are.
 
-Read in pieces, and never as a whole: what has been decompressed is parsed and dropped. Nothing a sitemap says can make
-it grow: a document type, with which entities are declared, ends the reading, as do elements nested deeper than any
-sitemap has, markup without end, and more bytes than the protocol allows. What was read before counts.
+A sitemap is read in pieces: each piece is decompressed, parsed and dropped. A hostile sitemap cannot make memory grow.
+Reading ends at a document type, which could declare entities, at elements nested deeper than in any real sitemap, at
+markup without end, and at more bytes than the protocol allows. The URLs read before still count.
 """
 
 from __future__ import annotations
@@ -51,20 +51,19 @@ _called = re.compile(r"sitemap[^/]*\Z", re.I).search
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A URL that a sitemap names, as written, and the priority from 0 to 1 that it gives it among the site's own; None
-    where it gives none."""
+    """A URL in a sitemap, as written, and its priority from 0 to 1 among the site's URLs; None if it has none."""
 
     href: str
     priority: float | None
 
 
 def named_like_sitemap(href: str) -> bool:
-    """Whether the address alone lets one expect a sitemap: ``.xml``, ``.xml.gz``, or "sitemap" in its last segment."""
+    """Whether the URL looks like that of a sitemap: ``.xml``, ``.xml.gz``, or "sitemap" in its last segment."""
     return _named(href.partition("?")[0]) is not None
 
 
 def called_sitemap(href: str) -> bool:
-    """Whether its last segment has "sitemap"."""
+    """Whether the last segment of the URL contains "sitemap"."""
     return _called(href.partition("?")[0]) is not None
 
 
@@ -79,7 +78,7 @@ def is_feed(body: bytes) -> bool:
 
 
 def is_text_sitemap(body: bytes) -> bool:
-    """Whether it begins with a line that is an absolute URL, and nothing else."""
+    """Whether the first line is an absolute URL and nothing else."""
     return _TEXT.match(_head(body)) is not None
 
 
@@ -150,7 +149,7 @@ class Sitemap:
         yield self._take()
 
     def _line(self, line: bytes) -> bool:
-        """Whether it holds something that is no URL."""
+        """Whether the line holds something that is not a URL."""
         text = line.decode("utf-8", "replace").strip("\ufeff \t\f\v\0")
         if not text.lower().startswith(("http://", "https://")):
             return bool(text)
@@ -239,7 +238,7 @@ class Sitemap:
 
 
 class _Odd(Exception):
-    """Something that no honest sitemap has."""
+    """A feature that no honest sitemap has."""
 
 
 def _refuse_doctype(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""What belongs to a crawl: its scope, grown from the seeds, the patterns that narrow it, and what goes first."""
+"""Which URLs belong to a crawl: the scope from the seeds, the patterns that narrow it, and the priority classes."""
 
 from crawler.scope.boundary import Boundary, Linked, Outside
 from crawler.scope.modes import Scope

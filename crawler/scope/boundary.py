@@ -1,6 +1,6 @@
-"""What of the links that are found belongs to the crawl, and why the rest does not.
+"""Decides which of the links found belong to the crawl, and why the others do not.
 
-Asked in this order, and counted by the first that says no:
+The rules apply in this order, and a link is counted by the first rule that rejects it:
 
     depth      links from a seed                          ``crawl.max_depth``
     scope      host, domain or prefix of the seeds        ``crawl.scope``
@@ -8,8 +8,8 @@ Asked in this order, and counted by the first that says no:
     exclude    none of them may match                     ``scope.exclude``
     length     characters                                 ``links.max_url_length``
 
-Include and exclude do not apply to seeds and to where they redirect: the user asked for them by name. Include does not
-apply to sitemaps: it is their lists that are wanted.
+Include and exclude do not apply to seeds and their redirects, because the user named them. Include does not apply to
+sitemaps, because only the URLs in them are wanted.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ L = TypeVar("L", bound=Linked)
 
 
 class Boundary:
-    """Of one run. ``scope`` may grow while it is used. Raises PatternError for a pattern that no URL can match."""
+    """The boundary of one run. ``scope`` may grow while it is used. Raises PatternError for a pattern that no URL can
+    match."""
 
     def __init__(self, scope: Scope, patterns: ScopeSettings, max_depth: int | None, max_length: int) -> None:
         """``max_depth`` in links from a seed, ``max_length`` of a URL in characters."""
@@ -62,8 +63,8 @@ class Boundary:
     def inside(
         self, links: Sequence[L], depth: int, outside: Counter[Outside], *, seed: bool = False, listing: bool = False
     ) -> list[L]:
-        """Those of the links that belong; the others are counted in ``outside``. ``seed``: a seed has led there;
-        ``listing``: they are sitemaps, which need match no include pattern to be read."""
+        """The links that belong to the crawl; the others are counted in ``outside``. ``seed``: they are seeds or their
+        redirects; ``listing``: they are sitemaps, which need not match an include pattern."""
         if self._max_depth is not None and depth > self._max_depth:
             outside[Outside.TOO_DEEP] += len(links)
             return []
@@ -77,14 +78,14 @@ class Boundary:
         return short
 
     def excluded(self, href: str) -> str | None:
-        """The rule by which a URL that is pending already is not to be fetched any more; None when it may be."""
+        """The rule that now excludes a pending URL; None if it may be fetched."""
         if not self._exclude:
             return None
         pattern = first_match(self._exclude, href)
         return None if pattern is None else f"scope.exclude: {pattern.text}"
 
     def explain(self, href: str, depth: int | None) -> list[str]:
-        """Sentences: what each rule says of a URL, a link at ``depth`` (None where that is not known)."""
+        """Sentences that give the verdict of each rule on a URL at ``depth`` (None: not known)."""
         said = [self._scope.explain(href)]
         if self._include:
             pattern = first_match(self._include, href)

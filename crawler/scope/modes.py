@@ -1,6 +1,6 @@
-"""What belongs to a crawl: grown from its seeds, asked about each outlink.
+"""The scope of a crawl: it grows from the seeds, and decides about each outlink.
 
-An *entry* is what one seed adds, as text that can be stored and given back:
+An *entry* is the contribution of one seed, as text that can be stored and restored:
 
     host     host name, and port if it is not the scheme's own        ``example.com``, ``example.com:8080``
     domain   registrable domain, by the public suffix list            ``example.co.uk``
@@ -21,7 +21,7 @@ from crawler.urls.domain import registrable_domain
 from crawler.urls.host_key import split_origin, surt
 from crawler.urls.steps import tidy_percent
 
-# Bounds what a page with links to endless host names can make us remember.
+# Bounds the memory that a page with links to endless host names can use.
 ORIGINS_REMEMBERED = 100_000
 
 
@@ -40,11 +40,11 @@ class Scope:
 
     @property
     def origins_known(self) -> int:
-        """How many origins the scope has an answer in memory for."""
+        """The number of origins whose answer is in memory."""
         return len(self._names)
 
     def widen(self, href: str) -> str | None:
-        """Take in a seed, or where a seed redirects to; the new entry, or None if it belonged already."""
+        """Add a seed, or the target of a seed's redirect. Returns the new entry, or None if it belonged already."""
         if self.mode == "any" or self.contains(href):
             return None
         entry = self._entry(href)
@@ -52,7 +52,7 @@ class Scope:
         return entry
 
     def entry(self, href: str) -> str | None:
-        """What the URL would add, whether it belongs already or not; None in ``any``."""
+        """The entry of the URL, whether it belongs already or not; None in ``any``."""
         return None if self.mode == "any" else self._entry(href)
 
     def contains(self, href: str) -> bool:
@@ -70,7 +70,7 @@ class Scope:
         return list(self._entries)
 
     def restore(self, entries: Iterable[str]) -> None:
-        """Take in entries of an earlier run in the same mode."""
+        """Add entries of an earlier run in the same mode."""
         for entry in entries:
             self._entries[entry] = None
             self._longest = max(self._longest, len(entry))

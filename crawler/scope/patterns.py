@@ -1,7 +1,7 @@
 """Patterns: globs over URLs, matched in time linear in the URL.
 
-A pattern has one wildcard, ``*``: any run of characters, slashes and none at all among them. Everything else stands for
-itself, ``?`` too, which begins a query. The whole URL must match:
+A pattern has one wildcard, ``*``, which matches any run of characters, including slashes and the empty run. Every other
+character matches itself, even ``?``, which begins a query. The whole URL must match:
 
     https://example.com/docs/*    below a path, on one host          (without a fragment, as it is fetched)
     *.pdf                         the end of any URL
@@ -9,10 +9,10 @@ itself, ``?`` too, which begins a query. The whole URL must match:
     /print/*                      begins with a slash: path and query alone, on every host
     *?*sort=*                     a parameter
 
-Percent-triplets are compared as the identity of a URL has them (``%7E`` is ``~``, ``%2f`` is ``%2F``).
+Percent-triplets are compared in the form of a URL's key (``%7E`` is ``~``, ``%2f`` is ``%2F``).
 
-There is one wildcard because each piece between two of them can then be taken where it is found first: nothing is tried
-twice. A regular expression of Python's tries again, and the one that is slow on a hostile URL looks like any other.
+With this one wildcard, each piece between two wildcards can be matched at its first occurrence, without backtracking. A
+regular expression of Python backtracks, and one that is slow on a hostile URL looks like any other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ANY = "\0"  # what a wildcard of another pattern may stand for: no character of
 
 
 class PatternError(ValueError):
-    """A pattern that no URL can match; the text says why, in words for the user."""
+    """A pattern that no URL can match; the text tells the user why."""
 
 
 class Pattern:
@@ -47,11 +47,11 @@ class Pattern:
         return self.match_parts(*parts(href))
 
     def match_parts(self, url: str, path: str) -> bool:
-        """The same of what ``parts`` gave."""
+        """``matches`` for the result of ``parts``."""
         return self._test(path if self.of_path else url)
 
     def covers(self, other: Pattern) -> bool:
-        """Whether every URL that matches ``other`` matches this one. (False may also mean that it is not known.)"""
+        """Whether every URL that matches ``other`` matches this one. (False may also mean: not known.)"""
         sample = _ANY.join(other._pieces)
         if self.of_path == other.of_path:
             return _match(self._pieces, sample)
@@ -63,7 +63,7 @@ class Pattern:
 
     @property
     def host(self) -> str | None:
-        """The URL of the root of the one host that it is about; None when it may be about several."""
+        """The root URL of the only host that the pattern can match; None if it can match several."""
         head = self._pieces[0]
         scheme = next((scheme for scheme in _SCHEMES if head.startswith(scheme)), None)
         if scheme is None:
@@ -76,7 +76,7 @@ class Pattern:
 
 
 def parts(href: str) -> tuple[str, str]:
-    """What patterns are asked about: the URL by its identity, and its path and query."""
+    """The two texts that patterns match: the key of the URL, and its path and query."""
     url = identity(href) if "%" in href or "@" in href or href[-1] == "?" else href
     return url, url[url.find("/", 8) :]
 
@@ -91,7 +91,7 @@ def first_match(patterns: tuple[Pattern, ...], href: str) -> Pattern | None:
 
 
 def _test_of(pieces: list[str]) -> Callable[[str], bool]:
-    """``_match`` for these pieces; the commonest forms ask the string once."""
+    """``_match`` for these pieces; the most common forms need only one string operation."""
     match pieces:
         case [start, ""]:
             return lambda text: text.startswith(start)

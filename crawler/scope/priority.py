@@ -1,4 +1,4 @@
-"""Which priority class a URL gets: the first rule that matches it decides, and where none does the crawl's order."""
+"""The priority class of a URL: the first rule that matches decides; without one, the crawl's order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Rule:
         self.pattern = None if stated.pattern is None else Pattern(stated.pattern)
 
     def matches(self, href: str, depth: int, seed: bool, sitemap_priority: float | None) -> bool:
-        """``sitemap_priority`` is None for a URL that no sitemap has led to."""
+        """Whether the rule matches. ``sitemap_priority`` is None for a URL that no sitemap lists."""
         stated = self.stated
         if stated.seed is not None and stated.seed != seed:
             return False
@@ -33,11 +33,11 @@ class Rule:
 
     @property
     def by_sitemap(self) -> bool:
-        """Whether it is about URLs of sitemaps alone."""
+        """Whether it matches only URLs of sitemaps."""
         return self.stated.min_sitemap_priority is not None or self.stated.max_sitemap_priority is not None
 
     def covers(self, other: Rule) -> bool:
-        """Whether it matches whatever ``other`` does. (False may also mean that it is not known.)"""
+        """Whether it matches every URL that ``other`` matches. (False may also mean: not known.)"""
         mine, its = self.stated, other.stated
         if mine.seed is not None and mine.seed != its.seed:
             return False
@@ -61,7 +61,7 @@ class Rule:
         )
 
     def words(self) -> Iterator[str]:
-        """What it asks for, piece by piece."""
+        """The conditions in words, one by one."""
         stated = self.stated
         if stated.pattern is not None:
             yield f"like {stated.pattern}"
@@ -78,7 +78,7 @@ class PriorityRules:
         self._rules = tuple(map(Rule, rules))
 
     def of(self, href: str, depth: int, *, seed: bool, sitemap_priority: float | None = None) -> int | None:
-        """The class by the first rule that matches; None where none does."""
+        """The class by the first rule that matches; None if none does."""
         for rule in self._rules:
             if rule.matches(href, depth, seed, sitemap_priority):
                 return rule.stated.class_

@@ -13,7 +13,7 @@ from crawler.settings import PrioritySettings, ScopeSettings, Settings
 
 @dataclass(frozen=True, slots=True)
 class RuleFault:
-    """What is wrong, in words for the user, and where: table, key, number in the list, ..."""
+    """A fault in words for the user, and its place: table, key, number in the list, ..."""
 
     place: tuple[str | int, ...]
     text: str
@@ -21,7 +21,7 @@ class RuleFault:
 
 @dataclass(frozen=True, slots=True)
 class RuleSettings:
-    """The rules, and what else bounds the URLs that they may match."""
+    """The rules, and the other settings that limit the URLs that they can match."""
 
     scope: ScopeSettings
     priority: PrioritySettings
@@ -89,7 +89,7 @@ def _priority_faults(settings: RuleSettings) -> Iterator[RuleFault]:
 
 
 def _empty(rule: Rule, settings: RuleSettings) -> tuple[str, str | None]:
-    """Which key makes that no URL can match, and why; None for a rule that some may match."""
+    """The key because of which no URL can match, and why; None if some may match."""
     stated = rule.stated
     least = stated.min_depth or 0
     if stated.max_depth is not None and least > stated.max_depth:
@@ -113,7 +113,7 @@ def _empty(rule: Rule, settings: RuleSettings) -> tuple[str, str | None]:
 
 
 def _excluded(rule: Rule, excludes: Sequence[Pattern]) -> str | None:
-    """That no link which a rule with a pattern would match is admitted: it is excluded before."""
+    """Why no link that the rule's pattern matches is admitted: an exclude pattern covers it; None if some may be."""
     by = None if rule.pattern is None else _covering(excludes, rule.pattern)
     return None if by is None else f"scope.exclude {by.text!r} takes all it would"
 

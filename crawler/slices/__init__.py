@@ -1,14 +1,14 @@
 """Slices: filters of a fixed size over digests. A seen-set (``crawler.filters``) is made of one or more of them.
 
-A slice knows its memory and nothing else: not how many keys it is meant for, not how many it holds, and no key.
+A slice knows only its memory: not its keys, not how many it holds, and not how many it was made for.
 
 From low to high:
 
-    errors          what can be wrong with a filter
+    errors          the errors of filters
     digests         key -> the 128 bits that represent it, hashed once
     bit_storage     the memory of the bits
     fpp_model       how often a blocked filter is wrong, computed
-    digest_batch    digests prepared for all slices that are asked
+    digest_batch    digests prepared once for lookups in all slices
     cow_snapshot    a slice's memory as it was at one moment, copied while the slice changes
     contract        what a chain asks of a slice
     classic_slice, guava_slice, blocked_slice

@@ -1,8 +1,8 @@
-"""The memory of the bits: page-aligned, seen as bytes, as words and as a bit array.
+"""The memory of the bits: page-aligned, with views as bytes, as words and as a bit array.
 
-Memory comes zeroed from the system page by page as it is touched, so that a slice of a gigabyte is there in
-microseconds. The free memory is checked first. ``bitarray`` and numpy look at the same bytes: the one counts
-and combines whole slices, the other reads and writes batches of keys. Bit i of the bit array is bit i % 64 of word
+The system hands out zeroed memory page by page on first touch, so a slice of a gigabyte is allocated in microseconds.
+The free memory is checked first. ``bitarray`` and numpy share the same bytes: ``bitarray`` counts and combines whole
+slices, numpy reads and writes batches of keys. Bit i of the bit array is bit i % 64 of word
 i // 64 (little-endian throughout).
 """
 
@@ -21,12 +21,12 @@ Words = npt.NDArray[np.uint64]
 
 _PAGE = 4096
 _LINE = 64
-_FEW = 2**20  # bytes that any machine has
+_FEW = 2**20  # bytes that are always free
 _NOBODY_HAS = 2**60
 
 
 def zeroed(size: int, free_memory: Callable[[], int | None] = available_memory) -> npt.NDArray[np.uint8]:
-    """``size`` zero bytes, aligned to a page. Raises ``NoMemoryError`` when that is more than ``free_memory`` says."""
+    """``size`` zero bytes, aligned to a page. Raises ``NoMemoryError`` when ``free_memory`` reports less."""
     # The system promises more than it has, and kills the process that uses it later.
     free = free_memory() if size > _FEW else None
     if size > _NOBODY_HAS:
@@ -42,7 +42,7 @@ def zeroed(size: int, free_memory: Callable[[], int | None] = available_memory) 
 
 
 def zeroed_bytes(size: int) -> memoryview:
-    """``size`` zero bytes, writable and aligned to a page. Raises ``FilterError`` when there is no room for them."""
+    """``size`` zero bytes, writable and aligned to a page. Raises ``FilterError`` when there is not enough memory."""
     return zeroed(size).data
 
 

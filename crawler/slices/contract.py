@@ -1,4 +1,4 @@
-"""What a seen-set asks of one slice, and how it asks several slices together."""
+"""The interface of one slice, and of several slices that are looked up together."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Slice(Protocol):
         ...
 
     def holds(self, batch: Batch) -> Bools:
-        """For each key of the batch: is it in, or mistaken for one that is?"""
+        """For each key of the batch: whether it is in, or mistaken for one that is."""
         ...
 
     def put(self, batch: Batch) -> None:
-        """Add every key of the batch. All are new, and no two are the same."""
+        """Add every key of the batch. All must be new and distinct."""
         ...
 
     def holds_one(self, h1: int, h2: int) -> bool:
@@ -43,7 +43,7 @@ class Slice(Protocol):
         ...
 
     def fill(self) -> float:
-        """The share of set bits, or of used places. Reads a mebibyte of the memory at most."""
+        """The share of set bits, or of used places. Reads at most a mebibyte of the memory."""
         ...
 
     def fpp_estimated(self) -> float:
@@ -51,11 +51,11 @@ class Slice(Protocol):
         ...
 
     def fpp_at(self, count: float) -> float:
-        """The same, computed by the model, after ``count`` keys were asked for, skipped ones included."""
+        """The same from the model, after ``count`` keys were offered, including skipped ones."""
         ...
 
     def count_estimated(self) -> float:
-        """How many keys explain the fill."""
+        """The number of keys that explains the fill."""
         ...
 
     def geometry(self) -> dict[str, JSON]:
@@ -65,18 +65,18 @@ class Slice(Protocol):
 
 @runtime_checkable
 class Forgetful(Slice, Protocol):
-    """A slice that can lose keys again. While keys come in, only a copy of its memory may be stored: see
+    """A slice that can forget keys. While keys are added, only a copy of its memory may be stored, see
     ``cow_snapshot``."""
 
     cow_snapshot: CowSnapshot | None
 
     def forget_one(self, h1: int, h2: int) -> bool:
-        """Take one key out. False, and nothing changes, when the memory shows that it was not in."""
+        """Remove one key. Returns False, without a change, if the memory shows that it was not in."""
         ...
 
 
 class Stack(Protocol):
-    """Slices asked together: does any of them hold the key?"""
+    """Slices that are looked up together: whether any of them holds the key."""
 
     def holds(self, batch: Batch) -> Bools: ...
 
@@ -84,7 +84,7 @@ class Stack(Protocol):
 
 
 class InTurn:
-    """A stack that asks one slice after the other."""
+    """A stack that looks up in one slice after the other."""
 
     def __init__(self, slices: Sequence[Slice]) -> None:
         self._slices = slices

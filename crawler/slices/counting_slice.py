@@ -5,13 +5,13 @@ Adding a key raises its k counters by one, forgetting it lowers them; a key is k
 zero. The positions and the fpp are those of the classic filter with as many bits as there are counters here,
 so the price of forgetting is the width of a counter: 2, 4 or 8 bits for one.
 
-A counter that reaches its largest value is *saturated*: nobody knows how many keys it counts, so it is
+A counter that reaches its largest value is *saturated*: the number of its keys is then unknown, so it is
 never lowered again. Some forgotten keys then remain known, but no key that is in is ever denied. In a full
 filter the value of a counter is Poisson distributed with mean ln 2, so one in 6 * 10**14 saturates with 4
 bits, and one in 30 with 2.
 
-A key that falls twice on a counter raises it twice and lowers it twice. Forgetting a key one of whose
-counters is lower than that is refused, and changes nothing: the key cannot be in.
+A key with two positions on one counter raises it twice and lowers it twice. If a counter is too low for that, the key
+cannot be in: forgetting is refused and changes nothing.
 """
 
 from __future__ import annotations

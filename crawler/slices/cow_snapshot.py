@@ -1,9 +1,9 @@
-"""The memory of a slice as it was at one moment, copied piece by piece while the slice goes on changing.
+"""The memory of a slice at one moment, copied in pieces while the slice continues to change.
 
-A slice that counts or moves what it holds cannot be stored while it changes: a key that is already in the stored memory
-would be counted twice when the journal brings it back. Copying hundreds of megabytes at once would hold everybody up.
-So the copy is made front to back in pieces, and before a word changes that was not copied yet its old value is kept
-(copy on write). When everything is copied, the kept values are put in place, the oldest last:
+A slice that counts or moves its content cannot be stored while it changes: a key that is already in the stored memory
+would be counted twice when the journal restores it. Copying hundreds of megabytes at once would stall the crawl. So the
+copy is made from front to back in pieces. Before a word changes that was not copied yet, its old value is kept (copy on
+write). When everything is copied, the kept values are put in place, the oldest last:
 
     the copy  =  each word as it was when its piece was copied, or when it was first about to change, if that was before
 
@@ -25,7 +25,7 @@ PIECE = 2**16  # words: half a MiB, a fraction of a millisecond
 
 
 class Copied(Protocol):
-    """What can be copied so. While it has a ``cow_snapshot`` it reports each word before it changes."""
+    """A slice that can be copied this way. While it has a ``cow_snapshot``, it reports each word before it changes."""
 
     words: Words
     cow_snapshot: CowSnapshot | None

@@ -14,20 +14,20 @@ next, until one finds room. Below a load of 95% that works nearly always with bu
 full at 92%, and a tag that found no place in 500 moves is kept in a *stash* beside the buckets, so that no
 key is ever lost.
 
-An absent key is taken for one that is in when that one has its tag and its pair of buckets. Only keys that are not
-taken so are added, so no two of n keys that are in have both alike, and each of them adds as much to the fpp. With the
-load a = n / 4 N, and a tag of 1 twice as likely as the others,
+An absent key is mistaken for a present one that has the same tag and the same pair of buckets. A key that is mistaken
+is not added, so no two of the n keys share both, and each adds the same amount to the fpp. With the load a = n / 4 N,
+and a tag of 1 twice as likely as the others,
 
     fpp  =  n * 2/N * sum over the tags of P(t)**2  =  8 a (2**f + 2) / 4**f         about 8 a / 2**f
 
-Of m keys that were asked, those taken for others included, the same is 1 - exp(-that of a = m / 4 N).
+For m offered keys, including the mistaken ones, the fpp is 1 - exp(-x), where x is this formula with a = m / 4 N.
 
 Tags have 8, 16 or 32 bits (plain buckets, not packed): fpp 2.9%, 1.1e-4 and 1.7e-9 when full, at 8.7, 17.4
 and 34.8 bits a key. A Bloom filter of 1.1e-4 needs 19 to 23, and cannot forget.
 
-Forgetting a key removes one tag like its own from its two buckets. A key that was never added may have the
-tag of another one there, which would then be denied: forget only what was found new. When no such tag is
-there, it says so.
+Forgetting a key removes one tag like its own from its two buckets. For a key that was never added, that tag may belong
+to another key, which would then be denied. So forget only keys that were new when added. If there is no such tag,
+``forget_one`` returns False.
 """
 
 from __future__ import annotations

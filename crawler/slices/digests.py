@@ -1,18 +1,18 @@
 """From a key to the 128 bits that represent it.
 
-A key is hashed once, whatever filter is asked: MurmurHash3 (x64, 128 bits, seed 0) of its bytes gives a *digest* of
-16 bytes, and every position in every slice is cut out of those. The journal stores the same 16 bytes, so a filter can
-be rebuilt, grown or compacted without a single key at hand.
+A key is hashed once for all filters: MurmurHash3 (x64, 128 bits, seed 0) of its bytes gives a *digest* of 16 bytes, and
+every position in every slice is derived from it. The journal stores the same 16 bytes, so a filter can be rebuilt,
+grown or compacted without the keys.
 
-A key is ``bytes``, or a ``str`` of which the UTF-8 is hashed: ``"a"`` and ``b"a"`` are the same key.
+A key is ``bytes``, or a ``str`` that is hashed as UTF-8: ``"a"`` and ``b"a"`` are the same key.
 
 Two different keys share a digest with probability 2**-128 a pair: for 10**9 keys about 1.5 * 10**-21 in all,
 far below anything a filter does.
 
 Lone surrogates. A Python ``str`` may hold code points U+D800 to U+DFFF, which have no UTF-8. They are encoded
 as their code point would be (three bytes; "WTF-8", Python's ``surrogatepass``), so that such keys remain
-distinct from each other and from all others. mmh3 is never given the ``str`` itself then: its 5.3.1 does not
-survive it.
+distinct from each other and from all others. mmh3 never gets such a ``str`` itself, because version 5.3.1 crashes
+on it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def list_keys(keys: Iterable[Key]) -> list[Key] | tuple[Key, ...]:
 
 
 def digest_keys(keys: Iterable[Key]) -> bytes:
-    """The digests of ``keys``, 16 bytes each, in their order, concatenated.
+    """The digests of ``keys``, 16 bytes each, in order, concatenated.
 
     Raises ``TypeError`` for anything but an iterable of ``str`` and ``bytes``."""
     keys = list_keys(keys)
@@ -78,12 +78,12 @@ def digest_key(key: Key) -> tuple[int, int]:
 
 
 def digest_lines(lines: Iterable[bytes]) -> bytes:
-    """As ``digest_keys``, for keys that are all ``bytes``, such as the raw lines of a file."""
+    """``digest_keys`` for keys that are all ``bytes``, such as the raw lines of a file."""
     return b"".join(map(mmh3.hash_bytes, lines))
 
 
 def count_digests(digests: bytes) -> int:
-    """How many there are. Raises ``ValueError`` when the length is not a multiple of 16."""
+    """The number of digests. Raises ``ValueError`` when the length is not a multiple of 16."""
     if len(digests) % DIGEST_BYTES:
         raise ValueError(f"a digest has {DIGEST_BYTES} bytes, and {len(digests)} bytes are not a multiple of that")
     return len(digests) // DIGEST_BYTES

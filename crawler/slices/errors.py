@@ -1,4 +1,4 @@
-"""What can be wrong with a filter, and the check of its numbers."""
+"""The errors of filters, and checks of numeric parameters."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ JSON = None | bool | int | float | str | list[Any] | dict[str, Any]
 
 
 class FilterError(ValueError):
-    """Parameters that make no filter, or stored parts that do not fit together. One line for the user."""
+    """Invalid parameters, or stored parts that do not fit together. The text is one line for the user."""
 
 
 class NoMemoryError(FilterError):
-    """There is not enough free memory for a filter. What is stored is sound."""
+    """There is not enough free memory for a filter. Stored data is not damaged."""
 
 
 class FullError(FilterError):
-    """A filter of fixed size has no room for these keys. None of them was added."""
+    """A filter of fixed size has no room for the keys. None of them was added."""
 
 
 class AbsentKeyError(FilterError):

@@ -1,4 +1,4 @@
-"""The layouts by name: making a slice of a size, around stored memory, and asking several together."""
+"""The layouts by name: makes slices of a given size or from stored memory, and stacks for joint lookups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLOOM_LAYOUTS = (*_BLOCKS, "classic")
 
 
 def check_shape(capacity: SupportsIndex, fpp: float) -> tuple[int, float]:
-    """``capacity`` and ``fpp`` as plain numbers. Raises ``FilterError`` when no slice can have them."""
+    """``capacity`` and ``fpp`` as plain numbers. Raises ``FilterError`` for impossible values."""
     fpp = real_number(fpp)
     if not 0 < fpp < 1:
         raise FilterError(f"fpp must lie between 0 and 1, not be {fpp}")
@@ -68,13 +68,13 @@ def stored_slice(geometry: Mapping[str, Any], words: Words) -> Slice:
 
 
 def copied_slice(part: Slice) -> Slice:
-    """The same slice in memory of its own. Raises ``FilterError`` when there is not enough."""
+    """A copy of the slice with memory of its own. Raises ``FilterError`` when there is not enough memory."""
     words = zeroed_words(len(part.words))
     words[:] = part.words
     return stored_slice(part.geometry(), words)
 
 
 def stack_of(slices: Sequence[Slice]) -> Stack:
-    """``slices`` as one, asked in that order."""
+    """A stack of ``slices``, looked up in that order."""
     blocked = [part for part in slices if isinstance(part, BlockedSlice)]
     return BlockedStack(blocked) if len(blocked) == len(slices) else InTurn(slices)

@@ -1,6 +1,6 @@
-"""A hash table of digests: no false positives in practice, and no memory but the digests' own.
+"""A hash table of digests: no false positives in practice, and no memory besides the digests.
 
-A Python ``set`` of 16-byte digests takes about 100 bytes a key. Here the digests themselves lie in an array
+A Python ``set`` of 16-byte digests takes about 100 bytes a key. Here the digests are in an array
 of *buckets*, each one cache line: eight places of 64 bits, or four of 128. A key belongs to bucket ``(h1 >>
 32) * N >> 32`` of N and takes its first empty place; when the bucket is full, the next one (the last is
 followed by the first). So a search ends at the first bucket that holds the key or has an empty place. At the
@@ -10,8 +10,7 @@ are looked at in the mean (of 128 bits, four to a bucket: 87 of 100, and 2.7), w
 With 128 bits, two of n keys agree with probability n**2 / 2**129: never. With 64 bits an absent key meets a
 stored digest with probability n / 2**64: at 10**9 keys about one wrong answer in 2 * 10**10.
 
-An empty place is all zero. A digest whose first half is zero, one in 2**64, is therefore stored with 1 in its
-stead.
+An empty place is all zero. So a digest whose first half is zero, one in 2**64, is stored with 1 instead.
 """
 
 from __future__ import annotations
@@ -135,7 +134,7 @@ class TableSlice:
             firsts, seconds = firsts[left], seconds[left]
 
     def digests(self) -> Iterator[Words]:
-        """All that is stored, in arrays of shape (n, 2); of 64 bits the second half is 0."""
+        """All stored digests, in arrays of shape (n, 2); with 64 bits the second half is 0."""
         for start in range(0, self.buckets, _BUCKETS):
             rows = self._places[start : start + _BUCKETS]
             found = np.zeros((np.count_nonzero(rows[:, :, 0]), 2), np.uint64)

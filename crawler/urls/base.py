@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from crawler.urls import clean
 from crawler.urls.steps import identity
 
-# Bounds what a page with links to endless host names can make us remember.
+# Bounds the memory that a page with links to endless host names can use.
 ROOTS_REMEMBERED = 50_000
 
 # Links that begin with more "../" than this are left to the parser.

@@ -35,7 +35,7 @@ class Canonical(NamedTuple):
     href: str  # what is fetched: the WHATWG href without its fragment
     key: str  # what the seen-set hashes
 
-    # Read off the href when they are asked for: most links of a page are known already, and none is.
+    # Computed from the href on demand: for links that are known already, they are never needed.
 
     @property
     def scheme(self) -> str:

@@ -10,8 +10,8 @@ from crawler.urls.host_key import is_address
 
 
 def registrable_domain(host: str) -> str:
-    """``example.co.uk`` of ``www.example.co.uk``. An address, and a host that is itself a public suffix or a single
-    label, stands for itself."""
+    """``example.co.uk`` for ``www.example.co.uk``. An address, a public suffix and a single label are returned
+    unchanged."""
     if is_address(host):
         return host
     host = host.rstrip(".") or host

@@ -1,4 +1,4 @@
-"""What of an href names the server: the host key, the host name, the sort-friendly form.
+"""The server in an href: the host key, the host name, the sort-friendly form.
 
 All take an href, as the WHATWG serialiser writes it for http and https; of other text they make nothing useful.
 """

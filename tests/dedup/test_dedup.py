@@ -431,4 +431,4 @@ def test_of_a_chain_there_is_nothing_to_say_but_that_the_next_slice_has_no_room(
     for start in range(0, 5000, 50):
         lookout.add_digests(digest_lines([b"%d" % number for number in range(start, start + 50)]))
     assert len(said) == 1
-    assert "the next slice comes in" in said[0]
+    assert "the next slice opens in" in said[0]

@@ -145,7 +145,7 @@ def test_a_filter_of_fixed_size_warns_before_its_target_is_passed() -> None:
 def test_a_cuckoo_filter_of_fixed_size_warns_before_it_is_full() -> None:
     seen = filled(CuckooFilter(0.01, 1000, growth=None), 950)
     assert advise(seen.statistics(), seen.parameters()).warning == (
-        "the filter is full in 50 URLs, and takes no more keys then"
+        "the filter is full in 50 URLs, and then accepts no more keys"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.clock import SteadyClock
-from crawler.disk import RealDisk
+from crawler.disk import FULL, RealDisk, no_room
 from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.seeds import STDIN, SeedsError, stream_batches
@@ -60,9 +61,16 @@ def run(arguments: argparse.Namespace) -> int:
         return asyncio.run(_Adding(arguments, settings).all(arguments.urls))
     except (JobError, SettingsError, SeedsError) as error:
         raise UsageError(str(error)) from error
+    except _NotStoredError as error:
+        say(sys.stderr, f"crawler: error: {error}")
+        return Exit.FAILED
     except DAMAGE as error:
         say(sys.stderr, f"crawler: error: {directory}: {error}: `crawler repair {directory}` repairs it")
         return Exit.FAILED
+
+
+class _NotStoredError(Exception):
+    """URLs could not be left in the inbox; the text is one line for the user."""
 
 
 class _Adding:
@@ -77,6 +85,8 @@ class _Adding:
         self._unanswered: dict[str, int] = {}  # name of the file -> number of URLs in it
         self._answer = Answer()
         self._left = 0
+        self._stored = 0
+        self._full: str | None = None  # why the URLs stay in the inbox
 
     async def all(self, urls: Sequence[str]) -> int:
         for start in range(0, len(urls), MOST_URLS):
@@ -92,7 +102,15 @@ class _Adding:
         return await self._report()
 
     def _deposit(self, urls: Sequence[str]) -> None:
-        name = self._inbox.deposit(urls, seed=self._seed, answer=self._waits)
+        try:
+            name = self._inbox.deposit(urls, seed=self._seed, answer=self._waits)
+        except OSError as error:
+            before = f"the first {self._stored} are, the others" if self._stored else "they"
+            raise _NotStoredError(
+                f"the URLs cannot be stored in {self._inbox.path}: {error.strerror or error}: {before} were not added: "
+                "run the same command again once this is fixed"
+            ) from error
+        self._stored += len(urls)
         if self._waits:
             self._unanswered[name] = len(urls)
         self._left += len(urls)
@@ -100,7 +118,7 @@ class _Adding:
     async def _wait(self, most: int) -> None:
         """Wait until at most ``most`` files are unanswered, for up to ``WAIT`` seconds. Raises JobError, OSError."""
         deadline = time.monotonic() + WAIT
-        while len(self._unanswered) > most and time.monotonic() < deadline:
+        while len(self._unanswered) > most and time.monotonic() < deadline and self._full is None:
             for name in list(self._unanswered):
                 answer = self._inbox.answer(name)
                 if answer is not None:
@@ -114,8 +132,16 @@ class _Adding:
                 await asyncio.sleep(_POLL)
 
     async def _admit_inbox(self) -> None:
-        """Admit what is in the inbox, because no crawl is running. Raises JobError, OSError."""
-        clock = SteadyClock()
+        """Admit what is in the inbox, because no crawl is running; on a full disk leave it there. Raises JobError,
+        OSError."""
+        try:
+            await self._admit(SteadyClock())
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self._full = no_room(error)
+
+    async def _admit(self, clock: SteadyClock) -> None:
         try:
             job = Job(self._directory, self._settings, clock(), anchor=clock.anchor)
         except JobError:
@@ -123,7 +149,16 @@ class _Adding:
                 return  # a crawl has started since and will answer
             raise
         try:
-            await Injector(job, Discovery.of(job, self._settings), self._inbox, lambda: None).drain(clock())
+            injector = Injector(job, Discovery.of(job, self._settings), self._inbox, lambda: None)
+            draining = asyncio.create_task(injector.drain(clock()))
+            while not draining.done() and job.blocked is None:
+                await asyncio.wait({draining}, timeout=_POLL)
+            if job.blocked is not None:
+                # It waits for room, and nothing but a run looks for some.
+                draining.cancel()
+                await asyncio.wait({draining})
+                raise OSError(errno.ENOSPC, job.blocked)
+            await draining
             await job.checkpoint(clock())
         finally:
             job.close()
@@ -141,7 +176,13 @@ class _Adding:
                 f"{answer.admitted} admitted, {answer.known} known, {answer.off_scope} out of scope, "
                 f"{len(answer.rejected)} invalid"
             )
-            if self._left:
+            if self._left and self._full is not None:
+                say(
+                    sys.stderr,
+                    f"crawler: the URLs cannot be admitted now: {self._full}: {counted(self._left, 'URL')} left in "
+                    f"{self._inbox.path}; the next run, or the next `crawler add`, admits them",
+                )
+            elif self._left:
                 say(
                     sys.stderr,
                     f"crawler: no answer from the crawl yet: {counted(self._left, 'URL')} left in {self._inbox.path}",

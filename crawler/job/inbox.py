@@ -16,6 +16,7 @@ command does not stop a later crawl. So commands are not synced.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -99,7 +100,14 @@ class Inbox:
         name = self._next_name()
         content = {"urls": list(urls), "seed": seed, "answer": answer}
         path = self.path / (name + _URLS)
-        replace_file(self._disk, path, encode_envelope(MAGIC, VERSION, content), "inbox.written")
+        try:
+            replace_file(self._disk, path, encode_envelope(MAGIC, VERSION, content), "inbox.written")
+        except OSError:
+            # Nobody is to find half of them, nor to pay for it where the disk is full.
+            for left in (path, path.with_name(path.name + _PART)):
+                with contextlib.suppress(OSError):
+                    left.unlink()
+            raise
         return name
 
     def answer(self, name: str) -> Answer | None:

@@ -26,19 +26,25 @@ class JobLock:
 
         ``lock_holder`` takes the lock for a moment too, so this tries for a second. ``pause`` sleeps between tries."""
         fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._take(fd, directory, pause)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+
+    def _take(self, fd: int, directory: Path, pause: Callable[[float], None]) -> None:
         for _ in range(_LOCK_TRIES):
             if _locked(fd):
                 break
             pause(_LOCK_PAUSE)
         else:
             holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
-            os.close(fd)
             raise JobError(
                 f"{directory} is in use by process {holder or 'unknown'}: stop that process first", new_job=True
             )
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0)
-        self._fd = fd
+        # In this order, because a full disk might not take back the block that it was just given.
+        os.ftruncate(fd, os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0))
 
     def release(self) -> None:
         os.close(self._fd)

@@ -19,6 +19,7 @@ from crawler.job.directory import LIVE
 from crawler.job.job_lock import lock_holder
 
 _SHOWN = 4_096  # URLs in flight that are listed
+_SPARE = 1_024  # blanks at the end, so that longer figures fit when the file is overwritten
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class Live:
 
 
 def write_live(directory: Path, live: Live) -> None:
-    """Replace the file. Raises OSError, but not for a full disk, which the crawl itself reports."""
-    part = directory / (LIVE + ".part")
+    """Replace the file; on a full disk overwrite it, without the URLs and events. Raises OSError."""
+    part, path = directory / (LIVE + ".part"), directory / LIVE
     content = {
         "pid": os.getpid(),
         "stats": live.stats,
@@ -46,24 +47,47 @@ def write_live(directory: Path, live: Live) -> None:
         "events": live.events,
     }
     try:
-        part.write_text(json.dumps(content), "ascii")
-        os.replace(part, directory / LIVE)
+        part.write_text(json.dumps(content) + " " * _SPARE, "ascii")
+        os.replace(part, path)
     except OSError as error:
+        part.unlink(missing_ok=True)
         if error.errno not in FULL:
             raise
-        part.unlink(missing_ok=True)
+        _write_over(path, json.dumps({**content, "in_flight": {}, "events": []}).encode("ascii"))
+
+
+def _write_over(path: Path, data: bytes) -> None:
+    """Overwrite the file without changing its length; leave it as it is if there are too many bytes."""
+    try:
+        with path.open("r+b", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            if len(data) <= size:
+                file.write(data.ljust(size))
+    except FileNotFoundError:
+        return
 
 
 def read_live(directory: Path) -> Live | None:
-    """The status of the running crawl; None if no crawl is running, or it has not written a status yet."""
+    """The status of the running crawl; None if no crawl is running, or it has left no status that can be read."""
     holder = lock_holder(directory)
     if holder is None:
         return None
     try:
-        live = json.loads(read_bounded(directory / LIVE, LIVE).decode("ascii"))
-    except FileNotFoundError:
+        live = _read(directory / LIVE)
+        # A killed process may have left its file behind.
+        if live["pid"] != holder:
+            return None
+        return Live(live["stats"], live["in_flight"], live["output_end"], live["dashboard"], live["events"])
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    # A killed process may have left its file behind.
-    if live.get("pid") != holder:
-        return None
-    return Live(live["stats"], live["in_flight"], live["output_end"], live["dashboard"], live["events"])
+
+
+def _read(path: Path, tries: int = 5) -> Any:
+    """Read the file, again if it is just being overwritten on a full disk."""
+    while True:
+        tries -= 1
+        try:
+            return json.loads(read_bounded(path, LIVE).decode("ascii"))
+        except ValueError:
+            if not tries:
+                raise

@@ -28,6 +28,7 @@ from crawler.metrics import Course, Kind
 from crawler.service.api import Api
 from crawler.service.command_files import obey
 from crawler.service.commands import performing
+from crawler.service.opening import open_job_of_run
 from crawler.service.run_view import RunView
 from crawler.service.status_reporter import StatusReporter, View
 from crawler.settings import DashboardSettings, Settings
@@ -109,7 +110,7 @@ async def _dashboard(settings: DashboardSettings, access: Access | None, front: 
 
 @contextlib.asynccontextmanager
 async def _open_job(directory: Path, settings: Settings, clock: SteadyClock, front: Front) -> AsyncIterator[Job]:
-    job = Job(directory, settings, clock(), anchor=clock.anchor)
+    job = await open_job_of_run(directory, settings, clock)
     job.events = front.course.events
     try:
         try:

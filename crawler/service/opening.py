@@ -1,0 +1,37 @@
+"""Opens the job of a run. A full disk delays that, as it delays a run that has begun."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from crawler.clock import SteadyClock
+from crawler.disk import FULL, no_room
+from crawler.job.job import Job
+from crawler.settings import Settings
+
+log = logging.getLogger("crawler")
+
+_REST = 3.0  # times as long as a try took, until the next: each reads the logs of the store again
+
+
+async def open_job_of_run(directory: Path, settings: Settings, clock: SteadyClock) -> Job:
+    """Open the job, or wait until the disk has room for that. Raises what ``Job`` raises, but not for a full disk."""
+    now = asyncio.get_running_loop().time
+    waits = False
+    while True:
+        began = now()
+        try:
+            job = Job(directory, settings, clock(), anchor=clock.anchor)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            if not waits:
+                log.warning("the crawl has not begun, nothing is lost: %s; waiting for space", no_room(error))
+            waits = True
+            await asyncio.sleep(max(settings.durability.sync_interval, _REST * (now() - began)))
+        else:
+            if waits:
+                log.warning("disk space is available again: the crawl begins")
+            return job

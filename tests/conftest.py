@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.examples import USUAL
 from tests.jobs import Stopped, stopped_job
 
 # How long an example takes says how busy the machine is, not whether the answer is right.
-settings.register_profile("crawler", deadline=None)
+settings.register_profile("crawler", deadline=None, max_examples=USUAL)
 settings.load_profile("crawler")
 
 

@@ -65,6 +65,14 @@ def _cover(keys: Floats, bits: int) -> Floats:
     return np.asarray(1 - 2 * unset + unset / 64 + (63 / 64) * (62 / 64) ** (2 * keys), np.float64)
 
 
+@lru_cache(maxsize=2**14)
+def _covered(load: float, words: int, bits: int) -> float:
+    """B(load) of the module's text. A chain has slices of a few sizes; their curves ask for the same loads."""
+    weights = _poisson(load)
+    keys = np.arange(len(weights), dtype=np.float64)
+    return float(weights @ _cover(keys, bits) ** words)
+
+
 def compound(fpps: Iterable[float]) -> float:
     """1 - prod(1 - p): the fpp of several filters of which any may be wrong. Exact for tiny ones, too."""
     # Subtracted from 0.0, so that an empty filter does not show a negative zero.
@@ -97,9 +105,7 @@ class BlockShape:
             return 0.0
         if load > _HOPELESS_LOAD:
             return 1.0
-        weights = _poisson(load)
-        keys = np.arange(len(weights), dtype=np.float64)
-        return float(weights @ _cover(keys, self.bits_per_word) ** self.words) ** self.blocks
+        return _covered(load, self.words, self.bits_per_word) ** self.blocks
 
     def load_from_fill(self, fill: float) -> float:
         """The mean load that explains the share ``fill`` of set bits: Swamidass and Baldi (2007) for this

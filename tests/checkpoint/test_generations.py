@@ -17,6 +17,7 @@ from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError, 
 from crawler.checkpoint.generations import MAGIC, VERSION, Manifest, manifest_name
 from crawler.disk import Fault, FaultyDisk, RealDisk
 from crawler.filters import FormatError, SeenSnapshot, Segment
+from tests.examples import TIMES
 
 NOW = 1_700_000_000.0
 SEALED = b"sealed slice, never written again" * 10
@@ -97,7 +98,7 @@ def test_what_was_written_is_read(seen: Path) -> None:
     }
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=12 * TIMES, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=4), st.integers(0, 2**63))
 def test_any_seen_set_comes_back(seen: Path, pieces: list[bytes], sequence: int) -> None:
     # One directory for all examples: generations follow each other there as in a job.
@@ -234,7 +235,7 @@ def test_a_damaged_sealed_segment_spoils_both_generations(seen: Path) -> None:
     assert [fault[:26] for fault in faults] == ["generation 2 is damaged: s", "generation 1 is damaged: s"]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=35 * TIMES, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.data())
 def test_a_flip_anywhere_is_found(seen: Path, data: st.DataObject) -> None:
     if not (seen / "generation-000002").exists():

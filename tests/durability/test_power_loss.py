@@ -17,7 +17,7 @@ from crawler.store import FaultyStore
 from crawler.urls import Canonical
 from tests.durability.power import SETTINGS, live
 
-ROUNDS = 40
+ROUNDS = 20
 
 
 @pytest.mark.parametrize("first", range(0, 5 * ROUNDS, ROUNDS))

@@ -14,6 +14,7 @@ from crawler.filters import BloomFilter, FilterError, digest_keys
 from crawler.frontier import Entry
 from crawler.kv import Family
 from crawler.store.memory_store import MemoryStore
+from tests.examples import TIMES
 
 
 def url(number: int) -> str:
@@ -72,7 +73,7 @@ acts = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=80 * TIMES)
 @given(done=acts, waiting=st.integers(1, 30), settled=st.integers(1, 30))
 def test_every_url_is_admitted_once_whatever_the_filter_says(
     done: list[list[str] | int | str], waiting: int, settled: int

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from crawler.kv import Family, Store
 from crawler.store import MemoryStore, RocksStore
+from tests.examples import TIMES
 
 # Rows that share their first eight bytes or nearly do, and the last possible ones.
 heads = st.sampled_from([b"\0" * 8, b"aaaaaaaa", b"aaaaaaab", b"\xff" * 7 + b"\0", b"\xff" * 8])
@@ -33,7 +34,7 @@ def put(store: Store, family: Family, keys: list[bytes]) -> None:
     store.write(batch)
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=50 * TIMES, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(held=st.sets(rows), asked=st.lists(rows), prefix=prefixes, family=st.sampled_from([Family.SEEN, Family.HOSTS]))
 def test_lookups_agree_with_a_set(
     store: Store, held: set[bytes], asked: list[bytes], prefix: bytes, family: Family

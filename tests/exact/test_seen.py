@@ -19,6 +19,7 @@ from crawler.kv import Family, Store
 from crawler.records import sequence_key
 from crawler.settings import SeenSettings
 from crawler.store import FaultyStore, MemoryStore, RocksStore
+from tests.examples import TIMES
 from tests.program import ROOT
 
 # Whether the filter in front answers "maybe" to every other key that a test asks for, so that the rows must decide.
@@ -63,7 +64,7 @@ def nobody_asks(_: bytes) -> dict[bytes, int]:
 
 
 @crowded
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=35 * TIMES, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(steps=batches)
 def test_answers_like_a_set(store: Store, crowd: bool, steps: list[tuple[str, list[str]]]) -> None:
     empty = store.batch()

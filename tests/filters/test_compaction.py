@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from crawler.filters import JSON, FilterError, ScalableBloomFilter, digest_keys, load_seen
 from crawler.filters.advisor import advise, schedule
 from crawler.filters.chain_compaction import SuccessorSlice
+from tests.examples import TIMES
 from tests.filters.test_scalable import told
 
 SIZE = 16
@@ -85,7 +86,7 @@ acts = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=80 * TIMES)
 @given(st.lists(acts, max_size=40))
 def test_whatever_happens_meanwhile_no_key_is_denied(done: list[tuple[object, ...]]) -> None:
     made = Journalled()

@@ -14,6 +14,7 @@ from crawler.slices.cow_snapshot import CowSnapshot
 from crawler.slices.cuckoo_slice import CuckooSlice
 from crawler.slices.digest_batch import Batch
 from crawler.slices.digests import digest_key, digest_words
+from tests.examples import TIMES
 
 SLICES: dict[str, Callable[[], CountingSlice | CuckooSlice]] = {
     "counting 2": lambda: CountingSlice(640, 4, 2),
@@ -47,7 +48,7 @@ def change(part: CountingSlice | CuckooSlice, act: str, some: list[str]) -> None
 
 
 @pytest.mark.parametrize("name", SLICES)
-@settings(max_examples=50)
+@settings(max_examples=30 * TIMES)
 @given(before=acts, during=acts, piece=st.integers(1, 20))
 def test_the_copy_is_the_memory_of_that_moment(
     name: str, before: list[tuple[str, list[str]]], during: list[tuple[str, list[str]]], piece: int

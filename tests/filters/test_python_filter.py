@@ -33,6 +33,7 @@ from crawler.filters import (
     read_seen,
     write_seen,
 )
+from tests.examples import TIMES
 from tests.filters.kinds import FORGETTING, MAKERS, Maker, told, urls
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -145,7 +146,7 @@ def test_only_filters_made_alike_have_a_union() -> None:
 
 
 @every_kind
-@settings(max_examples=15)
+@settings(max_examples=10 * TIMES)
 @given(stored=st.integers(0, 300), after=st.integers(0, 60))
 def test_a_stored_file_is_the_same_filter(name: str, stored: int, after: int) -> None:
     seen = filled(name, 0, stored)

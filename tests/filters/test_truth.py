@@ -136,7 +136,7 @@ def test_fill_tells_count_and_fpp(blocks: int, fpp: float) -> None:
         assert wrong == pytest.approx(told * absent, abs=4 * math.sqrt(told * absent) + 0.05 * told * absent)
 
 
-@pytest.mark.parametrize("batch", [20, 1_000])
+@pytest.mark.parametrize("batch", [50, 1_000])
 @pytest.mark.parametrize("times", [3, 6, 12])
 @pytest.mark.parametrize(
     "make",

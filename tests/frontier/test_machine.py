@@ -34,6 +34,7 @@ from crawler.frontier.host import host_name
 from crawler.kv import Family, Store
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore, RocksStore
+from tests.examples import TIMES
 
 START = 1_700_000_000.0
 ROUNDING = 1e-6  # seconds: less is the rounding of times of this size
@@ -239,10 +240,10 @@ class RocksFrontierMachine(FrontierMachine):
 
 
 TestFrontier = FrontierMachine.TestCase
-TestFrontier.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestFrontier.settings = settings(max_examples=60 * TIMES, stateful_step_count=40, deadline=None)
 TestFrontierOnRocks = RocksFrontierMachine.TestCase
 TestFrontierOnRocks.settings = settings(
-    max_examples=8, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=5 * TIMES, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

@@ -86,6 +86,7 @@ class Lives:
             self._agrees(job)
             for _ in range(self.chance.randint(5, 60)):
                 await self._step(job)
+            self._agrees(job)
             # Skipped URLs are in no journal: those that were watched since the last generation would be missing.
             await self._checkpoint(job)
             for _ in range(self.chance.randint(0, 3)):
@@ -126,7 +127,8 @@ class Lives:
                 job.decide(self.chance.randrange(1, 60), 0.0)
             case _:
                 job.admit(Found(found([self.chance.randrange(3_000) for _ in range(20)]), 0))
-        self._agrees(job)
+        if self.chance.random() < 0.2:  # what is lost once stays lost
+            self._agrees(job)
 
     async def _checkpoint(self, job: Job) -> None:
         manifest = (await job.checkpoint(0.0, whole=self.chance.random() < 0.05)).manifest
@@ -150,20 +152,20 @@ class Lives:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_seen_set_comes_back_as_it_was(tmp_path: Path, kind: str) -> None:
-    lives = [Lives(seed, tmp_path / str(seed), KINDS[kind]) for seed in range(6)]
+    lives = [Lives(seed, tmp_path / str(seed), KINDS[kind]) for seed in range(4)]
     for one in lives:
         one.directory.mkdir()
         one.live()
-    assert sum(one.anew for one in lives) > 6
-    assert sum(one.again for one in lives) > 6
-    assert sum(one.replayed for one in lives) > 6
+    assert sum(one.anew for one in lives) > 4
+    assert sum(one.again for one in lives) > 4
+    assert sum(one.replayed for one in lives) > 4
 
 
-@pytest.mark.parametrize("first", [1_000, 1_030])
+@pytest.mark.parametrize("first", [1_000, 1_015])
 def test_power_losses_lose_nothing(first: int) -> None:
     """With one slice, which every generation stores or leaves to the one before; chains: tests/durability."""
     one_slice = replace(SETTINGS, seen=SeenSettings(capacity=10_000))
-    for seed in range(first, first + 30):
+    for seed in range(first, first + 15):
         life = live(seed, settings=one_slice)
         assert not life.missing, f"seed {seed}: {sorted(life.missing)[:5]} are on one side only"
         assert not life.twice, f"seed {seed}: {life.twice[:5]} stand twice in the output"

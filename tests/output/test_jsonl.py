@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from crawler.disk import DisplacedError, Fault, FaultyDisk, RealDisk
 from crawler.output import JsonlOutput, OutputError
 from crawler.records import Position
+from tests.examples import TIMES
 
 
 def opened(path: Path) -> JsonlOutput:
     return JsonlOutput(path, RealDisk())
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=24 * TIMES, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=60), max_size=8), st.data())
 def test_what_was_appended_stands_there(tmp_path: Path, lines: list[bytes], data: st.DataObject) -> None:
     path = tmp_path / "pages.jsonl"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from crawler.kv import PAGE, Family, Reader, Store
 from crawler.store import MemoryStore, RocksStore
+from tests.examples import TIMES
 
 Contents = dict[Family, dict[bytes, bytes]]
 # Few and short keys, so that changes meet; NUL and 0xFF, so that order is that of bytes.
@@ -139,7 +140,7 @@ def apply(model: Contents, batch: list[tuple[str, Family, bytes, bytes]]) -> Non
                 del table[gone]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=35 * TIMES, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(batches=batches, start=keys, end=st.none() | keys, limit=st.none() | st.integers(0, 5))
 def test_a_store_is_an_ordered_map(
     store: Store,

@@ -10,9 +10,10 @@ from crawler.urls import Canonical, Canonicaliser, Rejected, identity
 from crawler.urls.base import Roots
 from crawler.urls.steps import STEPS
 from crawler.urls.whatwg import TRIMMED
+from tests.examples import TIMES
 from tests.urls.made import absolute, bases, reference, rule_choices, texts
 
-many = settings(max_examples=400, deadline=None)
+many = settings(max_examples=150 * TIMES, deadline=None)
 
 
 @many

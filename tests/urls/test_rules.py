@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from crawler.urls import RULES, Canonicaliser, Rejected
 from crawler.urls.rules import Rule, settle
 from tests.documents import page
+from tests.examples import TIMES
 from tests.urls.made import absolute
 
 
@@ -21,7 +22,7 @@ def test_example_holds(rule: Rule) -> None:
     assert RULES[rule.name] is rule
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150 * TIMES, deadline=None)
 @given(absolute())
 def test_no_rule_makes_a_key_longer_or_unsettled(text: str) -> None:
     got = Canonicaliser().canonicalise(text)

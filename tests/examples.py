@@ -1,0 +1,9 @@
+"""How many examples property tests make: as many as a run of some minutes has room for, or ``TIMES`` as many."""
+
+from __future__ import annotations
+
+import os
+
+# For a long look: LONG=20 python -m pytest tests/frontier
+TIMES = int(os.environ.get("LONG", "1"))
+USUAL = 50 * TIMES  # where a test says nothing

@@ -44,13 +44,17 @@ def _let_interrupts_through() -> None:
 
 
 def _keep_bytecode_aside(config: pytest.Config) -> None:
-    """Compile modules once, into a directory of this run, where PYTHONDONTWRITEBYTECODE keeps them out of the source.
+    """Compile modules once, into pytest's cache, where PYTHONDONTWRITEBYTECODE keeps them out of the source.
 
     Otherwise each of some hundred programs that the tests start would compile the whole crawler again.
     """
-    aside = tempfile.TemporaryDirectory(prefix="crawler-bytecode-")
-    config.add_cleanup(aside.cleanup)
-    os.environ["PYTHONPYCACHEPREFIX"] = aside.name
+    if hasattr(config, "cache"):
+        aside = str(config.cache.mkdir("bytecode"))
+    else:
+        directory = tempfile.TemporaryDirectory(prefix="crawler-bytecode-")
+        config.add_cleanup(directory.cleanup)
+        aside = directory.name
+    os.environ["PYTHONPYCACHEPREFIX"] = aside
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 

@@ -29,6 +29,8 @@ from typing import Any
 
 import crawler
 from crawler.disk import failpoints
+from crawler.filters import DIGEST_BYTES, make_seen
+from crawler.settings import SeenSettings
 
 MOST = 2**17  # bytes of a request: the words and the environment
 
@@ -38,9 +40,18 @@ def load() -> None:
     for module in pkgutil.walk_packages(crawler.__path__, "crawler."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    _compute_once()
     # What is loaded stays: no fork need look through it again, nor copy its pages by doing so.
     gc.collect()
     gc.freeze()
+
+
+def _compute_once() -> None:
+    """What a process computes of its first filter and keeps: which layout is best, the curves of its slices."""
+    for settings in (SeenSettings(), SeenSettings(fpp=1e-9, capacity=16)):
+        seen = make_seen(settings)
+        seen.add_digests(os.urandom(100 * DIGEST_BYTES))
+        seen.statistics()
 
 
 def serve(control: socket.socket) -> None:

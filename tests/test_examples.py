@@ -18,6 +18,10 @@ from typing import Any
 
 import pytest
 
+from crawler.cli.demo import PAGES
+from crawler.demo import DemoSite
+from crawler.demo.modules import MODULES
+from tests.demo.walk import walk
 from tests.documents import ROOT, page
 from tests.program import crawler
 from tests.site import Site, linked, tree
@@ -107,10 +111,15 @@ def test_every_how_to_is_carried_out_here() -> None:
         assert f'"{path.name}"' in source
 
 
-@pytest.mark.timeout(280)  # it renders and crawls a web of 500 pages
-def test_the_tutorial(tmp_path: Path) -> None:
-    here = made(tmp_path)
-    printed = carry_out("first-crawl.md", here, {"crawler demo": "crawler demo --delay 0.01"})
+@pytest.fixture(scope="module")
+def tutorial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """Where the tutorial was carried out, and what its blocks printed. It renders and crawls a web of 500 pages."""
+    here = made(tmp_path_factory.mktemp("tutorial"))
+    return here, carry_out("first-crawl.md", here, {"crawler demo": "crawler demo --delay 0.01"})
+
+
+def test_the_tutorial(tutorial: tuple[Path, list[str]]) -> None:
+    here, printed = tutorial
     found = records(here / "first")
     assert len({record["url"] for record in found}) == len(found) > 300, "resumed, and nothing was fetched twice"
     statuses = Counter(record["status"] for record in found)
@@ -123,6 +132,23 @@ def test_the_tutorial(tmp_path: Path) -> None:
     shown = re.search(r"```json\n(.*?)```", page("first-crawl.md"), re.DOTALL)
     assert shown is not None
     assert list(json.loads(shown[1])) == [name for name in found[0] if name not in ("digest", "location")]
+
+
+async def test_the_whole_allow_list_has_become_pages_and_the_next_start_is_instant(
+    tutorial: tuple[Path, list[str]],
+) -> None:
+    progress: list[tuple[int, int]] = []
+    site = DemoSite(tutorial[0] / "first" / PAGES, lambda there, of: progress.append((there, of)))
+    await site.start()
+    try:
+        await site.rendered()
+        assert progress == [(len(MODULES), len(MODULES))]
+        answers = await walk(site)
+    finally:
+        await site.stop()
+    absent = [name for name in MODULES if answers[site.url(name)][0] != 200]
+    assert len(absent) <= len(MODULES) // 20, absent
+    assert sum(len(body) for _, body, _ in answers.values()) > 8_000_000
 
 
 def test_crawling_50_sites(tmp_path: Path) -> None:

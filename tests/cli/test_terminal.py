@@ -27,7 +27,7 @@ def test_a_crawl_goes_on_when_nobody_reads_what_it_says(tmp_path: Path, shown: t
     (tmp_path / "quick.toml").write_text(QUICK)
     end, begin = os.pipe()
     os.close(end)
-    with Site(tree(200), latency=0.03) as site:
+    with Site(tree(100), latency=0.03) as site:
         (tmp_path / "seeds.txt").write_text(f"no url\n{site.url('/')}\n")
         words = ("--job", tmp_path / "job", "--config", tmp_path / "quick.toml", *OPTIONS, *shown)
         ran = subprocess.run(
@@ -39,7 +39,7 @@ def test_a_crawl_goes_on_when_nobody_reads_what_it_says(tmp_path: Path, shown: t
         )
         os.close(begin)
         assert ran.returncode == 0
-        assert rows(tmp_path / "job") == sorted(site.url(path) for path in tree(200))
+        assert rows(tmp_path / "job") == sorted(site.url(path) for path in tree(100))
 
 
 def test_bad_usage_is_exit_2_also_when_nobody_reads_why() -> None:
@@ -52,7 +52,7 @@ def test_bad_usage_is_exit_2_also_when_nobody_reads_why() -> None:
 
 def test_a_terminal_that_is_closed_does_not_end_the_crawl(tmp_path: Path) -> None:
     ours, theirs = os.openpty()
-    with Site(tree(200), latency=0.03) as site:
+    with Site(tree(100), latency=0.03) as site:
         (tmp_path / "seeds.txt").write_text(site.url("/") + "\n")
         process = subprocess.Popen(
             [sys.executable, "-m", "crawler", tmp_path / "seeds.txt", "--job", tmp_path / "job", *OPTIONS],
@@ -66,7 +66,7 @@ def test_a_terminal_that_is_closed_does_not_end_the_crawl(tmp_path: Path) -> Non
         assert os.read(ours, 1), "the view is drawn"
         os.close(ours)
         assert process.wait() == 0
-        assert rows(tmp_path / "job") == sorted(site.url(path) for path in tree(200))
+        assert rows(tmp_path / "job") == sorted(site.url(path) for path in tree(100))
 
 
 def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:

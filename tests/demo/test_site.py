@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import socket
 from pathlib import Path
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
-from crawler.demo.modules import MODULES, MOVED, REMOVED
+from crawler.demo.modules import MOVED, REMOVED
 from crawler.demo.site import DemoSite
+from tests.demo.walk import walk
 
 FEW = (
     "abc",
@@ -27,26 +27,6 @@ FEW = (
     "os",
     "this_is_none",
 )
-HREF = re.compile(r'href="([^"#]+)')
-
-
-async def walk(site: DemoSite) -> dict[str, tuple[int, str, str]]:
-    """Status, body and Location of everything that can be reached on the site's own hosts."""
-    hosts = {urlsplit(seed).netloc for seed in site.seeds}
-    known = dict.fromkeys(site.seeds)
-    answers: dict[str, tuple[int, str, str]] = {}
-    async with aiohttp.ClientSession() as session:
-        while left := known.keys() - answers.keys():
-            url = left.pop()
-            async with session.get(url, allow_redirects=False) as response:
-                body = await response.text()
-                location = response.headers.get("Location", "")
-                answers[url] = response.status, body, location
-            for href in [*HREF.findall(body), location]:
-                target = urljoin(url, href)
-                if urlsplit(target).netloc in hosts:
-                    known.setdefault(target)
-    return answers
 
 
 async def test_every_page_has_one_home_and_can_be_reached_from_the_first_seed(tmp_path: Path) -> None:
@@ -106,23 +86,3 @@ async def test_a_port_in_use_is_an_error_that_leaves_nothing_bound(tmp_path: Pat
         assert caught.value.errno == errno.EADDRINUSE
         socket.create_server(("127.0.0.1", free)).close()
     assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.timeout(300)  # some hundred modules are rendered
-async def test_the_whole_allow_list_becomes_pages_and_the_second_start_is_instant(tmp_path: Path) -> None:
-    site = DemoSite(tmp_path)
-    await site.start()
-    try:
-        await site.rendered()
-        answers = await walk(site)
-    finally:
-        await site.stop()
-    absent = [name for name in MODULES if answers[site.url(name)][0] != 200]
-    assert len(absent) <= len(MODULES) // 20, absent
-    assert sum(len(body) for _, body, _ in answers.values()) > 8_000_000
-    progress: list[tuple[int, int]] = []
-    again = DemoSite(tmp_path, lambda there, of: progress.append((there, of)))
-    await again.start()
-    await again.rendered()
-    await again.stop()
-    assert progress == [(len(MODULES), len(MODULES))]

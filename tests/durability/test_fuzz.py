@@ -23,10 +23,10 @@ def script() -> ModuleType:
 
 
 def test_no_reader_answers_anything_but_its_errors(tmp_path: Path) -> None:
-    answers = script().fuzz(12, 7, tmp_path)
+    answers = script().fuzz(6, 7, tmp_path)
     assert len(answers) == 22
     for name, counts in answers.items():
-        assert counts.total() > 100, name
+        assert counts.total() > 50, name
         assert counts["read"] > 0, f"{name}: nothing gets through, so nothing was tried"
 
 

@@ -324,7 +324,7 @@ class DurableFrontier:
             now = _seconds("now", now)
         if not self.job.writer.write_again():
             # The unwritten transaction is kept in memory, and is written first as soon as there is space.
-            raise OSError(errno.ENOSPC, f"{self.job.blocked}: nothing is lost; free some space and call again")
+            raise OSError(errno.ENOSPC, f"{self.job.blocked}: nothing is lost; make room and call again")
         return self._clock() if now is None else now
 
     def _end(self, now: float) -> None:

@@ -98,7 +98,8 @@ MODULES: dict[str, str] = {
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer
     """,
     "service": """
-        explanation_text host_page status_reporter commands command_files view api attach run_view opening session
+        explanation_text host_page status_reporter commands command_files view api attach run_view opening resumed
+        session
     """,
     "demo": """
         modules pydoc_child render site

@@ -44,7 +44,7 @@ class Started:
     See ``tests/starter.py``.
     """
 
-    def __init__(self, words: list[str], environment: Mapping[str, str], stdin: int) -> None:
+    def __init__(self, words: list[str], environment: Mapping[str, str], stdin: int, directory: Path = ROOT) -> None:
         self.args, self.returncode = words, None
         self._run, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         given = [theirs.fileno()]
@@ -61,7 +61,8 @@ class Started:
             streams.append(open(ours, "rb"))  # noqa: SIM115
             given.append(end)
         self.stdout, self.stderr = streams
-        request = json.dumps({"words": words, "environment": dict(environment)}).encode()
+        asked = {"words": words, "environment": dict(environment), "directory": str(directory)}
+        request = json.dumps(asked).encode()
         socket.send_fds(_starter(), [request], given)
         theirs.close()
         for end in given[1:]:
@@ -150,11 +151,16 @@ def _starter() -> socket.socket:
 
 
 def crawler(
-    *words: str | Path, stdin: str | bytes = "", timeout: float = PATIENCE, env: Mapping[str, str] | None = None
+    *words: str | Path,
+    stdin: str | bytes = "",
+    timeout: float = PATIENCE,
+    env: Mapping[str, str] | None = None,
+    directory: Path = ROOT,
 ) -> Ran:
-    """Run ``python -m crawler`` to its end."""
+    """Run ``python -m crawler`` in a directory to its end."""
     data = stdin.encode() if isinstance(stdin, str) else stdin
-    with running(*words, stdin=subprocess.PIPE, env={**os.environ, **(env or {})}) as process:
+    environment = {**os.environ, **(env or {})}
+    with running(*words, stdin=subprocess.PIPE, env=environment, directory=directory) as process:
         out, err = process.communicate(data, timeout)
     return Ran(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
@@ -165,15 +171,17 @@ def running(
     stdin: int = subprocess.DEVNULL,
     env: Mapping[str, str] | None = None,
     preexec_fn: Callable[[], None] | None = None,
+    directory: Path = ROOT,
 ) -> Iterator[Any]:
-    """``python -m crawler``, running; killed at the end if it still is."""
+    """``python -m crawler``, running in a ``directory``; killed at the end if it still is."""
     environment = dict(os.environ if env is None else env)
     differs = {name for name, _ in environment.items() ^ dict(os.environ).items()}
     if preexec_fn is not None or any(name.startswith(_READ_ON_LOADING) for name in differs):
+        assert directory == ROOT, "an interpreter of its own finds the crawler there"
         with _loading(words, stdin, environment, preexec_fn) as process:
             yield process
         return
-    process = Started([str(word) for word in words], environment, stdin)
+    process = Started([str(word) for word in words], environment, stdin, directory)
     try:
         yield process
     finally:

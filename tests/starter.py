@@ -32,7 +32,7 @@ from crawler.disk import failpoints
 from crawler.filters import DIGEST_BYTES, make_seen
 from crawler.settings import SeenSettings
 
-MOST = 2**17  # bytes of a request: the words and the environment
+MOST = 2**17  # bytes of a request: the words, the environment and the directory
 
 
 def load() -> None:
@@ -103,6 +103,7 @@ def _become(request: dict[str, Any], given: list[int]) -> None:
         setattr(sys, name, _opened(getattr(sys, f"__{name}__"), number, mode))
     os.environ.clear()
     os.environ.update(request["environment"])
+    os.chdir(request["directory"])
     importlib.reload(failpoints)  # where to die is read from the environment
     time.tzset()
     sys.argv = ["crawler", *request["words"]]

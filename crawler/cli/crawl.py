@@ -10,13 +10,14 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Collection
+from functools import partial
 from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
-from crawler.cli.options import add_crawl_options, settings_tables
+from crawler.cli.options import DEFAULT_JOB, add_crawl_options, settings_tables
 from crawler.dashboard import access_of
 from crawler.disk import DisplacedError
 from crawler.engine.lifecycle import Stop
@@ -34,7 +35,8 @@ from crawler.engine.seeds import (
 )
 from crawler.exact import check_room
 from crawler.filters import FilterError, NoMemoryError
-from crawler.job.directory import JobError, check_shape, holds_job, shape_of_job, shaping_of
+from crawler.job.directory import JobError, check_shape, check_vacant, holds_job, shape_of_job, shaping_of
+from crawler.job.job import Job
 from crawler.job.stored_errors import DAMAGE
 from crawler.progress.live_line import Progress
 from crawler.progress.say import say
@@ -66,7 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
         _check_seeds(path, canonicaliser)
         if not holds_job(arguments.job):
             _say_idle_rules(path, canonicaliser, settings, source)
-        return crawl(arguments, settings, file_batches(path))
+        # The default itself, not an equal path that was given.
+        check = partial(_refuse_other_seeds, path, canonicaliser) if arguments.job is DEFAULT_JOB else None
+        return crawl(arguments, settings, file_batches(path), check=check)
     stream = STDIN if seeds == "-" else path
     if holds_job(arguments.job):
         return crawl(arguments, settings, stream_batches(stream), finite=False)
@@ -74,8 +78,9 @@ def run(arguments: argparse.Namespace) -> int:
     return crawl(arguments, settings, aiter(awaited), awaited, finite=False)
 
 
-def build_settings(arguments: argparse.Namespace) -> tuple[Settings, Source]:
+def build_settings(arguments: argparse.Namespace, own: Collection[str] = ()) -> tuple[Settings, Source]:
     """Return the settings and the source of each: defaults, TOML file, flags, and the stored shaping settings of a job.
+    The directory of a new job may hold files with the names in ``own``.
 
     Raises UsageError."""
     tables, source = settings_tables(arguments)
@@ -89,6 +94,7 @@ def build_settings(arguments: argparse.Namespace) -> tuple[Settings, Source]:
         for fault in rule_faults(RuleSettings.of(settings)):
             raise UsageError(f"{source.at(*fault.place)}: {fault.text}")
         if not holds_job(directory):
+            check_vacant(directory, own)
             _check_room(settings.seen)
         if settings.dashboard.listen is not None:
             access_of(settings.dashboard, directory)
@@ -123,6 +129,21 @@ def _check_seeds(path: Path, canonicaliser: Canonicaliser) -> None:
     raise UsageError(f"seeds file {path} {reason}")
 
 
+def _refuse_other_seeds(path: Path, canonicaliser: Canonicaliser, job: Job) -> None:
+    """Refuse seeds for the default directory that have nothing to do with the crawl in it: who named no directory may
+    not know of that crawl. Raises JobError if the job knows none of them."""
+    if not job.counters.admitted:
+        return  # killed before it had read its seeds
+    for line in read_lines(path):
+        url = canonicaliser.canonicalise(parse_line(line) or "")
+        if isinstance(url, Canonical) and url.key in job.seen:
+            return
+    raise JobError(
+        f"{job.directory}, the default directory, holds a crawl that began with other seeds, none of them in {path}: "
+        f"name another directory with --job to begin a new crawl, or --job {job.directory} to add these seeds to it"
+    )
+
+
 def _say_idle_rules(path: Path, canonicaliser: Canonicaliser, settings: Settings, source: Source) -> None:
     """Warn of rules that can only match seeds, and of rules about hosts that the seeds do not lead to. The second check
     is skipped if there are many seeds, because it would take long."""
@@ -147,15 +168,17 @@ def crawl(
     seeds: AsyncIterator[list[str]],
     around: contextlib.AbstractAsyncContextManager[object] | None = None,
     finite: bool = True,
+    check: Callable[[Job], None] | None = None,
 ) -> int:
-    """Run the crawl with a view on it, inside ``around``, and return the exit code. Raises UsageError."""
+    """Run the crawl with a view on it, inside ``around``, and return the exit code. ``check`` may refuse a job that is
+    resumed. Raises UsageError."""
     directory: Path = arguments.job
     view: Progress | None = None if arguments.quiet else Progress(sys.stderr, force=arguments.progress)
 
     async def whole() -> Result:
         with view or contextlib.nullcontext():
             async with around or contextlib.nullcontext():
-                return await run_crawl(directory, settings, seeds, view, finite=finite)
+                return await run_crawl(directory, settings, seeds, view, finite=finite, check=check)
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[_Handler(view)])
     began = holds_job(directory)
@@ -189,7 +212,7 @@ def crawl(
 
 def _report(result: Result, quiet: bool) -> int:
     if not quiet:
-        say(sys.stderr, summary(result.stats))
+        say(sys.stderr, summary(result.stats, result.before))
     match result.reason:
         case Stop.INTERRUPTED:
             return Exit.INTERRUPTED

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
     ports = _remembered(directory)
     given.setdefault("dashboard", "0")
-    settings, _ = crawl.build_settings(arguments)
+    settings, _ = crawl.build_settings(arguments, (STATE, f"{STATE}.part", PAGES))
     directory.mkdir(parents=True, exist_ok=True)
     site = DemoSite(directory / PAGES)
     return crawl.crawl(arguments, settings, _seeds(site), _served(site, directory, ports))

@@ -6,6 +6,7 @@ DIR/job.json   format version and the shaping settings, fixed when the job began
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ REPAIRED = "store.repaired"  # a new store, until a repair moves it to the place
 SEEN = "seen"
 PAGES = "pages.jsonl"
 LIVE = "live.json"
+# What may be in a directory without a job: a file system's own, and what is left of a crawl killed before it began.
+_BEFORE = frozenset({"lost+found", "lock", f"{IDENTITY}.part", "crash.txt"})
 
 Shaping = dict[str, dict[str, Any]]  # settings as nested tables
 
@@ -44,6 +47,18 @@ class JobError(Exception):
 def holds_job(directory: Path) -> bool:
     """Whether the directory holds a job."""
     return (directory / IDENTITY).is_file()
+
+
+def check_vacant(directory: Path, own: Collection[str] = ()) -> None:
+    """Raise JobError if a new job would be mixed with files of somebody else: a mistyped --job must not fill a
+    directory of photographs. Files with the names in ``own`` may be there; ``identify`` checks for parts of a crawl."""
+    try:
+        found = {path.name for path in directory.iterdir()}
+    except OSError:
+        return  # there is none yet, or it cannot be used: told when it is made
+    strange = sorted(name for name in found - _BEFORE - set(own) if not name.startswith("."))
+    if strange and not found & {PAGES, STORE, SEEN, REPAIRED}:
+        raise JobError(f"{directory} holds no crawl but other files ({strange[0]}): name a job directory", new_job=True)
 
 
 def read_identity(directory: Path) -> Shaping:

@@ -8,14 +8,20 @@ from typing import Any
 from crawler.metrics import count, counted, forecast, probability, trust
 
 
-def summary(stats: Mapping[str, Any]) -> str:
-    """Return a few lines about the crawl, without a line break at the end."""
+def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> str:
+    """Return a few lines about the crawl, without a line break at the end.
+
+    ``before``: the statistics of the job when this run resumed it. The summary then also says what this run did."""
     elapsed = stats["elapsed_seconds"]
     get = stats.get
-    lines = [
-        stats["state"] if elapsed is None else f"{stats['state']} after {_duration(elapsed)}",
-        f"pages     {count(stats['pages_fetched'])} fetched, {count(stats['pages_failed'])} failed,"
-        f" {counted(get('pages_redirected'), 'redirect')}, {count(get('urls_excluded'))} excluded",
+    lines = [stats["state"] if elapsed is None else f"{stats['state']} after {_duration(elapsed)}"]
+    runs = ""
+    if before is not None:
+        done = {key: stats[key] - before[key] for key in (*_PAGES, "urls_admitted")}
+        lines.append(f"this run  {_pages(done)}, {counted(done['urls_admitted'], 'URL')} admitted")
+        runs = "; by all runs"
+    lines += [
+        f"pages     {_pages(stats)}{runs}",
         f"URLs      {count(stats['urls_admitted'])} admitted, {counted(get('urls_duplicate'), 'duplicate link')},"
         f" {count(stats['urls_pending'])} left, {counted(stats['hosts'], 'host')}",
     ]
@@ -39,6 +45,15 @@ def summary(stats: Mapping[str, Any]) -> str:
         ahead = forecast(stats)
         lines += [f"          {ahead}"] if ahead else []
     return "\n".join(lines)
+
+
+_PAGES = ("pages_fetched", "pages_failed", "pages_redirected", "urls_excluded")
+
+
+def _pages(stats: Mapping[str, Any]) -> str:
+    fetched, failed, redirected, excluded = (stats.get(key) for key in _PAGES)
+    redirects = counted(redirected, "redirect")
+    return f"{count(fetched)} fetched, {count(failed)} failed, {redirects}, {count(excluded)} excluded"
 
 
 def _duration(seconds: float) -> str:

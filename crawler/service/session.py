@@ -10,7 +10,7 @@ import os
 import resource
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from crawler.service.api import Api
 from crawler.service.command_files import obey
 from crawler.service.commands import performing
 from crawler.service.opening import open_job_of_run
+from crawler.service.resumed import Resumed
 from crawler.service.run_view import RunView
 from crawler.service.status_reporter import StatusReporter, View
 from crawler.settings import DashboardSettings, Settings
@@ -42,6 +43,7 @@ class Result:
 
     reason: Stop
     stats: dict[str, Any]
+    before: dict[str, Any] | None  # the same when the run began; None for the first of a job
     seeds_fetched: int
     last_seed_error: str | None
 
@@ -61,13 +63,20 @@ class Front:
 
 
 async def run_crawl(
-    directory: Path, settings: Settings, seeds: AsyncIterator[list[str]], view: View | None, *, finite: bool = True
+    directory: Path,
+    settings: Settings,
+    seeds: AsyncIterator[list[str]],
+    view: View | None,
+    *,
+    finite: bool = True,
+    check: Callable[[Job], None] | None = None,
 ) -> Result:
     """Crawl in the job directory until the crawl is over or stopped, then write a last generation.
 
-    ``finite``: the seeds end, so they are all read even if a limit is reached first. Raises what ``Job`` raises if the
-    job cannot be opened, OSError if the dashboard's port is taken or the disk fails, and any bug. After a bug, the
-    state is checkpointed as far as it is consistent, and the job can be run again."""
+    ``finite``: the seeds end, so they are all read even if a limit is reached first. ``check`` may refuse a job that
+    is resumed. Raises what ``check`` raises, what ``Job`` raises if the job cannot be opened, OSError if the
+    dashboard's port is taken or the disk fails, and any bug. After a bug, the state is checkpointed as far as it is
+    consistent, and the job can be run again."""
     _allow_files(settings.crawl.concurrency)
     clock, fetch = SteadyClock(), settings.fetch
     front = Front(load_course(directory, clock()), settings, clock)
@@ -77,10 +86,15 @@ async def run_crawl(
         _open_job(directory, settings, clock, front) as job,
         Fetcher(fetch, concurrency=settings.crawl.concurrency, per_host=settings.politeness.per_host) as fetcher,
     ):
+        if check is not None and job.files.resumed:
+            check(job)
         if access is not None and access.token is not None:
             keep_token(settings.dashboard, directory, access.token)
         write_run(job.disk, directory, settings)
         worker = Worker(fetcher, WorkerSettings.of(settings), clock)
+        resumed = Resumed(job, settings, clock()) if job.files.resumed else None
+        if resumed is not None and view is not None and finite:
+            seeds = resumed.tell_behind(seeds, view.say)
         front.run = run = Run(job, settings, worker.context, seeds, finite=finite)
         spare_the_collector()
         front.course.observe(clock(), run.stats())
@@ -89,7 +103,11 @@ async def run_crawl(
             run.keeper.tell_notes(view.say)
             for line in [] if access is None or address is None else spoken_of(settings.dashboard, access, address):
                 view.say(line)
-        return await _drive(worker, run, StatusReporter(directory, front.course, clock, view, address), front)
+            if resumed is not None and not finite:
+                resumed.tell(view.say)
+        before = None if resumed is None else run.stats()
+        result = await _drive(worker, run, StatusReporter(directory, front.course, clock, view, address), front)
+        return replace(result, before=before)
 
 
 @contextlib.asynccontextmanager
@@ -146,7 +164,7 @@ async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Fron
     finally:
         reporter.take_away()
     assert run.life.reason is not None
-    return Result(run.life.reason, stats, job.counters.seeds_fetched, run.last_seed_error)
+    return Result(run.life.reason, stats, None, job.counters.seeds_fetched, run.last_seed_error)
 
 
 async def _drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], float]) -> None:

@@ -1,0 +1,76 @@
+"""What a run says when it resumes a job: what it resumes, how many seeds are new, and what keeps it from going on."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from crawler.job.directory import IDENTITY, PAGES
+from crawler.job.inbox import Inbox
+from crawler.job.job import Job
+from crawler.metrics import count, counted
+from crawler.output import lines_of, record_of
+from crawler.settings import Settings
+
+Say = Callable[[str], None]
+
+
+class Resumed:
+    """A job as a run found it. Make it before the run begins."""
+
+    def __init__(self, job: Job, settings: Settings, now: float) -> None:
+        """``now`` is in seconds since 1970."""
+        self._job = job
+        self._most = settings.crawl.max_pages
+        self._endless = settings.recrawl.enabled
+        self._now = now
+        self._done = job.counters.fetched
+        self._seeds = job.counters.seeds
+
+    async def tell_behind(self, seeds: AsyncIterator[list[str]], say: Say) -> AsyncIterator[list[str]]:
+        """The seeds, and what is to be said when the last of them have been admitted."""
+        async for batch in seeds:
+            yield batch
+        new = self._job.counters.seeds - self._seeds
+        self.tell(say, f"; seeds: {count(new)} new")
+        if not self._is_full() and self._has_ended():
+            say(
+                "no URLs are left: the crawl had ended; add seeds, or name another directory with --job to begin a "
+                "new one"
+            )
+
+    def tell(self, say: Say, seeds: str = "") -> None:
+        """What is to be said whether or not the seeds are known."""
+        directory = self._job.directory
+        begun = _moment(began_at(directory, self._now), self._now)
+        say(f"resuming {directory}: begun {begun}, {counted(self._done, 'page')} done{seeds}")
+        if self._is_full():
+            most = counted(self._most, "page")
+            say(f"the limit of {most} (--max-pages) was reached before this run began: raise it to fetch more")
+
+    def _is_full(self) -> bool:
+        return self._most is not None and self._done >= self._most
+
+    def _has_ended(self) -> bool:
+        job = self._job
+        waits = job.counters.pending or job.doubted or Inbox(job.directory, job.disk).waiting()
+        return not self._endless and not waits
+
+
+def began_at(directory: Path, now: float) -> float:
+    """When the job began, in seconds since 1970: ``job.json`` was written then, but perhaps again since."""
+    moment = min(now, (directory / IDENTITY).stat().st_mtime)
+    for _, line in lines_of(directory / PAGES, 1):
+        finished = (record_of(line) or {}).get("fetched_at")
+        with contextlib.suppress(ValueError):
+            moment = min(moment, datetime.datetime.fromisoformat(str(finished)).timestamp())
+    return moment
+
+
+def _moment(moment: float, now: float) -> str:
+    """Local time, with the date if it was not today."""
+    then, today = time.localtime(moment), time.localtime(now)
+    return time.strftime("%H:%M" if then[:3] == today[:3] else "%Y-%m-%d %H:%M", then)

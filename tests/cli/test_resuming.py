@@ -1,0 +1,137 @@
+"""What a run says when it resumes a job, and the directories in which it begins none."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.jobs import rows
+from tests.program import Ran, crawler
+from tests.site import Site, tree
+
+LOUD = ("--allow-private", "--delay", "0", "--capacity", "1024")
+
+
+@dataclass
+class Home:
+    """A directory to run in, and a site of 12 pages on two hosts."""
+
+    site: Site
+    path: Path
+
+    def run(self, *options: str, seeds: str = "seeds.txt", stdin: str = "") -> Ran:
+        return crawler(seeds, *LOUD, *options, directory=self.path, stdin=stdin)
+
+    def seeds(self, *urls: str, name: str = "seeds.txt") -> None:
+        (self.path / name).write_text("".join(f"{url}\n" for url in urls))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    with Site(tree(12), ports=2) as site:
+        made = Home(site, tmp_path)
+        made.seeds(site.url("/"))
+        yield made
+
+
+def test_a_run_says_what_it_resumes_and_what_it_did_itself(home: Home) -> None:
+    ran = home.run("--max-pages", "5")
+    assert ran.code == 3, ran.err
+    assert "resuming" not in ran.err
+    assert "this run" not in ran.err, "all of it was this run"
+    assert "pages     5 fetched, 0 failed, 0 redirects, 0 excluded\n" in ran.err
+
+    home.seeds(home.site.url("/"), home.site.url("/page/3"), home.site.url("/", 1))
+    ran = home.run("--max-pages", "12")
+    assert ran.code == 3, ran.err
+    assert re.search(r"^resuming crawl-job: begun \d\d:\d\d, 5 pages done; seeds: 1 new$", ran.err, re.MULTILINE)
+    assert "reached before" not in ran.err
+    assert re.search(r"^this run  7 fetched, 0 failed, 0 redirects, 0 excluded, \d+ URLs admitted$", ran.err, re.M)
+    assert "pages     12 fetched, 0 failed, 0 redirects, 0 excluded; by all runs\n" in ran.err
+
+    ran = home.run("--max-pages", "12")
+    assert ran.code == 3
+    assert "resuming crawl-job: begun " in ran.err
+    assert "12 pages done; seeds: 0 new\nthe limit of 12 pages (--max-pages) was reached before this run beg" in ran.err
+    assert "this run  0 fetched" in ran.err
+
+    ran = home.run(seeds="-")
+    assert ran.code == 0, ran.err
+    assert re.search(r", 12 pages done$", ran.err, re.MULTILINE), "a stream of seeds ends when it ends"
+
+    before = time.time() - 3 * 86_400
+    os.utime(home.path / "crawl-job" / "job.json", (before, before))
+    ran = home.run()
+    assert ran.code == 0
+    day = time.strftime("%Y-%m-%d %H:%M", time.localtime(before))
+    assert f"resuming crawl-job: begun {day}, 24 pages done; seeds: 0 new\nno URLs are left: the crawl had e" in ran.err
+
+
+def test_quiet_runs_say_nothing_of_it(home: Home) -> None:
+    for _ in range(2):
+        ran = home.run("--max-pages", "2", "--quiet")
+        assert (ran.code, ran.err) == (3, "")
+
+
+def test_the_default_directory_with_the_crawl_of_other_seeds(home: Home) -> None:
+    assert home.run("--max-pages", "2", "--quiet").code == 3
+    home.seeds(home.site.url("/", 1), home.site.url("/page/1", 1), name="other.txt")
+    before = rows(home.path / "crawl-job")
+    ran = home.run(seeds="other.txt")
+    assert ran.code == 2
+    assert ran.err == (
+        "crawler: error: crawl-job, the default directory, holds a crawl that began with other seeds, none of them in "
+        "other.txt: name another directory with --job to begin a new crawl, or --job crawl-job to add these seeds to "
+        "it\n"
+    )
+    assert rows(home.path / "crawl-job") == before
+    assert home.run("--job", "other-job", seeds="other.txt").code == 0
+    assert len(rows(home.path / "other-job")) == 12
+    ran = home.run("--job", "crawl-job", seeds="other.txt")
+    assert ran.code == 0, "a directory that was named is meant"
+    assert len(rows(home.path / "crawl-job")) == 24
+    assert "seeds: 2 new" in ran.err
+
+
+def test_one_seed_in_common_is_enough(home: Home) -> None:
+    assert home.run("--max-pages", "2", "--quiet").code == 3
+    home.seeds(home.site.url("/", 1), home.site.url("/"))
+    assert home.run("--quiet").code == 0
+    assert len(rows(home.path / "crawl-job")) == 24
+
+
+def test_a_directory_with_files_of_somebody_else_is_left_alone(home: Home) -> None:
+    photographs = home.path / "photographs"
+    photographs.mkdir()
+    (photographs / "sea.jpg").touch()
+    (photographs / ".hidden").touch()
+    for seeds, stdin in (("seeds.txt", ""), ("-", home.site.url("/"))):
+        ran = home.run("--job", "photographs", seeds=seeds, stdin=stdin)
+        assert ran.code == 2
+        assert ran.err == (
+            "crawler: error: photographs holds no crawl but other files (sea.jpg): name a job directory, or start "
+            "a new job with --job\n"
+        )
+    assert crawler("demo", "--job", "photographs", directory=home.path).code == 2
+    assert sorted(path.name for path in photographs.iterdir()) == [".hidden", "sea.jpg"]
+
+
+def test_a_file_system_of_its_own_is_empty_enough(home: Home) -> None:
+    mount = home.path / "mount"
+    mount.mkdir()
+    (mount / "lost+found").mkdir()
+    (mount / ".Trash-0").mkdir()
+    assert home.run("--job", "mount", "--max-pages", "2", "--quiet").code == 3
+
+
+def test_what_a_crawl_left_that_was_killed_before_it_began_is_no_obstacle(home: Home) -> None:
+    env = {"CRAWLER_CRASH_AT": "begin.identity"}
+    assert crawler("seeds.txt", *LOUD, directory=home.path, env=env).code == -9
+    assert (home.path / "crawl-job" / "lock").exists()
+    assert home.run("--max-pages", "2", "--quiet").code == 3

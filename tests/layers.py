@@ -62,7 +62,7 @@ MODULES: dict[str, str] = {
         events history prometheus sentences course
     """,
     "store": """
-        symlink_overlay memory_store wal faulty_store rocks salvage
+        symlink_overlay closed_copy memory_store wal faulty_store rocks salvage
     """,
     "checkpoint": """
         envelope generations renewal
@@ -83,9 +83,9 @@ MODULES: dict[str, str] = {
         say summary supervisor text_table top_view live_line
     """,
     "job": """
-        clock_anchor directory job_lock event_log found history_file inbox platform revisit_backfill scope_state
-        seen_compaction stored_errors transaction admission live_status open_files recovery checkpointer revisit
-        run_settings verdict job durable_frontier
+        clock_anchor directory formats identity job_lock event_log found history_file inbox platform revisit_backfill
+        scope_state seen_compaction stored_errors transaction admission live_status recovery conversion open_files
+        checkpointer revisit run_settings verdict job durable_frontier
     """,
     "inspect": """
         host_states host_table statistics job_reader explanation record_stream job_view

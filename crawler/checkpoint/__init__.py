@@ -5,6 +5,7 @@ from crawler.checkpoint.envelope import (
     UnknownVersionError,
     decode_envelope,
     encode_envelope,
+    envelope_version,
     read_bounded,
     read_envelope,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "UnknownVersionError",
     "decode_envelope",
     "encode_envelope",
+    "envelope_version",
     "must_store",
     "read_bounded",
     "read_envelope",

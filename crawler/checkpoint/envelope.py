@@ -59,6 +59,14 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
+def envelope_version(data: bytes, magic: str) -> int | None:
+    """The version in the head line; None where that is not one of such a file."""
+    words = data[:_HEAD_MAX].partition(b"\n")[0].split(b" ")
+    if len(words) != 3 or words[0] != magic.encode("ascii") or not words[1].isdigit():
+        return None
+    return int(words[1])
+
+
 def decode_envelope(data: bytes, magic: str, version: int, name: str) -> dict[str, Any]:
     """The content of an envelope. ``name`` is the name of the file in messages. Raises UnknownVersionError, and
     EnvelopeError for any other fault."""

@@ -35,7 +35,8 @@ from crawler.engine.seeds import (
 )
 from crawler.exact import check_room
 from crawler.filters import FilterError, NoMemoryError
-from crawler.job.directory import JobError, check_shape, check_vacant, holds_job, shape_of_job, shaping_of
+from crawler.job.directory import JobError, check_vacant, holds_job
+from crawler.job.identity import check_shape, shape_of_job, shaping_of
 from crawler.job.job import Job
 from crawler.job.stored_errors import DAMAGE
 from crawler.progress.live_line import Progress
@@ -45,6 +46,7 @@ from crawler.scope import RuleSettings, Scope, foreign_hosts, rule_faults, rules
 from crawler.service.session import Result, run_crawl
 from crawler.service.status_reporter import View
 from crawler.settings import SeenSettings, Settings, SettingsError, Source, settings_from
+from crawler.store import StoreDamagedError
 from crawler.urls import Canonical, Canonicaliser
 
 _SEEDS_LOOKED_AT = 100_000  # lines of seeds; with more, the check for a warning is skipped
@@ -188,6 +190,9 @@ def crawl(
         raise UsageError(job_error_text(error)) from error
     except DisplacedError as error:
         say(sys.stderr, f"crawler: stopped: {error}")
+        return Exit.FAILED
+    except StoreDamagedError as error:
+        say(sys.stderr, f"crawler: {stopped_text(directory, error)}")
         return Exit.FAILED
     except OSError as error:
         if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):

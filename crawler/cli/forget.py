@@ -15,7 +15,8 @@ from crawler.clock import SteadyClock
 from crawler.filters import NoMemoryError
 from crawler.frontier import queue_of
 from crawler.inspect.job_reader import queue
-from crawler.job.directory import JobError, read_identity
+from crawler.job.directory import JobError
+from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.job.stored_errors import DAMAGE
 from crawler.progress.say import say
@@ -35,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        settings = settings_from(read_identity(arguments.job), str(arguments.job))
+        settings = settings_from(read_identity(arguments.job).shaping, str(arguments.job))
     except (JobError, SettingsError) as error:
         raise UsageError(str(error)) from error
     canonicaliser = Canonicaliser(settings.canonical.rules)

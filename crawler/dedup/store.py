@@ -23,7 +23,7 @@ from crawler.disk import Appender, Disk, RealDisk
 from crawler.filters import Filter, FilterError, FormatError, load_seen
 from crawler.filters.filter_file import check_end, read_parts
 from crawler.filters.memory_budget import check_memory
-from crawler.filters.segment_format import Output
+from crawler.filters.segment_format import Output, check_version
 
 
 class FilterFileError(Exception):
@@ -55,6 +55,7 @@ def open_filter(path: Path) -> Iterator[tuple[BinaryIO, int]]:
             found = os.fstat(inp.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise FilterFileError(f"{path} is not a regular file")
+            check_version(inp)
             check_memory(found.st_size, "the filter in it")
             yield inp, found.st_size
     except OSError as error:

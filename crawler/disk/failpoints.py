@@ -50,7 +50,18 @@ SIDE_POINTS = (  # of the commands beside it
     "repair.done",  # there is a new one, the store still says that it is being repaired
 )
 
-POINTS = CRAWL_POINTS + SIDE_POINTS
+CONVERT_POINTS = (  # of the conversion of a job of an older format
+    "convert.copied",  # its state is copied beside it, nothing is converted
+    "convert.step",  # the copy is converted by one format, and not durable
+    "convert.built",  # it is complete and durable, the job is still what it was
+    "convert.marked",  # job.json says that the job is being converted
+    "convert.aside",  # a part of the old state is out of the way, the new one is not in its place
+    "convert.placed",  # it is
+    "convert.extended",  # the store has all families
+    "convert.ended",  # job.json names the new format alone, what was replaced is still there
+)
+
+POINTS = CRAWL_POINTS + SIDE_POINTS + CONVERT_POINTS
 
 _at, _, _times = os.environ.get(VARIABLE, "").partition(":")
 _left = int(_times) if _times.isdecimal() else 1

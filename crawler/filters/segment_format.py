@@ -78,6 +78,20 @@ def write_segment(out: Output, header: dict[str, JSON], buffer: memoryview) -> S
     return SegmentSum(len(head) + len(payload) + len(total), total.hex())
 
 
+def check_version(inp: BinaryIO) -> None:
+    """Check the version of the segment at ``inp``'s position, which stays. Nothing behind the version is
+    looked at: what another version means by it is not known here. Raises ``FormatError``."""
+    prefix = inp.read(_PREFIX.size)
+    inp.seek(-len(prefix), 1)
+    if prefix[: len(MAGIC)] == MAGIC and len(prefix) == _PREFIX.size:
+        _check_version(_PREFIX.unpack(prefix)[1])
+
+
+def _check_version(version: int) -> None:
+    if version != VERSION:
+        raise FormatError(f"a segment of version {version} at offset 8; this program reads version {VERSION}")
+
+
 def read_segment(inp: BinaryIO, *, limit: int) -> tuple[dict[str, Any], memoryview]:
     """Read the header and the payload of the segment at ``inp``'s position; ``inp`` is then positioned after it.
 
@@ -89,8 +103,7 @@ def read_segment(inp: BinaryIO, *, limit: int) -> tuple[dict[str, Any], memoryvi
     magic, version, header_size, payload_size = _PREFIX.unpack(prefix)
     if magic != MAGIC:
         raise FormatError(f"not a segment of a seen-set: it begins with {magic.hex(' ')} at offset 0")
-    if version != VERSION:
-        raise FormatError(f"a segment of version {version} at offset 8; this program reads version {VERSION}")
+    _check_version(version)
     if header_size > _MAX_HEADER:
         raise FormatError(f"a header of {header_size} bytes at offset 12; at most {_MAX_HEADER} are possible")
     if payload_size > limit:

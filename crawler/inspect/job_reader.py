@@ -25,8 +25,10 @@ from crawler.frontier.host import host_name
 from crawler.inspect.host_states import count_states
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.clock_anchor import job_time
-from crawler.job.directory import SEEN, STORE, read_identity
+from crawler.job.directory import SEEN, STORE
+from crawler.job.formats import KNOWN, Formats
 from crawler.job.history_file import read_course
+from crawler.job.identity import check_readable
 from crawler.job.live_status import read_live
 from crawler.job.recovery import RestoredSeen, restore_seen, stored_counters
 from crawler.job.run_settings import read_run
@@ -52,6 +54,7 @@ class OpenJob:
     counters: Counters
     generations: Generations
     numbers: list[int]  # of the generations that existed before the store was opened
+    optional: frozenset[Family]  # families that the store of a job of this format may lack
 
     def ledger(self) -> LedgerCounts | None:
         """The counts of the ledger of doubted URLs; None for a job without one. Raises FilterError."""
@@ -67,17 +70,18 @@ class OpenJob:
 
 
 @contextlib.contextmanager
-def open_job(directory: Path) -> Iterator[OpenJob]:
+def open_job(directory: Path, formats: Formats = KNOWN) -> Iterator[OpenJob]:
     """Open a job for reading. Raises JobError, OSError, JournalError."""
-    run = read_run(directory)
+    optional = formats.families_after(check_readable(directory, formats).format)
+    run = read_run(directory, formats)
     settings = run.settings
     generations = Generations(directory / SEEN, settings.durability.generations, RealDisk())
     # Read these before the store: a generation written after the store was opened covers more than the store shows.
     numbers = generations.numbers()
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
-        store = RocksStore(directory / STORE, secondary=Path(scratch))
+        store = RocksStore(directory / STORE, secondary=Path(scratch), optional=optional)
         try:
-            yield OpenJob(directory, settings, run.fault, store, stored_counters(store), generations, numbers)
+            yield OpenJob(directory, settings, run.fault, store, stored_counters(store), generations, numbers, optional)
         finally:
             store.close()
 
@@ -103,7 +107,7 @@ def _advice(job: OpenJob, seen: SeenSet, now: float) -> dict[str, Any] | None:
 
 def job_stats(directory: Path) -> dict[str, Any]:
     """Return the dictionary of ``stats --json``. Raises what ``open_job`` raises."""
-    read_identity(directory)
+    check_readable(directory)
     live = read_live(directory)
     if live is not None:
         return dict(live.stats)

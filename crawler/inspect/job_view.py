@@ -12,7 +12,7 @@ from crawler.inspect.host_table import HostTableSettings, host_rows
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.inspect.record_stream import Tail
 from crawler.job.clock_anchor import job_time
-from crawler.job.directory import read_identity
+from crawler.job.identity import check_readable
 from crawler.job.live_status import read_live
 from crawler.urls import host_key
 
@@ -23,7 +23,7 @@ class JobView:
     def __init__(self, directory: str | Path) -> None:
         """Raises JobError if there is no job."""
         self.directory = Path(directory)
-        read_identity(self.directory)
+        check_readable(self.directory)
 
     def stats(self) -> dict[str, Any]:
         """Return what ``crawler stats --json`` prints. Raises OSError, and JobError for a damaged job."""

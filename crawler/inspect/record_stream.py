@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from crawler.inspect.job_reader import open_job
-from crawler.job.directory import PAGES, JobError, read_identity
+from crawler.job.directory import PAGES, JobError
+from crawler.job.identity import check_readable
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
 from crawler.job.recovery import stored_end
@@ -29,7 +30,7 @@ class Tail:
     if there is no job, and what ``open_job`` raises."""
 
     def __init__(self, directory: Path, outcomes: Collection[str] = ()) -> None:
-        read_identity(directory)
+        check_readable(directory)
         self._directory = directory
         self._path = directory / PAGES
         self._wanted = [f'"outcome":"{outcome}"'.encode("ascii") for outcome in outcomes]

@@ -11,12 +11,12 @@ Whatever is replaced is moved to ``DIR/damaged-N``. An interrupted repair can be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError, read_envelope
+from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError
 from crawler.disk import Disk, RealDisk, failpoint
 from crawler.exact import make_seen
 from crawler.filters import FilterError, FormatError, NoMemoryError
@@ -27,23 +27,13 @@ from crawler.integrity.inventory import InventorySettings
 from crawler.integrity.quarantine import Quarantine
 from crawler.integrity.reconcile import Reconciliation, RepairContext
 from crawler.integrity.verifier import unreadable, verify_job
-from crawler.job.directory import (
-    IDENTITY,
-    MAGIC,
-    PAGES,
-    REPAIRED,
-    SEEN,
-    STORE,
-    VERSION,
-    JobError,
-    read_identity,
-    shaping_of,
-    write_identity,
-)
+from crawler.job.directory import IDENTITY, PAGES, REPAIRED, SEEN, STORE, JobError
+from crawler.job.formats import FIRST, KNOWN, Formats
 from crawler.job.history_file import COURSE, course_fault
+from crawler.job.identity import Identity, OtherFormatError, read_identity, shaping_of, write_identity
 from crawler.job.inbox import Inbox
 from crawler.job.job_lock import JobLock
-from crawler.job.recovery import REPAIRING, kept_shaping, restore_seen, stored_counters
+from crawler.job.recovery import REPAIRING, keep_identity, kept_format, kept_shaping, restore_seen, stored_counters
 from crawler.job.run_settings import RUN, read_run
 from crawler.kv import Family
 from crawler.records import JournalError
@@ -65,57 +55,64 @@ class Repaired:
     left: list[Finding]
 
 
-def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None) -> Repaired:
+def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None, formats: Formats = KNOWN) -> Repaired:
     """Repair the job. ``tell`` is called with each change; ``now`` is in seconds since 1970; a test may pass another
-    ``disk``.
+    ``disk``, and other ``formats``.
 
-    Raises JobError if there is no job, it is in use, or another version of the program wrote it. Raises OSError if the
-    disk fails."""
+    Raises JobError if there is no job, it is in use, or of a format that cannot be repaired. Raises OSError if the disk
+    fails."""
     if not any((directory / name).exists() for name in (IDENTITY, STORE, REPAIRED, SEEN)):
         raise JobError(f"{directory} holds no crawl: name a job directory")
+    _format_to_repair(directory, formats)  # before anything is written, the lock's file among it
     try:
         lock = JobLock(directory)
     except OSError as error:
         raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
     try:
-        _refuse_other_versions(directory)
-        if not find_all(directory):
+        number = _format_to_repair(directory, formats)
+        if not find_all(directory, formats):
             return Repaired(True, [])
-        _Repair(directory, now, tell, disk or RealDisk()).run()
-        return Repaired(False, find_all(directory))
+        _Repair(directory, now, tell, disk or RealDisk(), formats).run(number)
+        return Repaired(False, find_all(directory, formats))
     finally:
         lock.release()
 
 
-def find_all(directory: Path) -> list[Finding]:
+def find_all(directory: Path, formats: Formats = KNOWN) -> list[Finding]:
     """Return the findings of ``verify``, including an error that stops it."""
     found: list[Finding] = []
     try:
-        found.extend(verify_job(directory))
+        found.extend(verify_job(directory, formats))
     except (JobError, OSError) as error:
         found.append(unreadable(error))
     return found
 
 
-def _refuse_other_versions(directory: Path) -> None:
-    """Raise JobError if a newer program wrote the files: that is not damage."""
-    generations = Generations(directory / SEEN, 2, RealDisk())
-    try:
-        if (directory / IDENTITY).is_file():
-            _unless_damaged(lambda: read_envelope(directory / IDENTITY, MAGIC, VERSION, IDENTITY))
-        for number in generations.numbers():
-            _unless_damaged(lambda number=number: generations.read_manifest(number))  # type: ignore[misc]
-    except UnknownVersionError as error:
-        raise JobError(f"{directory}: {error}") from error
+def _format_to_repair(directory: Path, formats: Formats) -> int:
+    """The format of what is stored; the first, which has the fewest families, when ``job.json`` does not say.
 
-
-def _unless_damaged(read: Callable[[], object]) -> None:
+    Raises JobError: files of a newer program are not damaged, and what must be converted is not repaired."""
+    number = FIRST
     try:
-        read()
-    except UnknownVersionError:
+        number = read_identity(directory, formats).stored_format
+        if formats.conversions_after(number):
+            raise OtherFormatError(
+                f"{directory} has format version {number}, this program repairs version {formats.newest}: the command "
+                "that resumes the crawl converts it; if that fails, repair it with the program that made it"
+            )
+    except OtherFormatError:
         raise
-    except (EnvelopeError, OSError):
-        pass  # damage is repaired later
+    except JobError:
+        pass  # repaired later
+    generations = Generations(directory / SEEN, 2, RealDisk())
+    for generation in generations.numbers():
+        try:
+            generations.read_manifest(generation)
+        except UnknownVersionError as error:
+            raise JobError(f"{directory}: {error}") from error
+        except (EnvelopeError, OSError):
+            pass  # repaired later
+    return number
 
 
 def _mark(store: RocksStore, value: bytes | None) -> None:
@@ -130,14 +127,19 @@ def _mark(store: RocksStore, value: bytes | None) -> None:
 
 
 class _Repair:
-    def __init__(self, directory: Path, now: float, tell: Tell, disk: Disk) -> None:
+    def __init__(self, directory: Path, now: float, tell: Tell, disk: Disk, formats: Formats) -> None:
         self._directory = directory
         self._now = now
         self._tell = tell
         self._disk = disk
         self._quarantine = Quarantine(directory, disk)
+        self._formats = formats
+        self._optional: frozenset[Family] = frozenset()  # families that the store may lack
 
-    def run(self) -> None:
+    def run(self, number: int) -> None:
+        """Repair a job whose state is of that format; it is one of the newest then."""
+        self._optional = self._formats.families_after(number)
+        self._mark_format()
         self._put_back_store()
         with self._store() as store:
             before = store.get(Family.META, REPAIRING)
@@ -161,7 +163,13 @@ class _Repair:
             self._seen_set(store, settings.seen, kept, rebuild=behind or forgotten or rows_lost or begun or empty)
             failpoint("repair.done")
             self._quarantine.flush()
+            identity = Identity(self._formats.newest, shaping_of(settings))
+            batch = store.batch()
+            keep_identity(store, identity, batch)
+            store.write(batch)
             _mark(store, None)
+        if read_identity(self._directory, self._formats) != identity:
+            write_identity(self._disk, self._directory, identity)
         self._small_files()
         if self._quarantine.path.is_dir():
             self._done(Done.QUARANTINED, directory=self._quarantine.path.name)
@@ -169,11 +177,21 @@ class _Repair:
     def _done(self, what: Done, **details: Detail) -> None:
         self._tell(Change(what, details))
 
+    def _mark_format(self) -> None:
+        """Older programs must not meet a store with families that they do not know."""
+        try:
+            identity = read_identity(self._directory, self._formats)
+        except JobError:
+            return  # rebuilt later
+        if identity.format < self._formats.newest:
+            marked = replace(identity, format=self._formats.newest, converting=identity.stored_format)
+            write_identity(self._disk, self._directory, marked)
+
     # -- the store ---------------------------------------------------------------------------------------------
 
     @contextmanager
     def _store(self) -> Iterator[RocksStore]:
-        store = RocksStore(self._directory / STORE)
+        store = RocksStore(self._directory / STORE, optional=self._optional)
         try:
             yield store
         finally:
@@ -194,7 +212,7 @@ class _Repair:
             return
         part, scratch = self._directory / _PART, self._directory / _SCRATCH
         try:
-            lines = salvage(path, scratch, part)
+            lines = salvage(path, scratch, part, self._optional)
         except StoreError as error:
             if error.errno is not None:
                 raise
@@ -232,7 +250,7 @@ class _Repair:
 
     def _opens(self, path: Path) -> bool:
         try:
-            store = RocksStore(path, broken=Broken.REFUSE)
+            store = RocksStore(path, optional=self._optional, broken=Broken.REFUSE)
         except StoreError as error:
             if error.errno is not None:
                 raise
@@ -256,7 +274,7 @@ class _Repair:
 
     def _settings(self, store: RocksStore) -> Settings:
         try:
-            return settings_from(read_identity(self._directory), IDENTITY)
+            return settings_from(read_identity(self._directory, self._formats).shaping, IDENTITY)
         except (JobError, SettingsError):
             pass  # rebuilt below
         source = "store"
@@ -267,6 +285,14 @@ class _Repair:
             tables["seen"]["ledger"] = tables["seen"].get("kind") != "exact" and bool(
                 store.scan(Family.SEEN, b"", None, 1)
             )
+        number = kept_format(store)
+        if number > self._formats.newest or self._formats.conversions_after(number):
+            raise OtherFormatError(
+                f"{self._directory}: {IDENTITY} is damaged and {STORE}/ has format version {number}, this program "
+                f"repairs version {self._formats.newest}: repair it with the program that made it"
+            )
+        for (table, key), before in self._formats.settings_after(number).items():
+            tables.setdefault(table, {}).setdefault(key, before)
         try:
             settings = settings_from(tables, source)
         except SettingsError as error:
@@ -274,7 +300,7 @@ class _Repair:
         path = self._directory / IDENTITY
         if path.exists():
             self._quarantine.move(path)
-        write_identity(self._disk, self._directory, shaping_of(settings))
+        write_identity(self._disk, self._directory, Identity(self._formats.newest, shaping_of(settings)))
         self._done(Done.SETTINGS_REBUILT, source=source)
         return settings
 
@@ -294,7 +320,7 @@ class _Repair:
         )
 
     def _small_files(self) -> None:
-        fault = read_run(self._directory).fault
+        fault = read_run(self._directory, self._formats).fault
         if fault is not None:
             self._quarantine.move(self._directory / RUN)
             self._done(Done.RUN_SETTINGS_REMOVED, error=fault)

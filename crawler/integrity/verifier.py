@@ -15,7 +15,9 @@ from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.integrity.finding import Finding, Kind
 from crawler.integrity.inventory import Inventory, InventorySettings, Source
 from crawler.job.directory import PAGES, SEEN, STORE, JobError
+from crawler.job.formats import KNOWN, Formats
 from crawler.job.history_file import COURSE, course_fault
+from crawler.job.identity import check_format
 from crawler.job.inbox import INBOX, Inbox
 from crawler.job.run_settings import RUN
 from crawler.job.stored_errors import DAMAGE
@@ -28,13 +30,14 @@ from crawler.store.salvage import holes
 from crawler.store.wal import log_fault
 
 
-def verify_job(directory: Path) -> Iterator[Finding]:
+def verify_job(directory: Path, formats: Formats = KNOWN) -> Iterator[Finding]:
     """Yield what is wrong with the job, or nothing if it is whole.
 
     An error of reading ends only the part that is being read. If the job cannot be opened, nothing else is checked.
     Raises JobError if there is no job, OSError if the disk fails, and NoMemoryError."""
     try:
-        yield from _verify(directory)
+        check_format(directory, formats)
+        yield from _verify(directory, formats)
     except NoMemoryError:
         raise  # not damage
     except StoreError as error:
@@ -49,9 +52,9 @@ def unreadable(error: Exception) -> Finding:
     return Finding(Kind.UNREADABLE, ".", {"error": " ".join(str(error).split())})
 
 
-def _verify(directory: Path) -> Iterator[Finding]:
+def _verify(directory: Path, formats: Formats) -> Iterator[Finding]:
     yield from _logs(directory)
-    with open_job(directory) as job:
+    with open_job(directory, formats) as job:
         yield from _small_files(job)
         parts = _Parts()
         yield from parts.check(_opens(job))
@@ -186,7 +189,7 @@ def _small_files(job: OpenJob) -> Iterator[Finding]:
 def _opens(job: OpenJob) -> Iterator[Finding]:
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
         try:
-            RocksStore(job.directory / STORE, secondary=Path(scratch), as_run=True).close()
+            RocksStore(job.directory / STORE, secondary=Path(scratch), optional=job.optional, as_run=True).close()
         except StoreError as error:
             if error.errno is not None:
                 raise

@@ -27,8 +27,8 @@ from typing import Any, TypedDict, Unpack
 from crawler.clock import SteadyClock
 from crawler.frontier import FailureClass, Lease, RequestOutcome
 from crawler.job.checkpointer import CheckpointResult, drive
-from crawler.job.directory import check_shape, shape_of_job, shaping_of
 from crawler.job.found import Found
+from crawler.job.identity import check_shape, shape_of_job, shaping_of
 from crawler.job.inbox import Answer
 from crawler.job.job import Job
 from crawler.job.platform import Platform
@@ -107,11 +107,12 @@ class DurableFrontier:
         Raises JobError for a directory that cannot be used, or is in use, SettingsError for an invalid option, and
         OSError when the disk fails."""
         directory = Path(directory)
-        tables = shape_of_job(directory)
+        formats = (platform or Platform()).formats
+        tables = shape_of_job(directory, formats)
         for table, values in _tables(options).items():
             tables.setdefault(table, {}).update(values)
         settings = settings_from(tables, "Frontier")
-        check_shape(directory, shaping_of(settings))
+        check_shape(directory, shaping_of(settings), formats)
         steady = SteadyClock()
         self._clock = clock or steady
         now = self._clock()

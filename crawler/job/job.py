@@ -26,9 +26,10 @@ from crawler.frontier import Answer, Frontier, Lease, Limits, Order, RequestOutc
 from crawler.job.admission import Admission, AdmissionPolicy
 from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_beside
 from crawler.job.clock_anchor import follow_clock
-from crawler.job.directory import SEEN, STORE, shaping_of
+from crawler.job.directory import SEEN, STORE
 from crawler.job.event_log import tell_failed, tell_host
 from crawler.job.found import DECLARED, KEEP_ALL, Found, Router
+from crawler.job.identity import shaping_of
 from crawler.job.open_files import OpenFiles
 from crawler.job.platform import Platform
 from crawler.job.recovery import (
@@ -36,7 +37,7 @@ from crawler.job.recovery import (
     Requeue,
     check_counts,
     check_output,
-    keep_shaping,
+    keep_identity,
     note_faults,
     requeue,
     restore_seen,
@@ -88,6 +89,8 @@ class Job:
 
     def _load(self, settings: Settings, now: float, anchor: Anchor | None, router: Router) -> None:
         files, store, output, say = self.files, self.files.store, self.files.output, self.notes.append
+        if files.converted is not None:
+            say(files.converted)
         for damage in files.dropped:
             say(f"{STORE}/{damage}: read up to there; later work is done again")
         self.counters = counters = stored_counters(store)
@@ -123,7 +126,7 @@ class Job:
             say(f"the records of {len(cut.lost)} finished URLs were lost: the URLs are pending again")
         failpoint("resume.requeued")
         writer.apply(partial(self.revisiting.backfill.load, output.path, output.end, say))
-        writer.apply(partial(keep_shaping, store, shaping_of(settings)))
+        writer.apply(partial(keep_identity, store, files.identity))
         self._scopes = Scopes(store, settings.crawl.scope)
 
     # -- parts -------------------------------------------------------------------------------------------------

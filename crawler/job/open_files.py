@@ -8,7 +8,19 @@ import os
 from pathlib import Path
 
 from crawler.disk import DisplacedError, failpoint, is_at
-from crawler.job.directory import PAGES, SEEN, STORE, JobError, Shaping, holds_job, identify, make_directory
+from crawler.job.conversion import OLD, convert_job
+from crawler.job.directory import (
+    BROKEN_OFF,
+    IDENTITY,
+    PAGES,
+    REPAIRED,
+    SEEN,
+    STORE,
+    JobError,
+    holds_job,
+    make_directory,
+)
+from crawler.job.identity import Identity, Shaping, begin_identity, read_identity
 from crawler.job.job_lock import JobLock
 from crawler.job.platform import Platform
 from crawler.output import JsonlOutput
@@ -32,14 +44,17 @@ _NO_PLACE = frozenset(
 
 
 class OpenFiles:
-    """Lock, identity, store and output. ``resumed``: the directory held a job before. ``dropped``: the parts of its
-    logs that the store could not read."""
+    """Lock, identity, store and output. ``resumed``: the directory held a job before. ``converted``: from which format
+    to which, if the job was converted. ``dropped``: the parts of its logs that the store could not read."""
 
     def __init__(self, directory: Path, shaping: Shaping, platform: Platform) -> None:
         """Raises JobError (also for an unwritable directory), and OSError when the disk fails."""
         self.directory = directory
         self.resumed = holds_job(directory)
         self.disk = disk = platform.disk
+        self.identity = Identity(platform.formats.newest, shaping)
+        if self.resumed:
+            read_identity(directory, platform.formats)  # before anything is written, the lock's file among it
         with contextlib.ExitStack() as undo:
             try:
                 make_directory(directory, disk)
@@ -53,7 +68,7 @@ class OpenFiles:
             place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             undo.callback(os.close, place)
             self._place = os.fstat(place)
-            identify(disk, directory, shaping, resumed=self.resumed)
+            self.converted = self._identify(platform)
             (directory / STORE).mkdir(exist_ok=True)
             self.store = platform.open_store(directory / STORE)
             undo.callback(self.store.close)
@@ -80,6 +95,23 @@ class OpenFiles:
                 f"the job directory {self.directory} was moved or removed during the crawl: if it was moved, restart "
                 "the crawl with its new path"
             )
+
+    def _identify(self, platform: Platform) -> str | None:
+        """Begin the job in its directory, or check that no part of the job to resume is missing, and convert it to the
+        newest format."""
+        directory, disk = self.directory, platform.disk
+        pages = directory / PAGES
+        if (directory / REPAIRED).exists():
+            raise JobError(f"{directory}: {BROKEN_OFF}")
+        if self.resumed:
+            stores = (directory / STORE, directory / OLD / STORE)
+            if not any(path.is_dir() for path in stores) and pages.exists() and pages.stat().st_size:
+                raise JobError(f"{directory}: {STORE}/ is missing but {PAGES} exists: restore {STORE}/", new_job=True)
+            return convert_job(disk, directory, platform.formats)
+        if any((directory / name).exists() for name in (PAGES, STORE, SEEN)):
+            raise JobError(f"{directory} holds a part of a crawl but no {IDENTITY}: restore that file", new_job=True)
+        begin_identity(disk, directory, self.identity)
+        return None
 
     def close(self) -> None:
         """Release all files. Writes nothing."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from crawler.checkpoint import Renewal
 from crawler.disk import Disk, RealDisk
+from crawler.job.formats import KNOWN, Formats
 from crawler.kv import Store
 from crawler.store import RocksStore
 
@@ -20,9 +21,10 @@ def _durability_thread() -> Executor:
 @dataclass(frozen=True, slots=True)
 class Platform:
     """``executor`` makes an executor that runs syncs and checkpoints one after the other, beside the event loop.
-    ``renewal`` says how often the seen-set is stored again."""
+    ``renewal`` says how often the seen-set is stored again, ``formats`` which jobs can be opened."""
 
     disk: Disk = field(default_factory=RealDisk)
     open_store: Callable[[Path], Store] = RocksStore
     executor: Callable[[], Executor] = _durability_thread
     renewal: Renewal = field(default_factory=Renewal)
+    formats: Formats = KNOWN

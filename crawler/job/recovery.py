@@ -20,7 +20,9 @@ from crawler.disk import FULL
 from crawler.exact import load_seen
 from crawler.filters import SeenSet
 from crawler.frontier import Entry, Frontier, Revisits
-from crawler.job.directory import BROKEN_OFF, SEEN, STORE, JobError, Shaping
+from crawler.job.directory import BROKEN_OFF, SEEN, STORE, JobError
+from crawler.job.formats import FIRST
+from crawler.job.identity import Identity
 from crawler.job.transaction import TransactionWriter
 from crawler.kv import Batch, Family, Reader, Store
 from crawler.output import JsonlOutput
@@ -43,6 +45,7 @@ from crawler.settings import RecrawlSettings
 COUNTERS = b"counters"
 OUTPUT_END = b"output-end"
 SHAPING_KEPT = b"shaping"
+FORMAT_KEPT = b"format"
 REPAIRING = b"repairing"  # present while a repair is running, and after one was interrupted
 _END = struct.Struct("<Q")
 
@@ -167,11 +170,18 @@ def encode_end(end: int) -> bytes:
     return _END.pack(end)
 
 
-def keep_shaping(store: Reader, shaping: Shaping, batch: Batch) -> None:
-    """Copy the settings of ``job.json`` into the store, so that each can be rebuilt from the other."""
-    value = json.dumps(shaping, sort_keys=True).encode("ascii")
-    if store.get(Family.META, SHAPING_KEPT) != value:
-        batch.put(Family.META, SHAPING_KEPT, value)
+def keep_identity(store: Reader, identity: Identity, batch: Batch) -> None:
+    """Copy what ``job.json`` says into the store, so that each can be rebuilt from the other."""
+    shaping = json.dumps(identity.shaping, sort_keys=True).encode("ascii")
+    for name, value in ((SHAPING_KEPT, shaping), (FORMAT_KEPT, str(identity.format).encode("ascii"))):
+        if store.get(Family.META, name) != value:
+            batch.put(Family.META, name, value)
+
+
+def kept_format(store: Reader) -> int:
+    """The format of the job according to its store. Jobs of the first format may lack it."""
+    value = store.get(Family.META, FORMAT_KEPT) or b""
+    return int(value) if value.isdigit() else FIRST
 
 
 def kept_shaping(store: Reader) -> dict[str, dict[str, object]] | None:

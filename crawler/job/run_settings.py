@@ -11,7 +11,8 @@ from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.disk import Disk, replace_file
-from crawler.job.directory import read_identity
+from crawler.job.formats import KNOWN, Formats
+from crawler.job.identity import read_identity
 from crawler.settings import Settings, SettingsError, as_tables, settings_from
 
 RUN = "run.json"
@@ -37,10 +38,10 @@ def write_run(disk: Disk, directory: Path, settings: Settings) -> None:
     replace_file(disk, directory / RUN, encode_envelope(MAGIC, VERSION, {"settings": tables}))
 
 
-def read_run(directory: Path) -> LastRun:
+def read_run(directory: Path, formats: Formats = KNOWN) -> LastRun:
     """Read the settings of the last run. Raises JobError when the directory holds no job, SettingsError when its
     shaping settings are not valid."""
-    shaping = read_identity(directory)
+    shaping = read_identity(directory, formats).shaping
     path = directory / RUN
     try:
         tables = read_envelope(path, MAGIC, VERSION, RUN)["settings"]

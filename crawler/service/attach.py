@@ -19,8 +19,9 @@ from crawler.frontier import decode_host, queue_of
 from crawler.inspect.explanation import Explanation, explain_url
 from crawler.inspect.host_table import HostTableSettings, host_rows
 from crawler.inspect.job_reader import job_stats, open_job
-from crawler.job.directory import PAGES, JobError, read_identity
+from crawler.job.directory import PAGES, JobError
 from crawler.job.history_file import load_course
+from crawler.job.identity import check_readable
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import Live, read_live
@@ -49,7 +50,7 @@ class WatchedJob:
 
     def __init__(self, directory: Path, clock: Callable[[], float]) -> None:
         """``clock`` returns seconds since 1970. Raises what ``job_stats`` raises."""
-        read_identity(directory)
+        check_readable(directory)
         self.directory = directory
         self._clock = clock
         self.course = load_course(directory, clock(), tells=False)

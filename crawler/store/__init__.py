@@ -1,7 +1,8 @@
 """The ordered store of a job: RocksDB on disk, or memory for tests and simulations."""
 
+from crawler.store.closed_copy import copy_closed
 from crawler.store.faulty_store import FaultyStore
 from crawler.store.memory_store import MemoryStore
-from crawler.store.rocks import Broken, RocksStore, StoreError
+from crawler.store.rocks import Broken, RocksStore, StoreDamagedError, StoreError
 
-__all__ = ["Broken", "FaultyStore", "MemoryStore", "RocksStore", "StoreError"]
+__all__ = ["Broken", "FaultyStore", "MemoryStore", "RocksStore", "StoreDamagedError", "StoreError", "copy_closed"]

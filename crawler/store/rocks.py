@@ -71,6 +71,10 @@ class StoreError(OSError):
     one."""
 
 
+class StoreDamagedError(StoreError):
+    """The stored bytes are not what was written: trying again does not help."""
+
+
 # RocksDB's messages contain the text of strerror.
 _ERRNO = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES)}
 
@@ -80,7 +84,7 @@ def _store_error(what: str, error: Exception, names: tuple[str, str]) -> StoreEr
     for words, number in _ERRNO.items():
         if words in text:
             return StoreError(number, text)
-    return StoreError(text)
+    return StoreDamagedError(text) if "Corruption:" in text else StoreError(text)
 
 
 def _first_line(error: Exception) -> str:
@@ -139,14 +143,17 @@ class _Database:
 
     __slots__ = ("db", "handles", "options", "tables")
 
-    def __init__(self, path: Path, options: Options, access: AccessType) -> None:
+    def __init__(self, path: Path, options: Options, access: AccessType, opened: Sequence[Family]) -> None:
+        """``opened``: the families to open; the others are empty."""
         cache = Cache(_BLOCK_CACHE)
-        families = {family.value: _family_options(family, cache) for family in Family}
+        families = {family.value: _family_options(family, cache) for family in opened}
         self.options = options
         self.db = Rdict(str(path), options, column_families=families, access_type=access)
-        self.tables = {family: self.db.get_column_family(family.value) for family in Family}
+        absent: Any = _NoRows()
+        self.tables: dict[Family, Rdict] = dict.fromkeys(Family, absent)
+        self.tables.update((family, self.db.get_column_family(family.value)) for family in opened)
         self.handles: dict[Family, ColumnFamily] = {
-            family: self.db.get_column_family_handle(family.value) for family in Family
+            family: self.db.get_column_family_handle(family.value) for family in opened
         }
 
     def unflushed(self) -> int:
@@ -173,18 +180,19 @@ class RocksStore(Store):
         *,
         secondary: Path | None = None,
         counting: bool = False,
-        partial: bool = False,
+        optional: frozenset[Family] = frozenset(),
         as_run: bool = False,
         broken: Broken = Broken.PREFIX,
     ) -> None:
         """Open or create the store. ``secondary``: open for reading a store that another process may have open. Its
         directory is not written and may be read-only; ``secondary`` is an empty directory for RocksDB's own files.
         ``as_run``: read everything that a run would read; RocksDB's secondary mode skips damage in some of it.
-        ``counting``: keep RocksDB's counters (``tickers``). ``partial``: also open a store that has lost families.
-        ``broken``: how to treat a damaged log when the store is opened for writing. Raises StoreError."""
+        ``counting``: keep RocksDB's counters (``tickers``). ``optional``: families that the store may lack; they are
+        created, or empty if it is only read. ``broken``: how to treat a damaged log when the store is opened for
+        writing. Raises StoreError."""
         self._path = self._at = path
         self._broken = broken
-        self._partial = partial
+        self._optional = optional
         self._counting = counting
         self._readers = threading.Lock()  # held by a thread that reads and is not the one that writes, and to reopen
         self._writes = threading.Lock()  # held to write, and to look whether a write has failed
@@ -229,36 +237,40 @@ class RocksStore(Store):
             with contextlib.suppress(FileNotFoundError):  # the writer of the store has flushed and removed it
                 offset = recycled_record(log)
                 if offset is not None:
-                    raise StoreError(
+                    raise StoreDamagedError(
                         f"cannot open the store {self._path}: {log.name} is damaged at offset {offset}, and RocksDB "
                         "would never finish reading it: `crawler repair` recovers what was written before"
                     )
-        self._check_whole()
+        opened = self._families_to_open()
         with self._error(f"cannot open the store {self._path}"):
-            return _Database(self._at, options, access)
+            return _Database(self._at, options, access, opened)
 
     def _check_logs(self) -> None:
         fault = log_fault(self._path)
         if fault is not None and fault.behind and (fault.durable or self._broken is Broken.REFUSE):
-            raise StoreError(
+            raise StoreDamagedError(
                 f"cannot open the store {self._path}: damaged: {fault}: `crawler repair` recovers them, nothing was "
                 "changed"
             )
 
-    def _check_whole(self) -> None:
-        """Raises StoreError if files are missing. RocksDB would create them: a new database if CURRENT is missing, a
-        new family if the MANIFEST is cut. The data of the log and the tables would then be dropped."""
+    def _families_to_open(self) -> list[Family]:
+        """All families; if the store is only read, those that it has. Raises StoreError if files are missing. RocksDB
+        would create them: a new database if CURRENT is missing, a new family if the MANIFEST is cut. The data of the
+        log and the tables would then be dropped."""
         data = [path for end in ("*.log", "*.sst") for path in self._at.glob(end)]
-        if self._partial or not any(path.exists() and path.stat().st_size for path in data):
-            return
+        has_data = any(path.exists() and path.stat().st_size for path in data)
+        if not has_data and not (self._optional and (self._at / "CURRENT").exists()):
+            return list(Family)
         what = f"cannot open the store {self._path}: damaged"
         if not (self._at / "CURRENT").exists():
-            raise StoreError(f"{what}: it has data and no file CURRENT")
+            raise StoreDamagedError(f"{what}: it has data and no file CURRENT")
         with self._error(what):
             known = Rdict.list_cf(str(self._at), database_options())
-        lost = sorted({family.value for family in Family}.difference(known))
-        if lost:
-            raise StoreError(f"{what}: its MANIFEST does not name the family {lost[0]!r}")
+        lost = [family for family in Family if family.value not in known]
+        for family in lost:
+            if family not in self._optional:
+                raise StoreDamagedError(f"{what}: its MANIFEST does not name the family {family.value!r}")
+        return [family for family in Family if self._at is self._path or family not in lost]
 
     def _error(self, what: str) -> as_store_error:
         return as_store_error(what, (str(self._at), str(self._path)))
@@ -417,6 +429,32 @@ class RocksStore(Store):
             except StoreError as error:
                 if error.errno not in FULL:
                     raise
+
+
+class _NoRows:
+    """A family that is not there, as what looks at it uses one. It is its own cursor, at its end."""
+
+    def get(self, key: bytes | list[bytes]) -> list[None] | None:
+        return [None] * len(key) if isinstance(key, list) else None
+
+    def iter(self, _: ReadOptions) -> _NoRows:
+        return self
+
+    def seek(self, _: bytes) -> None:
+        """There is nowhere to go."""
+
+    def status(self) -> None:
+        """Nothing went wrong."""
+
+    next = status
+
+    def valid(self) -> bool:
+        return False
+
+    def key(self) -> None:
+        return None
+
+    value = key
 
 
 def _changed(path: Path, links: Path) -> bool:

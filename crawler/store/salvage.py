@@ -22,6 +22,7 @@ from pathlib import Path
 from rocksdict import Options, Rdict
 
 from crawler.kv import Family, Store
+from crawler.store.closed_copy import copy_closed
 from crawler.store.rocks import Broken, RocksStore, StoreError, as_store_error, database_options
 from crawler.store.wal import MARK, logs_of, rewrite_log
 
@@ -33,9 +34,10 @@ _OPTIONS_MOST = 2**20  # bytes read of RocksDB's OPTIONS file, which has a few t
 _TEMPLATE_LOG = 1_000_000  # number of the first log beside an empty store: above its own numbers
 
 
-def salvage(damaged: Path, scratch: Path, target: Path) -> list[str]:
+def salvage(damaged: Path, scratch: Path, target: Path, optional: frozenset[Family] = frozenset()) -> list[str]:
     """Copy the readable rows of the store ``damaged`` into a new store ``target``. ``scratch`` is a directory on the
-    same file system for the copy. An existing ``scratch`` or ``target`` is removed first.
+    same file system for the copy. An existing ``scratch`` or ``target`` is removed first. ``optional``: families that
+    the store may lack.
 
     Returns lines that say what was done and what could not be read. Raises StoreError when every step failed, OSError
     when the disk is full."""
@@ -43,11 +45,12 @@ def salvage(damaged: Path, scratch: Path, target: Path) -> list[str]:
     for name, way in (_PLAIN, _CURRENT, _tables_or_log(damaged)):
         _remove(scratch)
         _remove(target)
-        _copy(damaged, scratch)
+        copy_closed(damaged, scratch)
         try:
             passed = _whole_logs(scratch)
             way(scratch)
-            source = RocksStore(scratch, partial=way is _rebuild_manifest, broken=Broken.SKIP)
+            lost = frozenset(Family) if way is _rebuild_manifest else optional
+            source = RocksStore(scratch, optional=lost, broken=Broken.SKIP)
         except StoreError as error:
             if error.errno is not None:
                 raise  # the disk is full or failed: that is not damage of the store
@@ -75,16 +78,6 @@ def holes(store: Store) -> Iterator[str]:
         for _ in _pieces(store, family, found):
             """Readable rows are intact."""
         yield from found
-
-
-def _copy(damaged: Path, to: Path) -> None:
-    to.mkdir()
-    for path in damaged.iterdir():
-        # Tables are never changed in place, so a hard link is enough.
-        if path.suffix == ".sst":
-            os.link(path, to / path.name)
-        elif path.is_file() and path.name != "LOCK":
-            shutil.copyfile(path, to / path.name)
 
 
 def _remove(path: Path) -> None:

@@ -73,6 +73,28 @@ def test_a_job_of_an_earlier_version_is_carried_on_to_its_end(
     assert verify(job).code == 0
 
 
+@pytest.mark.parametrize("archive", FILTERS[:1], ids=name)
+@pytest.mark.parametrize("words", [("dedup", "--raw", "--filter"), ("filter", "info")], ids=" ".join)
+def test_a_filter_file_of_a_later_version_is_refused_and_left_alone(
+    archive: Path, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / archive.name
+    # Behind the version nothing is what this program knows, least of all how much memory it takes.
+    later = archive.read_bytes()[:8] + b"\x02\0\0\0" + b"\xff" * 100
+    file.write_bytes(later)
+    with open(file, "r+b") as stream:
+        stream.truncate(2**42)
+
+    ran = crawler(*words, file, stdin="line 1\n")
+
+    assert (ran.code, ran.out) == (2, ""), ran
+    assert "a segment of version 2 at offset 8; this program reads version 1" in ran.err
+    assert file.stat().st_size == 2**42
+    with open(file, "rb") as stream:
+        assert stream.read(len(later)) == later
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
 @pytest.mark.parametrize("archive", FILTERS, ids=name)
 def test_a_filter_file_of_an_earlier_version_knows_its_lines(archive: Path, tmp_path: Path) -> None:
     file = tmp_path / archive.name

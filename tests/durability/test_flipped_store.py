@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.job.directory import JobError, read_identity
+from crawler.job.directory import JobError
+from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.settings import settings_from
 from crawler.store import StoreError
@@ -60,7 +61,7 @@ def answer(job: Path, scratch: Path) -> str:
     copy = scratch / "copy"
     shutil.copytree(job, copy)
     try:
-        opened = Job(copy, settings_from(read_identity(copy)), NOW)
+        opened = Job(copy, settings_from(read_identity(copy).shaping), NOW)
     except (StoreError, JobError) as refusal:
         return "refused" if "\n" not in str(refusal) else str(refusal)
     else:

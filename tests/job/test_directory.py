@@ -11,11 +11,11 @@ import pytest
 
 from crawler.checkpoint import encode_envelope
 from crawler.disk import RealDisk
-from crawler.job.directory import (
-    IDENTITY,
+from crawler.job.directory import IDENTITY, JobError
+from crawler.job.identity import (
     MAGIC,
     VERSION,
-    JobError,
+    Identity,
     check_shape,
     read_identity,
     shape_of_job,
@@ -50,7 +50,7 @@ def test_a_look_at_the_lock_does_not_keep_a_crawl_from_beginning(tmp_path: Path)
 
 
 def test_what_is_not_given_is_the_jobs(tmp_path: Path) -> None:
-    write_identity(RealDisk(), tmp_path, shaping_of(Settings(seen=SeenSettings(fpp=0.01))))
+    write_identity(RealDisk(), tmp_path, Identity(VERSION, shaping_of(Settings(seen=SeenSettings(fpp=0.01)))))
     assert shape_of_job(tmp_path) == shaping_of(Settings(seen=SeenSettings(fpp=0.01)))
     check_shape(tmp_path, shaping_of(Settings(crawl=CrawlSettings(scope="any"), seen=SeenSettings(fpp=0.01))))
     with pytest.raises(JobError, match=r"seen\.fpp cannot change .* \(was 0\.01, now 0\.02\)"):

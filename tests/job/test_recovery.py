@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crawler.inspect.job_reader import open_job as open_to_look
-from crawler.job.directory import read_identity
+from crawler.job.identity import read_identity
 from crawler.job.job import Job
 from crawler.kv import Family
 from crawler.records import decode_counters, decode_done
@@ -204,4 +204,4 @@ def test_counts_follow_urls_that_are_pending_again(tmp_path: Path, killed: Stopp
 
 
 def open_job(job: Path) -> Job:
-    return Job(job, settings_from(read_identity(job)), NOW)
+    return Job(job, settings_from(read_identity(job).shaping), NOW)

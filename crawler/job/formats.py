@@ -1,0 +1,79 @@
+"""The formats of a job: what each one added, and how a job of an older one becomes a job of the newest.
+
+The number stands in the head of ``job.json``. It rises with every change of what a job stores, so that an older program
+refuses the job instead of misreading it. A change is one of two kinds.
+
+    additive   a new family of the store, a new shaping setting: nothing that is stored changes its meaning. An older
+               job is read as it is: the family is empty, the setting has the value that the program used before.
+    other      what is stored must be rewritten (``convert``). Only what opens the job for writing does that.
+
+docs/reference/versions.md says what a new format needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crawler.kv import Family, Store
+
+FIRST = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AddedSetting:
+    """A shaping setting that older jobs do not name. ``before`` is what they were made with: not today's default."""
+
+    table: str
+    key: str
+    before: Any
+
+
+@dataclass(frozen=True, slots=True)
+class JobCopy:
+    """What a conversion changes: a copy of the job's state, beside the job. It is thrown away if the process dies, and
+    the conversion then begins again; so a change need be neither atomic nor repeatable."""
+
+    store: Store  # of which every family of the newest format exists
+    seen: Path  # the copied directory; its files are shared with the job: replace them, never write into them
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What one format has that the one before it had not."""
+
+    families: frozenset[Family] = frozenset()
+    settings: tuple[AddedSetting, ...] = ()
+    convert: Callable[[JobCopy], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """All formats that the program knows: the first, and ``later`` ones in order."""
+
+    later: tuple[Format, ...] = ()
+
+    @property
+    def newest(self) -> int:
+        return FIRST + len(self.later)
+
+    def after(self, number: int) -> tuple[Format, ...]:
+        """What came after the format of that number."""
+        return self.later[number - FIRST :]
+
+    def families_after(self, number: int) -> frozenset[Family]:
+        """The families of the store that a job of that format need not have."""
+        return frozenset[Family]().union(*(each.families for each in self.after(number)))
+
+    def settings_after(self, number: int) -> dict[tuple[str, str], Any]:
+        """The shaping settings that a job of that format does not name, with the values it was made with."""
+        added = [setting for each in self.after(number) for setting in each.settings]
+        return {(setting.table, setting.key): setting.before for setting in added}
+
+    def conversions_after(self, number: int) -> list[Callable[[JobCopy], None]]:
+        return [each.convert for each in self.after(number) if each.convert is not None]
+
+
+KNOWN = Formats()

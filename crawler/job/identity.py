@@ -1,0 +1,164 @@
+"""``DIR/job.json``: the format of the job, and the settings that its stored state depends on.
+
+The number in its head is the job's format, and is read before anything else of the job: what another format means, only
+a program that knows it can tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crawler import __version__
+from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
+from crawler.disk import Disk, replace_file
+from crawler.job.directory import IDENTITY, JobError, holds_job
+from crawler.job.formats import FIRST, KNOWN, Formats
+from crawler.settings import SHAPING, Settings, as_tables
+
+MAGIC = "crawler-job"
+VERSION = KNOWN.newest
+Shaping = dict[str, dict[str, Any]]
+
+
+class OtherFormatError(JobError):
+    """The job is of a format that cannot be used here. It is not damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """``shaping`` has every shaping setting: those that the job's format does not know as they were then.
+    ``converting`` is the format from which the job is being converted to ``format``; None when that has ended."""
+
+    format: int
+    shaping: Shaping
+    converting: int | None = None
+
+    @property
+    def stored_format(self) -> int:
+        """The format of what is stored beside."""
+        return self.format if self.converting is None else self.converting
+
+
+def read_identity(directory: Path, formats: Formats = KNOWN) -> Identity:
+    """Raises JobError, OtherFormatError for a job that is newer than this program, or older than the first format."""
+    path = directory / IDENTITY
+    try:
+        data = read_bounded(path, str(path))
+        number = envelope_version(data, MAGIC)
+        if number is not None and number > formats.newest:
+            raise OtherFormatError(
+                f"{directory} has format version {number}{_writer(data, number)}; this program, crawler {__version__}, "
+                f"reads jobs up to version {formats.newest}: use the newer program, nothing was changed"
+            )
+        known = number if number is not None and number >= FIRST else formats.newest
+        content = decode_envelope(data, MAGIC, known, str(path))
+        shaping = {table: dict(values) for table, values in content["shaping"].items()}
+        converting = content.get("converting")
+        identity = Identity(known, shaping, None if converting is None else int(converting))
+    except (FileNotFoundError, NotADirectoryError):
+        raise JobError(f"{directory} holds no crawl: name a job directory") from None
+    except (EnvelopeError, OSError) as error:  # before ValueError, the base of EnvelopeError
+        raise JobError(str(error)) from error
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise JobError(f"{path}: the shaping settings are missing") from None
+    return _completed(path, identity, formats)
+
+
+def _writer(data: bytes, number: int) -> str:
+    """Which program wrote it, if a file of that format still says so where ours does."""
+    try:
+        return f", written by crawler {decode_envelope(data, MAGIC, number, IDENTITY)['program']}"
+    except (EnvelopeError, KeyError):
+        return ""
+
+
+def _completed(path: Path, identity: Identity, formats: Formats) -> Identity:
+    """Raises OtherFormatError when a setting is missing that every job of its format names."""
+    added = formats.settings_after(identity.format)
+    shaping: Shaping = {}
+    for table, key in SHAPING:
+        stored = identity.shaping.get(table, {})
+        if key not in stored and (table, key) not in added:
+            raise OtherFormatError(
+                f"{path}: {table}.{key}, which shapes the job, is missing: the job was begun by a program older than "
+                f"format version {FIRST}; this one, crawler {__version__}, reads jobs of version {FIRST} to "
+                f"{formats.newest}: use the older program",
+                new_job=True,
+            )
+        shaping.setdefault(table, {})[key] = stored[key] if key in stored else added[table, key]
+    return Identity(identity.format, shaping, identity.converting)
+
+
+def check_readable(directory: Path, formats: Formats = KNOWN) -> Identity:
+    """The identity of a job that can be read as it is, without a change of what is stored.
+
+    Raises JobError, OtherFormatError also for a job that only a run may convert."""
+    identity = read_identity(directory, formats)
+    if identity.converting is not None:
+        raise OtherFormatError(
+            f"{directory} is being converted from format version {identity.converting} to {identity.format}: the "
+            "command that resumes the crawl finishes that"
+        )
+    if formats.conversions_after(identity.format):
+        raise OtherFormatError(
+            f"{directory} has format version {identity.format}; this program, crawler {__version__}, reads version "
+            f"{formats.newest}: the command that resumes the crawl converts it, nothing was changed"
+        )
+    return identity
+
+
+def check_format(directory: Path, formats: Formats = KNOWN) -> None:
+    """Raises OtherFormatError unless the job can be read as it is; damage of ``job.json`` is passed over."""
+    try:
+        check_readable(directory, formats)
+    except OtherFormatError:
+        raise
+    except JobError:
+        pass
+
+
+def write_identity(disk: Disk, directory: Path, identity: Identity) -> None:
+    """Raises OSError."""
+    replace_file(disk, directory / IDENTITY, _encoded(identity))
+
+
+def begin_identity(disk: Disk, directory: Path, identity: Identity) -> None:
+    """The same of a new job. Raises OSError."""
+    replace_file(disk, directory / IDENTITY, _encoded(identity), "begin.identity")
+
+
+def _encoded(identity: Identity) -> bytes:
+    content: dict[str, Any] = {"program": __version__, "shaping": identity.shaping}
+    if identity.converting is not None:
+        content["converting"] = identity.converting
+    return encode_envelope(MAGIC, identity.format, content)
+
+
+def shaping_of(settings: Settings) -> Shaping:
+    """The shaping settings as nested tables."""
+    tables = as_tables(settings)
+    shaping: Shaping = {}
+    for table, key in SHAPING:
+        shaping.setdefault(table, {})[key] = tables[table][key]
+    return shaping
+
+
+def shape_of_job(directory: Path, formats: Formats = KNOWN) -> Shaping:
+    """What shapes the job in the directory, as nested tables; empty where there is no job.
+
+    Raises what ``read_identity`` raises."""
+    return read_identity(directory, formats).shaping if holds_job(directory) else {}
+
+
+def check_shape(directory: Path, asked: Shaping, formats: Formats = KNOWN) -> None:
+    """Raises JobError when the job in the directory has other shaping settings: the state on disk depends on them."""
+    for table, values in shape_of_job(directory, formats).items():
+        for key, kept in values.items():
+            if asked[table][key] != kept:
+                raise JobError(
+                    f"{directory}: {table}.{key} cannot change after the crawl began (was {kept!r}, now "
+                    f"{asked[table][key]!r}): restore {kept!r}",
+                    new_job=True,
+                )

@@ -1,44 +1,52 @@
 """Kill crawls many times: at random moments, at every failpoint, and while a crawl must keep its politeness gaps.
 
-    python benchmarks/durability/kills.py [--kills 200] [--serve DIR[=PATH] ...] [--seed N]
+    python benchmarks/durability/kills.py [--kills 200] [--beside] [--serve DIR[=PATH] ...] [--seed N]
 
 Serves a web with an nginx of its own (made files, or the given directories, each a host whose first page is PATH). Its
 access log shows what was requested and when, whatever the crawler reports. A crawl is killed after a random part of the
 time that a whole one takes, and the same command is given again; a job that has ended is checked and a new one started.
-Exits with 1 if anything is missing, recorded twice, or requested too early.
+With ``--beside``, ``add``, ``tail``, ``stats``, ``verify``, a dashboard and POST are at work on the job all the while:
+what was called safe must be fetched, and ``tail`` must show each record once. Exits with 1 if anything is missing,
+recorded twice, or requested too early.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "crawl"))
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from crawls import ROOT, ours, undisturbed
+from beside import Beside, Done, unlinked_pages
+from crawls import ours, undisturbed
 from run import PACKAGES
 from web import Asked, Web, given_root, served
 
-from crawler.bench.child import run
 from crawler.bench.machine import describe_machine
 from crawler.bench.made_pages import MADE_PAGES, make_files
+from crawler.cli.exit_codes import Exit
 from crawler.disk.failpoints import CRAWL_POINTS, VARIABLE
+from tests.asked import free_port
+from tests.program import crawler, running
 
 CONCURRENCY = 64
 DELAY = 0.02  # seconds, of the crawl that must keep its gaps
 _RESOLUTION = 0.002  # seconds: nginx gives both times in whole milliseconds
+_UNLINKED = 60  # pages of each host that only what is done beside leads to
+_IN_USE = "is in use"  # what the program says where another one, as add, has the job
+_POLL = 0.005  # seconds between two looks at a run
 _SETTLE = 0.2  # seconds: nginx writes its line a moment after the answer
 # Many generations, and slices that are sealed, in the few seconds that a crawl takes.
 _OFTEN = "[durability]\nsync_interval = 0.1\ncheckpoint_interval = 0.3\n[seen]\ncapacity = 16\n"
@@ -71,40 +79,59 @@ class Bench:
     seeds: Path
     home: Path
     wanted: set[str]
+    unlinked: list[str] = field(default_factory=list)  # URLs for what is done beside; nothing is, if there are none
+    done: Done = field(default_factory=Done)
+    port: int = field(default_factory=free_port)
+
+    @property
+    def job(self) -> Path:
+        return self.home / "job"
+
+    def beside(self, chance: random.Random) -> Beside | None:
+        if not self.unlinked:
+            return None
+        urls = chance.sample(self.unlinked, len(self.unlinked))
+        return Beside(self.job, urls, self.port, random.Random(chance.random()), self.done)
 
     def command(self, flags: Sequence[str]) -> list[str]:
         config = self.home / "often.toml"
         config.write_text(_OFTEN)
-        words = (
+        return [
             str(self.seeds),
             "--job",
-            str(self.home / "job"),
+            str(self.job),
             "--config",
             str(config),
             "--allow-private",
             "--quiet",
-        )
-        return [sys.executable, "-m", "crawler", *words, *flags]
+            *(("--dashboard", str(self.port)) if self.unlinked else ()),
+            *flags,
+        ]
 
     def start(self, flags: Sequence[str], kill_when: Callable[[], bool] | None = None, at: str = "") -> int:
-        """One run; how it ended."""
+        """One run; how it ended. Killed as soon as ``kill_when`` holds."""
         os.environ[VARIABLE] = at
         try:
-            return run(self.command(flags), self.home / "log", ROOT, kill_when).code
+            with running(*self.command(flags)) as process:
+                while process.poll() is None:
+                    if kill_when is not None and kill_when():
+                        process.kill()
+                        kill_when = None
+                    time.sleep(_POLL)
+                with (self.home / "log").open("ab") as log:
+                    log.write(process.communicate()[1])
+                return int(process.returncode)
         finally:
             del os.environ[VARIABLE]
 
-    def hold_to_account(self, account: Account) -> None:
-        """The job has ended: compare its output with what there is, and remove it."""
-        job = self.home / "job"
+    def hold_to_account(self, account: Account, safe: Set[str] = frozenset()) -> None:
+        """The job has ended: compare its output with what there is, and with what was called safe, and remove it."""
         lines = Counter(ours().pages(self.home))
         account.jobs += 1
-        account.missing += len(self.wanted - lines.keys())
+        account.missing += len((self.wanted | safe) - lines.keys())
         account.twice += lines.total() - len(lines)
-        words = [sys.executable, "-m", "crawler", "verify", str(job)]
-        checked = subprocess.run(words, cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
-        account.unsound += checked.returncode != 0
-        shutil.rmtree(job)
+        account.unsound += crawler("verify", self.job).code != 0
+        shutil.rmtree(self.job)
 
 
 def main(words: Sequence[str]) -> None:
@@ -113,9 +140,12 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--polite-kills", type=int, default=20, help="of a crawl that must keep its gaps (20)")
     parser.add_argument("--serve", nargs="+", metavar="DIR[=PATH]", default=[], help="directories, not made files")
     parser.add_argument("--pages", type=int, default=MADE_PAGES, help=f"of the made web ({MADE_PAGES})")
+    parser.add_argument("--beside", action="store_true", help="with other commands at work on the job")
     parser.add_argument("--points", choices=("all", "none"), default="all", help="kill at the named places too (all)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments (1)")
     chosen = parser.parse_args(words)
+    if chosen.beside and chosen.serve:
+        parser.error("--beside writes pages of its own: it takes no --serve")
     chance = random.Random(chosen.seed)
     for line in describe_machine(PACKAGES):
         print(line)
@@ -126,6 +156,9 @@ def main(words: Sequence[str]) -> None:
             seeds = home / "seeds.txt"
             seeds.write_text("".join(f"{url}\n" for url in web.seeds))
             bench = Bench(web, seeds, home, undisturbed(seeds, home))
+            if chosen.beside:
+                paths = unlinked_pages([root for root, _ in roots], _UNLINKED)
+                bench.unlinked = [url + path for url in web.seeds for path in paths]
             kind = "given directories" if chosen.serve else "made files"
             print(f"web       {kind}, {len(web.seeds)} hosts, {len(bench.wanted)} HTML pages; seed {chosen.seed}\n")
             print(f"{'':<28}" + "".join(f"{head:>10}" for head in _HEADS))
@@ -135,12 +168,15 @@ def main(words: Sequence[str]) -> None:
                 _show(f"per host 1, gap {DELAY} s", at_random(bench, POLITE, chosen.polite_kills, chance, gaps=True)),
             ]
     _distribution(accounts[0])
+    for line in bench.done.lines() if chosen.beside else ():
+        print(line)
     polite = accounts[2]
     print(
         f"gaps: {polite.requests} requests, {polite.overlaps} overlapping, {polite.early} earlier than {DELAY} s, "
         f"the shortest {polite.shortest:.3f} s"
     )
     bad = sum(a.missing + a.twice + a.unsound + a.retried + a.overlaps + a.early for a in accounts)
+    bad += len(bench.done.wrong)
     most = max(max(account.again, default=0) for account in accounts)
     if bad or most > CONCURRENCY:
         raise SystemExit("the contract was broken")
@@ -149,15 +185,23 @@ def main(words: Sequence[str]) -> None:
 def at_random(bench: Bench, flags: Sequence[str], kills: int, chance: random.Random, *, gaps: bool = False) -> Account:
     """Kill until it was done ``kills`` times; the last job runs to its end."""
     account = Account()
+    crawler("--version")  # what programs are forked from has begun by then
     began = time.monotonic()
     if bench.start(flags):
         raise SystemExit((bench.home / "log").read_text()[-2000:])
     whole = time.monotonic() - began
     bench.hold_to_account(Account())
     while account.kills < kills:
-        for code in _until_it_ends(bench, flags, account, gaps, lambda: chance.uniform(0, whole)):
-            account.kills += code < 0
-        bench.hold_to_account(account)
+        with contextlib.ExitStack() as around:
+            beside = bench.beside(chance)
+            if beside is not None:
+                around.enter_context(beside)
+            for code in _until_it_ends(bench, flags, account, gaps, lambda: chance.uniform(0, whole)):
+                account.kills += code < 0
+        # What was added at the last moment is in the inbox of a crawl that has ended.
+        if beside is not None and bench.start(flags):
+            raise SystemExit((bench.home / "log").read_text()[-2000:])
+        bench.hold_to_account(account, beside.safe if beside else frozenset())
     return account
 
 
@@ -212,6 +256,8 @@ def _until_it_ends(
         account.requests += urls.total()
         all_asked += asked
         yield code
+        if code == Exit.USAGE and _IN_USE in (bench.home / "log").read_text()[-500:]:
+            continue
         if code > 0:
             raise SystemExit(f"ended with {code}:\n{(bench.home / 'log').read_text()[-2000:]}")
         if code == 0:

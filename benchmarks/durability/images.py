@@ -98,7 +98,7 @@ class NotAllowedError(Exception):
     """Here nothing can be mounted; the text says why."""
 
 
-def _call(*words: str | Path) -> None:
+def call(*words: str | Path) -> None:
     ran = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
     if ran.returncode:
         raise NotAllowedError(f"{words[0]}: {' '.join(ran.stderr.split()) or ran.returncode}")
@@ -109,12 +109,12 @@ def make_image(path: Path, kind: str, size: int) -> None:
         raise NotAllowedError(f"{_MAKE[kind][0]} is missing: apt-get install e2fsprogs xfsprogs")
     with path.open("wb") as stream:
         stream.truncate(size)
-    _call(*_MAKE[kind], path)
+    call(*_MAKE[kind], path)
 
 
 def mount(image: Path, at: Path, options: str = "") -> None:
     at.mkdir(exist_ok=True)
-    _call("mount", "-o", ",".join(filter(None, ("loop,noatime", options))), image, at)
+    call("mount", "-o", ",".join(filter(None, ("loop,noatime", options))), image, at)
 
 
 def unmount(at: Path) -> None:
@@ -131,7 +131,7 @@ def own_mounts() -> None:
     library = ctypes.CDLL(None, use_errno=True)
     if library.unshare(_CLONE_NEWNS):
         raise NotAllowedError(f"no mount namespace of its own: {os.strerror(ctypes.get_errno())}")
-    _call("mount", "--make-rprivate", "/")
+    call("mount", "--make-rprivate", "/")
 
 
 class Stack:

@@ -76,12 +76,25 @@ def test_power_losses_on_images_of_file_systems() -> None:
         assert missing == twice == unsound == 0
 
 
+def test_file_systems_taken_away() -> None:
+    out = run("mounts.py", "--rounds", "1")
+    rows = re.findall(r"^(?:ext4|xfs|tmpfs), [a-z -]+?(( +\d+){4})  1 x (\d)", out, re.MULTILINE)
+    assert [(figures.split(), code) for figures, _, code in rows] == [
+        (["1", "0", "0", "0"], code) for code in ("1", "1", "1", "0", "0", "0")
+    ]
+
+
 def test_soak() -> None:
     # In so short a time memory still grows: what is held to account here is the rest.
     out = run("soak.py", "--seconds", "15", "--hosts", "500", "--interval", "0.5", "--allow", "50")
     assert re.search(r"^SIGINT: exit 130", out, re.MULTILINE)
     assert re.search(r"^verify: exit 0", out, re.MULTILINE)
     assert re.search(r"^descriptors +\d", out, re.MULTILINE)
+
+
+def test_a_large_job() -> None:
+    out = run("big.py", "--urls", "6000", "--finished", "2000")
+    assert [int(code) for code in re.findall(r"^\D[^\n]+ (\d)$", out, re.MULTILINE)] == [3, 3, 0, 0, 0, 0, 0]
 
 
 def test_stalls() -> None:

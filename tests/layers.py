@@ -56,7 +56,7 @@ MODULES: dict[str, str] = {
         copies shape traps
     """,
     "disk": """
-        failpoints full files faulty_disk
+        failpoints full expendable files faulty_disk
     """,
     "metrics": """
         events history prometheus sentences course

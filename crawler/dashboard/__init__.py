@@ -12,9 +12,10 @@ from crawler.dashboard.guard import json_body
 from crawler.dashboard.http_server import Limits
 from crawler.dashboard.listen import is_loopback, parse_listen
 from crawler.dashboard.server import Dashboard
-from crawler.dashboard.token import access_of, keep_token, spoken_of
+from crawler.dashboard.token import TOKEN, access_of, keep_token, spoken_of
 
 __all__ = [
+    "TOKEN",
     "Access",
     "Dashboard",
     "Feed",

@@ -1,5 +1,6 @@
 """Files as the durable parts use them, and the ways in which they can fail."""
 
+from crawler.disk.expendable import PASSING, Expendable
 from crawler.disk.failpoints import POINTS, failpoint
 from crawler.disk.faulty_disk import Fault, FaultyDisk, PowerCutError
 from crawler.disk.files import (
@@ -17,11 +18,13 @@ from crawler.disk.full import FULL, no_room
 
 __all__ = [
     "FULL",
+    "PASSING",
     "POINTS",
     "Appender",
     "Disk",
     "DiskFile",
     "DisplacedError",
+    "Expendable",
     "Fault",
     "FaultyDisk",
     "Place",

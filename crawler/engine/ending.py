@@ -12,14 +12,23 @@ nowhere else.
 
 from __future__ import annotations
 
-from crawler.job.inbox import Inbox
+from collections.abc import Sequence
+from typing import Protocol
+
 from crawler.job.job import Job
+
+
+class Inlet(Protocol):
+    """Where URLs come in from outside."""
+
+    def waiting(self) -> Sequence[str]:
+        """Return the names of the files that hold some."""
 
 
 class Ending:
     """The end of one crawl. ``seeds_read`` becomes true once all seeds are admitted."""
 
-    def __init__(self, job: Job, inbox: Inbox, *, finite: bool, endless: bool) -> None:
+    def __init__(self, job: Job, inbox: Inlet, *, finite: bool, endless: bool) -> None:
         """``finite``: the seeds end, so they are all read even if a limit is reached first. ``endless``: the crawl
         revisits its pages again and again."""
         self.seeds_read = False

@@ -8,10 +8,10 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from crawler.checkpoint import EnvelopeError
-from crawler.disk import FULL
+from crawler.disk import PASSING, Expendable
 from crawler.engine.discover import Discovery
 from crawler.job.found import Found
-from crawler.job.inbox import Answer, Inbox
+from crawler.job.inbox import Answer, Inbox, Parcel
 from crawler.job.job import Job
 
 log = logging.getLogger("crawler")
@@ -28,6 +28,7 @@ class Injector:
         self._discovery = discovery
         self._inbox = inbox
         self._wake = wake
+        self._left: set[str] = set()  # names of inbox files that cannot be read or removed
 
     @property
     def seeds_rejected(self) -> int:
@@ -47,32 +48,67 @@ class Injector:
     async def watch(self, clock: Callable[[], float]) -> None:
         """Look into the inbox every second until cancelled.
 
-        A full disk only delays this: what was not answered is read again later. Raises OSError for any other failure of
-        the disk."""
+        What is wrong with the inbox is only reported, and what could not be admitted stays there. Raises OSError when
+        the job cannot be written."""
+        writer, inbox = self._job.writer, Expendable(str(self._inbox.path))
         while True:
             try:
                 await self.drain(clock())
             except OSError as error:
-                if error.errno not in FULL:
+                if not writer.whole and writer.blocked is None:
                     raise
+                inbox.fail(error)
+            else:
+                inbox.succeed()
             await asyncio.sleep(INTERVAL)
+
+    def waiting(self) -> list[str]:
+        """Names of the inbox files that hold URLs to be admitted, without those that are left to a later run."""
+        try:
+            return [name for name in self._inbox.waiting() if f"{name}.urls" not in self._left]
+        except OSError:
+            return []  # reported by ``watch``
 
     async def drain(self, now: float) -> None:
         """Admit everything in the inbox. ``now`` is in seconds since 1970. Raises OSError."""
         for name in self._inbox.foreign(now):
-            self._set_aside(name, "not a file of the inbox")
+            if name not in self._left:
+                self._set_aside(name, "not a file of the inbox")
         for name in self._inbox.waiting():
-            try:
-                parcel = self._inbox.read(name)
-            except EnvelopeError as error:
-                self._set_aside(f"{name}.urls", str(error))
+            parcel = None if f"{name}.urls" in self._left else self._read(name)
+            if parcel is None:
                 continue
             answer = await self.take_in(parcel.urls, seed=parcel.seed)
-            await asyncio.to_thread(self._inbox.close_parcel, parcel, answer)  # in a thread, because it syncs
+            try:
+                await asyncio.to_thread(self._inbox.close_parcel, parcel, answer)  # in a thread, because it syncs
+            except OSError as error:
+                self._leave(f"{name}.urls", error)
             self._wake()  # all these URLs may be finished already, and then the crawl can end
 
+    def _read(self, name: str) -> Parcel | None:
+        try:
+            return self._inbox.read(name)
+        except EnvelopeError as error:
+            self._set_aside(f"{name}.urls", str(error))
+        except FileNotFoundError:
+            pass  # taken back by whoever left it
+        except OSError as error:
+            self._leave(f"{name}.urls", error)
+        return None
+
     def _set_aside(self, name: str, why: str) -> None:
-        log.warning("inbox: %s: set aside as %s", why, self._inbox.set_aside(name))
+        try:
+            log.warning("inbox: %s: set aside as %s", why, self._inbox.set_aside(name))
+        except OSError as error:
+            self._leave(name, error)
+        self._wake()
+
+    def _leave(self, name: str, error: OSError) -> None:
+        """Leave a file that cannot be read or removed to a later run. Raises the error if it passes by itself."""
+        if error.errno in PASSING:
+            raise error
+        self._left.add(name)
+        log.warning("inbox: %s: %s: left to the next run", name, error.strerror or error)
         self._wake()
 
     async def take_in(self, urls: Sequence[str], *, seed: bool) -> Answer:

@@ -53,11 +53,11 @@ class Run:
         self._context = context
         self._seeds = seeds
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
-        self._ending = Ending(job, inbox, finite=finite, endless=endless)
         discovery = Discovery.of(job, settings)
         robots = RobotsVisits(job, discovery, RobotsVisitSettings.of(settings), context)
         self._visitor = Visitor(job, discovery, robots, VisitSettings.of(settings), context)
         self.incoming = Injector(job, discovery, inbox, context.wake)
+        self._ending = Ending(job, self.incoming, finite=finite, endless=endless)
         self.keeper = DurabilityLoop(job, settings.durability, context)
         adviser = Adviser(settings.seen.compact_slices, ledger=settings.seen.ledger, endless=endless)
         self.gauges = Gauges(job, settings.budget, adviser, context)

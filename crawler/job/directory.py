@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Collection
 from pathlib import Path
 
@@ -17,6 +18,21 @@ PAGES = "pages.jsonl"
 LIVE = "live.json"
 # What may be in a directory without a job: a file system's own, and what is left of a crawl killed before it began.
 _BEFORE = frozenset({"lost+found", "lock", f"{IDENTITY}.part", "crash.txt"})
+# These errors mean that the directory cannot be used as asked; all others that the disk or the system fails.
+UNUSABLE = frozenset(
+    {
+        errno.EACCES,
+        errno.EEXIST,
+        errno.EINVAL,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ENXIO,
+        errno.EPERM,
+    }
+)
 
 
 class JobError(Exception):

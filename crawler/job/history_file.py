@@ -6,6 +6,7 @@ and a crawl does not stop if the file cannot be written. The format is in docs/r
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
-from crawler.disk import FULL, RealDisk, write_file
+from crawler.disk import RealDisk, write_file
 from crawler.metrics import Course, CourseError
 
 log = logging.getLogger("crawler")
@@ -51,17 +52,18 @@ def load_course(directory: Path, now: float, *, tells: bool = True) -> Course:
     """``read_course``, but a file that cannot be used is logged, and an empty history takes its place."""
     try:
         return read_course(directory, now, tells=tells)
-    except (EnvelopeError, CourseError) as error:
+    except (EnvelopeError, CourseError, OSError) as error:
         log.warning("%s: the history of earlier runs is not shown: %s", directory / COURSE, error)
         return Course(tells=tells)
 
 
 def write_course(directory: Path, content: Mapping[str, Any]) -> None:
-    """Write the result of ``Course.dump``. Ignores a full disk; raises OSError for any other fault."""
+    """Write the result of ``Course.dump``. Raises OSError."""
     part = directory / f"{COURSE}.part"
     try:
         write_file(RealDisk(), part, encode_envelope(MAGIC, VERSION, dict(content)))
         part.replace(directory / COURSE)
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink()  # half of it takes room on a full disk
+        raise

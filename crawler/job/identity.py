@@ -13,7 +13,7 @@ from typing import Any
 from crawler import __version__
 from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
 from crawler.disk import Disk, replace_file
-from crawler.job.directory import IDENTITY, JobError, holds_job
+from crawler.job.directory import IDENTITY, UNUSABLE, JobError, holds_job
 from crawler.job.formats import FIRST, KNOWN, Formats
 from crawler.settings import SHAPING, Settings, as_tables
 
@@ -59,7 +59,11 @@ def read_identity(directory: Path, formats: Formats = KNOWN) -> Identity:
         identity = Identity(known, shaping, None if converting is None else int(converting))
     except (FileNotFoundError, NotADirectoryError):
         raise JobError(f"{directory} holds no crawl: name a job directory") from None
-    except (EnvelopeError, OSError) as error:  # before ValueError, the base of EnvelopeError
+    except EnvelopeError as error:  # before ValueError, its base
+        raise JobError(str(error)) from error
+    except OSError as error:
+        if error.errno not in UNUSABLE:
+            raise
         raise JobError(str(error)) from error
     except (KeyError, TypeError, ValueError, AttributeError):
         raise JobError(f"{path}: the shaping settings are missing") from None

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
-from crawler.disk import Disk, failpoint, replace_file
+from crawler.disk import PASSING, Disk, failpoint, replace_file
 
 INBOX = "inbox"
 MAGIC = "crawler-inbox"
@@ -173,9 +173,14 @@ class Inbox:
                 "off_scope": answer.off_scope,
                 "rejected": [list(each) for each in answer.rejected],
             }
-            replace_file(
-                self._disk, self.path / (parcel.name + _ANSWER), encode_envelope(ANSWER_MAGIC, VERSION, content)
-            )
+            try:
+                replace_file(
+                    self._disk, self.path / (parcel.name + _ANSWER), encode_envelope(ANSWER_MAGIC, VERSION, content)
+                )
+            except OSError as error:
+                if error.errno not in PASSING:
+                    self._disk.unlink(self.path / (parcel.name + _URLS))  # it will never be answered
+                raise
         failpoint("inbox.answered")
         self._disk.unlink(self.path / (parcel.name + _URLS))
 

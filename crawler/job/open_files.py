@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from crawler.job.directory import (
     REPAIRED,
     SEEN,
     STORE,
+    UNUSABLE,
     JobError,
     holds_job,
     make_directory,
@@ -25,22 +25,6 @@ from crawler.job.job_lock import JobLock
 from crawler.job.platform import Platform
 from crawler.output import JsonlOutput
 from crawler.store.wal import dropped_records
-
-# What says that the directory cannot be used by whoever asks for it; any other error is the disk's or the system's.
-_NO_PLACE = frozenset(
-    {
-        errno.EACCES,
-        errno.EEXIST,
-        errno.EINVAL,
-        errno.EISDIR,
-        errno.ELOOP,
-        errno.ENAMETOOLONG,
-        errno.ENOENT,
-        errno.ENOTDIR,
-        errno.ENXIO,
-        errno.EPERM,
-    }
-)
 
 
 class OpenFiles:
@@ -60,7 +44,7 @@ class OpenFiles:
                 make_directory(directory, disk)
                 lock = JobLock(directory)
             except OSError as error:
-                if error.errno not in _NO_PLACE:
+                if error.errno not in UNUSABLE:
                     raise
                 raise JobError(f"cannot use job directory {directory}: {error.strerror}") from error
             undo.callback(lock.release)

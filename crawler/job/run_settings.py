@@ -50,7 +50,7 @@ def read_run(directory: Path, formats: Formats = KNOWN) -> LastRun:
         return LastRun(settings_from(tables, RUN))
     except FileNotFoundError:
         fault = None
-    except (EnvelopeError, SettingsError) as error:
+    except (EnvelopeError, SettingsError, OSError) as error:
         fault = str(error)
     except (KeyError, TypeError, AttributeError):
         fault = f"{RUN}: the settings are missing"

@@ -8,17 +8,21 @@ import os
 from collections.abc import Iterator
 from typing import TextIO
 
+from crawler.disk import FULL
+
 # The errors of writing to a pipe without a reader, and to a closed terminal.
 _GONE = frozenset({errno.EPIPE, errno.EIO})
 
 
 @contextlib.contextmanager
 def watched(stream: TextIO) -> Iterator[None]:
-    """Let the reader of ``stream`` disappear inside the block without stopping the crawl. Later output is discarded.
-    Any other error is raised."""
+    """Let the reader of ``stream`` disappear inside the block without stopping the crawl; later output is discarded.
+    What does not fit on a full disk is lost, or written later. Any other error is raised."""
     try:
         yield
     except OSError as error:
+        if error.errno in FULL:
+            return
         if error.errno not in _GONE:
             raise
         turn_away(stream)

@@ -5,15 +5,13 @@ removes it."""
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Awaitable, Callable
 
 from crawler.checkpoint import EnvelopeError
+from crawler.disk import Expendable
 from crawler.job.inbox import INBOX, Inbox
 from crawler.service.commands import Command, Refusal, Refused, parse_command
-
-log = logging.getLogger("crawler")
 
 INTERVAL = 0.5  # seconds between two looks for commands
 WAIT = 60.0  # seconds to wait for an answer: a checkpoint takes its time
@@ -40,15 +38,19 @@ async def give_command(inbox: Inbox, pid: int, command: Command) -> Refused | No
 
 
 async def obey(inbox: Inbox, perform: Callable[[Command], Awaitable[Refused | None]]) -> None:
-    """Carry out the commands in the inbox, one after the other, until cancelled."""
+    """Carry out the commands in the inbox, one after the other, until cancelled. A command that cannot be read or
+    answered is dropped; raises OSError only for what the command does."""
+    files = Expendable(f"{INBOX}: commands")
     while True:
-        try:
-            while (taken := inbox.take_command(os.getpid())) is not None:
-                name, content = taken
-                command = parse_command(content)
-                refused = command if isinstance(command, Refused) else await perform(command)
-                status, text = (200, None) if refused is None else (refused.why.status, refused.text)
-                inbox.answer_command(name, {"error": text, "status": status})
-        except OSError as error:
-            log.warning("%s: %s", INBOX, error.strerror)  # for example, the disk is full: the command gets no answer
-        await asyncio.sleep(INTERVAL)
+        taken = None
+        with files:
+            taken = inbox.take_command(os.getpid())
+        if taken is None:
+            await asyncio.sleep(INTERVAL)
+            continue
+        name, content = taken
+        command = parse_command(content)
+        refused = command if isinstance(command, Refused) else await perform(command)
+        status, text = (200, None) if refused is None else (refused.why.status, refused.text)
+        with files:
+            inbox.answer_command(name, {"error": text, "status": status})

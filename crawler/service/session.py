@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from crawler.clock import SteadyClock
-from crawler.dashboard import Access, Dashboard, Feed, access_of, keep_token, spoken_of
+from crawler.dashboard import TOKEN, Access, Dashboard, Feed, access_of, keep_token, spoken_of
+from crawler.disk import Expendable
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
@@ -23,7 +24,7 @@ from crawler.fetch import Fetcher
 from crawler.job.history_file import load_course
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
-from crawler.job.run_settings import write_run
+from crawler.job.run_settings import RUN, write_run
 from crawler.metrics import Course, Kind
 from crawler.service.api import Api
 from crawler.service.command_files import obey
@@ -89,8 +90,10 @@ async def run_crawl(
         if check is not None and job.files.resumed:
             check(job)
         if access is not None and access.token is not None:
-            keep_token(settings.dashboard, directory, access.token)
-        write_run(job.disk, directory, settings)
+            with Expendable(str(directory / TOKEN)):
+                keep_token(settings.dashboard, directory, access.token)
+        with Expendable(str(directory / RUN)):
+            write_run(job.disk, directory, settings)
         worker = Worker(fetcher, WorkerSettings.of(settings), clock)
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         if resumed is not None and view is not None and finite:

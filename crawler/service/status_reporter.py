@@ -10,10 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from crawler.disk import Expendable
 from crawler.engine.lifecycle import State
 from crawler.engine.run import Run
 from crawler.job.directory import LIVE
-from crawler.job.history_file import write_course
+from crawler.job.history_file import COURSE, write_course
 from crawler.job.live_status import Live, write_live
 from crawler.metrics import Course
 from crawler.progress.supervisor import Supervisor
@@ -44,10 +45,12 @@ class StatusReporter:
         self._clock = clock
         self._view = view
         self._address = address
+        self._files = {name: Expendable(str(directory / name)) for name in (LIVE, COURSE)}
+        self._unheard = Expendable("the service manager")
         self._supervisor = Supervisor(os.environ)
 
     async def keep(self, run: Run) -> None:
-        """Report until cancelled. Raises OSError if a file cannot be written, unless the disk is full."""
+        """Report until cancelled."""
         loop = asyncio.get_running_loop()
         next_live = loop.time()
         next_course = loop.time() + COURSE_INTERVAL
@@ -62,12 +65,15 @@ class StatusReporter:
                         self._course.observe(self._clock(), stats)
                     events = self._course.events.after(self._course.events.last - LIVE_EVENTS)
                     live = Live(stats, run.under_way, run.job.checkpointer.durable_end, self._address, events)
-                    write_live(self._directory, live)
+                    with self._files[LIVE]:
+                        write_live(self._directory, live)
                     status = self._course.words(stats)["working"]["text"]
-                    self._supervisor.alive(status, stopping=run.life.state is State.STOPPING)
+                    with self._unheard:
+                        self._supervisor.alive(status, stopping=run.life.state is State.STOPPING)
             if loop.time() >= next_course:
                 next_course = loop.time() + COURSE_INTERVAL
-                await asyncio.to_thread(write_course, self._directory, self._course.dump())
+                with self._files[COURSE]:
+                    await asyncio.to_thread(write_course, self._directory, self._course.dump())
             await asyncio.sleep(VIEW_INTERVAL)
 
     def end(self, stats: dict[str, Any]) -> None:
@@ -75,10 +81,13 @@ class StatusReporter:
         if self._view is not None:
             self._view.update(stats)
         self._course.observe(self._clock(), stats)
-        write_course(self._directory, self._course.dump())
+        with self._files[COURSE]:
+            write_course(self._directory, self._course.dump())
 
     def take_away(self) -> None:
         """Remove ``live.json``, because the run has ended."""
-        self._supervisor.close()
-        with contextlib.suppress(FileNotFoundError):
+        with self._unheard:
+            self._supervisor.close()
+        # What is left is not believed: nobody holds the lock any more.
+        with contextlib.suppress(OSError):
             os.unlink(self._directory / LIVE)

@@ -1,0 +1,47 @@
+"""What a crawl writes and does without: a failure is reported and never ends the crawl."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from types import TracebackType
+
+from crawler.disk.full import FULL
+
+log = logging.getLogger("crawler")
+
+# These pass by themselves: what failed succeeds when it is tried again.
+PASSING = FULL | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+
+class Expendable:
+    """Files that nothing rests on. As a context manager it catches every OSError of the block and reports the first of
+    a row. It does not report a full disk, because the crawl itself does."""
+
+    def __init__(self, name: str) -> None:
+        """``name`` says in messages what fails."""
+        self._name = name
+        self._fails = False
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None:
+            self.succeed()
+        elif isinstance(error, OSError):
+            self.fail(error)
+            return True
+        return False
+
+    def succeed(self) -> None:
+        """Report the next failure, if there is one."""
+        self._fails = False
+
+    def fail(self, error: OSError) -> None:
+        """Report a failure that was caught elsewhere."""
+        if not self._fails and error.errno not in FULL:
+            self._fails = True
+            log.warning("%s: %s; the crawl goes on without it", self._name, error.strerror or error)

@@ -77,14 +77,15 @@ class Beside:
     # -- tail --------------------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        if not self._until((self._directory / "pages.jsonl").exists):
+        output = self._directory / "pages.jsonl"
+        if not self._until(output.exists) and not output.exists():
             return
         with running("tail", self._directory, "--all", "--follow") as process:
             reader = threading.Thread(target=self._read, args=(process.stdout,), daemon=True)
             reader.start()
             self._over.wait()
             deadline = time.monotonic() + _PATIENCE
-            wanted = (self._directory / "pages.jsonl").read_bytes().count(b"\n")
+            wanted = output.read_bytes().count(b"\n")
             while len(self._lines) < wanted and time.monotonic() < deadline and process.poll() is None:
                 time.sleep(0.05)
             process.send_signal(signal.SIGINT)

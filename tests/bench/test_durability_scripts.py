@@ -30,7 +30,7 @@ def run(script: str, *words: str) -> str:
 
 def test_kills_at_random_moments_and_of_a_crawl_that_keeps_its_gaps() -> None:
     need("nginx", "nginx-light")
-    out = run("kills.py", "--pages", "60", "--kills", "2", "--polite-kills", "1", "--points", "none")
+    out = run("kills.py", "--beside", "--pages", "60", "--kills", "2", "--polite-kills", "1", "--points", "none")
     rows = re.findall(r"^(random moments|per host 1, gap [\d.]+ s) +(.+)$", out, re.MULTILINE)
     assert len(rows) == 2
     for _, figures in rows:

@@ -5,29 +5,54 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from types import FrameType
 from typing import NoReturn
 
 INTERRUPTED = 130
+_SHOW_CURSOR = b"\x1b[?25h"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run() -> NoReturn:
     """Run the command named by the process's arguments, and exit with its code."""
+    # First of all: importing takes a moment, in which SIGTERM would kill the process and Ctrl-C print a traceback.
+    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ours = [each for each in _SIGNALS if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler)]
+    for number in ours:
+        signal.signal(number, _quit)
     _open_standard_streams()
-    # Importing takes a moment. During that time Python would answer Ctrl-C with a traceback.
-    mine = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if mine:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     from crawler.cli import main  # noqa: PLC0415
 
     def loaded() -> None:
-        if mine:
+        for number in ours:
+            signal.signal(number, _interrupt)
+        if interruptible:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     try:
         code = main(loaded=loaded)
     except KeyboardInterrupt:
         code = INTERRUPTED
+    # The work is done. While the interpreter takes itself apart, nothing may change the code.
+    for number in ours:
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(code)
+
+
+def _quit(number: int, frame: FrameType | None) -> NoReturn:
+    """Leave at once, as SIGKILL would have it: whatever the process writes survives that."""
+    try:
+        if os.isatty(2):
+            os.write(2, _SHOW_CURSOR)
+    finally:
+        os._exit(INTERRUPTED)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C does."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        _quit(number, frame)
+    signal.raise_signal(signal.SIGINT)
 
 
 def _open_standard_streams() -> None:

@@ -57,13 +57,15 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool) -> int:
-    """Run a command and return the exit code. ``loaded`` is called between the last import and the command."""
+    """Run a command and return the exit code. ``loaded`` is called between the last import and the command, but not of
+    a command that leaves at once if it is interrupted, until it says otherwise itself (``quits_at_once``)."""
     words = list(sys.argv[1:] if words is None else words)
     try:
         _check_text(words)
         words = _with_command(words)
         arguments = command_parser(*words[:1]).parse_args(words)
-        loaded()
+        if not arguments.quits_at_once:
+            loaded()
         return int(arguments.run(arguments))
     except UsageError as error:
         say(sys.stderr, f"crawler: error: {error}")
@@ -113,5 +115,6 @@ def command_parser(*names: str) -> CommandParser:
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         if name in names:
+            command.set_defaults(quits_at_once=False)
             import_module(f"crawler.cli.{name}").add_options(command)
     return parser

@@ -58,7 +58,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "seeds", metavar="SEEDS", help="a file with one URL per line and # comments, or - for standard input"
     )
     add_crawl_options(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, quits_at_once=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

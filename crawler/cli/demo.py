@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "part of the URLs and are kept in the job directory, so that the same command resumes the crawl."
     )
     add_crawl_options(parser, job=Path("crawl-demo"))
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, quits_at_once=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,7 +1,8 @@
 """Named places at which a test may kill the program, to check that nothing is lost there.
 
 ``CRAWLER_CRASH_AT=name`` or ``name:n`` in the environment kills the process (SIGKILL, as from outside) when it reaches
-the place for the first or n-th time. Without the variable, a place costs one function call.
+the place for the first or n-th time. ``name:n:SIGTERM`` sends another signal. Without the variable, a place costs one
+function call.
 """
 
 from __future__ import annotations
@@ -63,16 +64,17 @@ CONVERT_POINTS = (  # of the conversion of a job of an older format
 
 POINTS = CRAWL_POINTS + SIDE_POINTS + CONVERT_POINTS
 
-_at, _, _times = os.environ.get(VARIABLE, "").partition(":")
+_at, _times, _signal = (*os.environ.get(VARIABLE, "").split(":", 2), "", "")[:3]
 _left = int(_times) if _times.isdecimal() else 1
+_number = signal.Signals[_signal or "SIGKILL"]
 if _at and _at not in POINTS:
     raise ValueError(f"{VARIABLE}: no crash point is called {_at!r}")
 
 
 def failpoint(name: str) -> None:
-    """Mark a place. Kills the process if it was asked to."""
+    """Mark a place. Kills the process, or sends it the signal, if it was asked to."""
     global _left  # noqa: PLW0603  # noqa: PLW0603  # the process, not an object, dies after so many passes
     if name == _at:
         _left -= 1
         if _left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), _number)

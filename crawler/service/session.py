@@ -12,6 +12,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from crawler.clock import SteadyClock
@@ -36,6 +37,8 @@ from crawler.service.status_reporter import StatusReporter, View
 from crawler.settings import DashboardSettings, Settings
 
 log = logging.getLogger("crawler")
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +218,11 @@ def _allow_files(concurrency: int) -> None:
 
 @contextlib.contextmanager
 def _signals(run: Run) -> Iterator[None]:
-    """Stop in order on the first SIGINT or SIGTERM. Quit at once on a second SIGINT: the journal has the rest."""
+    """Stop in order on the first SIGINT, SIGTERM or SIGHUP. Quit at once on a second SIGINT: the journal has the rest.
 
+    Not by ``loop.add_signal_handler``: where that is taken back, a signal kills the process for a moment. Here, what
+    was in force before is in force again at once."""
+    loop = asyncio.get_running_loop()
     interrupts = 0
 
     def interrupted() -> None:
@@ -228,11 +234,14 @@ def _signals(run: Run) -> Iterator[None]:
         log.warning("interrupted: finishing requests in flight; press Ctrl-C again to quit now")
         run.stop(Stop.INTERRUPTED)
 
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, interrupted)
-    loop.add_signal_handler(signal.SIGTERM, run.stop)
+    def handle(number: int, _: FrameType | None) -> None:
+        loop.call_soon_threadsafe(interrupted if number == signal.SIGINT else run.stop)
+
+    # A process under nohup ignores SIGHUP, and shall.
+    handled = [each for each in _STOPPING if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in handled}
     try:
         yield
     finally:
-        loop.remove_signal_handler(signal.SIGINT)
-        loop.remove_signal_handler(signal.SIGTERM)
+        for number, handler in before.items():
+            signal.signal(number, handler)

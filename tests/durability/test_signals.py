@@ -1,0 +1,166 @@
+"""SIGINT, SIGTERM and SIGHUP at every moment of a crawl: exit 130, or 0 if it was through, no traceback, and the same
+command goes on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawler.disk.failpoints import CRAWL_POINTS, VARIABLE
+from tests.program import Ran, crawler, running, wait_until
+from tests.site import Site, tree
+
+PAGES = 40
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+CONFIG = """
+[durability]
+sync_interval = 0.02
+checkpoint_interval = 0.06
+[seen]
+capacity = 8
+fpp = 1e-9
+"""
+OWN = {"PYTHONNODEBUGRANGES": "1"}  # makes the program start an interpreter of its own
+
+
+@pytest.fixture(scope="module")
+def site() -> Any:
+    with Site(tree(PAGES), latency=0.005) as made:
+        yield made
+
+
+def words(directory: Path, site: Site) -> list[str | Path]:
+    (directory / "seeds.txt").write_text(site.url("/") + "\n")
+    (directory / "quick.toml").write_text(CONFIG)
+    options = ("--allow-private", "--delay", "0", "--per-host", "2")
+    return [directory / "seeds.txt", "--job", directory / "job", "--config", directory / "quick.toml", *options]
+
+
+def catches_signals(process: Any) -> bool:
+    """Whether SIGTERM no longer kills the process, as it does in the first milliseconds of any interpreter."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    (caught,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def ended_well(code: int, err: str, *codes: int) -> None:
+    assert code in (130, *codes), err
+    assert "Traceback" not in err
+    assert "Exception" not in err
+    assert "Error" not in err
+
+
+def goes_on(directory: Path, site: Site) -> None:
+    """Nothing was lost by any of the signals, and nothing is done twice."""
+    ran = crawler(*words(directory, site), "--quiet")
+    assert (ran.code, ran.err) == (0, "")
+    urls = [json.loads(line)["url"] for line in (directory / "job" / "pages.jsonl").read_text().splitlines()]
+    assert sorted(urls) == sorted(site.url(path) for path in tree(PAGES))
+    assert crawler("verify", directory / "job").code == 0
+
+
+def signalled_at(point: str, number: signal.Signals, directory: Path, site: Site) -> Ran:
+    return crawler(*words(directory, site), env={VARIABLE: f"{point}:1:{number.name}"})
+
+
+@pytest.mark.parametrize(("point", "number"), list(zip(CRAWL_POINTS, itertools.cycle(SIGNALS), strict=False)))
+def test_a_signal_at_every_named_place(tmp_path: Path, site: Site, point: str, number: signal.Signals) -> None:
+    if point.startswith("resume."):
+        assert crawler(*words(tmp_path, site), "--max-pages", "5").code == 3
+    ran = signalled_at(point, number, tmp_path, site)
+    # The last generation is written when the crawl is through.
+    through = (0,) if point.startswith(("checkpoint.", "compaction.", "sync.")) else ()
+    ended_well(ran.code, ran.err, *through)
+    goes_on(tmp_path, site)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_as_soon_as_the_program_runs(tmp_path: Path, site: Site, number: signal.Signals) -> None:
+    """Before it has imported what takes most of its start."""
+    with running(*words(tmp_path, site), env={**os.environ, **OWN}) as process:
+        while not catches_signals(process):
+            assert process.poll() is None
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (130, b"", b"")
+    assert not (tmp_path / "job").exists()
+
+
+def test_signals_at_random_moments(tmp_path: Path, site: Site) -> None:
+    chance = random.Random(5)
+    codes = set()
+    for turn in range(12):
+        directory = tmp_path / str(turn // 4)  # each resumed three times
+        directory.mkdir(exist_ok=True)
+        with running(*words(directory, site)) as process:
+            wait_until(lambda: process.poll() is not None or catches_signals(process), "it catches signals")
+            time.sleep(chance.random() * 0.5)  # the moment is what is tested
+            process.send_signal(chance.choice(SIGNALS))
+            _, err = process.communicate(timeout=60)
+        ended_well(process.returncode, err.decode(), 0)
+        codes.add(process.returncode)
+    assert 130 in codes
+    for turn in range(3):
+        goes_on(tmp_path / str(turn), site)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_the_program_takes_itself_apart(tmp_path: Path, site: Site, number: signal.Signals) -> None:
+    """The summary is the last that it says: what comes later no longer changes the code."""
+    with running(*words(tmp_path, site), "--max-pages", "3", env={**os.environ, **OWN}) as process:
+        said = b""
+        while b"seen-set" not in said:
+            said += process.stderr.readline()
+        while process.poll() is None:
+            process.send_signal(number)
+        err = said + process.stderr.read()
+    assert process.returncode in (3, 130), err
+    assert b"Traceback" not in err
+    assert b"Exception" not in err
+
+
+def test_hanging_up_a_crawl_under_nohup_changes_nothing(tmp_path: Path, site: Site) -> None:
+    def ignore() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    with running(*words(tmp_path, site), preexec_fn=ignore) as process:
+        while not (tmp_path / "job" / "pages.jsonl").exists():
+            assert process.poll() is None
+        for _ in range(10):
+            process.send_signal(signal.SIGHUP)
+        assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize("command", ["tail", "add"])
+@pytest.mark.parametrize("number", SIGNALS)
+def test_other_commands_end_as_by_ctrl_c(tmp_path: Path, site: Site, command: str, number: signal.Signals) -> None:
+    assert crawler(*words(tmp_path, site), "--max-pages", "3").code == 3
+    more = ("--follow",) if command == "tail" else ("-",)
+    with running(command, tmp_path / "job", *more, stdin=-1) as process:
+        wait_until(lambda: catches_signals(process), "it runs")
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    ended_well(process.returncode, err.decode())
+
+
+def test_ready_is_said_once_the_job_is_open_and_not_before(tmp_path: Path, site: Site) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(tmp_path / "notify"))
+        listening.setblocking(False)
+        assert crawler(*words(tmp_path, site), "--max-pages", "3").code == 3
+        env = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+        for point in ("resume.opened", "resume.requeued"):
+            assert crawler(*words(tmp_path, site), env={**env, VARIABLE: point}).code == -signal.SIGKILL
+            with pytest.raises(BlockingIOError):
+                listening.recv(4_096)
+        assert crawler(*words(tmp_path, site), env=env).code == 0
+        assert listening.recv(4_096).startswith(b"READY=1\n")

@@ -18,7 +18,7 @@ Packages from low to high; a module imports only from lower ones:
     inspect, integrity                            looking at a job; verifying and repairing it
     engine                                        the running crawl: leases, visits, discovery
     service                                       a run from start to end, its control, its HTTP interface
-    demo, bench, dedup, cli                       the edge
+    demo, bench, dedup, backup, cli               the edge
 
 ``engine.run`` describes the life of one URL.
 """

@@ -20,7 +20,7 @@ LAYERS: list[set[str]] = [
     {"inspect"},
     {"engine", "integrity"},
     {"service"},
-    {"demo", "bench", "dedup"},
+    {"demo", "bench", "dedup", "backup"},
     {"cli"},
     {"__main__"},
 ]
@@ -85,7 +85,7 @@ MODULES: dict[str, str] = {
     "job": """
         clock_anchor directory formats identity job_lock event_log found history_file inbox platform revisit_backfill
         scope_state seen_compaction stored_errors transaction admission live_status recovery conversion open_files
-        checkpointer revisit run_settings verdict job durable_frontier
+        checkpointer revisit run_settings snapshot verdict job durable_frontier
     """,
     "inspect": """
         host_states host_table statistics job_reader explanation record_stream job_view
@@ -98,8 +98,11 @@ MODULES: dict[str, str] = {
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer
     """,
     "service": """
-        explanation_text host_page status_reporter commands command_files view api attach run_view opening resumed
-        session
+        explanation_text host_page status_reporter commands command_files snapshot_request view api attach run_view
+        opening resumed session
+    """,
+    "backup": """
+        layout copying back_up restoration
     """,
     "demo": """
         modules pydoc_child render site
@@ -111,7 +114,7 @@ MODULES: dict[str, str] = {
         interrupt key_spec lines lookout store exchange filter_setup stream build_process build
     """,
     "cli": """
-        exit_codes toml_lines add bench config damaged_job integrity_text options plan repair canon crawl dashboard
-        dedup explain forget hosts stats tail top verify demo filter
+        exit_codes toml_lines add bench config damaged_job backup integrity_text options plan repair canon crawl
+        dashboard dedup explain forget hosts restore stats tail top verify demo filter
     """,
 }

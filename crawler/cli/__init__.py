@@ -31,6 +31,8 @@ COMMANDS = {
     "add": "add URLs to a job, running or not",
     "verify": "check every checksum and cross-count of a job",
     "repair": "repair a damaged job",
+    "backup": "copy a job, running or not, to a directory; later only what is new",
+    "restore": "make a job from a backup",
     "forget": "remove URLs from the seen-set of a stopped job",
     "config": "the default configuration with its comments; files for systemd, Prometheus and Grafana",
     "canon": "canonicalise URLs from standard input",

@@ -62,7 +62,18 @@ CONVERT_POINTS = (  # of the conversion of a job of an older format
     "convert.ended",  # job.json names the new format alone, what was replaced is still there
 )
 
-POINTS = CRAWL_POINTS + SIDE_POINTS + CONVERT_POINTS
+BACKUP_POINTS = (  # of backups; the first two are passed by the crawl, if one is running
+    "snapshot.linked",  # the snapshot has everything but the store
+    "snapshot.made",  # it is complete
+    "backup.copied",  # the new state lies beside the old one
+    "backup.output",  # the output is there, the old manifest does not count its end
+    "backup.manifest",  # the new manifest is written under its passing name
+    "backup.done",  # it counts, the old state is still there
+    "restore.copied",  # everything is restored but job.json: there is no job yet
+    "restore.done",  # there is
+)
+
+POINTS = CRAWL_POINTS + SIDE_POINTS + CONVERT_POINTS + BACKUP_POINTS
 
 _at, _times, _signal = (*os.environ.get(VARIABLE, "").split(":", 2), "", "")[:3]
 _left = int(_times) if _times.isdecimal() else 1

@@ -11,6 +11,7 @@ disk.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -46,6 +47,7 @@ from crawler.job.recovery import (
 from crawler.job.revisit import Revisiting, RevisitSettings
 from crawler.job.scope_state import Scopes
 from crawler.job.seen_compaction import Compaction
+from crawler.job.snapshot import make_snapshot
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
 from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
 from crawler.kv import Batch, Family, Store
@@ -313,6 +315,12 @@ class Job:
         """Write a generation in a thread; with ``whole`` one after which no journal must be replayed. Raises OSError,
         but not for a full disk."""
         return await drive_beside(self.checkpointer.checkpoint(now, whole=whole), self.files.executor)
+
+    async def snapshot(self) -> None:
+        """Make ``DIR/snapshot``, for a backup, in a thread. Raises OSError."""
+        make = partial(make_snapshot, self.directory, lambda path: self.store.snapshot(str(path)))
+        # The thread of syncs and checkpoints: no generation is written or removed meanwhile.
+        await asyncio.get_running_loop().run_in_executor(self.files.executor, make)
 
     def compact(self) -> bool:
         """Do a piece of a compaction of the seen-set; False if there is nothing to do now. Raises OSError."""

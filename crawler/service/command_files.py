@@ -11,18 +11,18 @@ from collections.abc import Awaitable, Callable
 from crawler.checkpoint import EnvelopeError
 from crawler.disk import Expendable
 from crawler.job.inbox import INBOX, Inbox
-from crawler.service.commands import Command, Refusal, Refused, parse_command
+from crawler.service.commands import SNAPSHOT, WORDS, Command, Refusal, Refused, parse_command
 
 INTERVAL = 0.5  # seconds between two looks for commands
 WAIT = 60.0  # seconds to wait for an answer: a checkpoint takes its time
 _POLL = 0.1
 
 
-async def give_command(inbox: Inbox, pid: int, command: Command) -> Refused | None:
+async def give_command(inbox: Inbox, pid: int, command: Command, wait: float = WAIT) -> Refused | None:
     """Leave a command for the process, wait for the result, and return None if it was carried out. Raises OSError."""
     name = inbox.command({"pid": pid, "do": command.word, "host": command.host})
     now = asyncio.get_running_loop().time
-    deadline = now() + WAIT
+    deadline = now() + wait
     try:
         while now() < deadline:
             await asyncio.sleep(_POLL)
@@ -49,7 +49,7 @@ async def obey(inbox: Inbox, perform: Callable[[Command], Awaitable[Refused | No
             await asyncio.sleep(INTERVAL)
             continue
         name, content = taken
-        command = parse_command(content)
+        command = parse_command(content, (*WORDS, SNAPSHOT))
         refused = command if isinstance(command, Refused) else await perform(command)
         status, text = (200, None) if refused is None else (refused.why.status, refused.text)
         with files:

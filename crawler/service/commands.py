@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -13,12 +13,14 @@ from crawler.engine.run import Run
 from crawler.metrics import Events, Kind
 
 WORDS = ("pause", "resume", "checkpoint", "stop")
+SNAPSHOT = "snapshot"  # only by the inbox: whoever asks for it copies and removes the result
 HOST_WORDS = ("pause-host", "resume-host", "block-host")
 _SAID = {
     "pause": "paused from the dashboard",
     "resume": "resumed from the dashboard",
     "checkpoint": "checkpoint requested from the dashboard",
     "stop": "stopped from the dashboard",
+    SNAPSHOT: "snapshot made for a backup",
     "pause-host": "paused from the dashboard",
     "resume-host": "resumed from the dashboard",
     "block-host": "blocked from the dashboard: its URLs are excluded",
@@ -65,10 +67,10 @@ class Command:
 Perform = Callable[[Command], Awaitable[Refused | None]]
 
 
-def parse_command(asked: Any) -> Command | Refused:
-    """Return the command in ``{"do": WORD, "host": HOST}``."""
+def parse_command(asked: Any, words: Sequence[str] = WORDS) -> Command | Refused:
+    """Return the command in ``{"do": WORD, "host": HOST}``. ``words`` are those that are about no host."""
     word = asked.get("do") if isinstance(asked, dict) else None
-    if word in WORDS:
+    if isinstance(word, str) and word in words:
         return Command(word)
     if word not in HOST_WORDS:
         return Refused(Refusal.SENSELESS, f"do must be one of {', '.join(WORDS + HOST_WORDS)}")
@@ -113,6 +115,11 @@ async def _do(run: Run, word: str) -> Refused | None:
             return None if result.refused is None else Refused(Refusal.NOT_NOW, refusal_text(result))
         case "stop":
             run.stop()
+        case "snapshot":
+            try:
+                await run.job.snapshot()
+            except OSError as error:
+                return Refused(Refusal.NOT_NOW, f"the crawl cannot make a snapshot: {error}")
     return None
 
 

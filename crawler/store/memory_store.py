@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
@@ -57,6 +58,9 @@ class MemoryStore(Store):
 
     def sync(self) -> None:
         """Nothing to do: a memory store is never durable."""
+
+    def snapshot(self, path: str) -> None:
+        raise OSError(errno.ENOTSUP, "a store in memory has no files to copy", path)
 
     def reopen(self) -> None:
         """Nothing to do: a write cannot fail."""

@@ -1,0 +1,210 @@
+"""Making a backup of a job from its snapshot."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawler.backup.copying import Copied, copy_range, link_or_copy, sync
+from crawler.backup.layout import (
+    MANIFEST,
+    BackupError,
+    Manifest,
+    Source,
+    output_name,
+    parts,
+    read_manifest,
+    state_name,
+    write_manifest,
+)
+from crawler.disk import RealDisk, failpoint
+from crawler.inspect.job_reader import open_job
+from crawler.job.directory import BROKEN_OFF, PAGES, REPAIRED, SEEN, STORE
+from crawler.job.identity import check_readable
+from crawler.job.recovery import REPAIRING, stored_end
+from crawler.job.snapshot import SNAPSHOT, remove_snapshot
+from crawler.kv import Family, Reader
+from crawler.records import Counters, decode_done
+
+_TAIL = 64 * 1024  # bytes before the end of the output that must agree when it is appended to
+
+
+@dataclass(frozen=True, slots=True)
+class BackedUp:
+    """``written``: what this backup wrote."""
+
+    manifest: Manifest
+    counters: Counters
+    written: Copied
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole backup."""
+        return sum(self.manifest.files.values()) + self.manifest.output_end
+
+
+def back_up(directory: Path, to: Path, take: Callable[[], None], now: float) -> BackedUp:
+    """Bring the backup of a job in ``to`` up to date; ``take`` has the snapshot made, ``now`` is in seconds since 1970.
+
+    Raises BackupError, JobError, OSError; the backup that was there is then unchanged."""
+    check_readable(directory)
+    if (directory / REPAIRED).exists():
+        raise BackupError(f"{directory}: {BROKEN_OFF}")
+    _check_apart(directory, to)
+    with ExitStack() as held:
+        held.enter_context(_alone(directory, "of that job"))
+        before = _check_target(to)
+        to.mkdir(parents=True, exist_ok=True)
+        held.enter_context(_alone(to, "to that directory"))
+        try:
+            take()
+            return _copy(directory, directory / SNAPSHOT, to, before, now)
+        finally:
+            remove_snapshot(directory)
+
+
+def _check_apart(directory: Path, to: Path) -> None:
+    job, target = directory.resolve(), to.resolve()
+    if target == job or job in target.parents:
+        raise BackupError(f"{to} lies inside the job {directory}: name a directory elsewhere")
+    if target in job.parents:
+        raise BackupError(f"the job {directory} lies inside {to}: name a directory elsewhere")
+
+
+def _check_target(to: Path) -> Manifest | None:
+    """The backup that is there. Raises BackupError if the directory is something else."""
+    if not to.exists():
+        return None
+    if not to.is_dir():
+        raise BackupError(f"{to} is not a directory")
+    before = read_manifest(to)
+    if before is None:
+        # A first backup that was interrupted left these.
+        ours = {path.name for path, _, _ in parts(to)} | {"lost+found", f"{MANIFEST}.part"}
+        strange = sorted(path.name for path in to.iterdir() if path.name not in ours)
+        if strange:
+            raise BackupError(f"{to} holds no backup but other files ({strange[0]}): name an empty directory")
+    return before
+
+
+@contextmanager
+def _alone(directory: Path, what: str) -> Iterator[None]:
+    """Raises BackupError if another process makes a backup."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BackupError(f"another backup {what} is under way: {directory}") from None
+        yield
+    finally:
+        os.close(fd)
+
+
+def _copy(directory: Path, snapshot: Path, to: Path, before: Manifest | None, now: float) -> BackedUp:
+    with open_job(snapshot) as job:
+        if job.store.get(Family.META, REPAIRING) is not None:
+            raise BackupError(f"{directory}: {BROKEN_OFF}")
+        end, counters = _journal_end(job.store), job.counters
+    source = _source(directory, snapshot)
+    if before is not None and before.source.is_other(source):
+        raise BackupError(f"{to} holds a backup of {before.source.directory}, another job: name another directory")
+    for path, kind, number in list(parts(to)):
+        if before is None or number != (before.number if kind == "state" else before.output):
+            _remove(path)  # of a backup that was interrupted
+    written = Copied()
+    number = 1 if before is None else before.number + 1
+    files = _copy_state(
+        snapshot, to / state_name(number), None if before is None else to / state_name(before.number), written
+    )
+    failpoint("backup.copied")
+    pages = directory / PAGES
+    end = min(end, pages.stat().st_size if pages.exists() else 0)  # after a power loss it may be shorter than that
+    output = _copy_output(pages, to, end, before, source, written)
+    failpoint("backup.output")
+    sync(to)
+    sync(to.parent)
+    manifest = Manifest(number, output, end, source, files, now)
+    write_manifest(RealDisk(), to, manifest)
+    failpoint("backup.done")
+    for path, kind, each in list(parts(to)):
+        if each != (number if kind == "state" else output):
+            _remove(path)
+    return BackedUp(manifest, counters, written)
+
+
+def _journal_end(store: Reader) -> int:
+    """Where the output ends by the journal of the snapshot."""
+    end = stored_end(store) or 0
+    for _, value in store.rows(Family.DONE):
+        end = decode_done(value).positions[0].end
+    return end
+
+
+def _source(directory: Path, snapshot: Path) -> Source:
+    name = snapshot / STORE / "IDENTITY"
+    output = None
+    if (directory / PAGES).exists():
+        found = (directory / PAGES).stat()
+        output = (found.st_dev, found.st_ino)
+    return Source(str(directory.resolve()), name.read_text("ascii").strip() if name.exists() else "", output)
+
+
+def _copy_state(snapshot: Path, state: Path, before: Path | None, written: Copied) -> dict[str, int]:
+    """Returns the size of each file, by its path in the state."""
+    files: dict[str, int] = {}
+    state.mkdir()
+    for top, directories, names in os.walk(snapshot):
+        below = Path(top).relative_to(snapshot)
+        for name in directories:
+            (state / below / name).mkdir()
+        for name in names:
+            path = below / name
+            # Only tables and slices keep their names and never change; other files are small.
+            lasting = before is not None and (path.suffix == ".sst" or below.name == SEEN)
+            link_or_copy(snapshot / path, state / path, before / path if before and lasting else None, written)
+            files[str(path)] = (state / path).stat().st_size
+        sync(state / below)
+    return files
+
+
+def _copy_output(pages: Path, to: Path, end: int, before: Manifest | None, source: Source, written: Copied) -> int:
+    """Returns the number of the file that the output is in. The one before is appended to if it holds the beginning of
+    the same output."""
+    if before is not None and source.output == before.source.output and before.output_end <= end:
+        target = to / output_name(before.output)
+        if _agree(pages, target, before.output_end):
+            copy_range(pages, target, before.output_end, end, written)
+            return before.output
+    number = 1 if before is None else before.output + 1
+    target = to / output_name(number)
+    if end:
+        copy_range(pages, target, 0, end, written)
+    else:
+        target.touch()
+    return number
+
+
+def _agree(pages: Path, copy: Path, end: int) -> bool:
+    """Whether both files hold the same bytes before ``end``, as far as that is looked at."""
+    try:
+        with open(pages, "rb") as one, open(copy, "rb") as other:
+            for stream in (one, other):
+                stream.seek(max(0, end - _TAIL))
+            size = min(end, _TAIL)
+            data = one.read(size)
+            return len(data) == size and data == other.read(size)
+    except FileNotFoundError:
+        return False
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif path.exists():
+        path.unlink()

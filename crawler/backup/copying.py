@@ -1,0 +1,78 @@
+"""Files that get a second name where the file system allows it, and are copied otherwise."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+_CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS})
+_PIECE = 2**20
+
+
+@dataclass(slots=True)
+class Copied:
+    """What a backup or a restoration had to write. A file that only got a second name counts with no bytes."""
+
+    files: int = 0
+    bytes: int = 0
+
+
+def link_or_copy(source: Path, target: Path, before: Path | None, copied: Copied) -> None:
+    """Have the bytes of ``source`` at ``target``, durable. Neither file may ever be changed in place.
+
+    ``before`` is perhaps a copy that was made of it earlier: it is used again if size and time of change agree."""
+    found = source.stat()
+    if before is not None and _is_copy(before, found):
+        os.link(before, target)
+        return
+    copied.files += 1
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _CANNOT_LINK:
+            raise
+        shutil.copyfile(source, target)
+        os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+        copied.bytes += found.st_size
+    sync(target)
+
+
+def _is_copy(path: Path, original: os.stat_result) -> bool:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return False
+    if found.st_dev == original.st_dev:
+        return found.st_ino == original.st_ino
+    return (found.st_size, found.st_mtime_ns) == (original.st_size, original.st_mtime_ns)
+
+
+def copy_range(source: Path, target: Path, start: int, end: int, copied: Copied) -> None:
+    """Have the bytes of ``source`` from ``start`` up to ``end`` at the same place of ``target``, which then ends there,
+    durable. Raises EOFError if ``source`` is shorter."""
+    with open(source, "rb") as reading, open(target, "ab") as writing:
+        writing.truncate(start)
+        reading.seek(start)
+        left = end - start
+        while left:
+            piece = reading.read(min(left, _PIECE))
+            if not piece:
+                raise EOFError(f"{source} has {end - left} bytes where {end} are needed")
+            writing.write(piece)
+            left -= len(piece)
+        writing.flush()
+        os.fsync(writing.fileno())
+    copied.files += end > start
+    copied.bytes += end - start
+
+
+def sync(path: Path) -> None:
+    """Make a file's bytes, or a directory's names, durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

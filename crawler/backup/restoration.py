@@ -1,0 +1,70 @@
+"""Making a job directory from a backup."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from crawler.backup.copying import Copied, copy_range, link_or_copy, sync
+from crawler.backup.layout import BackupError, Manifest, output_name, read_manifest, state_name
+from crawler.disk import failpoint
+from crawler.job.directory import IDENTITY, PAGES, SEEN, holds_job
+from crawler.job.identity import check_readable
+
+_MARK = "restore.part"  # there while a job is being restored
+
+
+def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
+    """Make the job in ``directory``, which must be missing or empty, from the backup in ``top``. Until it is complete
+    the directory holds no job; an interrupted restoration can be run again.
+
+    Raises BackupError, JobError for a job of a newer program, OSError."""
+    manifest = read_manifest(top)
+    if manifest is None:
+        raise BackupError(f"{top} holds no backup: name a directory that `crawler backup` has written")
+    manifest.check_sizes(top)
+    state = top / state_name(manifest.number)
+    check_readable(state)
+    _make_empty(directory)
+    (directory / _MARK).touch()
+    written = Copied()
+    for name in sorted(manifest.files):
+        if name == IDENTITY:
+            continue
+        target = directory / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.suffix == ".sst" or target.parent.name == SEEN:
+            link_or_copy(state / name, target, None, written)
+        else:  # the store appends to some of them
+            copy_range(state / name, target, 0, manifest.files[name], written)
+    copy_range(top / output_name(manifest.output), directory / PAGES, 0, manifest.output_end, written)
+    for path, _, _ in os.walk(directory):
+        sync(Path(path))
+    failpoint("restore.copied")
+    # With this file the directory holds a job.
+    part = directory / f"{IDENTITY}.part"
+    copy_range(state / IDENTITY, part, 0, manifest.files[IDENTITY], written)
+    part.replace(directory / IDENTITY)
+    sync(directory)
+    failpoint("restore.done")
+    (directory / _MARK).unlink()
+    sync(directory.absolute().parent)
+    return manifest, written
+
+
+def _make_empty(directory: Path) -> None:
+    """Raises BackupError if the directory holds anything but what an interrupted restoration left."""
+    if directory.exists() and not directory.is_dir():
+        raise BackupError(f"{directory} is not a directory")
+    if holds_job(directory):
+        raise BackupError(f"{directory} holds a crawl: name an empty directory")
+    directory.mkdir(parents=True, exist_ok=True)
+    left = sorted(path for path in directory.iterdir() if path.name != "lost+found")
+    if left and not (directory / _MARK).exists():
+        raise BackupError(f"{directory} is not empty ({left[0].name}): name an empty directory")
+    for path in left:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

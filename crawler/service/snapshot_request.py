@@ -1,0 +1,54 @@
+"""Asks for a snapshot of a job: of the crawl that is running, or else of nobody, and makes it itself."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+from crawler.disk import RealDisk
+from crawler.job.directory import STORE, JobError
+from crawler.job.inbox import Inbox
+from crawler.job.job_lock import JobLock, lock_holder
+from crawler.job.live_status import read_live
+from crawler.job.snapshot import make_snapshot, remove_snapshot
+from crawler.service.command_files import give_command
+from crawler.service.commands import NOT_RUNNING, SNAPSHOT, Command, Refusal, Refused
+from crawler.store import copy_closed
+
+WAIT = 600.0  # seconds for a crawl to answer: changes in memory are written to tables first
+_WAIT_UNKNOWN = 60.0  # seconds for what may be no crawl, and never answer
+_POLL = 0.2
+_TRIES = 300  # of a crawl that is starting or ending: a minute
+
+
+async def request_snapshot(directory: Path) -> Refused | None:
+    """Have ``DIR/snapshot`` made; None when it is there. Raises JobError, OSError."""
+    refused: Refused | None = None
+    for _ in range(_TRIES):
+        remove_snapshot(directory)
+        pid = lock_holder(directory)
+        if pid is None:
+            try:
+                lock = JobLock(directory)
+            except JobError:
+                continue  # a crawl has started since
+            try:
+                make_snapshot(directory, partial(copy_closed, directory / STORE))
+            finally:
+                lock.release()
+            return None
+        wait = _WAIT_UNKNOWN if read_live(directory) is None else WAIT
+        refused = await give_command(Inbox(directory, RealDisk()), pid, Command(SNAPSHOT), wait)
+        if refused is None:
+            return None
+        if refused.why is Refusal.NO_ANSWER and lock_holder(directory) == pid:
+            text = f"process {pid} uses the job and does not answer: make the backup when it has ended"
+            return Refused(refused.why, text)
+        if refused.why is Refusal.SENSELESS:
+            return Refused(refused.why, "the running crawl is of an older program that makes no snapshots")
+        ended = lock_holder(directory) != pid
+        if not ended and refused != NOT_RUNNING:
+            return refused
+        await asyncio.sleep(_POLL)
+    return refused

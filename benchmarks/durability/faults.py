@@ -6,8 +6,8 @@ A shared object (``injector.c``) stands between the process and the C library, s
 In each scenario a small site is crawled, and calls on files of the job fail, once or until the fault is healed; in some
 the clock is set an hour forward or back instead. Then the same command runs without faults, ``verify`` reads the job,
 and the records are compared with the site: none missing, none twice. A run that is spoilt must carry on by itself, or
-end with one line; with 1 or 2, not by a signal, and not with a traceback. A full disk should be waited out: where it
-ends a run, that is said.
+end with one line; with 1 or 2, not by a signal, and not with a traceback. A full disk is waited out, but for fsync and
+fdatasync: a run ends when one of these fails, because the kernel may have dropped what it could not write.
 
 Exits with 1 if anything is lost, twice or not whole, or a run ends in another way.
 """
@@ -86,7 +86,10 @@ class Scenario:
         return f"{self.call} {self.error} {self.moment} {'until healed' if self.lasting else 'once'}"
 
     @property
-    def full(self) -> bool:
+    def waits(self) -> bool:
+        """Whether the run must wait until the fault is healed."""
+        if self.call in ("fsync", "fdatasync"):
+            return False
         return self.error == "half" or getattr(errno, self.error, None) in FULL
 
 
@@ -109,7 +112,6 @@ class Outcome:
     missing: int
     twice: int
     checked: Verified
-    gave_up: bool  # a full disk ended the spoilt run
     wrong: list[str] = field(default_factory=list)
 
 
@@ -155,7 +157,7 @@ class Bench:
         )
         spoilt = self._run_spoilt(_FAST)
         hits = self.injector.hit
-        return self._account(hits, spoilt, scenario.full) if hits else self._forget()
+        return self._account(hits, spoilt, scenario.waits) if hits else self._forget()
 
     def _run_spoilt(self, flags: Sequence[str]) -> Ran:
         """Run until it ends by itself; the fault is healed a while after it first struck."""
@@ -207,7 +209,7 @@ class Bench:
                 raise SystemExit(f"{number} records have not come: the crawl hangs")
             time.sleep(0.01)
 
-    def _account(self, hits: int, spoilt: Ran, full: bool, flags: Sequence[str] = _FAST) -> Outcome:
+    def _account(self, hits: int, spoilt: Ran, waits: bool, flags: Sequence[str] = _FAST) -> Outcome:
         """Carry on without faults, compare, and remove the job."""
         wrong = []
         crash = self.job / "crash.txt"
@@ -221,6 +223,8 @@ class Bench:
         missing, twice = len(self._wanted - found.keys()), found.total() - len(found)
         checked = verify(self.job)
         wrong += _faults(spoilt)
+        if waits and spoilt.code:
+            wrong.append("a full disk ended it")
         if after.code:
             wrong.append(f"carrying on: exit {after.code}: {_last(after.err)}")
         if missing or twice or found.keys() - self._wanted:
@@ -228,7 +232,7 @@ class Bench:
         if checked.code:
             wrong.append(f"verify: exit {checked.code}: {json.dumps(checked.findings)[:300]}")
         shutil.rmtree(self.job)
-        return Outcome(hits, spoilt, after, missing, twice, checked, full and spoilt.code != 0, wrong)
+        return Outcome(hits, spoilt, after, missing, twice, checked, wrong)
 
     def _forget(self) -> None:
         shutil.rmtree(self.job, ignore_errors=True)
@@ -314,11 +318,10 @@ def run(bench: Bench, chance: random.Random, chosen: argparse.Namespace) -> tupl
         sums["missing"] += outcome.missing
         sums["twice"] += outcome.twice
         sums["not whole"] += outcome.checked.code != 0
-        sums["gave up"] += outcome.gave_up
         sums["wrong"] += bool(outcome.wrong)
-        verdict = "; ".join(outcome.wrong) or ("gave up" if outcome.gave_up else "ok")
+        verdict = "; ".join(outcome.wrong) or "ok"
         end = _last(outcome.spoilt.err).replace(str(bench.job), "JOB")
-        say(f"{number:>4} {scenario!s:<38}{outcome.hits:>6}{outcome.spoilt.code:>6}  {verdict:<8}{end}")
+        say(f"{number:>4} {scenario!s:<38}{outcome.hits:>6}{outcome.spoilt.code:>6}  {verdict}  {end}")
 
     calls = {False: bench.calls_of_a_run(False), True: bench.calls_of_a_run(True)}
     for resumed, counted in calls.items():
@@ -345,7 +348,6 @@ def run(bench: Bench, chance: random.Random, chosen: argparse.Namespace) -> tupl
         say(f"{end:<24}{count:>6}")
     for what in ("missing", "twice", "not whole", "wrong"):
         say(f"{what:<24}{sums[what]:>6}")
-    say(f"{'ended by a full disk':<24}{sums['gave up']:>6}")
     return lines, sums["wrong"]
 
 

@@ -32,7 +32,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
@@ -89,7 +89,8 @@ class Account:
     missing: int = 0
     twice: int = 0
     unsound: int = 0  # jobs that verify did not call whole at the end
-    faults: int = 0  # that verify found right after a loss, before the crawl carried on
+    faults: int = 0  # losses after which verify found a fault, before the crawl carried on
+    kinds: Counter[str] = field(default_factory=Counter)  # of these faults
     again: int = 0  # pages asked for more than once
     added: int = 0  # URLs that add called safe
 
@@ -200,7 +201,9 @@ class Life:
         while account.losses - before < most and self._loses():
             account.losses += 1
             if (self._job / "job.json").exists():
-                account.faults += verify(self._job).code != 0
+                found = verify(self._job)
+                account.faults += found.code != 0
+                account.kinds.update(found.kinds if found.code else ())
         ran = crawler(*self._words(), timeout=_PATIENCE)
         if ran.code:
             raise SystemExit(f"after a loss it ended with {ran.code}: {ran.err}")

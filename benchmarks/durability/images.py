@@ -1,6 +1,6 @@
 """Power losses on real file systems: the crawl's disk is an image, and what a loss leaves is a copy of it.
 
-    python benchmarks/durability/images.py [--losses 120] [--seed N] [--dir DIR] [--out FILE]
+    python benchmarks/durability/images.py [--losses 120] [--lying] [--seed N] [--dir DIR] [--out FILE]
 
 The real program crawls a small site; its job is on an ext4 or XFS file system of its own, in an image behind a loop
 device. At a random moment the image is cloned in one piece (a reflink, on an XFS that is an image itself): that is what
@@ -13,6 +13,9 @@ Two kinds of loss. "written": the disk keeps all that the kernel has sent to it.
 flushed is lost as well; for this the image lies in a second file system, whose memory holds what was not flushed, and
 the image of that one is cloned.
 
+With ``--lying`` the program's fsync and fdatasync do nothing (``injector.c``). URLs that ``add`` called safe are then
+missing: it shows that this script sees a loss.
+
 Needs Linux, root and loop devices; exits with 77 and the reason where it may not mount. Exits with 1 if anything is
 missing, twice or not whole.
 """
@@ -20,6 +23,7 @@ missing, twice or not whole.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -31,11 +35,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from injector import Injector, build
 
 from crawler.bench.machine import describe_machine
 from tests.jobs import rows, verify
@@ -244,6 +250,18 @@ class Life:
         self._site.asked.clear()
 
 
+@contextlib.contextmanager
+def lying(home: Path | None) -> Iterator[None]:
+    """The program's calls of fsync and fdatasync do nothing, wherever its files are."""
+    with tempfile.TemporaryDirectory(dir=home) as name:
+        library = build(Path(name))
+        with Injector(library, Path(name, "control"), home or Path(tempfile.gettempdir())) as injector:
+            injector.arm(("fsync", "fdatasync"), 0, lie=True)
+            # Programs are forked from a process that was started with these: see tests/program.py.
+            os.environ.update(injector.environment)
+            yield
+
+
 _HEADS = ("jobs", "losses", "missing", "twice", "unsound", "again", "added", "faults")
 
 
@@ -252,6 +270,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--losses", type=int, default=120, help="shared by the kinds of disks (120)")
     parser.add_argument("--in-a-life", type=int, default=8, help="losses of one job, at most (8)")
     parser.add_argument("--pages", type=int, default=PAGES, help=f"of the site ({PAGES})")
+    parser.add_argument("--lying", action="store_true", help="fsync does nothing: this must fail")
     parser.add_argument("--seed", type=int, default=1, help="of the moments (1)")
     parser.add_argument("--dir", type=Path, help="where the images are made")
     parser.add_argument("--out", type=Path)
@@ -261,8 +280,11 @@ def main(words: Sequence[str]) -> None:
     print("\n".join(lines), flush=True)
     pages = {**tree(chosen.pages), **dict.fromkeys(ADDED, linked(["/"]))}
     accounts = []
+    around = contextlib.ExitStack()
     try:
         own_mounts()
+        if chosen.lying:
+            around.enter_context(lying(chosen.dir))
         for number, disk in enumerate(DISKS):
             share = (chosen.losses * (number + 1)) // len(DISKS) - (chosen.losses * number) // len(DISKS)
             account = Account()

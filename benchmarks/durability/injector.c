@@ -28,6 +28,7 @@ struct control {
   uint64_t kinds;     /* a bit for each kind that may fail */
   uint64_t error;     /* errno, or 0: none */
   uint64_t halve;     /* the first write that is hit is cut to half instead, without an error */
+  uint64_t lie;       /* an fsync that is hit does nothing, and says that it did */
   uint64_t first;     /* the number of the matching call, from 1, that is hit first */
   uint64_t last;      /* and last */
   uint64_t delay;     /* microseconds that a hit takes longer */
@@ -71,7 +72,7 @@ __attribute__((constructor)) static void begin(void) {
   control = found;
 }
 
-/* Whether the call is hit; the error is in errno then, or 0 for a write that is to be cut. */
+/* Whether the call is hit; the error is in errno then, or 0 for a write that is to be cut and for an fsync that lies. */
 static int hit(enum kind kind, const char *path) {
   if (strncmp(path, below, below_length) && strncmp(path, below, below_length - 1)) return 0;
   if (path[below_length - 1] != '/' && path[below_length - 1] != 0) return 0;
@@ -90,7 +91,7 @@ static int hit(enum kind kind, const char *path) {
     return kind == WRITE || kind == PWRITE;
   }
   errno = (int)control->error;
-  return errno != 0;
+  return errno != 0 || control->lie;
 }
 
 static int hit_fd(enum kind kind, int fd) {
@@ -176,10 +177,12 @@ ssize_t pread(int fd, void *data, size_t count, off_t at) {
 }
 ssize_t pread64(int fd, void *data, size_t count, off_t at) { return pread(fd, data, count, at); }
 
-int fsync(int fd) { return hit_fd(FSYNC, fd) ? -1 : REAL(fsync)(fd); }
-int fdatasync(int fd) { return hit_fd(FDATASYNC, fd) ? -1 : REAL(fdatasync)(fd); }
+static int spoilt(void) { return errno ? -1 : 0; }
+
+int fsync(int fd) { return hit_fd(FSYNC, fd) ? spoilt() : REAL(fsync)(fd); }
+int fdatasync(int fd) { return hit_fd(FDATASYNC, fd) ? spoilt() : REAL(fdatasync)(fd); }
 int sync_file_range(int fd, off_t at, off_t count, unsigned flags) {
-  return hit_fd(FDATASYNC, fd) ? -1 : REAL(sync_file_range)(fd, at, count, flags);
+  return hit_fd(FDATASYNC, fd) ? spoilt() : REAL(sync_file_range)(fd, at, count, flags);
 }
 
 /* A file system that is full or read-only does not mind files that are only read. */

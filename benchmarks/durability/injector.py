@@ -38,6 +38,7 @@ class _Control(ctypes.LittleEndianStructure):
         ("kinds", ctypes.c_uint64),
         ("error", ctypes.c_uint64),
         ("halve", ctypes.c_uint64),
+        ("lie", ctypes.c_uint64),
         ("first", ctypes.c_uint64),
         ("last", ctypes.c_uint64),
         ("delay", ctypes.c_uint64),
@@ -92,20 +93,21 @@ class Injector:
         first: int = 1,
         last: int = FOR_EVER,
         halve: bool = False,
+        lie: bool = False,
         delay: float = 0.0,
         only: str = "",
     ) -> None:
         """From now on, of the calls of these kinds, those numbered ``first`` to ``last`` fail with ``error``; 0 fails
         none.
 
-        ``halve`` cuts the first of them, ``delay`` makes each last that many seconds longer, ``only`` is a part of the
-        file's path.
+        ``halve`` cuts the first of them; with ``lie`` an fsync says that it did what it did not; ``delay`` makes each
+        last that many seconds longer; ``only`` is a part of the file's path.
         """
         told = self._told
         told.armed = 0
         told.kinds = sum(1 << KINDS.index(kind) for kind in kinds)
-        told.error, told.halve, told.first, told.last = error, halve, first, last
-        told.delay, told.only = round(delay * 1e6), only.encode()
+        told.error, told.halve, told.lie = error, halve, lie
+        told.first, told.last, told.delay, told.only = first, last, round(delay * 1e6), only.encode()
         told.matched = told.hit = 0
         told.armed = 1
 

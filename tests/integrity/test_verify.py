@@ -139,7 +139,7 @@ def test_an_output_cut_short_after_it_was_made_durable_is_refused(job: Path, sto
     cut(pages, bytes_)
     names(job, "output-end", found=size - bytes_, journal=size)
     before = contents(job)
-    assert f"pages.jsonl has {size - bytes_} bytes where {size} were" in one_line(stopped.resume(job), code=2)
+    assert f"pages.jsonl has {size - bytes_} bytes, but {size} were durable" in one_line(stopped.resume(job), code=2)
     assert contents(job) == before
 
 

@@ -72,7 +72,7 @@ def test_no_position_makes_it_read_beyond_the_file(
 def test_a_file_that_is_too_short_is_not_made_longer(tmp_path: Path) -> None:
     output = opened(tmp_path / "pages.jsonl")
     output.append(b"one\n")
-    with pytest.raises(OutputError, match=r"has 4 bytes where the journal names 5"):
+    with pytest.raises(OutputError, match=r"has 4 bytes, but the journal names 5"):
         output.cut(5)
     assert (tmp_path / "pages.jsonl").read_bytes() == b"one\n"
     output.close()

@@ -65,7 +65,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool
     try:
         _check_text(words)
         words = _with_command(words)
-        arguments = command_parser(*words[:1]).parse_args(words)
+        arguments = command_parser(*(word for word in words[:1] if word in COMMANDS)).parse_args(words)
         if not arguments.quits_at_once:
             loaded()
         return int(arguments.run(arguments))
@@ -105,8 +105,8 @@ def _with_command(words: list[str]) -> list[str]:
 
 
 def command_parser(*names: str) -> CommandParser:
-    """Return a parser of the named commands with all their options. The other commands have only their line of
-    ``--help``."""
+    """Return a parser of the named commands, which knows no other command: making a parser takes time. If none is
+    named, return one that knows all commands, each only by its line of ``--help``."""
     parser = CommandParser(
         prog="crawler",
         description="A streaming web crawler that loses nothing and says how far its seen-set can be trusted.",
@@ -114,9 +114,10 @@ def command_parser(*names: str) -> CommandParser:
     )
     parser.add_argument("--version", action="version", version=f"crawler {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, text in COMMANDS.items():
+    for name in names or COMMANDS:
+        text = COMMANDS[name]
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        if name in names:
+        if names:
             command.set_defaults(quits_at_once=False)
             import_module(f"crawler.cli.{name}").add_options(command)
     return parser

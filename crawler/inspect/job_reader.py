@@ -37,7 +37,7 @@ from crawler.memory import available_memory
 from crawler.metrics import CourseError
 from crawler.records import Counters
 from crawler.settings import Settings
-from crawler.store import RocksStore
+from crawler.store import RocksStore, StoreError
 
 LATELY = 60.0  # seconds of the last run over which its rate is measured
 
@@ -55,6 +55,7 @@ class OpenJob:
     generations: Generations
     numbers: list[int]  # of the generations that existed before the store was opened
     optional: frozenset[Family]  # families that the store of a job of this format may lack
+    store_fault: str | None = None  # why a run could not open the store; only if it was opened as a run opens it
 
     def ledger(self) -> LedgerCounts | None:
         """The counts of the ledger of doubted URLs; None for a job without one. Raises FilterError."""
@@ -70,8 +71,9 @@ class OpenJob:
 
 
 @contextlib.contextmanager
-def open_job(directory: Path, formats: Formats = KNOWN) -> Iterator[OpenJob]:
-    """Open a job for reading. Raises JobError, OSError, JournalError."""
+def open_job(directory: Path, formats: Formats = KNOWN, *, as_run: bool = False) -> Iterator[OpenJob]:
+    """Open a job for reading. ``as_run``: read everything that a run would read, if a run could open the store, and
+    otherwise what can be read. Raises JobError, OSError, JournalError."""
     optional = formats.families_after(check_readable(directory, formats).format)
     run = read_run(directory, formats)
     settings = run.settings
@@ -79,11 +81,27 @@ def open_job(directory: Path, formats: Formats = KNOWN) -> Iterator[OpenJob]:
     # Read these before the store: a generation written after the store was opened covers more than the store shows.
     numbers = generations.numbers()
     with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
-        store = RocksStore(directory / STORE, secondary=Path(scratch), optional=optional)
+        store, fault = _open_store(directory / STORE, Path(scratch), optional, as_run=as_run)
         try:
-            yield OpenJob(directory, settings, run.fault, store, stored_counters(store), generations, numbers, optional)
+            counters = stored_counters(store)
+            yield OpenJob(directory, settings, run.fault, store, counters, generations, numbers, optional, fault)
         finally:
             store.close()
+
+
+def _open_store(
+    path: Path, scratch: Path, optional: frozenset[Family], *, as_run: bool
+) -> tuple[RocksStore, str | None]:
+    """Return the store, and why a run could not open it. Raises StoreError."""
+    fault = None
+    if as_run:
+        try:
+            return RocksStore(path, secondary=scratch / "as-run", optional=optional, as_run=True), None
+        except StoreError as error:
+            if error.errno is not None:
+                raise
+            fault = str(error)
+    return RocksStore(path, secondary=scratch / "beside", optional=optional), fault
 
 
 def _advice(job: OpenJob, seen: SeenSet, now: float) -> dict[str, Any] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from crawler.kv import Family, Reader
 from crawler.output import Record
 from crawler.records import DIGEST_SIZE, Done, JournalError, decode_seen
 from crawler.settings import SettingsError
-from crawler.store import RocksStore, StoreError
+from crawler.store import StoreError
 from crawler.store.salvage import holes
 from crawler.store.wal import log_fault
 
@@ -54,10 +53,11 @@ def unreadable(error: Exception) -> Finding:
 
 def _verify(directory: Path, formats: Formats) -> Iterator[Finding]:
     yield from _logs(directory)
-    with open_job(directory, formats) as job:
+    with open_job(directory, formats, as_run=True) as job:
         yield from _small_files(job)
         parts = _Parts()
-        yield from parts.check(_opens(job))
+        if job.store_fault is not None:
+            yield Finding(Kind.STORE_NOT_OPENED, STORE, {"error": job.store_fault})
         yield from parts.check(_parcels(job))
         yield from parts.check(_generations(job))
         observer = SeenCheck()
@@ -184,16 +184,6 @@ def _small_files(job: OpenJob) -> Iterator[Finding]:
     fault = course_fault(job.directory)
     if fault is not None:
         yield Finding(Kind.HISTORY_DAMAGED, COURSE, {"error": fault})
-
-
-def _opens(job: OpenJob) -> Iterator[Finding]:
-    with tempfile.TemporaryDirectory(prefix="crawler-look-") as scratch:
-        try:
-            RocksStore(job.directory / STORE, secondary=Path(scratch), optional=job.optional, as_run=True).close()
-        except StoreError as error:
-            if error.errno is not None:
-                raise
-            yield Finding(Kind.STORE_NOT_OPENED, STORE, {"error": str(error)})
 
 
 def _parcels(job: OpenJob) -> Iterator[Finding]:

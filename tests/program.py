@@ -44,7 +44,15 @@ class Started:
     See ``tests/starter.py``.
     """
 
-    def __init__(self, words: list[str], environment: Mapping[str, str], stdin: int, directory: Path = ROOT) -> None:
+    def __init__(
+        self,
+        words: list[str],
+        environment: Mapping[str, str],
+        stdin: int,
+        directory: Path = ROOT,
+        limits: Mapping[str, int] | None = None,
+    ) -> None:
+        """``limits`` of the process have their names from ``resource``, as NOFILE."""
         self.args, self.returncode = words, None
         self._run, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         given = [theirs.fileno()]
@@ -62,6 +70,7 @@ class Started:
             given.append(end)
         self.stdout, self.stderr = streams
         asked = {"words": words, "environment": dict(environment), "directory": str(directory)}
+        asked["limits"] = dict(limits or {})
         request = json.dumps(asked).encode()
         socket.send_fds(_starter(), [request], given)
         theirs.close()
@@ -172,6 +181,7 @@ def running(
     env: Mapping[str, str] | None = None,
     preexec_fn: Callable[[], None] | None = None,
     directory: Path = ROOT,
+    limits: Mapping[str, int] | None = None,
 ) -> Iterator[Any]:
     """``python -m crawler``, running in a ``directory``; killed at the end if it still is."""
     environment = dict(os.environ if env is None else env)
@@ -181,7 +191,7 @@ def running(
         with _loading(words, stdin, environment, preexec_fn) as process:
             yield process
         return
-    process = Started([str(word) for word in words], environment, stdin, directory)
+    process = Started([str(word) for word in words], environment, stdin, directory, limits)
     try:
         yield process
     finally:

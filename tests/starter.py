@@ -19,6 +19,7 @@ import io
 import json
 import os
 import pkgutil
+import resource
 import runpy
 import selectors
 import signal
@@ -101,6 +102,8 @@ def _become(request: dict[str, Any], given: list[int]) -> None:
         os.close(stream)
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         setattr(sys, name, _opened(getattr(sys, f"__{name}__"), number, mode))
+    for name, most in request["limits"].items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["directory"])

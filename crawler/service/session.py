@@ -7,7 +7,6 @@ import contextlib
 import gc
 import logging
 import os
-import resource
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
@@ -30,6 +29,7 @@ from crawler.metrics import Course, Kind
 from crawler.service.api import Api
 from crawler.service.command_files import obey
 from crawler.service.commands import performing
+from crawler.service.descriptors import allow_files
 from crawler.service.opening import open_job_of_run
 from crawler.service.resumed import Resumed
 from crawler.service.run_view import RunView
@@ -81,14 +81,14 @@ async def run_crawl(
     is resumed. Raises what ``check`` raises, what ``Job`` raises if the job cannot be opened, OSError if the
     dashboard's port is taken or the disk fails, and any bug. After a bug, the state is checkpointed as far as it is
     consistent, and the job can be run again."""
-    _allow_files(settings.crawl.concurrency)
+    slots = allow_files(settings.crawl.concurrency)
     clock, fetch = SteadyClock(), settings.fetch
     front = Front(load_course(directory, clock()), settings, clock)
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
     async with (
         _dashboard(settings.dashboard, access, front) as address,
         _open_job(directory, settings, clock, front) as job,
-        Fetcher(fetch, concurrency=settings.crawl.concurrency, per_host=settings.politeness.per_host) as fetcher,
+        Fetcher(fetch, concurrency=slots, per_host=settings.politeness.per_host) as fetcher,
     ):
         if check is not None and job.files.resumed:
             check(job)
@@ -97,7 +97,7 @@ async def run_crawl(
                 keep_token(settings.dashboard, directory, access.token)
         with Expendable(str(directory / RUN)):
             write_run(job.disk, directory, settings)
-        worker = Worker(fetcher, WorkerSettings.of(settings), clock)
+        worker = Worker(fetcher, replace(WorkerSettings.of(settings), concurrency=slots), clock)
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         if resumed is not None and view is not None and finite:
             seeds = resumed.tell_behind(seeds, view.say)
@@ -204,16 +204,6 @@ def spare_the_collector() -> None:
     Each full collection walks everything that it can see, and blocks the event loop while it does."""
     gc.collect()
     gc.freeze()
-
-
-def _allow_files(concurrency: int) -> None:
-    """Raise the soft limit on open files to what connections and RocksDB may need, up to the hard limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 8 * concurrency + 4_096
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
-        )
 
 
 @contextlib.contextmanager

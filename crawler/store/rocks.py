@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 import threading
 from collections.abc import Sequence
 from enum import Enum
@@ -42,6 +43,7 @@ from rocksdict import (
 
 from crawler.disk import FULL
 from crawler.kv import Batch, Family, Store
+from crawler.memory import address_space
 from crawler.store.symlink_overlay import data_files, link_files
 from crawler.store.wal import MARK, log_fault, mark, recycled_record
 
@@ -55,6 +57,11 @@ _RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
 _BY_KEY = frozenset({Family.HOSTS, Family.ROBOTS, Family.LEDGER, Family.PAGES})  # rows are read one by one
 _LOOKS = 5  # tries to open a store whose files are changing
 _SEEN_PREFIX = 8  # bytes of the host's hash at the start of a key of SEEN
+_ADDRESS_SPACE = 576 * 2**20  # bytes that RocksDB maps at most: memtables, caches, threads and their arenas
+_FEW_FILES = 4_096  # a limit on open files below which RocksDB may not keep every table open
+_FIXED_FILES = 36  # that a crawl has open beside tables and connections, a directory for each family among them
+_LEAST_TABLES = 10  # files of tables that RocksDB keeps open at least
+_CACHE_SLACK = 10  # by which RocksDB keeps fewer open than it is told
 _REOPEN_ROOM = 2**20  # bytes that opening takes beside the tables that replace the logs
 _REOPEN_FILES = 16  # that opening makes: one table a family, MANIFEST, CURRENT, a log, the options
 
@@ -243,8 +250,19 @@ class RocksStore(Store):
                         "would never finish reading it: `crawler repair` recovers what was written before"
                     )
         opened = self._families_to_open()
+        self._check_address_space()
         with self._error(f"cannot open the store {self._path}"):
             return _Database(self._at, options, access, opened)
+
+    def _check_address_space(self) -> None:
+        """RocksDB ends the process where it gets no memory, so it is asked for before."""
+        space = address_space()
+        if space is not None and space < _ADDRESS_SPACE:
+            raise StoreError(
+                errno.ENOMEM,
+                f"cannot open the store {self._path}: it may need {_ADDRESS_SPACE:,} bytes of address space, and the "
+                f"limit (ulimit -v) leaves {space:,}: raise it",
+            )
 
     def _check_logs(self) -> None:
         fault = log_fault(self._path)
@@ -489,7 +507,22 @@ def database_options() -> Options:
     options.set_max_log_file_size(4 * 2**20)
     # Without this every start reads each table file's properties: seconds for a large frontier.
     options.set_skip_stats_update_on_db_open(True)
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit < _FEW_FILES:
+        options.set_max_open_files(_CACHE_SLACK + table_files(limit))
+        options.set_max_background_jobs(1)
     return options
+
+
+def table_files(limit: int) -> int:
+    """How many of the ``limit`` open files of a process RocksDB takes for its tables, where they are few."""
+    return max(_LEAST_TABLES, (limit - _FIXED_FILES) // 2)
+
+
+def files_left(limit: int) -> int:
+    """How many of the ``limit`` open files of a process are left to connections; below zero if there are too few for a
+    store."""
+    return limit - _FIXED_FILES - table_files(limit)
 
 
 def _family_options(family: Family, cache: Cache) -> Options:

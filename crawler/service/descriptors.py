@@ -1,0 +1,34 @@
+"""Fits a run into the number of files that the process may open."""
+
+from __future__ import annotations
+
+import logging
+import resource
+
+from crawler.job.directory import JobError
+from crawler.store.rocks import files_left
+
+log = logging.getLogger("crawler")
+
+_ENOUGH = 4_096  # files for everything but connections
+_OF_A_SLOT = 6  # sockets: one or two being opened, and those that are kept open while idle
+_NAME = "the limit on open files (ulimit -Hn)"
+
+
+def allow_files(concurrency: int) -> int:
+    """Raise the soft limit on open files to what the run may need, up to the hard limit. Returns how many URLs may be
+    in flight within it. Raises JobError if that is none."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OF_A_SLOT * concurrency + _ENOUGH
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return concurrency
+    slots = files_left(soft) // _OF_A_SLOT
+    if slots < 1:
+        least = next(limit for limit in range(soft, _ENOUGH) if files_left(limit) >= _OF_A_SLOT)
+        raise JobError(f"{_NAME} is {soft}: a crawl needs at least {least}")
+    if slots < concurrency:
+        log.warning("%s is %d: at most %d URLs in flight instead of %d", _NAME, soft, slots, concurrency)
+    return min(slots, concurrency)

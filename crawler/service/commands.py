@@ -115,6 +115,8 @@ async def _do(run: Run, word: str) -> Refused | None:
             return None if result.refused is None else Refused(Refusal.NOT_NOW, refusal_text(result))
         case "stop":
             run.stop()
+        case "snapshot" if run.job.blocked is not None:
+            return Refused(Refusal.NOT_NOW, f"nothing can be written now: {run.job.blocked}")
         case "snapshot":
             try:
                 await run.job.snapshot()

@@ -405,8 +405,10 @@ class RocksStore(Store):
         return {name: int(count) for name, _, count in lines if count.isdecimal()}
 
     def snapshot(self, path: str) -> None:
-        # Its tables get second names. What is in memory alone is written to tables first, so that the logs are short.
         with self._syncing, self._error("cannot copy the store"):
+            # Making the copy would do this too, but keep all other threads waiting, for a second or more.
+            for table in self._database.tables.values():
+                table.flush()
             Checkpoint(self._database.db).create_checkpoint(path)
 
     def reopen(self) -> None:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from crawler.kv import Family
 from crawler.store import RocksStore, StoreError
 from crawler.store.salvage import salvage
+from crawler.store.wal import MARK
 from tests.program import ROOT
 
 # Each batch puts one number into three families; families that differ after a crash would mean a torn batch.
@@ -269,3 +271,25 @@ def test_indices_and_filters_are_read_in_parts(tmp_path: Path) -> None:
         options, _, _ = options.partition("[")
         assert "index_type=kTwoLevelIndexSearch" in options, family
         assert "partition_filters=true" in options, family
+
+
+def test_a_snapshot_is_the_store_between_two_batches(tmp_path: Path) -> None:
+    """While it is written; without what comes after it."""
+    store = RocksStore(tmp_path / "store")
+    made = threading.Thread(target=store.snapshot, args=(str(tmp_path / "copy"),))
+    written = 0
+    while made.is_alive() or not made.ident:
+        batch = store.batch()
+        for family in (Family.META, Family.DONE):
+            batch.put(family, written.to_bytes(4, "big"), bytes(1_000))
+        store.write(batch)
+        written += 1
+        if written == 2_000:
+            made.start()
+    made.join()
+    store.close()
+    copy = RocksStore(tmp_path / "copy")
+    rows = [[key for key, _ in copy.scan(family, b"") if key != MARK] for family in (Family.META, Family.DONE)]
+    copy.close()
+    assert rows[0] == rows[1] == [number.to_bytes(4, "big") for number in range(len(rows[0]))]
+    assert 2_000 <= len(rows[0]) <= written

@@ -453,7 +453,9 @@ class RocksStore(Store):
                 with self._error("cannot close the store"):
                     self._database.close()
             except StoreError as error:
-                if error.errno not in FULL:
+                # After a failed write RocksDB may say only that there was one.
+                cause = self._failure if error.errno is None and self._failure is not None else error
+                if cause.errno not in FULL:
                     raise
 
 

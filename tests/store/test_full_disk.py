@@ -131,6 +131,23 @@ def test_it_is_read_also_where_opening_it_again_fails_half_way(tmp_path: Path) -
         store.close()
 
 
+@pytest.mark.parametrize("freed", [False, True])
+def test_it_closes_after_a_write_failed_and_what_was_before_it_was_synced(tmp_path: Path, freed: bool) -> None:
+    with small_disk(tmp_path / "disk", 8) as disk:
+        store = RocksStore(disk.path / "store")
+        put(store, 1)
+        disk.fill()
+        written = [1, *put_until_full(store, 2)]
+        store.sync()
+        if freed:
+            disk.free()
+        store.close()
+        disk.free()
+        again = RocksStore(disk.path / "store")
+        assert rows(again) == written
+        again.close()
+
+
 def test_a_reader_beside_is_waited_for(tmp_path: Path) -> None:
     """A database is not closed, and so not opened again, before its last cursor is."""
     with small_disk(tmp_path / "disk", 8) as disk:

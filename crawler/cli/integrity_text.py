@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from crawler.integrity.change import Change, Done
-from crawler.integrity.finding import Detail, Finding, Kind
+from crawler.integrity.finding import Detail, Finding, Kind, is_fault
 from crawler.metrics import counted
 
 # One sentence for each kind, with the details of the finding and the key of its row. ``{count:row}`` becomes "1 row" or
@@ -123,6 +123,11 @@ class _Quantity(int):
 
 def finding_text(finding: Finding) -> str:
     """Return one line about the finding."""
+    text = _text(finding)
+    return text if is_fault(finding) else f"{text} (left by a power loss; the next run mends it)"
+
+
+def _text(finding: Finding) -> str:
     details = _formattable(finding.details)
     if finding.key is not None:
         details["key"] = repr(finding.key)

@@ -174,6 +174,13 @@ class RealDisk:
             os.close(fd)
 
 
+class ReadingDisk(RealDisk):
+    """Opens files for reading only."""
+
+    def open(self, path: Path, *, create: bool = False) -> RealFile:
+        return RealFile(path, os.O_RDONLY)
+
+
 class Appender:
     """Writes a file from its start to its end, for codecs that want a stream."""
 

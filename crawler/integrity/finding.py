@@ -76,10 +76,11 @@ class Kind(StrEnum):
 
 class Severity(StrEnum):
     """``DAMAGED``: the bytes are not what the program wrote. ``DISAGREES``: all can be read, but two parts contradict
-    each other."""
+    each other. ``MENDS_ITSELF``: a power loss leaves this, and the next run removes it; nothing is lost."""
 
     DAMAGED = "damaged"
     DISAGREES = "disagrees"
+    MENDS_ITSELF = "mends-itself"
 
 
 _DISAGREES = frozenset(list(Kind)[list(Kind).index(Kind.ADMITTED_NOT_SEEN) :])
@@ -88,16 +89,19 @@ _DISAGREES = frozenset(list(Kind)[list(Kind).index(Kind.ADMITTED_NOT_SEEN) :])
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong. ``place`` is a file or directory of the job. If it is the store, ``family`` and ``key``
-    name the row, if it is one row."""
+    name the row, if it is one row. ``mends``: the next run mends it by itself."""
 
     kind: Kind
     place: str
     details: Mapping[str, Detail] = field(default_factory=dict)
     family: Family | None = None
     key: bytes | None = None
+    mends: bool = False
 
     @property
     def severity(self) -> Severity:
+        if self.mends:
+            return Severity.MENDS_ITSELF
         return Severity.DISAGREES if self.kind in _DISAGREES else Severity.DAMAGED
 
     def as_json(self) -> dict[str, Any]:
@@ -109,3 +113,8 @@ class Finding:
             "key": None if self.key is None else self.key.hex(),
             **self.details,
         }
+
+
+def is_fault(finding: Finding) -> bool:
+    """Return whether somebody must do something about it."""
+    return finding.severity is not Severity.MENDS_ITSELF

@@ -39,7 +39,7 @@ from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.frontier.host import host_name
 from crawler.integrity.finding import Detail, Finding, Kind
 from crawler.job.directory import PAGES, STORE
-from crawler.job.recovery import OUTPUT_END, REPAIRING, stored_end
+from crawler.job.recovery import OUTPUT_END, REPAIRING, OutputCut, stored_end
 from crawler.kv import Family, Reader, Row
 from crawler.output import Record, lines_of, record_of
 from crawler.records import (
@@ -202,8 +202,11 @@ class OutputTally:
 class Inventory:
     """One reading of a job. ``damaged`` holds, for each family, the rows that are not valid for it."""
 
-    def __init__(self, source: Source, observer: Observer, *, beyond_end: bool = False) -> None:
-        """``beyond_end``: also read the lines of the output that lie beyond the end that the journal knows."""
+    def __init__(
+        self, source: Source, observer: Observer, *, beyond_end: bool = False, cut: OutputCut | None = None
+    ) -> None:
+        """``beyond_end``: also read the lines of the output that lie beyond the end that the journal knows. ``cut``:
+        what the next run will do to the output; what that mends is marked so."""
         self.journal = Journal()
         self.queue = Queue()
         self.trap_counts = 0
@@ -214,6 +217,7 @@ class Inventory:
         self._observer = observer
         self._keys = UrlKeys(source.settings.rules)
         self._beyond_end = beyond_end
+        self._cut = cut
         self._exact = source.settings.seen.kind == ExactSeenSet.kind
         self._has_ledger = source.settings.seen.ledger
 
@@ -307,7 +311,7 @@ class Inventory:
                 journal.end = position.end
                 if output is not None and not _is_there(output, position):
                     details: dict[str, Detail] = {"offset": position.end - position.length, "url": done.entry.href}
-                    yield Finding(Kind.RECORD_CHANGED, PAGES, details)
+                    yield Finding(Kind.RECORD_CHANGED, PAGES, details, mends=self._is_cut_off(position))
 
     def _number(self, key: bytes) -> int:
         if len(key) != 8:
@@ -511,12 +515,23 @@ class Inventory:
 
     # -- the output --------------------------------------------------------------------------------------------
 
+    def _is_cut_off(self, position: Position) -> bool:
+        """Return whether the next run fetches the page of that record again."""
+        return self._cut is not None and position.end > self._cut.end
+
     def _output(self) -> Findings:
         """Check each line of the output. Lines beyond the end that the journal knows were written but not journalled:
-        they are cut off when the job resumes."""
+        they are cut off when the job resumes. So are those from the first on that never reached the disk."""
         last_end = (self.journal.end or 0) if self.journal.whole else None
         tally = OutputTally()
         count, end = 0, 0
+        lost = () if self._cut is None else self._cut.lost
+        if self._cut is not None and last_end is not None and lost:
+            path = self._source.directory / PAGES
+            size = path.stat().st_size if path.exists() else 0
+            if size < last_end:
+                yield Finding(Kind.OUTPUT_END, PAGES, {"found": size, "journal": last_end}, mends=True)
+            last_end = self._cut.end
         for start, line in lines_of(self._source.directory / PAGES, None if self._beyond_end else last_end):
             end = start + len(line)
             count += 1
@@ -529,6 +544,9 @@ class Inventory:
             if count % _TOGETHER == 0:
                 yield from self._observer.findings()
         yield from self._observer.findings()
+        for _, done in lost:
+            count += 1
+            tally.add({"outcome": done.outcome.value, "url": done.entry.href})
         if last_end is None or self._counters is None:
             return
         if end != last_end:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError
-from crawler.disk import RealDisk
+from crawler.disk import ReadingDisk, RealDisk
 from crawler.filters import FormatError, NoMemoryError, SeenSet
 from crawler.frontier import Entry
 from crawler.inspect.job_reader import OpenJob, open_job
-from crawler.integrity.finding import Finding, Kind
+from crawler.integrity.finding import Detail, Finding, Kind
 from crawler.integrity.inventory import Inventory, InventorySettings, Source
 from crawler.job.directory import PAGES, SEEN, STORE, JobError
 from crawler.job.formats import KNOWN, Formats
 from crawler.job.history_file import COURSE, course_fault
 from crawler.job.identity import check_format
 from crawler.job.inbox import INBOX, Inbox
+from crawler.job.recovery import OutputCut, check_output
 from crawler.job.run_settings import RUN
 from crawler.job.stored_errors import DAMAGE
 from crawler.kv import Family, Reader
-from crawler.output import Record
+from crawler.output import JsonlOutput, Record
 from crawler.records import DIGEST_SIZE, Done, JournalError, decode_seen
 from crawler.settings import SettingsError
 from crawler.store import StoreError
@@ -62,9 +64,8 @@ def _verify(directory: Path, formats: Formats) -> Iterator[Finding]:
         yield from parts.check(_generations(job))
         observer = SeenCheck()
         yield from parts.check(observer.load(job))
-        inventory = Inventory(
-            Source(job.directory, InventorySettings.of(job.settings), job.store, job.counters), observer
-        )
+        source = Source(job.directory, InventorySettings.of(job.settings), job.store, job.counters)
+        inventory = Inventory(source, observer, cut=_cut(job, observer.sequence))
         for part in inventory.parts():
             yield from parts.check(part)
         if parts.unreadable:
@@ -100,13 +101,15 @@ class SeenCheck:
         self._pending: list[str] = []
         self._first_row = b""  # digests of the pending URLs
         self._lines: list[tuple[int, str]] = []  # start of the record, and the key
+        self.sequence: int | None = None  # of the journal, where the generation ends that a run would load
 
     def load(self, job: OpenJob) -> Iterator[Finding]:
         """Load the seen-set. Raises FilterError or JournalError if it cannot be loaded."""
         # A key that is removed later must be known when its admission is read, so read the removals first.
         self._gone = _forgotten(job.store)
         try:
-            self._seen = job.restore_seen().seen
+            restored = job.restore_seen()
+            self._seen, self.sequence = restored.seen, restored.sequence
         except JobError as error:  # the store was emptied, but the rest can still be checked
             yield Finding(Kind.SEEN_DAMAGED, SEEN, {"error": str(error)})
 
@@ -175,7 +178,25 @@ def _logs(directory: Path) -> Iterator[Finding]:
     is."""
     fault = log_fault(directory / STORE)
     if fault is not None:
-        yield Finding(Kind.LOG_DAMAGED, STORE, {"log": fault.log, "offset": fault.offset, "error": str(fault)})
+        details: dict[str, Detail] = {"log": fault.log, "offset": fault.offset, "error": str(fault)}
+        # What was never synced may be torn after a power loss: a run reads the log up to there.
+        yield Finding(Kind.LOG_DAMAGED, STORE, details, mends=not fault.durable)
+
+
+def _cut(job: OpenJob, sequence: int | None) -> OutputCut | None:
+    """What a run would do to the output; None if it would refuse the job, or that is not known."""
+    path = job.directory / PAGES
+    if sequence is None:
+        return None
+    try:
+        # A run makes an empty file if there is none.
+        output = JsonlOutput(path if path.exists() else Path(os.devnull), ReadingDisk())
+        try:
+            return check_output(job.store, output, sequence)
+        finally:
+            output.close()
+    except (JobError, JournalError, StoreError):
+        return None  # the parts say what is wrong
 
 
 def _small_files(job: OpenJob) -> Iterator[Finding]:

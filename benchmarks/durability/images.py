@@ -302,11 +302,14 @@ def main(words: Sequence[str]) -> None:
     except NotAllowedError as error:
         print(error, file=sys.stderr)
         raise SystemExit(SKIPPED) from error
+    kinds = sum((account.kinds for account in accounts), Counter[str]())
+    told = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()) or "none"
+    lines.append(f"\nkinds of faults: {told}")
     lines.append(
-        "\nagain: requests repeated; added: URLs that add had called safe; faults: found by verify after a loss,"
+        "again: requests repeated; added: URLs that add had called safe; faults: found by verify after a loss,"
     )
     lines.append("before the same command had carried on")
-    print("\n".join(lines[-2:]))
+    print("\n".join(lines[-3:]))
     if chosen.out is not None:
         chosen.out.write_text("\n".join(lines) + "\n")
     if sum(account.missing + account.twice + account.unsound for account in accounts):

@@ -246,10 +246,18 @@ def _stopped_by(error: Exception, directory: Path, began: bool) -> int:
             # There is no room for the file: an ugly screen is better than a bug without a trace.
             where = f"; details:\n{details}"
     kept = (
-        "progress is saved: run the same command to resume" if began or holds_job(directory) else "nothing was started"
+        "progress is saved: run the same command to resume" if began or _holds_job(directory) else "nothing was started"
     )
     say(sys.stderr, f"crawler: stopped: {text}{where}; {kept}")
     return Exit.FAILED
+
+
+def _holds_job(directory: Path) -> bool:
+    """``holds_job``, also on a disk that answers nothing any more."""
+    try:
+        return holds_job(directory)
+    except OSError:
+        return False
 
 
 class _Handler(logging.Handler):

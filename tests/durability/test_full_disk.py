@@ -50,11 +50,17 @@ class Crawl:
         address = f"127.0.0.1:{free_port()}"
         self.address = f"http://{address}"
         with running(self.seeds, "--job", self.job, "--config", self.config, *OPTIONS, "--dashboard", address) as made:
+            self.process = made
             yield made
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.address + path, timeout=60) as answer:
-            return json.load(answer)
+        try:
+            with urllib.request.urlopen(self.address + path, timeout=60) as answer:
+                return json.load(answer)
+        except OSError as error:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the crawl has ended: {self.process.stderr.read().decode()}") from error
+            raise
 
     def stats(self) -> Any:
         """What the command prints, run beside the crawl."""

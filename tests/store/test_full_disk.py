@@ -107,6 +107,19 @@ def test_a_full_disk_takes_nothing_and_loses_nothing(filled: Filled) -> None:
     assert rows(store) == read_beside(store) == [*written, MOST]
 
 
+def test_it_is_closed_where_a_sync_was_the_last_to_find_the_disk_full(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 8) as disk:
+        store = RocksStore(disk.path / "store")
+        disk.fill()
+        written = put_until_full(store, 0)
+        store.sync()  # RocksDB's own sync fails, and from then on it says only that something failed before
+        store.close()
+        disk.free()
+        store = RocksStore(disk.path / "store")
+        assert rows(store) == written
+        store.close()
+
+
 def test_it_is_read_also_where_opening_it_again_fails_half_way(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 8) as disk:
         store = RocksStore(disk.path / "store")

@@ -39,7 +39,14 @@ async def request_snapshot(directory: Path) -> Refused | None:
                 lock.release()
             return None
         wait = _WAIT_UNKNOWN if read_live(directory) is None else WAIT
-        refused = await give_command(Inbox(directory, RealDisk()), pid, Command(SNAPSHOT), wait)
+        asking = asyncio.create_task(give_command(Inbox(directory, RealDisk()), pid, Command(SNAPSHOT), wait))
+        while not asking.done() and lock_holder(directory) == pid:
+            await asyncio.wait({asking}, timeout=_POLL)
+        if not asking.done():  # it has ended, perhaps without looking at its inbox once more
+            asking.cancel()
+            await asyncio.wait({asking})
+            continue
+        refused = asking.result()
         if refused is None:
             return None
         if refused.why is Refusal.NO_ANSWER and lock_holder(directory) == pid:
@@ -47,8 +54,7 @@ async def request_snapshot(directory: Path) -> Refused | None:
             return Refused(refused.why, text)
         if refused.why is Refusal.SENSELESS:
             return Refused(refused.why, "the running crawl is of an older program that makes no snapshots")
-        ended = lock_holder(directory) != pid
-        if not ended and refused != NOT_RUNNING:
+        if refused != NOT_RUNNING and lock_holder(directory) == pid:
             return refused
         await asyncio.sleep(_POLL)
     return refused

@@ -44,7 +44,7 @@ WINDOW = 400_000  # seeds: a little more than the rows that the frontier's windo
 LINKS = 4  # on each page
 _FILLER = "Some text that a page has besides its links. " * 20
 _FEW = 3  # descriptors or threads that may come and go
-_PATIENCE = 300  # seconds for the end and for verify
+_PATIENCE = 300  # seconds for the start, the end and verify
 _MIB = 2**20
 
 
@@ -262,18 +262,21 @@ def soak(home: Path, *, seconds: float, hosts: int, rate: float, interval: float
 
 
 def watch(crawl: subprocess.Popen[bytes], job: Path, seconds: float, interval: float) -> list[Sample]:
-    """Sample until the time is over. Raises SystemExit if the crawl ends before."""
+    """Sample for that time, from the first sample on. Raises SystemExit if the crawl ends before, or says nothing."""
     samples: list[Sample] = []
     began = time.monotonic()
-    while (now := time.monotonic() - began) < seconds:
+    while (now := time.monotonic() - began) < (seconds if samples else _PATIENCE):
         if crawl.poll() is not None:
             raise SystemExit(f"the crawl ended by itself with {crawl.returncode} after {now:.0f} s")
-        sample = look(crawl.pid, job, now)
+        sample = look(crawl.pid, job, now if samples else 0.0)
         if sample is not None:
+            began += 0.0 if samples else now
             samples.append(sample)
             with (job.parent / "samples.jsonl").open("a") as stream:
                 stream.write(json.dumps(asdict(sample)) + "\n")
         time.sleep(max(0.0, interval - (time.monotonic() - began) % interval))
+    if not samples:
+        raise SystemExit(f"the crawl said nothing in {_PATIENCE} s")
     return samples
 
 

@@ -86,8 +86,9 @@ def test_file_systems_taken_away() -> None:
 
 
 def test_soak() -> None:
-    # In so short a time memory still grows: what is held to account here is the rest.
-    out = run("soak.py", "--seconds", "15", "--hosts", "500", "--interval", "0.5", "--allow", "50", "--last", "0.5")
+    # In so short a time memory still grows: what is held to account here is the rest. With few hosts all connections
+    # are open soon.
+    out = run("soak.py", "--seconds", "8", "--hosts", "60", "--interval", "0.5", "--allow", "500", "--last", "0.4")
     assert re.search(r"^SIGINT: exit 130", out, re.MULTILINE)
     assert re.search(r"^verify: exit 0", out, re.MULTILINE)
     assert re.search(r"^descriptors +\d", out, re.MULTILINE)
@@ -108,10 +109,10 @@ def test_stalls() -> None:
 
 
 def test_generations_that_name_what_was_stored_before() -> None:
-    out = run("renewal.py", "--megabytes", "4")
+    out = run("renewal.py", "--megabytes", "6")
     for once in re.findall(r"after 1% new keys, \d times +([\d,]+) bytes", out):
         assert int(once.replace(",", "")) < 1_000_000, "the watched keys alone"
     each = re.findall(r"after 1% new keys, stored each time +([\d,]+) bytes", out)
     assert len(each) == 2
-    assert min(int(one.replace(",", "")) for one in each) > 4_000_000
+    assert min(int(one.replace(",", "")) for one in each) > 6_000_000
     assert len(re.findall(r"opened again, .+ to be replayed +[\d.]+ s", out)) == 6

@@ -1,1 +1,1 @@
-"""Backups of jobs: made while a crawl runs, kept up to date, and restored."""
+"""Backups of jobs: made even while a crawl runs, kept up to date, and restored."""

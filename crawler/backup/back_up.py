@@ -1,4 +1,4 @@
-"""Making a backup of a job from its snapshot."""
+"""Makes a backup of a job from its snapshot."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from crawler.job.snapshot import SNAPSHOT, remove_snapshot
 from crawler.kv import Family, Reader
 from crawler.records import Counters, decode_done
 
-_TAIL = 64 * 1024  # bytes before the end of the output that must agree when it is appended to
+_TAIL = 64 * 1024  # bytes at the end of the earlier copy that must agree with the output before it is extended
 
 
 @dataclass(frozen=True, slots=True)
 class BackedUp:
-    """``written``: what this backup wrote."""
+    """A finished backup. ``written``: what it had to write."""
 
     manifest: Manifest
     counters: Counters
@@ -49,9 +49,10 @@ class BackedUp:
 
 
 def back_up(directory: Path, to: Path, take: Callable[[], None], now: float) -> BackedUp:
-    """Bring the backup of a job in ``to`` up to date; ``take`` has the snapshot made, ``now`` is in seconds since 1970.
+    """Make or update the backup of a job in ``to``. ``take`` is called to have the snapshot made. ``now`` is in
+    seconds since 1970.
 
-    Raises BackupError, JobError, OSError; the backup that was there is then unchanged."""
+    Raises BackupError, JobError and OSError; an earlier backup is then unchanged."""
     check_readable(directory)
     if (directory / REPAIRED).exists():
         raise BackupError(f"{directory}: {BROKEN_OFF}")
@@ -77,14 +78,14 @@ def _check_apart(directory: Path, to: Path) -> None:
 
 
 def _check_target(to: Path) -> Manifest | None:
-    """The backup that is there. Raises BackupError if the directory is something else."""
+    """The earlier backup; None if there is none. Raises BackupError if the directory holds something else."""
     if not to.exists():
         return None
     if not to.is_dir():
         raise BackupError(f"{to} is not a directory")
     before = read_manifest(to)
     if before is None:
-        # A first backup that was interrupted left these.
+        # These may be left of a first backup that was interrupted.
         ours = {path.name for path, _, _ in parts(to)} | {"lost+found", f"{MANIFEST}.part"}
         strange = sorted(path.name for path in to.iterdir() if path.name not in ours)
         if strange:
@@ -94,7 +95,7 @@ def _check_target(to: Path) -> Manifest | None:
 
 @contextmanager
 def _alone(directory: Path, what: str) -> Iterator[None]:
-    """Raises BackupError if another process makes a backup."""
+    """Lock the directory. Raises BackupError if another process is making a backup ``what``."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
@@ -116,7 +117,7 @@ def _copy(directory: Path, snapshot: Path, to: Path, before: Manifest | None, no
         raise BackupError(f"{to} holds a backup of {before.source.directory}, another job: name another directory")
     for path, kind, number in list(parts(to)):
         if before is None or number != (before.number if kind == "state" else before.output):
-            _remove(path)  # of a backup that was interrupted
+            _remove(path)  # left of a backup that was interrupted
     written = Copied()
     number = 1 if before is None else before.number + 1
     files = _copy_state(
@@ -124,7 +125,7 @@ def _copy(directory: Path, snapshot: Path, to: Path, before: Manifest | None, no
     )
     failpoint("backup.copied")
     pages = directory / PAGES
-    end = min(end, pages.stat().st_size if pages.exists() else 0)  # after a power loss it may be shorter than that
+    end = min(end, pages.stat().st_size if pages.exists() else 0)  # after a power loss the file may be shorter
     output = _copy_output(pages, to, end, before, source, written)
     failpoint("backup.output")
     sync(to)
@@ -139,7 +140,7 @@ def _copy(directory: Path, snapshot: Path, to: Path, before: Manifest | None, no
 
 
 def _journal_end(store: Reader) -> int:
-    """Where the output ends by the journal of the snapshot."""
+    """Where the output ends, according to the journal of the snapshot."""
     end = stored_end(store) or 0
     for _, value in store.rows(Family.DONE):
         end = decode_done(value).positions[0].end
@@ -156,7 +157,7 @@ def _source(directory: Path, snapshot: Path) -> Source:
 
 
 def _copy_state(snapshot: Path, state: Path, before: Path | None, written: Copied) -> dict[str, int]:
-    """Returns the size of each file, by its path in the state."""
+    """Copy the snapshot. Returns the size of each file, by its path in the state."""
     files: dict[str, int] = {}
     state.mkdir()
     for top, directories, names in os.walk(snapshot):
@@ -174,8 +175,8 @@ def _copy_state(snapshot: Path, state: Path, before: Path | None, written: Copie
 
 
 def _copy_output(pages: Path, to: Path, end: int, before: Manifest | None, source: Source, written: Copied) -> int:
-    """Returns the number of the file that the output is in. The one before is appended to if it holds the beginning of
-    the same output."""
+    """Copy the output up to ``end``. Append to the file of the earlier backup if that holds the beginning of the same
+    output. Returns the number of the file."""
     if before is not None and source.output == before.source.output and before.output_end <= end:
         target = to / output_name(before.output)
         if _agree(pages, target, before.output_end):
@@ -191,7 +192,7 @@ def _copy_output(pages: Path, to: Path, end: int, before: Manifest | None, sourc
 
 
 def _agree(pages: Path, copy: Path, end: int) -> bool:
-    """Whether both files hold the same bytes before ``end``, as far as that is looked at."""
+    """Whether both files hold the same bytes just before ``end``."""
     try:
         with open(pages, "rb") as one, open(copy, "rb") as other:
             for stream in (one, other):

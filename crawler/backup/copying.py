@@ -1,4 +1,4 @@
-"""Files that get a second name where the file system allows it, and are copied otherwise."""
+"""Gives files a second name where the file system allows it, and copies them otherwise."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ class Copied:
 
 
 def link_or_copy(source: Path, target: Path, before: Path | None, copied: Copied) -> None:
-    """Have the bytes of ``source`` at ``target``, durable. Neither file may ever be changed in place.
+    """Link or copy ``source`` to ``target``, durably. Neither file may ever be changed in place.
 
-    ``before`` is perhaps a copy that was made of it earlier: it is used again if size and time of change agree."""
+    ``before`` may be an earlier copy. If its size and time of change agree, ``target`` becomes a second name of it.
+    Raises OSError."""
     found = source.stat()
     if before is not None and _is_copy(before, found):
         os.link(before, target)
@@ -51,8 +52,8 @@ def _is_copy(path: Path, original: os.stat_result) -> bool:
 
 
 def copy_range(source: Path, target: Path, start: int, end: int, copied: Copied) -> None:
-    """Have the bytes of ``source`` from ``start`` up to ``end`` at the same place of ``target``, which then ends there,
-    durable. Raises EOFError if ``source`` is shorter."""
+    """Copy the bytes of ``source`` from ``start`` up to ``end`` to the same offset of ``target``, durably; ``target``
+    then ends there. Raises OSError, and EOFError if ``source`` is shorter."""
     with open(source, "rb") as reading, open(target, "ab") as writing:
         writing.truncate(start)
         reading.seek(start)
@@ -70,7 +71,7 @@ def copy_range(source: Path, target: Path, start: int, end: int, copied: Copied)
 
 
 def sync(path: Path) -> None:
-    """Make a file's bytes, or a directory's names, durable."""
+    """Make a file's bytes, or a directory's names, durable. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -1,11 +1,11 @@
 """What a backup directory holds.
 
-    backup.json       what the backup consists of; written last, replaced by a rename
+    backup.json       the list of what belongs to the backup; written last, replaced by a rename
     backup-000003/    the state of the job, as in its directory, without the output
-    pages-000001      the output; only the first bytes of it belong to the backup, ``output_end`` says how many
+    pages-000001      the output; only its first ``output_end`` bytes belong to the backup
 
-A later backup makes a directory with the next number beside the one that is there, and appends to the output. Until
-``backup.json`` is replaced, the backup before it is unchanged and complete.
+A later backup makes a directory with the next number beside the earlier one, and appends to the output. Until
+``backup.json`` is replaced, the earlier backup is unchanged and complete.
 """
 
 from __future__ import annotations
@@ -32,25 +32,26 @@ class BackupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a backup comes from. ``store`` is RocksDB's name for the database, which a copy keeps; ``output`` is device
-    and inode of ``pages.jsonl``, which a repair replaces."""
+    """Where a backup comes from. ``store`` is RocksDB's name for the database; a copy of it has the same. ``output`` is
+    the device and inode of ``pages.jsonl``; a repair replaces that file."""
 
     directory: str
     store: str
     output: tuple[int, int] | None
 
     def is_other(self, source: Source) -> bool:
-        """Whether it is certainly another job: a job that was moved keeps its store, a repaired one its place."""
+        """Whether ``source`` is certainly another job: a job keeps its store when it is moved, and its place when it is
+        repaired."""
         return self.directory != source.directory and self.store != source.store
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """``files`` are those of the state with their sizes, by the path in its directory. ``made_at`` is in seconds since
-    1970."""
+    """The content of ``backup.json``. ``files`` maps the path of each file of the state to its size in bytes.
+    ``output_end`` is in bytes, ``made_at`` in seconds since 1970."""
 
     number: int
-    output: int  # number of the file
+    output: int  # number of its file
     output_end: int
     source: Source
     files: dict[str, int]
@@ -79,7 +80,8 @@ def output_name(number: int) -> str:
 
 
 def read_manifest(top: Path) -> Manifest | None:
-    """None if there is no backup. Raises BackupError for one that is damaged, or of a newer program; OSError."""
+    """The manifest of the backup; None if there is no backup. Raises BackupError if it is damaged or of a newer
+    program, and OSError."""
     try:
         content = read_envelope(top / MANIFEST, MAGIC, VERSION, str(top / MANIFEST))
         source = content["source"]
@@ -103,13 +105,13 @@ def read_manifest(top: Path) -> Manifest | None:
 
 
 def write_manifest(disk: Disk, top: Path, manifest: Manifest) -> None:
-    """Raises OSError."""
+    """Replace ``backup.json``, durably. Raises OSError."""
     content = encode_envelope(MAGIC, VERSION, {"program": __version__, **asdict(manifest)})
     replace_file(disk, top / MANIFEST, content, "backup.manifest")
 
 
 def parts(top: Path) -> Iterator[tuple[Path, str, int]]:
-    """All states ("state") and outputs ("output") in the directory with their numbers, of whatever backup."""
+    """Every state ("state") and output ("output") in the directory, with its number, whichever backup it belongs to."""
     for path in top.iterdir():
         for kind, pattern in (("state", _STATE), ("output", _OUTPUT)):
             match = pattern.fullmatch(path.name)

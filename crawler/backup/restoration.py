@@ -1,4 +1,4 @@
-"""Making a job directory from a backup."""
+"""Makes a job directory from a backup."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MARK = "restore.part"  # there while a job is being restored
 
 
 def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
-    """Make the job in ``directory``, which must be missing or empty, from the backup in ``top``. Until it is complete
-    the directory holds no job; an interrupted restoration can be run again.
+    """Make a job in ``directory``, which must be missing or empty, from the backup in ``top``. Until everything is
+    copied, the directory holds no job; an interrupted restoration can be run again.
 
-    Raises BackupError, JobError for a job of a newer program, OSError."""
+    Raises BackupError, JobError if the job is of a newer program, and OSError."""
     manifest = read_manifest(top)
     if manifest is None:
         raise BackupError(f"{top} holds no backup: name a directory that `crawler backup` has written")
@@ -36,7 +36,7 @@ def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.suffix == ".sst" or target.parent.name == SEEN:
             link_or_copy(state / name, target, None, written)
-        else:  # the store appends to some of them
+        else:  # the store appends to some of these files
             copy_range(state / name, target, 0, manifest.files[name], written)
     copy_range(top / output_name(manifest.output), directory / PAGES, 0, manifest.output_end, written)
     for path, _, _ in os.walk(directory):

@@ -1,4 +1,4 @@
-"""``crawler backup DIR TO``: a copy of a job, also of a running one."""
+"""``crawler backup DIR TO``: copies a job, even a running one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from crawler.service.snapshot_request import request_snapshot
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Copy a job, running or not, to the directory TO, as it is at one moment. If TO holds an earlier backup of the "
-        "job, only what is new is copied. `crawler restore` makes a job of it again."
+        "job, only what is new is copied. `crawler restore` makes a job from the backup."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("to", type=Path, metavar="TO", help="a missing or empty directory, or an earlier backup")
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     except OSError as error:
         text = " ".join(str(error).split())
-        say(sys.stderr, f"crawler: error: no backup was made, an earlier one in {to} is unchanged: {text}")
+        say(sys.stderr, f"crawler: error: no backup was made: {text}; an earlier backup in {to} is unchanged")
         return Exit.FAILED
     print(json.dumps(_as_json(made), indent=2) if arguments.json else _as_text(to, made))
     return Exit.OK

@@ -132,8 +132,8 @@ def _check_seeds(path: Path, canonicaliser: Canonicaliser) -> None:
 
 
 def _refuse_other_seeds(path: Path, canonicaliser: Canonicaliser, job: Job) -> None:
-    """Refuse seeds for the default directory that have nothing to do with the crawl in it: who named no directory may
-    not know of that crawl. Raises JobError if the job knows none of them."""
+    """Refuse seeds for the default directory that have nothing to do with the crawl in it: a user who named no
+    directory may not know of that crawl. Raises JobError if the job knows none of them."""
     if not job.counters.admitted:
         return  # killed before it had read its seeds
     for line in read_lines(path):
@@ -204,7 +204,7 @@ def crawl(
     except NoMemoryError as error:
         say(
             sys.stderr,
-            f"crawler: stopped: {error}; progress is saved: free some space and run the same command again",
+            f"crawler: stopped: {error}; progress is saved: free some memory and run the same command again",
         )
         return Exit.FAILED
     except DAMAGE as error:

@@ -1,4 +1,4 @@
-"""``crawler restore FROM DIR``: a job from a backup."""
+"""``crawler restore FROM DIR``: makes a job from a backup."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crawler.job.directory import JobError
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Make a job directory of a backup. The crawl resumes there from the moment of the backup. The backup stays."
+        "Make a job directory from a backup. The crawl resumes there from the moment of the backup. The backup stays."
     )
     parser.add_argument("backup", type=Path, metavar="FROM", help="a directory that `crawler backup` has written")
     parser.add_argument("job", type=Path, metavar="DIR", help="a missing or empty directory")

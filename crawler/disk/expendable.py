@@ -1,4 +1,4 @@
-"""What a crawl writes and does without: a failure is reported and never ends the crawl."""
+"""Files that a crawl writes but can do without: a failure is reported and never ends the crawl."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PASSING = FULL | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 class Expendable:
-    """Files that nothing rests on. As a context manager it catches every OSError of the block and reports the first of
-    a row. It does not report a full disk, because the crawl itself does."""
+    """Files that nothing depends on. As a context manager it catches every OSError of the block and reports the first
+    in a row. It does not report a full disk, because the crawl itself does."""
 
     def __init__(self, name: str) -> None:
         """``name`` says in messages what fails."""
@@ -37,11 +37,11 @@ class Expendable:
         return False
 
     def succeed(self) -> None:
-        """Report the next failure, if there is one."""
+        """Have the next failure reported again."""
         self._fails = False
 
     def fail(self, error: OSError) -> None:
         """Report a failure that was caught elsewhere."""
         if not self._fails and error.errno not in FULL:
             self._fails = True
-            log.warning("%s: %s; the crawl goes on without it", self._name, error.strerror or error)
+            log.warning("%s: %s; the crawl continues without it", self._name, error.strerror or error)

@@ -91,7 +91,7 @@ class Injector:
         except EnvelopeError as error:
             self._set_aside(f"{name}.urls", str(error))
         except FileNotFoundError:
-            pass  # taken back by whoever left it
+            pass  # the process that left it has taken it back
         except OSError as error:
             self._leave(f"{name}.urls", error)
         return None

@@ -17,7 +17,7 @@ To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. Fr
     workbench                finds a host wherever it is; each host is in one place only
     ad_hoc_lease, overrides  requests without a queued URL; what the user does to single hosts
     frontier                 the contract
-    clock_step, row          corrects times after the clock was set; a host as tables show it
+    clock_step, host_status  corrects times after the clock was set; a host as tables show it
 """
 
 from crawler.frontier.entry import Entry, EntryError, QueueOf, decode_entry, encode_entry, queue_of

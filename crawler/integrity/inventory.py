@@ -103,7 +103,7 @@ class UrlKeys:
 
 @dataclass(frozen=True, slots=True)
 class InventorySettings:
-    """What a reading of a job is told."""
+    """The settings of a job that an inventory needs."""
 
     rules: tuple[str, ...]  # of canonicalisation
     seen: SeenSettings

@@ -1,13 +1,13 @@
-"""Making a job of an older format one of the newest, before it is opened for writing.
+"""Converts a job of an older format to the newest one, before it is opened for writing.
 
-    convert.new/    a copy of what is stored, while it is converted; then the parts that wait for their place
-    convert.old/    the parts that they replaced, until the conversion has ended
+    convert.new/    a copy of the job's state, while it is converted; then the parts that are not in their place yet
+    convert.old/    the parts that they replace, until the conversion has ended
 
-1. Where stored bytes must change, the state is copied (tables by a second name) and the copy converted. Until it is
-   complete and durable the job is what it was: killed here, the conversion begins again.
-2. ``job.json`` names the newest format and the one that is converted. From here on older programs refuse the job, and
-   the next run goes on with 3.
-3. The copy takes the place of what it was made from, part by part. The store gets the families that it lacks.
+1. If stored bytes must change, the state is copied (tables get a second name) and the copy is converted. Until the
+   copy is complete and durable, the job is unchanged: if the process is killed here, the conversion begins again.
+2. ``job.json`` names the newest format and the one that the job is converted from. From here on, older programs refuse
+   the job, and the next run continues with step 3.
+3. The copy replaces the original, part by part. The store gets the families that it lacks.
 4. ``job.json`` names the newest format alone. What was replaced is removed.
 
 An additive format needs no copy. ``pages.jsonl`` is the user's and is never converted.
@@ -31,10 +31,10 @@ OLD = "convert.old"
 
 
 def convert_job(disk: Disk, directory: Path, formats: Formats) -> str | None:
-    """Convert the job, where it is of an older format, and end a conversion that was interrupted. The caller holds the
-    job's lock. Returns what was done, for people.
+    """Convert the job if it is of an older format, and finish a conversion that was interrupted. The caller holds the
+    job's lock. Returns a line that says what was done; None if nothing was.
 
-    Raises JobError, OSError when the store cannot be opened or the disk fails."""
+    Raises JobError, and OSError when the store cannot be opened or the disk fails."""
     identity = read_identity(directory, formats)
     start = identity.stored_format
     while identity.converting is not None or identity.format < formats.newest:
@@ -72,7 +72,7 @@ def _convert_copy(disk: Disk, directory: Path, number: int, formats: Formats) ->
 
 
 def _finish(disk: Disk, directory: Path, identity: Identity, formats: Formats) -> Identity:
-    """What follows when ``job.json`` says that the job is being converted."""
+    """Steps 3 and 4: ``job.json`` says that the job is being converted."""
     new, old = directory / NEW, directory / OLD
     for part in (STORE, SEEN):
         if not (new / part).exists():
@@ -86,7 +86,7 @@ def _finish(disk: Disk, directory: Path, identity: Identity, formats: Formats) -
         disk.sync_directory(directory)
         disk.sync_directory(new)
         failpoint("convert.placed")
-    # Opening it makes the families that it lacks.
+    # Opening the store creates the families that it lacks.
     RocksStore(directory / STORE, optional=formats.families_after(identity.stored_format)).close()
     failpoint("convert.extended")
     ended = replace(identity, converting=None)

@@ -16,9 +16,10 @@ REPAIRED = "store.repaired"  # a new store, until a repair moves it to the place
 SEEN = "seen"
 PAGES = "pages.jsonl"
 LIVE = "live.json"
-# What may be in a directory without a job: a file system's own, and what is left of a crawl killed before it began.
+# Names allowed in a directory without a job: the file system's own, and what a crawl leaves that was killed before it
+# began.
 _BEFORE = frozenset({"lost+found", "lock", f"{IDENTITY}.part", "crash.txt"})
-# These errors mean that the directory cannot be used as asked; all others that the disk or the system fails.
+# These errors mean that the directory cannot be used as asked. All others mean that the disk or the system fails.
 UNUSABLE = frozenset(
     {
         errno.EACCES,
@@ -56,12 +57,12 @@ def holds_job(directory: Path) -> bool:
 
 
 def check_vacant(directory: Path, own: Collection[str] = ()) -> None:
-    """Raise JobError if a new job would be mixed with files of somebody else: a mistyped --job must not fill a
-    directory of photographs. Files with the names in ``own`` may be there. ``OpenFiles`` looks for parts of a crawl."""
+    """Raise JobError if a new job would be mixed with foreign files: a mistyped --job must not fill a directory of
+    photographs. Files with the names in ``own`` are allowed. ``OpenFiles`` checks for parts of a crawl."""
     try:
         found = {path.name for path in directory.iterdir()}
     except OSError:
-        return  # there is none yet, or it cannot be used: told when it is made
+        return  # it does not exist yet, or cannot be used, which is reported when it is made
     strange = sorted(name for name in found - _BEFORE - set(own) if not name.startswith("."))
     if strange and not found & {PAGES, STORE, SEEN, REPAIRED}:
         raise JobError(f"{directory} holds no crawl but other files ({strange[0]}): name a job directory", new_job=True)

@@ -1,11 +1,11 @@
-"""The formats of a job: what each one added, and how a job of an older one becomes a job of the newest.
+"""The formats of a job: what each one added, and how an older job is converted to the newest format.
 
-The number stands in the head of ``job.json``. It rises with every change of what a job stores, so that an older program
-refuses the job instead of misreading it. A change is one of two kinds.
+The number of the format is in the head of ``job.json``. It rises with every change to what a job stores, so that an
+older program refuses the job instead of misreading it. There are two kinds of changes.
 
-    additive   a new family of the store, a new shaping setting: nothing that is stored changes its meaning. An older
-               job is read as it is: the family is empty, the setting has the value that the program used before.
-    other      what is stored must be rewritten (``convert``). Only what opens the job for writing does that.
+    additive   a new family of the store, a new shaping setting: no stored bytes change their meaning. An older job is
+               read as it is: the family is empty, the setting has the value that the program used before.
+    other      stored bytes must be rewritten (``convert``). This happens only when the job is opened for writing.
 
 docs/reference/versions.md says what a new format needs.
 """
@@ -24,7 +24,8 @@ FIRST = 1
 
 @dataclass(frozen=True, slots=True)
 class AddedSetting:
-    """A shaping setting that older jobs do not name. ``before`` is what they were made with: not today's default."""
+    """A shaping setting that older jobs do not name. ``before`` is the value that they were made with, which is not
+    today's default."""
 
     table: str
     key: str
@@ -33,16 +34,16 @@ class AddedSetting:
 
 @dataclass(frozen=True, slots=True)
 class JobCopy:
-    """What a conversion changes: a copy of the job's state, beside the job. It is thrown away if the process dies, and
-    the conversion then begins again; so a change need be neither atomic nor repeatable."""
+    """The copy of the job's state that a conversion changes. If the process dies, the copy is discarded and the
+    conversion begins again, so a change need be neither atomic nor repeatable."""
 
-    store: Store  # of which every family of the newest format exists
+    store: Store  # with every family of the newest format
     seen: Path  # the copied directory; its files are shared with the job: replace them, never write into them
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What one format has that the one before it had not."""
+    """What one format adds to the one before it."""
 
     families: frozenset[Family] = frozenset()
     settings: tuple[AddedSetting, ...] = ()
@@ -60,7 +61,7 @@ class Formats:
         return FIRST + len(self.later)
 
     def after(self, number: int) -> tuple[Format, ...]:
-        """What came after the format of that number."""
+        """The formats after the one with that number."""
         return self.later[number - FIRST :]
 
     def families_after(self, number: int) -> frozenset[Family]:

@@ -1,7 +1,7 @@
 """``DIR/job.json``: the format of the job, and the settings that its stored state depends on.
 
-The number in its head is the job's format, and is read before anything else of the job: what another format means, only
-a program that knows it can tell.
+The number in its head is the job's format. It is read before anything else of the job, because only a program that
+knows a format can tell what the stored bytes mean.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class OtherFormatError(JobError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """``shaping`` has every shaping setting: those that the job's format does not know as they were then.
-    ``converting`` is the format from which the job is being converted to ``format``; None when that has ended."""
+    """The content of ``job.json``. ``shaping`` has every shaping setting; those that the job's format does not know
+    have the values that the program used then. ``converting`` is the format from which the job is being converted to
+    ``format``; None if no conversion is under way."""
 
     format: int
     shaping: Shaping
@@ -37,12 +38,13 @@ class Identity:
 
     @property
     def stored_format(self) -> int:
-        """The format of what is stored beside."""
+        """The format of the job's state, which changes only when a conversion ends."""
         return self.format if self.converting is None else self.converting
 
 
 def read_identity(directory: Path, formats: Formats = KNOWN) -> Identity:
-    """Raises JobError, OtherFormatError for a job that is newer than this program, or older than the first format."""
+    """What ``job.json`` says. Raises JobError; OtherFormatError if the job is newer than this program, or older than
+    the first format; and OSError when the disk fails."""
     path = directory / IDENTITY
     try:
         data = read_bounded(path, str(path))
@@ -71,7 +73,7 @@ def read_identity(directory: Path, formats: Formats = KNOWN) -> Identity:
 
 
 def _writer(data: bytes, number: int) -> str:
-    """Which program wrote it, if a file of that format still says so where ours does."""
+    """The program that wrote the file, in words; empty if a file of that format does not say so where ours does."""
     try:
         return f", written by crawler {decode_envelope(data, MAGIC, number, IDENTITY)['program']}"
     except (EnvelopeError, KeyError):
@@ -96,14 +98,14 @@ def _completed(path: Path, identity: Identity, formats: Formats) -> Identity:
 
 
 def check_readable(directory: Path, formats: Formats = KNOWN) -> Identity:
-    """The identity of a job that can be read as it is, without a change of what is stored.
+    """The identity of a job that can be read as it is, without changing what is stored.
 
-    Raises JobError, OtherFormatError also for a job that only a run may convert."""
+    Raises what ``read_identity`` raises, and OtherFormatError also for a job that a run must convert first."""
     identity = read_identity(directory, formats)
     if identity.converting is not None:
         raise OtherFormatError(
             f"{directory} is being converted from format version {identity.converting} to {identity.format}: the "
-            "command that resumes the crawl finishes that"
+            "command that resumes the crawl finishes this"
         )
     if formats.conversions_after(identity.format):
         raise OtherFormatError(
@@ -114,7 +116,7 @@ def check_readable(directory: Path, formats: Formats = KNOWN) -> Identity:
 
 
 def check_format(directory: Path, formats: Formats = KNOWN) -> None:
-    """Raises OtherFormatError unless the job can be read as it is; damage of ``job.json`` is passed over."""
+    """Raise OtherFormatError unless the job can be read as it is. Damage to ``job.json`` is ignored."""
     try:
         check_readable(directory, formats)
     except OtherFormatError:
@@ -124,12 +126,12 @@ def check_format(directory: Path, formats: Formats = KNOWN) -> None:
 
 
 def write_identity(disk: Disk, directory: Path, identity: Identity) -> None:
-    """Raises OSError."""
+    """Replace ``job.json``, durably. Raises OSError."""
     replace_file(disk, directory / IDENTITY, _encoded(identity))
 
 
 def begin_identity(disk: Disk, directory: Path, identity: Identity) -> None:
-    """The same of a new job. Raises OSError."""
+    """Write ``job.json`` of a new job, durably. Raises OSError."""
     replace_file(disk, directory / IDENTITY, _encoded(identity), "begin.identity")
 
 
@@ -150,14 +152,14 @@ def shaping_of(settings: Settings) -> Shaping:
 
 
 def shape_of_job(directory: Path, formats: Formats = KNOWN) -> Shaping:
-    """What shapes the job in the directory, as nested tables; empty where there is no job.
+    """The shaping settings of the job in the directory, as nested tables; empty if there is no job.
 
     Raises what ``read_identity`` raises."""
     return read_identity(directory, formats).shaping if holds_job(directory) else {}
 
 
 def check_shape(directory: Path, asked: Shaping, formats: Formats = KNOWN) -> None:
-    """Raises JobError when the job in the directory has other shaping settings: the state on disk depends on them."""
+    """Raise JobError if the job in the directory has other shaping settings: the state on disk depends on them."""
     for table, values in shape_of_job(directory, formats).items():
         for key, kept in values.items():
             if asked[table][key] != kept:

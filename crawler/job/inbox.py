@@ -8,7 +8,7 @@ so the crawl may be running or may start later.
     NAME.urls     an envelope, {"urls": [text...], "seed": bool, "answer": bool}
     NAME.answer   an envelope, {"admitted", "known", "off_scope": counts, "rejected": [[text, reason]...]}
     NAME.command  an envelope, {"pid": int, "do": WORD, "host": text or null}; its answer is {"error", "status"}
-    aside/        files that are none of these
+    aside/        all other files
 
 A command is only for the process that is running: when that process ends, its unread commands expire, so that an old
 command does not stop a later crawl. So commands are not synced.
@@ -103,7 +103,7 @@ class Inbox:
         try:
             replace_file(self._disk, path, encode_envelope(MAGIC, VERSION, content), "inbox.written")
         except OSError:
-            # Nobody is to find half of them, nor to pay for it where the disk is full.
+            # A file that is not whole must not be found, nor take space on a full disk.
             for left in (path, path.with_name(path.name + _PART)):
                 with contextlib.suppress(OSError):
                     left.unlink()

@@ -28,8 +28,9 @@ from crawler.store.wal import dropped_records
 
 
 class OpenFiles:
-    """Lock, identity, store and output. ``resumed``: the directory held a job before. ``converted``: from which format
-    to which, if the job was converted. ``dropped``: the parts of its logs that the store could not read."""
+    """Lock, identity, store and output. ``resumed``: the directory held a job before. ``converted``: a line that says
+    from which format to which the job was converted; None if it was not. ``dropped``: the parts of its logs that the
+    store could not read."""
 
     def __init__(self, directory: Path, shaping: Shaping, platform: Platform) -> None:
         """Raises JobError (also for an unwritable directory), and OSError when the disk fails."""

@@ -24,7 +24,7 @@ _STEP = 256  # pages moved in one transaction
 
 @dataclass(frozen=True, slots=True)
 class RevisitSettings:
-    """What revisits are told."""
+    """The settings of revisits."""
 
     recrawl: RecrawlSettings
     priority: PrioritySettings

@@ -1,12 +1,13 @@
 """``DIR/snapshot``: the state of a job at one moment, for a backup.
 
-Whoever writes the job makes it: a running crawl, or else the command. It costs no space and little time, because almost
-all of it is second names of files that are never changed in place. Whoever asked for it copies it elsewhere, as slowly
-as that takes, and removes it.
+The process that writes the job makes it: a running crawl, or else the command. It costs little space and time, because
+almost all of its files are second names of files that are never changed in place. The command that asked for it copies
+it elsewhere, which may take long, and removes it.
 
-The order makes it consistent. What waits in the inbox and the generations of the seen-set come before the store: a
-parcel that is admitted in between is admitted again, which changes nothing, and a generation older than the journal is
-what each resumed crawl finds. The output is not part of it: the journal says how much of ``pages.jsonl`` belongs to it.
+The order makes it consistent. The files in the inbox and the generations of the seen-set come before the store. A
+parcel that is admitted in between is admitted again, which changes nothing; and every resumed crawl finds a generation
+that is older than the journal. The output is not part of the snapshot: the journal says how much of ``pages.jsonl``
+belongs to it.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ _PARCELS = ".urls"
 
 
 def remove_snapshot(directory: Path) -> None:
-    """Remove the snapshot, or what an interrupted backup left of one. Raises OSError."""
+    """Remove the snapshot, whole or not, if there is one. Raises OSError."""
     if (directory / SNAPSHOT).exists():
         shutil.rmtree(directory / SNAPSHOT)
 
 
 def make_snapshot(directory: Path, copy_store: Callable[[Path], None]) -> None:
-    """Make the snapshot; ``copy_store`` copies the store to a directory that does not exist. Raises OSError, also when
-    there is a snapshot already."""
+    """Make the snapshot. ``copy_store`` copies the store to a directory that does not exist yet. Raises OSError, also
+    if a snapshot already exists."""
     snapshot = directory / SNAPSHOT
     snapshot.mkdir()
     _link_files(directory / INBOX, snapshot / INBOX, _PARCELS)

@@ -3,7 +3,7 @@
 ``extract_links`` decodes as browsers do (``sniff_encoding``), reads ``a[href]`` and ``area[href]`` in
 document order, the first ``base[href]`` and the robots meta element. Hrefs stay as they were written:
 resolving them is the work of ``crawler.urls``. Time and memory grow at most in proportion to the page,
-whatever it holds (see ``tags``).
+whatever it contains (see ``tags``).
 """
 
 from crawler.links.encoding import python_codec, sniff_encoding

@@ -37,7 +37,7 @@ class JsonlOutput:
         """Append one record. Returns its position. Raises OSError; the file is then unchanged."""
         start = self.end
         try:
-            # At the end of the file, not at an offset: where somebody has cut it, that would leave a hole.
+            # Append at the end of the file, not at an offset: if the file was cut, an offset would leave a hole.
             end = self._file.append(line)
         except OSError:
             if self._file.size() > start:
@@ -76,8 +76,8 @@ class JsonlOutput:
             self._dirty = True
 
     def look(self) -> None:
-        """Raises DisplacedError when the file is no longer where it belongs, or was cut. May be called beside
-        ``append``."""
+        """Raise DisplacedError if the file is no longer where it belongs, or was cut. May run in another thread than
+        ``append``. Raises OSError."""
         end = self.end
         place = self._file.place(self.path)
         if place is not Place.THERE:
@@ -92,13 +92,13 @@ class JsonlOutput:
 
     def _displaced(self, how: str) -> DisplacedError:
         return DisplacedError(
-            f"{self.path} was {how} during the crawl: put it back as it was, or have what is gone fetched again with "
-            f"`crawler repair {self.path.parent}`; then run the same command"
+            f"{self.path} was {how} during the crawl: put it back as it was, or run `crawler repair "
+            f"{self.path.parent}`, which has the missing pages fetched again; then run the same command"
         )
 
     def damage(self, durable: int) -> int | None:
-        """Where the file lacks bytes in front of ``durable``, as far as a look at the file system and the first byte
-        tells; None when nothing is seen."""
+        """The offset of the first hole before the offset ``durable``, as far as the file system and the first byte show
+        it; None if they show none. Raises OSError."""
         if durable and self._file.pread(1, 0) == b"\0":
             return 0  # a hole that is smaller than a block
         return self._file.hole(durable)

@@ -13,7 +13,7 @@ from crawler.engine.run import Run
 from crawler.metrics import Events, Kind
 
 WORDS = ("pause", "resume", "checkpoint", "stop")
-SNAPSHOT = "snapshot"  # only by the inbox: whoever asks for it copies and removes the result
+SNAPSHOT = "snapshot"  # only by the inbox; the process that asks for it copies and removes the result
 HOST_WORDS = ("pause-host", "resume-host", "block-host")
 _SAID = {
     "pause": "paused from the dashboard",

@@ -1,4 +1,4 @@
-"""Fits a run into the number of files that the process may open."""
+"""Fits a run into the limit on open files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from crawler.store.rocks import files_left
 log = logging.getLogger("crawler")
 
 _ENOUGH = 4_096  # files for everything but connections
-_OF_A_SLOT = 6  # sockets: one or two being opened, and those that are kept open while idle
+_OF_A_SLOT = 6  # sockets for each URL in flight: one or two being opened, and idle ones that are kept open
 _NAME = "the limit on open files (ulimit -Hn)"
 
 
 def allow_files(concurrency: int) -> int:
     """Raise the soft limit on open files to what the run may need, up to the hard limit. Returns how many URLs may be
-    in flight within it. Raises JobError if that is none."""
+    in flight within the limit, at most ``concurrency``. Raises JobError if not even one may be."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OF_A_SLOT * concurrency + _ENOUGH
     if soft != resource.RLIM_INFINITY and soft < wanted:

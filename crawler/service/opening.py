@@ -1,4 +1,4 @@
-"""Opens the job of a run. A full disk delays that, as it delays a run that has begun."""
+"""Opens the job of a run. A full disk delays this, as it delays a run that has begun."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from crawler.settings import Settings
 
 log = logging.getLogger("crawler")
 
-_REST = 3.0  # times as long as a try took, until the next: each reads the logs of the store again
+_REST = 3.0  # times the duration of a try: the pause before the next, because each reads the logs of the store again
 
 
 async def open_job_of_run(directory: Path, settings: Settings, clock: SteadyClock) -> Job:
-    """Open the job, or wait until the disk has room for that. Raises what ``Job`` raises, but not for a full disk."""
+    """Open the job; if the disk is full, wait until it has room. Raises what ``Job`` raises, but not for a full
+    disk."""
     now = asyncio.get_running_loop().time
     waits = False
     while True:

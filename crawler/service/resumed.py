@@ -1,4 +1,4 @@
-"""What a run says when it resumes a job: what it resumes, how many seeds are new, and what keeps it from going on."""
+"""What a run says when it resumes a job: what it resumes, how many seeds are new, and what keeps it from continuing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Say = Callable[[str], None]
 
 
 class Resumed:
-    """A job as a run found it. Make it before the run begins."""
+    """A job as a run found it. Create it before the run begins."""
 
     def __init__(self, job: Job, settings: Settings, now: float) -> None:
         """``now`` is in seconds since 1970."""
@@ -31,7 +31,7 @@ class Resumed:
         self._seeds = job.counters.seeds
 
     async def tell_behind(self, seeds: AsyncIterator[list[str]], say: Say) -> AsyncIterator[list[str]]:
-        """The seeds, and what is to be said when the last of them have been admitted."""
+        """Pass the seeds on, and speak when the last of them have been admitted."""
         async for batch in seeds:
             yield batch
         new = self._job.counters.seeds - self._seeds
@@ -43,7 +43,7 @@ class Resumed:
             )
 
     def tell(self, say: Say, seeds: str = "") -> None:
-        """What is to be said whether or not the seeds are known."""
+        """Say what is resumed, followed by the text ``seeds``, and whether its limit was reached before."""
         directory = self._job.directory
         begun = _moment(began_at(directory, self._now), self._now)
         say(f"resuming {directory}: begun {begun}, {counted(self._done, 'page')} done{seeds}")
@@ -61,7 +61,8 @@ class Resumed:
 
 
 def began_at(directory: Path, now: float) -> float:
-    """When the job began, in seconds since 1970: ``job.json`` was written then, but perhaps again since."""
+    """When the job began, in seconds since 1970. ``job.json`` was written then; a repair or a conversion may have
+    written it again, so the time of the first record counts too."""
     moment = min(now, (directory / IDENTITY).stat().st_mtime)
     for _, line in lines_of(directory / PAGES, 1):
         finished = (record_of(line) or {}).get("fetched_at")

@@ -1,4 +1,4 @@
-"""Asks for a snapshot of a job: of the crawl that is running, or else of nobody, and makes it itself."""
+"""Gets a snapshot of a job: the running crawl makes it, or this process if no crawl is running."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from crawler.service.commands import NOT_RUNNING, SNAPSHOT, Command, Refusal, Re
 from crawler.store import copy_closed
 
 WAIT = 600.0  # seconds for a crawl to answer: changes in memory are written to tables first
-_WAIT_UNKNOWN = 60.0  # seconds for what may be no crawl, and never answer
+_WAIT_UNKNOWN = 60.0  # seconds for a process that may not be a crawl, and may never answer
 _POLL = 0.2
-_TRIES = 300  # of a crawl that is starting or ending: a minute
+_TRIES = 300  # while a crawl is starting or ending: a minute
 
 
 async def request_snapshot(directory: Path) -> Refused | None:
-    """Have ``DIR/snapshot`` made; None when it is there. Raises JobError, OSError."""
+    """Have ``DIR/snapshot`` made. Returns None when it exists, else why not. Raises JobError and OSError."""
     refused: Refused | None = None
     for _ in range(_TRIES):
         remove_snapshot(directory)
@@ -53,7 +53,7 @@ async def request_snapshot(directory: Path) -> Refused | None:
             text = f"process {pid} uses the job and does not answer: make the backup when it has ended"
             return Refused(refused.why, text)
         if refused.why is Refusal.SENSELESS:
-            return Refused(refused.why, "the running crawl is of an older program that makes no snapshots")
+            return Refused(refused.why, "the running crawl is of an older program, which cannot make snapshots")
         if refused != NOT_RUNNING and lock_holder(directory) == pid:
             return refused
         await asyncio.sleep(_POLL)

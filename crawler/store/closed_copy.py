@@ -1,4 +1,4 @@
-"""A copy of a database that no process has open: its tables by a second name, all else as bytes."""
+"""Copies a database that no process has open: its tables get a second name, everything else is copied."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 
 def copy_closed(path: Path, to: Path) -> None:
-    """Make the directory ``to``, of the same file system, with the files of the database at ``path``; none where there
-    is no database. Nothing of it is made durable. Raises OSError."""
+    """Create the directory ``to``, on the same file system, with the files of the database at ``path``, if there is
+    one. Nothing is made durable. Raises OSError."""
     to.mkdir()
     for source in path.iterdir() if path.is_dir() else ():
         # Tables are never changed in place: a second name is enough.

@@ -58,12 +58,12 @@ _BY_KEY = frozenset({Family.HOSTS, Family.ROBOTS, Family.LEDGER, Family.PAGES}) 
 _LOOKS = 5  # tries to open a store whose files are changing
 _SEEN_PREFIX = 8  # bytes of the host's hash at the start of a key of SEEN
 _ADDRESS_SPACE = 576 * 2**20  # bytes that RocksDB maps at most: memtables, caches, threads and their arenas
-_FEW_FILES = 4_096  # a limit on open files below which RocksDB may not keep every table open
-_FIXED_FILES = 36  # that a crawl has open beside tables and connections, a directory for each family among them
-_LEAST_TABLES = 10  # files of tables that RocksDB keeps open at least
-_CACHE_SLACK = 10  # by which RocksDB keeps fewer open than it is told
-_REOPEN_ROOM = 2**20  # bytes that opening takes beside the tables that replace the logs
-_REOPEN_FILES = 16  # that opening makes: one table a family, MANIFEST, CURRENT, a log, the options
+_FEW_FILES = 4_096  # below this limit on open files, RocksDB may not keep every table open
+_FIXED_FILES = 36  # files that a crawl has open besides tables and connections, such as a directory for each family
+_LEAST_TABLES = 10  # table files that RocksDB may always keep open
+_CACHE_SLACK = 10  # RocksDB keeps so many files fewer open than its limit says
+_REOPEN_ROOM = 2**20  # bytes that opening takes besides the tables that replace the logs
+_REOPEN_FILES = 16  # files that opening creates: a table for each family, MANIFEST, CURRENT, a log, the options
 
 
 class Broken(Enum):
@@ -124,8 +124,8 @@ class as_store_error:
 
 
 class _reading_store(as_store_error):
-    """The same for one read. A thread other than the one that writes and reopens keeps that one from reopening while it
-    reads: a database is not closed before its last cursor is."""
+    """The same for one read. While a thread other than the writing one reads, the store is not reopened, because a
+    database is not closed before its last cursor is."""
 
     __slots__ = ("_guard", "_writer")
 
@@ -165,7 +165,7 @@ class _Database:
         }
 
     def unflushed(self) -> int:
-        """Bytes of changes that only the logs have; at most so much becomes tables when it is opened again."""
+        """Bytes of changes that are only in the logs. Opening the database again writes at most as many to tables."""
         return sum(table.property_int_value("rocksdb.cur-size-all-mem-tables") or 0 for table in self.tables.values())
 
     def close(self) -> None:
@@ -202,10 +202,10 @@ class RocksStore(Store):
         self._broken = broken
         self._optional = optional
         self._counting = counting
-        self._readers = threading.Lock()  # held by a thread that reads and is not the one that writes, and to reopen
-        self._writes = threading.Lock()  # held to write, and to look whether a write has failed
+        self._readers = threading.Lock()  # held to read in a thread other than the writing one, and to reopen
+        self._writes = threading.Lock()  # held to write, and to check whether a write has failed
         self._syncing = threading.Lock()  # held to sync, and to reopen
-        self._failure: StoreError | None = None  # why it takes no more
+        self._failure: StoreError | None = None  # why it takes no more writes
         if secondary is None:
             self._database = self._open(AccessType.read_write())
         else:
@@ -255,7 +255,7 @@ class RocksStore(Store):
             return _Database(self._at, options, access, opened)
 
     def _check_address_space(self) -> None:
-        """RocksDB ends the process where it gets no memory, so it is asked for before."""
+        """Raise StoreError if the address space is too small: RocksDB would abort the process."""
         space = address_space()
         if space is not None and space < _ADDRESS_SPACE:
             raise StoreError(
@@ -460,7 +460,7 @@ class RocksStore(Store):
 
 
 class _NoRows:
-    """A family that is not there, as what looks at it uses one. It is its own cursor, at its end."""
+    """Stands in for a family that the store lacks: empty, and its own cursor."""
 
     def get(self, key: bytes | list[bytes]) -> list[None] | None:
         return [None] * len(key) if isinstance(key, list) else None
@@ -469,10 +469,10 @@ class _NoRows:
         return self
 
     def seek(self, _: bytes) -> None:
-        """There is nowhere to go."""
+        """Do nothing: there are no rows."""
 
     def status(self) -> None:
-        """Nothing went wrong."""
+        """Raise nothing: no read can fail."""
 
     next = status
 
@@ -519,12 +519,12 @@ def database_options() -> Options:
 
 
 def table_files(limit: int) -> int:
-    """How many of the ``limit`` open files of a process RocksDB takes for its tables, where they are few."""
+    """How many of the ``limit`` open files of a process RocksDB may use for its tables, if they are few."""
     return max(_LEAST_TABLES, (limit - _FIXED_FILES) // 2)
 
 
 def files_left(limit: int) -> int:
-    """How many of the ``limit`` open files of a process are left to connections; below zero if there are too few for a
+    """How many of the ``limit`` open files of a process are left for connections; negative if they are too few for a
     store."""
     return limit - _FIXED_FILES - table_files(limit)
 

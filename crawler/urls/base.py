@@ -1,6 +1,6 @@
 """A page's own address, split once for all its links.
 
-Joining is putting strings together: this module knows the structure of clean links (see ``clean``), and gives
+Links are resolved by joining strings: this module knows the structure of clean links (see ``clean``), and gives
 None for every link that only the parser can judge.
 """
 
@@ -43,7 +43,7 @@ class Roots:
 
 
 class Base:
-    """What the links of a page are resolved against, made from an href."""
+    """The base that the links of a page are resolved against, made from an href."""
 
     __slots__ = ("_directory", "_origin", "_page", "_roots", "_scheme", "href", "plain")
 
@@ -55,13 +55,13 @@ class Base:
         self._scheme = href[: href.index("//")]
         self._page = href.partition("?")[0]
         self._directory = self._page[: self._page.rindex("/") + 1]
-        #: True if a clean link behind this base is its own key.
+        #: Whether a clean link after this base is its own key.
         self.plain = identity(href) == href
 
     def join(self, links: Iterable[tuple[str, bytes]]) -> list[str | None]:
-        """The href of each of a page's links, given as ``clean.distinct_links`` does.
+        """The href of each of a page's links, given as ``clean.distinct_links`` returns them; None for one that the parser must judge.
 
-        The one loop that runs for every link of every page, hence one function with its names at hand.
+        This is the only loop that runs for every link of every page, so it is one function with local names.
         """
         page, origin, directory, known = self._page, self._origin, self._directory, self._roots.known
         above: dict[str, tuple[str, bytes]] = {}
@@ -89,9 +89,9 @@ class Base:
         return joined
 
     def _above(self) -> dict[str, tuple[str, bytes]]:
-        """What a link may begin with -> (the directory that means, how odd that much is in itself).
+        """How a link may begin -> (the directory that this means, what is odd about the beginning itself).
 
-        Above the root is the root.
+        The directory above the root is the root.
         """
         directory, root = self._directory, len(self._origin) + 1
         above = {"./": (directory, b"")}
@@ -102,6 +102,6 @@ class Base:
 
 
 def _colon_in_path(link: str) -> bool:
-    """True if the first colon comes too late to end a scheme."""
+    """Whether the first colon comes too late to end a scheme."""
     head = link.partition(":")[0]
     return "/" in head or "?" in head

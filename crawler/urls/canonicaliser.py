@@ -1,9 +1,8 @@
 """Canonicalisation: from the text of a link to what is fetched and what is hashed.
 
-Four ways lead to the same answer. ``explain`` walks the steps one by one and is what the others are held
-to. ``canonicalise`` asks the parser unless the text is plainly clean. ``outlinks`` is for all links of a
-page: it splits the base once, resolves clean links by putting strings together, and asks the parser about
-the rest. ``keys`` does the same for a list of absolute URLs.
+Four ways lead to the same answer. ``explain`` walks the steps one by one; the others must agree with it.
+``canonicalise`` asks the parser unless the text is plainly clean. ``outlinks`` is for all links of a
+page: it splits the base once, resolves clean links by joining strings, and asks the parser about the rest. ``keys`` does the same for a list of absolute URLs.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from crawler.urls.whatwg import (
 
 
 class Canonical(NamedTuple):
-    """The two values of one URL, both ASCII, and the server that the first one names."""
+    """The href and the key of one URL, both ASCII, and the server that the href names."""
 
     href: str  # what is fetched: the WHATWG href without its fragment
     key: str  # what the seen-set hashes
@@ -49,13 +48,13 @@ class Canonical(NamedTuple):
 
     @property
     def port(self) -> int:
-        """The port, where it is not given the scheme's own."""
+        """The port; the default port of the scheme if the URL names none."""
         scheme, _, port, _ = split_origin(self.href)
         return int(port) if port else PORTS[scheme]
 
     @property
     def host_key(self) -> str:
-        """``host:port``, what politeness groups by."""
+        """``host:port``, by which politeness groups URLs."""
         return host_key(self.href)
 
 
@@ -66,7 +65,7 @@ _canonical = partial(tuple.__new__, Canonical)
 class Canonicaliser:
     """Canonicalisation with a fixed choice of opt-in rules, by their names in ``RULES``.
 
-    Raises ValueError naming an unknown rule and the nearest known.
+    Raises ValueError for an unknown rule; the text names the rule, and the known one most like it.
     """
 
     def __init__(self, rules: Sequence[str] = ()) -> None:
@@ -74,7 +73,7 @@ class Canonicaliser:
         self._roots = Roots()
 
     def canonicalise(self, text: str, base: str | None = None) -> Canonical | Rejected:
-        """The href and key of one text, resolved against ``base`` if that is given."""
+        """The href and key of one text, resolved against ``base`` if one is given."""
         if base is None:
             link = text.partition("#")[0]
             if link.startswith(("http://", "https://")) and clean.although_odd(link):
@@ -85,10 +84,11 @@ class Canonicaliser:
         return resolved if isinstance(resolved, Rejected) else Canonical(resolved, self._key(resolved))
 
     def outlinks(self, base: str, hrefs: Iterable[str]) -> tuple[list[Canonical], int]:
-        """(The URLs a page links to, each key once, first spelling first; how many links were rejected).
+        """(The URLs that a page links to, how many links were rejected). Each key occurs once, with the href that came
+        first.
 
-        ``base`` is the page's URL, or what its first ``base`` element says. Links that differ in nothing but
-        the fragment count once.
+        ``base`` is the page's URL, or that of its first ``base`` element. Links that differ only in the fragment count
+        once.
         """
         base = scalar_values(base)
         own = parse(base)
@@ -112,13 +112,13 @@ class Canonicaliser:
         return list(map(_canonical, zip(found.values(), found, strict=True))), rejected
 
     def keys(self, texts: Sequence[str]) -> list[str | Rejected]:
-        """The key of each text, or why it has none; without a base, so all must be absolute.
+        """The key of each text, or why it has none. There is no base, so all texts must be absolute.
 
-        A third to two thirds of the time that ``canonicalise`` takes for them one by one.
+        This takes a third to two thirds of the time that ``canonicalise`` takes for the same texts one by one.
         """
         links = [text.partition("#")[0] if "#" in text else text for text in texts]
         oddities = clean.oddities(links)
-        if len(oddities) != len(links):  # a line break within a text: they cannot be looked at as lines
+        if len(oddities) != len(links):  # a line break within a text: they cannot be treated as lines
             return [self._key_of(text) for text in texts]
         known, join, rules = self._roots.known, self._roots.join, self._rules
         found: list[str | Rejected] = []
@@ -163,11 +163,11 @@ class Canonicaliser:
 
 
 def canonicalise(text: str, base: str | None = None, rules: Sequence[str] = ()) -> Canonical:
-    """The href and key of one text, resolved against ``base`` if that is given, with the opt-in ``rules`` of these
-    names. Raises ValueError for what is no http or https URL, and for an unknown rule."""
+    """The href and key of one text, resolved against ``base`` if one is given. ``rules`` are the names of opt-in rules.
+    Raises ValueError if the result is not an http or https URL, and for an unknown rule."""
     url = Canonicaliser(rules).canonicalise(text, base)
     if isinstance(url, Rejected):
-        raise ValueError(f"{text!r} is no URL: {url.reason}")
+        raise ValueError(f"{text!r} is not a URL: {url.reason}")
     return url
 
 

@@ -1,7 +1,7 @@
 """Links that the parser would give back unchanged, so that it need not be asked.
 
-A *clean* link has three properties: the parser's href is the link itself (behind its base, if relative), so
-is the key, and this is so for every base with http or https. Whether a link is clean is decided in two
+A *clean* link has three properties: the parser's href is the link itself (after its base, if relative), so
+is the key, and this holds for every http or https base. Whether a link is clean is decided in two
 halves: its characters here, for all links of a page in a few passes of C, and its structure in ``Base``.
 
 Both halves leave out whatever needs a second look, valid or not: capitals in the host, labels in punycode,
@@ -27,7 +27,7 @@ _LABEL = "(?!xn--)[a-z0-9_-]+"
 #: Matches a clean link, cut at its fragment, that has something odd; its root is for ``root`` to judge.
 although_odd = re.compile(rf"(?!\.|.*/\.){_PLAIN_CLASS}(?:{_TRIPLET}{_PLAIN_CLASS})*+(?<!\?)").fullmatch
 
-#: Matches the root of a site as it is; a last label that begins with a letter is no number.
+#: Matches the root of a site as it is; a last label that begins with a letter is not a number.
 root = re.compile(
     rf"https?://(?:{_LABEL}\.)*(?!xn--)[a-z][a-z0-9_-]*"
     r"(?::(?!(?:80|443)/)(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?/"
@@ -42,13 +42,13 @@ _VISIBLE = bytes(range(0x21, 0x100))
 def distinct_links(texts: Iterable[str]) -> list[tuple[str, bytes]]:
     """The distinct texts in order, without their fragments, each with what is odd about it.
 
-    Odd is every byte that is not plain, a slash with a dot behind it, and a question mark at the end. A page's
-    links are looked at as one text, a line each, because a pass in C over all of them costs less than one
+    Every byte that is not plain is odd, and so are a slash followed by a dot, and a question mark at the end. A
+    page's links are examined as one text, one per line, because a pass in C over all of them costs less than one
     step of a loop for each.
 
     A fragment starts at the first ``#``, whatever state the parser is in. Cutting it before the parser trims the
-    text may leave a space or control at the end, where the parser would trim it; the ``#`` has to be put back
-    for that. Only then does a link end in one.
+    text may leave a space or control at the end, where the parser would trim it; the ``#`` must then be put
+    back. Only in this case does a link end in one.
     """
     several = list(texts)
     links = list(dict.fromkeys([_cut(text) if "#" in text else text for text in several]))
@@ -57,14 +57,15 @@ def distinct_links(texts: Iterable[str]) -> list[tuple[str, bytes]]:
         # The parser removes line breaks anywhere.
         links = list(dict.fromkeys([_cut(text.strip(TRIMMED).replace("\n", "")) for text in several]))
         lines = _ascii("\n".join(links))
-    # Without any link there is still one, empty, line.
+    # Without any links there is still one empty line.
     return list(zip(links, _odd(lines), strict=False))
 
 
 def oddities(links: Sequence[str]) -> list[bytes]:
-    """What is odd about each of several links without fragments, as above, repeats and all.
+    """What is odd about each of several links without fragments, as above, including repeated ones.
 
-    One for each line: there are more than links where a link holds a line break. White space is odd here, too.
+    The result has an item for each line, so more than there are links if a link contains a line break. White space
+    is odd here, too.
     """
     return _odd(_ascii("\n".join(links))) if links else []
 

@@ -1,4 +1,4 @@
-"""The registrable domain of a host, by the public suffix list that `publicsuffixlist` brings along: offline."""
+"""The registrable domain of a host, by the public suffix list in the package `publicsuffixlist`: offline."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The server in an href: the host key, the host name, the sort-friendly form.
 
-All take an href, as the WHATWG serialiser writes it for http and https; of other text they make nothing useful.
+Each function takes an href as the WHATWG serialiser writes it for http and https. For other text the result is
+meaningless.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ PORTS = {"http": 80, "https": 443}
 
 
 def split_origin(href: str) -> tuple[str, str, str, str]:
-    """(scheme, host, port, rest): port is "" when it is the scheme's own, rest starts at the path.
+    """(scheme, host, port, rest): port is "" if it is the default of the scheme; rest starts at the path.
 
     An IPv6 address keeps its brackets; credentials are left out.
     """
@@ -25,7 +26,7 @@ def split_origin(href: str) -> tuple[str, str, str, str]:
 
 
 def host_key(href: str) -> str:
-    """``host:port`` with the effective port: what politeness groups by.
+    """``host:port`` with the effective port, by which politeness groups URLs.
 
     >>> host_key("https://example.com/a"), host_key("http://[::1]:8080/")
     ('example.com:443', '[::1]:8080')
@@ -45,12 +46,12 @@ def host_name(href: str) -> str:
 
 
 def is_address(host: str) -> bool:
-    """True for the host of an href that is an IP address: a host that ends in a number is always IPv4."""
+    """Whether the host of an href is an IP address. A host that ends in a number is always IPv4."""
     return host.startswith("[") or host.rpartition(".")[2].isdigit()
 
 
 def surt(href: str) -> str:
-    """The sort-friendly form, the most significant label first: ``http://(com,example,www,)/path``.
+    """The sort-friendly form, with the most significant label first: ``http://(com,example,www,)/path``.
 
     A port that is not the scheme's own follows the labels, ``http://(com,example,:8080)/``; an address is not
     reversed, ``http://(127.0.0.1)/``. Format: the Internet Archive's Sort-friendly URI Reordering Transform.

@@ -1,7 +1,7 @@
 """From the text of a link to an href, by the WHATWG URL Standard (https://url.spec.whatwg.org/).
 
-The parser is ada. This module adds what a crawler needs around it: text that is no scalar-value string,
-only http and https, no fragment, and a reason when there is nothing to fetch.
+The parser is ada. This module adds what a crawler needs around it: text that is not a scalar-value
+string, only http and https, no fragment, and a reason if there is nothing to fetch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HOSTLESS = re.compile(r"https?:[/\\]*+(?:[^/\\?#]*@)?(?::[0-9]*)?(?:[/\\?#]|\Z)
 def scalar_values(text: str) -> str:
     """Text as a scalar-value string: surrogate pairs joined, each lone surrogate replaced by U+FFFD.
 
-    The standard's parser takes no other strings (WebIDL, "convert to a USVString"), and neither can be
+    The standard's parser takes no other strings (WebIDL, "convert to a USVString"), and a lone surrogate cannot be
     encoded.
     """
     try:
@@ -47,7 +47,7 @@ def scalar_values(text: str) -> str:
 
 
 def foreign_scheme(text: str) -> bool:
-    """True if the text begins, plainly, with a scheme that is neither http nor https."""
+    """Whether the text plainly begins with a scheme other than http and https."""
     found = _SCHEME.match(text)
     return found is not None and found[0].lower() not in ("http:", "https:")
 
@@ -65,7 +65,7 @@ def parse(text: str, base: str | None = None) -> str | Rejected:
 
 
 def drop_fragment(href: str) -> str:
-    """Everything before the first ``#``; in an href no other part holds one."""
+    """Everything before the first ``#``; no other part of an href contains one."""
     return href.partition("#")[0]
 
 

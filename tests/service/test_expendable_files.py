@@ -57,7 +57,7 @@ def test_directories_in_their_place(tmp_path: Path) -> None:
     text = err.decode()
     for name in ("live.json", "run.json", "dashboard-token", "inbox"):
         assert text.count(f"{job / name}: ") == 1, f"{name} is named, once"
-    assert f"{job / 'course.json'}: Is a directory; the crawl goes on without it" in text
+    assert f"{job / 'course.json'}: Is a directory; the crawl continues without it" in text
 
 
 def test_files_that_vanish(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_files_that_vanish(tmp_path: Path) -> None:
             _, err = process.communicate(timeout=100)
         assert process.returncode == 0, err
         is_whole(site, job, "/?added")
-    assert "goes on without" not in err.decode()
+    assert "continues without" not in err.decode()
     assert verify(job).code == 0
 
 
@@ -122,7 +122,7 @@ def test_each_failure_of_a_row_is_one_line(caplog: pytest.LogCaptureFixture) -> 
     with caplog.at_level(logging.WARNING, "crawler"):
         for error in (errno.EIO, errno.EACCES, errno.ENOSPC, None, errno.ENOSPC, errno.EROFS, None):
             write(error)
-    assert caplog.messages == ["live.json: it failed; the crawl goes on without it"] * 2
+    assert caplog.messages == ["live.json: it failed; the crawl continues without it"] * 2
     with pytest.raises(ValueError, match="a bug"), files:
         raise ValueError("a bug")
 

@@ -52,7 +52,7 @@ def test_importing_the_package_is_cheap() -> None:
 
 @pytest.mark.parametrize("text", ["mailto:a@b.test", "http://", "x"])
 def test_what_is_no_url_is_a_value_error(text: str) -> None:
-    with pytest.raises(ValueError, match="is no URL"):
+    with pytest.raises(ValueError, match="is not a URL"):
         crawler.canonicalise(text)
 
 

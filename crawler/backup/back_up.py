@@ -89,7 +89,7 @@ def _check_target(to: Path) -> Manifest | None:
         ours = {path.name for path, _, _ in parts(to)} | {"lost+found", f"{MANIFEST}.part"}
         strange = sorted(path.name for path in to.iterdir() if path.name not in ours)
         if strange:
-            raise BackupError(f"{to} holds no backup but other files ({strange[0]}): name an empty directory")
+            raise BackupError(f"{to} holds other files ({strange[0]}) but no backup: name an empty directory")
     return before
 
 

@@ -65,7 +65,9 @@ def check_vacant(directory: Path, own: Collection[str] = ()) -> None:
         return  # it does not exist yet, or cannot be used, which is reported when it is made
     strange = sorted(name for name in found - _BEFORE - set(own) if not name.startswith("."))
     if strange and not found & {PAGES, STORE, SEEN, REPAIRED}:
-        raise JobError(f"{directory} holds no crawl but other files ({strange[0]}): name a job directory", new_job=True)
+        raise JobError(
+            f"{directory} holds other files ({strange[0]}) but no crawl: name the directory of a crawl", new_job=True
+        )
 
 
 def make_directory(directory: Path, disk: Disk) -> None:

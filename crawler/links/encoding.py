@@ -1,8 +1,8 @@
-"""Which encoding a page is in: byte order mark, then the HTTP header, then ``<meta>``, then windows-1252.
+"""Finds the encoding of a page: byte order mark, then the HTTP header, then ``<meta>``, then windows-1252.
 
-That is the order of the HTML Standard, 13.2.3 "The input byte stream", less what needs a user or a history.
-Labels and the encodings they name are those of the Encoding Standard
-(https://encoding.spec.whatwg.org/#names-and-labels); a label it does not know counts as absent.
+This is the order of the HTML Standard, 13.2.3 "The input byte stream", without what needs a user or a history.
+Labels and the encodings that they name are those of the Encoding Standard
+(https://encoding.spec.whatwg.org/#names-and-labels); an unknown label counts as absent.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ _charset_in_content = re.compile(
 def sniff_encoding(body: bytes, charset: str | None) -> str:
     """The encoding of an HTML page, as browsers find it: a name of the Encoding Standard, lower-case.
 
-    ``charset`` is the label in the Content-Type header. UTF-16 claimed by a ``<meta>`` means utf-8, since
-    the element could not have been read otherwise.
+    ``charset`` is the label in the Content-Type header. If a ``<meta>`` names UTF-16, the result is utf-8,
+    because the element could not have been read otherwise.
     """
     mark = body[:3]
     if mark == b"\xef\xbb\xbf":
@@ -119,7 +119,7 @@ def sniff_encoding(body: bytes, charset: str | None) -> str:
 
 
 def python_codec(encoding: str) -> str:
-    """Python's codec for a name that ``sniff_encoding`` gave; ``KeyError`` for any other."""
+    """Python's codec for a name that ``sniff_encoding`` returned. Raises KeyError for any other."""
     return _CODECS[encoding]
 
 

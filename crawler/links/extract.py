@@ -1,4 +1,4 @@
-"""Links of one page, with Lexbor as the reader of HTML."""
+"""Extracts the links of a page; Lexbor parses the HTML."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _TAGS_AT_ONCE = 4096  # of a large page: bounds the size of the tree, about 0.5 
 
 @dataclass(frozen=True, slots=True)
 class PageLinks:
-    """What a page says about where to go next.
+    """The links of a page.
 
     ``base`` is the first ``base[href]`` as written, or None. ``hrefs`` are distinct, in document order,
-    without surrounding ASCII white space, otherwise as written; never a lone surrogate among their
-    characters. ``nofollow`` is the page's own wish (robots meta element); ``hrefs`` is then empty.
-    ``truncated`` says that the page holds more than ``LinkSettings.max_links``.
+    without surrounding ASCII white space, otherwise as written; they contain no lone surrogates.
+    ``nofollow``: the robots meta element of the page asks not to follow its links; ``hrefs`` is then empty.
+    ``truncated``: the page has more than ``LinkSettings.max_links``.
     """
 
     base: str | None
@@ -36,11 +36,11 @@ class PageLinks:
 def extract_links(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks:
     """The outlinks of an HTML page; ``charset`` is the label in its Content-Type header.
 
-    Any bytes will do. Hrefs that lead to the page itself (empty, or a fragment only) are left out when
-    there is no ``base`` to give them another meaning.
+    It accepts any bytes. Hrefs that lead to the page itself (empty, or only a fragment) are left out, unless a
+    ``base`` gives them another meaning.
     """
     encoding = sniff_encoding(body, charset)
-    # Lexbor reads UTF-8 and replaces what is not; other encodings are brought to it.
+    # Lexbor reads UTF-8 and replaces other bytes. So convert other encodings to UTF-8.
     html = body if encoding == "utf-8" else body.decode(python_codec(encoding), "replace").encode()
     base: str | None = None
     found: dict[str, None] = {}

@@ -1,8 +1,8 @@
 """The query of a link on a page that is not in UTF-8.
 
-Forms and scripts of such a site read its queries in the page's own encoding, so browsers send them in it: the WHATWG
-URL Standard percent-encodes the query of a URL "after encoding" with that of the document, everything else as UTF-8. A
-character that the encoding lacks becomes the numeric reference that a form would send.
+The scripts of such a site expect queries in the page's own encoding, so browsers use it: the WHATWG URL Standard
+percent-encodes the query of a URL "after encoding" with that of the document, everything else as UTF-8. A character
+that the encoding lacks becomes the numeric reference that a form would send.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _UNICODE = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement"})
 
 
 def encode_queries(hrefs: list[str], encoding: str) -> list[str]:
-    """The hrefs as the parser, which knows UTF-8 alone, must get them. ``encoding`` is a WHATWG name."""
+    """The hrefs as they must be passed to the parser, which knows only UTF-8. ``encoding`` is a WHATWG name."""
     if encoding.lower() in _UNICODE:
         return hrefs
     codec = python_codec(encoding)

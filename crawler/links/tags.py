@@ -3,9 +3,9 @@
 Building a tree takes quadratic time on hostile pages: a start tag may search the open elements, an
 attribute its predecessors (100,000 nested ``<div>`` in 500 KB cost Lexbor 11 s; the same in 5 MB would cost
 20 minutes). So a page above ``TREE_BYTES`` is not parsed as a whole: this pass follows the tokeniser of the
-HTML Standard (13.2.5) with one regular expression that never backtracks, steps over comments, raw text,
-templates and every other element, and hands out the start tags of interest as bytes. What they mean is left
-to the parser, which gets nothing else.
+HTML Standard (13.2.5) with one regular expression that never backtracks, skips comments, raw text,
+templates and all other elements, and yields the start tags of interest as bytes. Only these are passed to the
+parser.
 """
 
 from __future__ import annotations

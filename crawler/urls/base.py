@@ -59,7 +59,8 @@ class Base:
         self.plain = identity(href) == href
 
     def join(self, links: Iterable[tuple[str, bytes]]) -> list[str | None]:
-        """The href of each of a page's links, given as ``clean.distinct_links`` returns them; None for one that the parser must judge.
+        """The href of each of a page's links, given as ``clean.distinct_links`` returns them; None for a link that the
+        parser must judge.
 
         This is the only loop that runs for every link of every page, so it is one function with local names.
         """

@@ -1,8 +1,9 @@
 """Canonicalisation: from the text of a link to what is fetched and what is hashed.
 
 Four ways lead to the same answer. ``explain`` walks the steps one by one; the others must agree with it.
-``canonicalise`` asks the parser unless the text is plainly clean. ``outlinks`` is for all links of a
-page: it splits the base once, resolves clean links by joining strings, and asks the parser about the rest. ``keys`` does the same for a list of absolute URLs.
+``canonicalise`` asks the parser unless the text is plainly clean. ``outlinks`` is for all links of a page: it
+splits the base once, resolves clean links by joining strings, and asks the parser about the rest. ``keys`` does
+the same for a list of absolute URLs.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Opt-in rules: heuristics that merge keys which usually, not always, name the same page.
 
-None is on by default. A rule touches only the key, never what is fetched: a bad choice may merge two pages,
-it never asks a server for a wrong one. Rules run in the order of ``RULES``, whatever the order they were
-named in, until nothing changes, so that the key of a key is that key.
+No rule is on by default. A rule changes only the key, never what is fetched: a bad choice may merge two pages,
+but never requests a wrong one. Rules run in the order of ``RULES``, in whatever order they were named, until
+nothing changes, so that the key of a key is that key.
 
-Each rule is a function from key to key. None makes a key longer, and each gives back a key that parses to
-itself.
+Each rule is a function from key to key. It never makes a key longer, and returns a key that parses to itself.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Rule:
 
     name: str
     effect: str  # one sentence for the user
-    example: tuple[str, str]  # a key, and what becomes of it
+    example: tuple[str, str]  # a key before and after
     apply: Callable[[str], str]
 
 
@@ -51,7 +50,7 @@ _PLAIN_HTTPS = re.compile(r"https(?=://(?:\[[^/]*\]|[^/:\[]*)(?:/|\Z))")
 
 
 def https_as_http(key: str) -> str:
-    """Only without a port: port 80 of one scheme is not port 80 of the other."""
+    """Replace https with http, but only without a port: port 80 of one scheme is not port 80 of the other."""
     return "http" + key[5:] if _PLAIN_HTTPS.match(key) else key
 
 
@@ -178,7 +177,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 def chosen(names: Sequence[str]) -> tuple[Rule, ...]:
     """The named rules in the order they run.
 
-    Raises ValueError naming an unknown one and the nearest known.
+    Raises ValueError for an unknown name; the text names it, and the known one most like it.
     """
     for name in names:
         if name not in RULES:
@@ -188,7 +187,7 @@ def chosen(names: Sequence[str]) -> tuple[Rule, ...]:
 
 
 def settle(key: str, rules: Sequence[Rule]) -> str:
-    """The key after the rules, run again until they change nothing: one may make work for an earlier one."""
+    """The key after the rules, which run until they change nothing: one may make work for an earlier one."""
     while True:
         before = key
         for rule in rules:

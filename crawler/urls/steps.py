@@ -1,11 +1,11 @@
 """From an href to its key, one small step after the other.
 
-A step takes and gives the text of a URL and is named by its effect. Each merges only what no server tells
-apart: spellings that RFC 3986 (section 6.2.2) calls equivalent, credentials, a question mark with nothing
-behind it. The order matters: a lone ``%`` is escaped before triplets are decoded, so that ``%%37e`` cannot
+A step maps the text of a URL to another text and is named after its effect. Each merges only what no server
+distinguishes: spellings that RFC 3986 (section 6.2.2) calls equivalent, credentials, a question mark with
+nothing after it. The order matters: a lone ``%`` is escaped before triplets are decoded, so that ``%%37e`` cannot
 become a new triplet.
 
-``identity`` is the steps in one pass, for speed; tests hold it equal to walking ``STEPS``.
+``identity`` does all steps in one pass, for speed; tests compare it with walking ``STEPS``.
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ def test_directories_that_make_no_sense_are_refused(job: Path, tmp_path: Path) -
     photographs = tmp_path / "photographs"
     photographs.mkdir()
     (photographs / "cat.jpg").touch()
-    assert "holds no backup but other files (cat.jpg)" in refused(crawler("backup", job, photographs))
+    assert "holds other files (cat.jpg) but no backup" in refused(crawler("backup", job, photographs))
     assert "is not a directory" in refused(crawler("backup", job, photographs / "cat.jpg"))
     assert "holds no crawl" in refused(crawler("backup", photographs, tmp_path / "to"))
     assert "holds no backup" in refused(crawler("restore", photographs, tmp_path / "to"))

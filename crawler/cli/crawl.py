@@ -253,7 +253,7 @@ def _stopped_by(error: Exception, directory: Path, began: bool) -> int:
 
 
 def _holds_job(directory: Path) -> bool:
-    """``holds_job``, also on a disk that answers nothing any more."""
+    """``holds_job``, or False if the disk no longer answers."""
     try:
         return holds_job(directory)
     except OSError:

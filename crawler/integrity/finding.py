@@ -116,5 +116,5 @@ class Finding:
 
 
 def is_fault(finding: Finding) -> bool:
-    """Return whether somebody must do something about it."""
+    """Return whether the user must do something about it."""
     return finding.severity is not Severity.MENDS_ITSELF

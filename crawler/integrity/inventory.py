@@ -206,7 +206,7 @@ class Inventory:
         self, source: Source, observer: Observer, *, beyond_end: bool = False, cut: OutputCut | None = None
     ) -> None:
         """``beyond_end``: also read the lines of the output that lie beyond the end that the journal knows. ``cut``:
-        what the next run will do to the output; what that mends is marked so."""
+        how the next run will cut the output; findings that this mends are marked as such."""
         self.journal = Journal()
         self.queue = Queue()
         self.trap_counts = 0
@@ -521,7 +521,7 @@ class Inventory:
 
     def _output(self) -> Findings:
         """Check each line of the output. Lines beyond the end that the journal knows were written but not journalled:
-        they are cut off when the job resumes. So are those from the first on that never reached the disk."""
+        they are cut off when the job resumes. So are all lines from the first one that never reached the disk."""
         last_end = (self.journal.end or 0) if self.journal.whole else None
         tally = OutputTally()
         count, end = 0, 0

@@ -101,7 +101,7 @@ class SeenCheck:
         self._pending: list[str] = []
         self._first_row = b""  # digests of the pending URLs
         self._lines: list[tuple[int, str]] = []  # start of the record, and the key
-        self.sequence: int | None = None  # of the journal, where the generation ends that a run would load
+        self.sequence: int | None = None  # where in the journal the generation ends that a run would load
 
     def load(self, job: OpenJob) -> Iterator[Finding]:
         """Load the seen-set. Raises FilterError or JournalError if it cannot be loaded."""
@@ -179,17 +179,17 @@ def _logs(directory: Path) -> Iterator[Finding]:
     fault = log_fault(directory / STORE)
     if fault is not None:
         details: dict[str, Detail] = {"log": fault.log, "offset": fault.offset, "error": str(fault)}
-        # What was never synced may be torn after a power loss: a run reads the log up to there.
+        # Changes that were never synced may be torn after a power loss: a run reads the log up to the damage.
         yield Finding(Kind.LOG_DAMAGED, STORE, details, mends=not fault.durable)
 
 
 def _cut(job: OpenJob, sequence: int | None) -> OutputCut | None:
-    """What a run would do to the output; None if it would refuse the job, or that is not known."""
+    """How a run would cut the output; None if it would refuse the job, or if this is unknown."""
     path = job.directory / PAGES
     if sequence is None:
         return None
     try:
-        # A run makes an empty file if there is none.
+        # A run creates an empty file if there is none.
         output = JsonlOutput(path if path.exists() else Path(os.devnull), ReadingDisk())
         try:
             return check_output(job.store, output, sequence)

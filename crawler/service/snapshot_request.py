@@ -42,7 +42,7 @@ async def request_snapshot(directory: Path) -> Refused | None:
         asking = asyncio.create_task(give_command(Inbox(directory, RealDisk()), pid, Command(SNAPSHOT), wait))
         while not asking.done() and lock_holder(directory) == pid:
             await asyncio.wait({asking}, timeout=_POLL)
-        if not asking.done():  # it has ended, perhaps without looking at its inbox once more
+        if not asking.done():  # the crawl has ended, perhaps without looking into its inbox again
             asking.cancel()
             await asyncio.wait({asking})
             continue

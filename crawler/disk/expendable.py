@@ -10,13 +10,15 @@ from crawler.disk.full import FULL
 
 log = logging.getLogger("crawler")
 
+# A full disk pauses the crawl, and a directory that is gone ends it: either is said there.
+_TOLD_BY_CRAWL = FULL | {errno.ENOENT}
 # These pass by themselves: what failed succeeds when it is tried again.
 PASSING = FULL | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 class Expendable:
     """Files that nothing depends on. As a context manager it catches every OSError of the block and reports the first
-    in a row. It does not report a full disk, because the crawl itself does."""
+    in a row. It reports neither a full disk nor a missing directory, because the crawl itself does."""
 
     def __init__(self, name: str) -> None:
         """``name`` says in messages what fails."""
@@ -42,6 +44,6 @@ class Expendable:
 
     def fail(self, error: OSError) -> None:
         """Report a failure that was caught elsewhere."""
-        if not self._fails and error.errno not in FULL:
+        if not self._fails and error.errno not in _TOLD_BY_CRAWL:
             self._fails = True
             log.warning("%s: %s; the crawl continues without it", self._name, error.strerror or error)

@@ -82,6 +82,8 @@ class Checkpointer:
         if commits != self._synced:
             yield self._writer.sync
             self._synced, self.durable_end = commits, end
+        else:
+            self._writer.look()  # also a crawl that waits must not wait for what is gone
 
     def checkpoint(self, now: float, *, whole: bool = False) -> Pieces[CheckpointResult]:
         """Write a generation; with ``whole`` one after which no journal must be replayed. Raises OSError, but not for a

@@ -190,11 +190,19 @@ class TransactionWriter:
         # After a failed fsync the kernel may drop the unwritten pages, and the next fsync may report success.
         if self.failed is not None:
             raise self.failed
+        self.look()
+        try:
+            for sink in self._sinks:
+                sink.sync()
+        except OSError as error:
+            self.failed = error
+            raise
+
+    def look(self) -> None:
+        """Raises DisplacedError when what was written is no longer where it belongs. Nothing is durable after that."""
         try:
             for sink in self._sinks:
                 sink.look()
-            for sink in self._sinks:
-                sink.sync()
         except OSError as error:
             self.failed = error
             raise

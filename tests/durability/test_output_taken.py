@@ -114,6 +114,15 @@ def test_a_removed_output_of_which_there_is_a_copy(crawl: Crawl, tmp_path: Path)
     crawl.goes_on(crawl.job)
 
 
+def test_the_output_of_a_crawl_that_waits_is_removed(crawl: Crawl) -> None:
+    """Nothing is written, and nothing synced: the next host may be asked in an hour."""
+    with running(*crawl.words(crawl.job, "--max-time", "60", "--delay", "3600", "--ignore-robots")) as process:
+        wait_until(lambda: crawl.lines(crawl.pages) != [], "the first page")
+        crawl.pages.unlink()
+        out, err = process.communicate(timeout=50)
+    one_line(Ran(process.returncode, out.decode(), err.decode()), "pages.jsonl was removed during the crawl")
+
+
 def test_the_output_is_replaced(crawl: Crawl, tmp_path: Path) -> None:
     """As an editor, or ``sed -i``, does: what came after the copy is fetched again."""
 

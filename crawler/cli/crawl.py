@@ -46,7 +46,7 @@ from crawler.scope import RuleSettings, Scope, foreign_hosts, rule_faults, rules
 from crawler.service.session import Result, run_crawl
 from crawler.service.status_reporter import View
 from crawler.settings import SeenSettings, Settings, SettingsError, Source, settings_from
-from crawler.store import StoreDamagedError
+from crawler.store import StoreDamagedError, StoreVersionError
 from crawler.urls import Canonical, Canonicaliser
 
 _SEEDS_LOOKED_AT = 100_000  # lines of seeds; with more, the check for a warning is skipped
@@ -191,6 +191,8 @@ def crawl(
     except DisplacedError as error:
         say(sys.stderr, f"crawler: stopped: {error}")
         return Exit.FAILED
+    except StoreVersionError as error:
+        raise UsageError(str(error)) from error
     except StoreDamagedError as error:
         say(sys.stderr, f"crawler: {stopped_text(directory, error)}")
         return Exit.FAILED

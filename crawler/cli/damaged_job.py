@@ -7,10 +7,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from crawler.checkpoint import UnknownVersionError
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.job.directory import JobError
 from crawler.job.stored_errors import DAMAGE
 from crawler.settings import SettingsError
+from crawler.store import StoreVersionError
 
 
 def job_error_text(error: Exception) -> str:
@@ -34,7 +36,7 @@ def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.
     def run(arguments: argparse.Namespace) -> int:
         try:
             return command(arguments)
-        except JobError as error:
+        except (JobError, StoreVersionError, UnknownVersionError) as error:
             raise UsageError(str(error)) from error
         except (*DAMAGE, SettingsError) as error:
             damaged = json.dumps({"error": str(error)}, indent=2)

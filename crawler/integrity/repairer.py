@@ -38,7 +38,7 @@ from crawler.job.run_settings import RUN, read_run
 from crawler.kv import Family
 from crawler.records import JournalError
 from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
-from crawler.store import Broken, RocksStore, StoreError
+from crawler.store import Broken, RocksStore, StoreError, StoreVersionError
 from crawler.store.salvage import readable, salvage
 from crawler.store.wal import log_fault
 
@@ -83,6 +83,8 @@ def find_all(directory: Path, formats: Formats = KNOWN) -> list[Finding]:
     found: list[Finding] = []
     try:
         found.extend(verify_job(directory, formats))
+    except StoreVersionError as error:
+        raise JobError(str(error)) from error
     except (JobError, OSError) as error:
         found.append(unreadable(error))
     return found

@@ -26,7 +26,7 @@ from crawler.kv import Family, Reader
 from crawler.output import JsonlOutput, Record
 from crawler.records import DIGEST_SIZE, Done, JournalError, decode_seen
 from crawler.settings import SettingsError
-from crawler.store import StoreError
+from crawler.store import StoreError, StoreVersionError
 from crawler.store.salvage import holes
 from crawler.store.wal import log_fault
 
@@ -42,7 +42,7 @@ def verify_job(directory: Path, formats: Formats = KNOWN) -> Iterator[Finding]:
     except NoMemoryError:
         raise  # not damage
     except StoreError as error:
-        if error.errno is not None:
+        if error.errno is not None or isinstance(error, StoreVersionError):
             raise
         yield unreadable(error)
     except (SettingsError, *DAMAGE) as error:

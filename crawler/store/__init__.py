@@ -3,6 +3,15 @@
 from crawler.store.closed_copy import copy_closed
 from crawler.store.faulty_store import FaultyStore
 from crawler.store.memory_store import MemoryStore
-from crawler.store.rocks import Broken, RocksStore, StoreDamagedError, StoreError
+from crawler.store.rocks import Broken, RocksStore, StoreDamagedError, StoreError, StoreVersionError
 
-__all__ = ["Broken", "FaultyStore", "MemoryStore", "RocksStore", "StoreDamagedError", "StoreError", "copy_closed"]
+__all__ = [
+    "Broken",
+    "FaultyStore",
+    "MemoryStore",
+    "RocksStore",
+    "StoreDamagedError",
+    "StoreError",
+    "StoreVersionError",
+    "copy_closed",
+]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import resource
 import threading
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from enum import Enum
 from pathlib import Path
 from threading import get_ident
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from rocksdict import (
     AccessType,
@@ -56,6 +57,8 @@ _BUSY = frozenset({Family.PENDING, Family.ADMITTED, Family.SEEN})
 _RANDOM_BYTES = frozenset({Family.ADMITTED, Family.SEEN})
 _BY_KEY = frozenset({Family.HOSTS, Family.ROBOTS, Family.LEDGER, Family.PAGES})  # rows are read one by one
 _LOOKS = 5  # tries to open a store whose files are changing
+_FAMILY_SECTION = re.compile(r'^\[CFOptions "([^"]+)"\]', re.MULTILINE)
+_OPTIONS_MOST = 2**20  # bytes read of RocksDB's OPTIONS file, which has a few thousand for each family
 _SEEN_PREFIX = 8  # bytes of the host's hash at the start of a key of SEEN
 _ADDRESS_SPACE = 576 * 2**20  # bytes that RocksDB maps at most: memtables, caches, threads and their arenas
 _FEW_FILES = 4_096  # below this limit on open files, RocksDB may not keep every table open
@@ -77,6 +80,10 @@ class Broken(Enum):
 class StoreError(OSError):
     """An operation of RocksDB failed. The text is RocksDB's own, on one line. ``errno`` is set if the text names
     one."""
+
+
+class StoreVersionError(StoreError):
+    """Another version of the program made the store. It is not damaged."""
 
 
 class StoreDamagedError(StoreError):
@@ -288,8 +295,20 @@ class RocksStore(Store):
         lost = [family for family in Family if family.value not in known]
         for family in lost:
             if family not in self._optional:
-                raise StoreDamagedError(f"{what}: its MANIFEST does not name the family {family.value!r}")
+                self._raise_lost(family)
         return [family for family in Family if self._at is self._path or family not in lost]
+
+    def _raise_lost(self, family: Family) -> NoReturn:
+        """Raise StoreDamagedError; StoreVersionError if the store never had the family."""
+        options = sorted(self._at.glob("OPTIONS-*"))
+        if options and family.value not in families_in(options[-1]):
+            raise StoreVersionError(
+                f"{self._path} was made by another version of the program: it has no family {family.value!r}: use that "
+                "version, nothing was changed"
+            )
+        raise StoreDamagedError(
+            f"cannot open the store {self._path}: damaged: its MANIFEST does not name the family {family.value!r}"
+        )
 
     def _error(self, what: str) -> as_store_error:
         return as_store_error(what, (str(self._at), str(self._path)))
@@ -497,6 +516,12 @@ def _after(prefix: bytes) -> bytes | None:
     """The first key after all keys with the prefix; None if there can be none."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes((head[-1] + 1,)) if head else None
+
+
+def families_in(options: Path) -> list[str]:
+    """The families that one of RocksDB's OPTIONS files names, in the order in which they were created."""
+    with open(options, "rb") as stream:
+        return _FAMILY_SECTION.findall(stream.read(_OPTIONS_MOST).decode("utf-8", "replace"))
 
 
 def database_options() -> Options:

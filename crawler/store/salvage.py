@@ -14,7 +14,6 @@ which is found by doubling steps and a bisection. So a bad block costs only the 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,14 +22,12 @@ from rocksdict import Options, Rdict
 
 from crawler.kv import Family, Store
 from crawler.store.closed_copy import copy_closed
-from crawler.store.rocks import Broken, RocksStore, StoreError, as_store_error, database_options
+from crawler.store.rocks import Broken, RocksStore, StoreError, as_store_error, database_options, families_in
 from crawler.store.wal import MARK, logs_of, rewrite_log
 
 _ROWS = 2_048  # read at once while there is no error
 _WIDTH = 64  # bytes of a key that count in the search for the end of a hole
-_FAMILY_SECTION = re.compile(r'^\[CFOptions "([^"]+)"\]', re.MULTILINE)
 _NAMED = 8  # offsets listed for a damaged log
-_OPTIONS_MOST = 2**20  # bytes read of RocksDB's OPTIONS file, which has a few thousand for each family
 _TEMPLATE_LOG = 1_000_000  # number of the first log beside an empty store: above its own numbers
 
 
@@ -124,7 +121,7 @@ def _replay_on_empty(store: Path) -> None:
     which is the order of the sections in its OPTIONS file. Raises StoreError."""
     logs = [path for path in logs_of(store) if path.stat().st_size]
     options = sorted(store.glob("OPTIONS-*"))
-    families = _families(options[-1]) if options else []
+    families = families_in(options[-1]) if options else []
     if not logs or set(families) != {"default", *(family.value for family in Family)}:
         raise StoreError("there is no log, or no OPTIONS file that names its families")
     beside = store.with_name(f"{store.name}.logs")
@@ -141,11 +138,6 @@ def _replay_on_empty(store: Path) -> None:
     for number, log in enumerate(logs, _TEMPLATE_LOG):
         os.replace(beside / log.name, store / f"{number}.log")
     beside.rmdir()
-
-
-def _families(options: Path) -> list[str]:
-    with open(options, "rb") as stream:
-        return _FAMILY_SECTION.findall(stream.read(_OPTIONS_MOST).decode("utf-8", "replace"))
 
 
 Way = tuple[str, Callable[[Path], None]]

@@ -88,7 +88,7 @@ def older(job: Path) -> Path:
     store = Rdict(str(job / "store"), options, column_families=families)
     store.drop_column_family(Family.LEDGER.value)
     store.close()
-    with pytest.raises(OSError, match="does not name the family 'ledger'"):
+    with pytest.raises(OSError, match="made by another version of the program: it has no family 'ledger'"):
         RocksStore(job / "store")
     return job
 
@@ -370,3 +370,18 @@ def test_what_is_stored_changes_with_the_format_alone() -> None:
     }
     assert max(STORED) == KNOWN.newest, "each format has its row"
     assert stored == STORED[KNOWN.newest], "raise the format: docs/reference/versions.md says how"
+
+
+def test_a_store_without_a_family_that_it_never_had_is_not_called_damaged(older: Path) -> None:
+    as_format(older, FIRST, shaping=shaping_of(Settings()))
+    seeds = older.with_name("seeds.txt")
+    seeds.write_text(URLS[0])
+    before = state(older)
+    for words in (("stats", older), ("verify", older), ("repair", older), (seeds, "--job", older)):
+        ran = crawler(*words)
+        assert (ran.code, ran.out) == (2, ""), ran
+        (line,) = ran.err.splitlines()
+        assert "made by another version of the program: it has no family 'ledger'" in line
+    assert {name: each[0] for name, each in state(older).items() if not name.endswith("lock")} == {
+        name: each[0] for name, each in before.items() if not name.endswith("lock")
+    }

@@ -99,7 +99,7 @@ MODULES: dict[str, str] = {
     """,
     "service": """
         explanation_text host_page status_reporter commands command_files snapshot_request view api attach run_view
-        opening descriptors resumed session
+        opening file_limit resumed session
     """,
     "backup": """
         layout copying back_up restoration

@@ -1,5 +1,5 @@
-"""What people do with a job while its crawl is killed again and again: ``add``, ``tail``, ``stats``, ``verify``, and a
-dashboard that is looked at and takes URLs by POST."""
+"""Uses a job while its crawl is killed again and again: ``add``, ``tail``, ``stats``, ``verify``, and a dashboard that
+is read and takes URLs by POST."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
     python benchmarks/durability/big.py [--urls 10000000] [--finished 2000000] [--bytes 2500] [--dir DIR] [--out FILE]
 
 The job is made by its own writers (admission, queue, journal, output, generations), without a network: URLs are
-admitted, and some are taken and finished, in large steps. The last steps are covered by no generation, so the first
-restart has a journal to replay, as after a kill. Then each command runs as a process of its own; a restart ends at once
-because its limit of pages is reached.
+admitted, and some are taken and finished, in large steps. No generation covers the last steps, so the first restart
+has a journal to replay, as after a kill. Then each command runs in its own process; a restart ends at once because its
+limit of pages is reached.
 """
 
 from __future__ import annotations

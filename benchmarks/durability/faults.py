@@ -2,14 +2,14 @@
 
     python benchmarks/durability/faults.py [--scenarios 120] [--seed N] [--only TEXT] [--out FILE]
 
-A shared object (``injector.c``) stands between the process and the C library, so RocksDB's calls are met like our own.
+A shared object (``injector.c``) is loaded between the process and the C library, so it also catches RocksDB's calls.
 In each scenario a small site is crawled, and calls on files of the job fail, once or until the fault is healed; in some
 the clock is set an hour forward or back instead. Then the same command runs without faults, ``verify`` reads the job,
-and the records are compared with the site: none missing, none twice. A run that is spoilt must carry on by itself, or
-end with one line; with 1 or 2, not by a signal, and not with a traceback. A full disk is waited out, but for fsync and
-fdatasync: a run ends when one of these fails, because the kernel may have dropped what it could not write.
+and the records are compared with the site: none missing, none twice. A run that meets a fault must continue by itself,
+or end with one line and exit code 1 or 2, not by a signal and not with a traceback. It must wait until a full disk has
+room, unless fsync or fdatasync fails: then it ends, because the kernel may have dropped what it could not write.
 
-Exits with 1 if anything is lost, twice or not whole, or a run ends in another way.
+Exits with 1 if anything is missing, twice or not whole, or a run ends in another way.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""Power losses on real file systems: the crawl's disk is an image, and what a loss leaves is a copy of it.
+"""Power losses on real file systems: the crawl's disk is an image, and a loss leaves a copy of it.
 
     python benchmarks/durability/images.py [--losses 120] [--lying] [--seed N] [--dir DIR] [--out FILE]
 
-The real program crawls a small site; its job is on an ext4 or XFS file system of its own, in an image behind a loop
-device. At a random moment the image is cloned in one piece (a reflink, on an XFS that is an image itself): that is what
-the disk would hold had the power gone. The clone is mounted, so the file system replays its journal, and the same
-command carries on there; until a crawl comes to its end. Then ``verify`` reads the job, and the records are compared
-with the site: none missing, none twice. Now and then ``crawler add`` brings a URL: what it called safe before a loss
-must be fetched too.
+The real program crawls a small site; its job has its own ext4 or XFS file system, in an image behind a loop device. At
+a random moment the image is cloned in one piece (a reflink, on an XFS that is an image itself): the clone is what the
+disk would hold after a power loss. The clone is mounted, so the file system replays its journal, and the same command
+resumes the crawl there. This is repeated until the crawl ends. Then ``verify`` reads the job, and the records are
+compared with the site: none missing, none twice. Now and then ``crawler add`` adds a URL: what it called safe before a
+loss must be fetched too.
 
-Two kinds of loss. "written": the disk keeps all that the kernel has sent to it. "flushed": what was sent but not
-flushed is lost as well; for this the image lies in a second file system, whose memory holds what was not flushed, and
-the image of that one is cloned.
+There are two kinds of loss. "written": the disk keeps everything that the kernel has sent to it. "flushed": what was
+sent but not flushed is lost too. For this the image is in a second file system, whose memory holds what was not
+flushed, and the image of that file system is cloned.
 
 With ``--lying`` the program's fsync and fdatasync do nothing (``injector.c``). URLs that ``add`` called safe are then
-missing: it shows that this script sees a loss.
+missing, which shows that this script detects a loss.
 
 Needs Linux, root and loop devices; exits with 77 and the reason where it may not mount. Exits with 1 if anything is
 missing, twice or not whole.

@@ -1,4 +1,4 @@
-"""The fault injector from the outside: builds ``injector.c``, and tells a program that runs under it what to spoil."""
+"""Controls the fault injector: builds ``injector.c``, and tells a program that runs under it which calls must fail."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
     python benchmarks/durability/kills.py [--kills 200] [--beside] [--serve DIR[=PATH] ...] [--seed N]
 
-Serves a web with an nginx of its own (made files, or the given directories, each a host whose first page is PATH). Its
+Serves a web with its own nginx (made files, or the given directories, each a host whose first page is PATH). Its
 access log shows what was requested and when, whatever the crawler reports. A crawl is killed after a random part of the
 time that a whole one takes, and the same command is given again; a job that has ended is checked and a new one started.
-With ``--beside``, ``add``, ``tail``, ``stats``, ``verify``, a dashboard and POST are at work on the job all the while:
-what was called safe must be fetched, and ``tail`` must show each record once. Exits with 1 if anything is missing,
+With ``--beside``, ``add``, ``tail``, ``stats``, ``verify``, a dashboard and POST work on the job at the same time: what
+was called safe must be fetched, and ``tail`` must show each record once. Exits with 1 if anything is missing,
 recorded twice, or requested too early.
 """
 

@@ -1,16 +1,16 @@
-"""Take a file system away under the real program: read-only, shut down, without an inode or a block left.
+"""Take a file system away from the running program: read-only, shut down, no inodes or no blocks left.
 
     python benchmarks/durability/mounts.py [--rounds 5] [--seed N] [--dir DIR] [--out FILE]
 
-The real program crawls a small site; its job is on a file system of its own, which at a random moment
+The real program crawls a small site; its job has its own file system, which at a random moment
 
-    read-only   finds an error in itself and goes read-only (ext4, errors=remount-ro)
-    shut down   answers nothing but EIO any more (ext4, XFS)
-    inodes      has no inode left (tmpfs), and some later
-    blocks      has no block left (tmpfs, ext4), and some later
+    read-only   finds an error in itself and becomes read-only (ext4, errors=remount-ro)
+    shut down   answers every call with EIO (ext4, XFS)
+    inodes      has no inodes left (tmpfs), and some again later
+    blocks      has no blocks left (tmpfs, ext4), and some again later
 
-Where room comes back the run should carry on; where it cannot, it must end with one line, and the file system is
-mounted anew. Then the same command ends the crawl, ``verify`` reads the job, and the records are compared with the
+If there is room again, the run should continue. If it cannot, it must end with one line, and the file system is mounted
+again. Then the same command finishes the crawl, ``verify`` reads the job, and the records are compared with the
 site: none missing, none twice.
 
 Needs Linux, root and loop devices; exits with 77 and the reason where it may not mount. Exits with 1 if anything is

@@ -5,10 +5,10 @@
 Every host is an address of 127.0.0.0/8, so nothing but this machine can be asked. Every page links to new pages of
 hosts drawn at random, so the crawl never ends. There are enough seeds to fill the frontier's window of waiting rows at
 once. Every few seconds the script looks at the process from outside: memory, descriptors, threads, disk, and what
-``live.json`` says. At the end come SIGINT and ``verify``.
+``live.json`` says. At the end, it sends SIGINT and runs ``verify``.
 
-A line is fitted through the samples of the last quarter: until then memory fills, because what is kept of a host grows
-with its first requests, and at 100 requests a second 100,000 hosts take most of an hour to have theirs. Exits with 1
+A line is fitted through the samples of the last quarter: until then memory grows, because a host takes more memory
+once it has been asked, and at 100 requests a second, asking 100,000 hosts takes most of an hour. Exits with 1
 if, along the line, memory without the seen-set grows by more than ``--allow`` percent, or descriptors or threads by
 more than a few; or if the job is not whole. The seen-set is left out because it must grow with the URLs.
 """

@@ -51,7 +51,7 @@ SIDE_POINTS = (  # of the commands beside it
     "repair.done",  # there is a new one, the store still says that it is being repaired
 )
 
-CONVERT_POINTS = (  # of the conversion of a job of an older format
+CONVERT_POINTS = (  # of the conversion of an older job
     "convert.copied",  # its state is copied beside it, nothing is converted
     "convert.step",  # the copy is converted by one format, and not durable
     "convert.built",  # it is complete and durable, the job is still what it was
@@ -62,12 +62,12 @@ CONVERT_POINTS = (  # of the conversion of a job of an older format
     "convert.ended",  # job.json names the new format alone, what was replaced is still there
 )
 
-BACKUP_POINTS = (  # of backups; the first two are passed by the crawl, if one is running
+BACKUP_POINTS = (  # of backups; a running crawl passes the first two
     "snapshot.linked",  # the snapshot has everything but the store
     "snapshot.made",  # it is complete
     "backup.copied",  # the new state lies beside the old one
     "backup.output",  # the output is there, the old manifest does not count its end
-    "backup.manifest",  # the new manifest is written under its passing name
+    "backup.manifest",  # the new manifest is written under its temporary name
     "backup.done",  # it counts, the old state is still there
     "restore.copied",  # everything is restored but job.json: there is no job yet
     "restore.done",  # there is

@@ -29,7 +29,7 @@ from crawler.metrics import Course, Kind
 from crawler.service.api import Api
 from crawler.service.command_files import obey
 from crawler.service.commands import performing
-from crawler.service.descriptors import allow_files
+from crawler.service.file_limit import allow_files
 from crawler.service.opening import open_job_of_run
 from crawler.service.resumed import Resumed
 from crawler.service.run_view import RunView

@@ -40,10 +40,10 @@ def read_course(directory: Path, now: float, *, tells: bool = True) -> Course:
 
 
 def course_fault(directory: Path) -> str | None:
-    """What is wrong with the file; None if it is whole. Raises OSError."""
+    """What is wrong with the file; None if it is whole."""
     try:
         read_course(directory, math.inf)
-    except (EnvelopeError, CourseError) as error:
+    except (EnvelopeError, CourseError, OSError) as error:
         return f"{COURSE}: {error}" if isinstance(error, CourseError) else str(error)
     return None
 

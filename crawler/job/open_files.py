@@ -55,6 +55,7 @@ class OpenFiles:
             self._place = os.fstat(place)
             self.converted = self._identify(platform)
             (directory / STORE).mkdir(exist_ok=True)
+            self._store_place = os.stat(directory / STORE)  # RocksDB holds it open
             self.store = platform.open_store(directory / STORE)
             undo.callback(self.store.close)
             self.dropped = dropped_records(directory / STORE)
@@ -69,17 +70,26 @@ class OpenFiles:
             self._undo = undo.pop_all()
 
     def look(self) -> None:
-        """Raises DisplacedError when the job directory or its output was moved, removed or replaced."""
-        self.look_for_directory()
+        """Raises DisplacedError when the job directory, its store or its output was moved, removed or replaced."""
+        self.look_for_directories()
         self.output.look()
 
-    def look_for_directory(self) -> None:
-        """Raises DisplacedError when the job directory was moved or removed. Works also after ``close``."""
-        if not is_at(self._place, self.directory):
+    def look_for_directories(self) -> None:
+        """Raises DisplacedError when the job directory or its store was moved or removed, also after ``close``."""
+        if not self.is_there():
             raise DisplacedError(
                 f"the job directory {self.directory} was moved or removed during the crawl: if it was moved, restart "
                 "the crawl with its new path"
             )
+        if not is_at(self._store_place, self.directory / STORE):
+            raise DisplacedError(
+                f"{self.directory / STORE} was moved or removed during the crawl: put it back as it was, or have the "
+                f"crawl start over with `crawler repair {self.directory}`; then run the same command"
+            )
+
+    def is_there(self) -> bool:
+        """Whether the path of the job directory still leads to it. Works also after ``close``."""
+        return is_at(self._place, self.directory)
 
     def _identify(self, platform: Platform) -> str | None:
         """Begin the job in its directory, or check that no part of the job to resume is missing, and convert it to the
@@ -94,7 +104,11 @@ class OpenFiles:
                 raise JobError(f"{directory}: {STORE}/ is missing but {PAGES} exists: restore {STORE}/", new_job=True)
             return convert_job(disk, directory, platform.formats)
         if any((directory / name).exists() for name in (PAGES, STORE, SEEN)):
-            raise JobError(f"{directory} holds a part of a crawl but no {IDENTITY}: restore that file", new_job=True)
+            raise JobError(
+                f"{directory} holds a part of a crawl but no {IDENTITY}: restore that file or run "
+                f"`crawler repair {directory}`",
+                new_job=True,
+            )
         begin_identity(disk, directory, self.identity)
         return None
 

@@ -43,7 +43,7 @@ def make_snapshot(directory: Path, copy_store: Callable[[Path], None]) -> None:
     _link_files(directory / INBOX, snapshot / INBOX, _PARCELS)
     _link_files(directory / SEEN, snapshot / SEEN)
     for name in _FILES:
-        with contextlib.suppress(FileNotFoundError):
+        if (directory / name).is_file():
             os.link(directory / name, snapshot / name)
     failpoint("snapshot.linked")
     copy_store(snapshot / STORE)

@@ -112,7 +112,7 @@ async def run_crawl(
             if resumed is not None and not finite:
                 resumed.tell(view.say)
         before = None if resumed is None else run.stats()
-        result = await _drive(worker, run, StatusReporter(directory, front.course, clock, view, address), front)
+        result = await _drive(worker, run, StatusReporter(job.files, front.course, clock, view, address), front)
         return replace(result, before=before)
 
 
@@ -144,7 +144,7 @@ async def _open_job(directory: Path, settings: Settings, clock: SteadyClock, fro
             job.close()
     except OSError:
         # That one file cannot be opened, or the store not be closed, says less than that the directory is gone.
-        job.files.look_for_directory()
+        job.files.look_for_directories()
         raise
 
 

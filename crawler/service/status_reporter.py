@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol
 
 from crawler.disk import Expendable
@@ -16,6 +15,7 @@ from crawler.engine.run import Run
 from crawler.job.directory import LIVE
 from crawler.job.history_file import COURSE, write_course
 from crawler.job.live_status import Live, write_live
+from crawler.job.open_files import OpenFiles
 from crawler.metrics import Course
 from crawler.progress.supervisor import Supervisor
 
@@ -35,12 +35,14 @@ class View(Protocol):
 
 class StatusReporter:
     """Keeps the views of a crawl up to date, each at its own pace. ``address`` is the dashboard's address; with a
-    dashboard, it records the history itself."""
+    dashboard, it records the history itself. ``files``: of the job; once its directory was moved away, nothing is
+    written to the one that is in its place."""
 
     def __init__(
-        self, directory: Path, course: Course, clock: Callable[[], float], view: View | None, address: str | None
+        self, files: OpenFiles, course: Course, clock: Callable[[], float], view: View | None, address: str | None
     ) -> None:
-        self._directory = directory
+        self._job_files = files
+        self._directory = directory = files.directory
         self._course = course
         self._clock = clock
         self._view = view
@@ -81,8 +83,9 @@ class StatusReporter:
         if self._view is not None:
             self._view.update(stats)
         self._course.observe(self._clock(), stats)
-        with self._files[COURSE]:
-            write_course(self._directory, self._course.dump())
+        if self._job_files.is_there():
+            with self._files[COURSE]:
+                write_course(self._directory, self._course.dump())
 
     def take_away(self) -> None:
         """Remove ``live.json``, because the run has ended."""
@@ -90,4 +93,5 @@ class StatusReporter:
             self._supervisor.close()
         # What is left is not believed: nobody holds the lock any more.
         with contextlib.suppress(OSError):
-            os.unlink(self._directory / LIVE)
+            if self._job_files.is_there():
+                os.unlink(self._directory / LIVE)

@@ -188,7 +188,39 @@ def test_another_directory_is_put_in_its_place(crawl: Crawl, tmp_path: Path) -> 
         crawl.job.mkdir()
 
     one_line(crawl.disturbed_by(swap), f"the job directory {crawl.job} was moved or removed")
+    assert not (crawl.job / "course.json").exists(), "nothing of the crawl is for a directory that is not its own"
     crawl.goes_on(tmp_path / "elsewhere")
+
+
+def test_another_job_is_put_in_its_place(crawl: Crawl, tmp_path: Path) -> None:
+    """What the crawl writes without care, history and ``live.json``, would replace those of the other job."""
+
+    def swap() -> None:
+        crawl.job.rename(tmp_path / "elsewhere")
+        crawl.job.mkdir()
+        (crawl.job / "course.json").write_text("of another job")
+
+    one_line(crawl.disturbed_by(swap), f"the job directory {crawl.job} was moved or removed")
+    assert (crawl.job / "course.json").read_text() == "of another job"
+
+
+def test_the_store_is_moved(crawl: Crawl, tmp_path: Path) -> None:
+    """RocksDB itself goes on writing to files that no path leads to."""
+    store = crawl.job / "store"
+    ran = crawl.disturbed_by(lambda: store.rename(tmp_path / "store"))
+    one_line(ran, f"{store} was moved or removed during the crawl", "put it back", "crawler repair")
+    (tmp_path / "store").rename(store)
+    crawl.goes_on(crawl.job)
+
+
+def test_the_store_is_removed(crawl: Crawl) -> None:
+    store = crawl.job / "store"
+    one_line(crawl.disturbed_by(lambda: shutil.rmtree(store)), f"{store} was moved or removed during the crawl")
+    assert crawler(*crawl.words(crawl.job)).code == 2
+    repaired = repair(crawl.job)
+    assert repaired.code == 0, repaired
+    assert crawler(*crawl.words(crawl.job, "--max-pages", "20")).code == 3
+    assert verify(crawl.job).findings == []
 
 
 # -- what is found when the job is opened ------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crawler.store.wal import logs_of, read_log
-from tests.jobs import Stopped, flip, killed_job, rows, verify
+from tests.jobs import Stopped, flip, killed_job, repair, rows, verify
 from tests.program import crawler
 
 NEVER = 1_000.0  # seconds
@@ -174,3 +174,16 @@ def test_a_fault_beside_what_mends_itself(tmp_path: Path, unsynced: Stopped) -> 
         '["output-end", "mends-itself"]',
         '["history-damaged", "damaged"]',
     }
+
+
+def test_directories_in_place_of_files_that_nothing_rests_on(tmp_path: Path, stopped: Stopped) -> None:
+    """They keep neither ``verify`` nor ``backup`` from the rest, and ``repair`` puts them aside."""
+    job = stopped.copy(tmp_path / "job")
+    for name in ("course.json", "run.json"):
+        (job / name).unlink(missing_ok=True)
+        (job / name).mkdir()
+    checked = verify(job)
+    assert {finding["kind"] for finding in checked.findings} == {"history-damaged", "run-settings-damaged"}
+    assert crawler("backup", job, tmp_path / "backup").code == 0
+    assert repair(job).code == 0
+    assert verify(job).findings == []

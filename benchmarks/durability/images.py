@@ -26,6 +26,7 @@ import argparse
 import contextlib
 import ctypes
 import fcntl
+import json
 import os
 import random
 import shutil
@@ -209,7 +210,9 @@ class Life:
             if (self._job / "job.json").exists():
                 found = verify(self._job)
                 account.faults += found.code != 0
-                account.kinds.update(found.kinds if found.code else ())
+                if found.code:
+                    account.kinds.update(found.kinds)
+                    print(f"found after a loss: {json.dumps(found.findings)}", file=sys.stderr)
         ran = crawler(*self._words(), timeout=_PATIENCE)
         if ran.code:
             raise SystemExit(f"after a loss it ended with {ran.code}: {ran.err}")

@@ -33,14 +33,14 @@ def run() -> NoReturn:
         code = main(loaded=loaded)
     except KeyboardInterrupt:
         code = INTERRUPTED
-    # The work is done. While the interpreter takes itself apart, nothing may change the code.
+    # The work is done. While the interpreter shuts down, no signal may change the exit code.
     for number in ours:
         signal.signal(number, signal.SIG_IGN)
     sys.exit(code)
 
 
 def _quit(number: int, frame: FrameType | None) -> NoReturn:
-    """Leave at once, as SIGKILL would have it: whatever the process writes survives that."""
+    """Exit at once, as after SIGKILL: whatever the process writes survives that."""
     try:
         if os.isatty(2):
             os.write(2, _SHOW_CURSOR)

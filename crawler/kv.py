@@ -171,8 +171,8 @@ class Store(Reader, Protocol):
     def sync(self) -> None: ...
 
     def snapshot(self, path: str) -> None:
-        """Copy the store as it is at one moment between two writes to ``path``, a directory that does not exist. May be
-        called from another thread while it is written."""
+        """Copy the store, as it is at one moment between two writes, to ``path``, a directory that does not exist. May
+        be called from another thread while the store is written. Raises OSError."""
 
     def reopen(self) -> None: ...
 

@@ -13,8 +13,8 @@ from pathlib import Path
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
 _STATM = Path("/proc/self/statm")
-# Bytes of address space that a filter leaves to what cannot be refused: the tables that RocksDB keeps in memory, its
-# threads and ours. RocksDB ends the process where it gets none.
+# Bytes of address space that a filter leaves for what cannot be refused: the tables that RocksDB keeps in memory, its
+# threads and ours. RocksDB aborts the process if it gets none.
 _LEFT_OVER = 384 * 2**20
 
 

@@ -59,8 +59,8 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool) -> int:
-    """Run a command and return the exit code. ``loaded`` is called between the last import and the command, but not of
-    a command that leaves at once if it is interrupted, until it says otherwise itself (``quits_at_once``)."""
+    """Run a command and return the exit code. ``loaded`` is called between the last import and the command,
+    except for a command that exits at once if it is interrupted until it has its own handlers (``quits_at_once``)."""
     words = list(sys.argv[1:] if words is None else words)
     try:
         _check_text(words)

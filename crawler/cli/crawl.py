@@ -212,7 +212,7 @@ def crawl(
     except DAMAGE as error:
         say(sys.stderr, f"crawler: {stopped_text(directory, error)}")
         return Exit.FAILED
-    except Exception as error:  # a bug must not look like an end  # noqa: BLE001
+    except Exception as error:  # a bug must not look like the end of a crawl  # noqa: BLE001
         return _stopped_by(error, directory, began)
     return _report(result, arguments.quiet)
 

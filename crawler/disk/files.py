@@ -26,7 +26,8 @@ class Place(Enum):
 
 
 class DisplacedError(OSError):
-    """Somebody else moved, removed or changed a file while it was being written. The text is one line for the user."""
+    """Another program moved, removed or changed a file while it was being written. The text is one line for the
+    user."""
 
 
 class DiskFile(Protocol):

@@ -143,7 +143,8 @@ async def _open_job(directory: Path, settings: Settings, clock: SteadyClock, fro
             await front.view.close()
             job.close()
     except OSError:
-        # That one file cannot be opened, or the store not be closed, says less than that the directory is gone.
+        # If the directory is gone, say so: that explains more than a file that cannot be opened or a store that cannot
+        # be closed.
         job.files.look_for_directories()
         raise
 
@@ -210,8 +211,8 @@ def spare_the_collector() -> None:
 def _signals(run: Run) -> Iterator[None]:
     """Stop in order on the first SIGINT, SIGTERM or SIGHUP. Quit at once on a second SIGINT: the journal has the rest.
 
-    Not by ``loop.add_signal_handler``: where that is taken back, a signal kills the process for a moment. Here, what
-    was in force before is in force again at once."""
+    ``loop.add_signal_handler`` is not used: for a moment after its removal, a signal would kill the process. Here the
+    earlier handlers are restored at once."""
     loop = asyncio.get_running_loop()
     interrupts = 0
 
@@ -227,7 +228,7 @@ def _signals(run: Run) -> Iterator[None]:
     def handle(number: int, _: FrameType | None) -> None:
         loop.call_soon_threadsafe(interrupted if number == signal.SIGINT else run.stop)
 
-    # A process under nohup ignores SIGHUP, and shall.
+    # A process under nohup ignores SIGHUP, and must continue to do so.
     handled = [each for each in _STOPPING if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN]
     before = {number: signal.signal(number, handle) for number in handled}
     try:

@@ -91,7 +91,7 @@ class StatusReporter:
         """Remove ``live.json``, because the run has ended."""
         with self._unheard:
             self._supervisor.close()
-        # What is left is not believed: nobody holds the lock any more.
+        # A file that is left behind is ignored, because no process holds the lock any more.
         with contextlib.suppress(OSError):
             if self._job_files.is_there():
                 os.unlink(self._directory / LIVE)

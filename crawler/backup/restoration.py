@@ -9,10 +9,8 @@ from pathlib import Path
 from crawler.backup.copying import Copied, copy_range, link_or_copy, sync
 from crawler.backup.layout import BackupError, Manifest, output_name, read_manifest, state_name
 from crawler.disk import failpoint
-from crawler.job.directory import IDENTITY, PAGES, SEEN, holds_job
+from crawler.job.directory import IDENTITY, PAGES, RESTORING, SEEN, holds_job
 from crawler.job.identity import check_readable
-
-_MARK = "restore.part"  # there while a job is being restored
 
 
 def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
@@ -27,7 +25,7 @@ def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
     state = top / state_name(manifest.number)
     check_readable(state)
     _make_empty(directory)
-    (directory / _MARK).touch()
+    (directory / RESTORING).touch()
     written = Copied()
     for name in sorted(manifest.files):
         if name == IDENTITY:
@@ -48,7 +46,7 @@ def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
     part.replace(directory / IDENTITY)
     sync(directory)
     failpoint("restore.done")
-    (directory / _MARK).unlink()
+    (directory / RESTORING).unlink()
     sync(directory.absolute().parent)
     return manifest, written
 
@@ -61,7 +59,7 @@ def _make_empty(directory: Path) -> None:
         raise BackupError(f"{directory} holds a crawl: name an empty directory")
     directory.mkdir(parents=True, exist_ok=True)
     left = sorted(path for path in directory.iterdir() if path.name != "lost+found")
-    if left and not (directory / _MARK).exists():
+    if left and not (directory / RESTORING).exists():
         raise BackupError(f"{directory} is not empty ({left[0].name}): name an empty directory")
     for path in left:
         if path.is_dir():

@@ -27,7 +27,7 @@ from crawler.integrity.inventory import InventorySettings
 from crawler.integrity.quarantine import Quarantine
 from crawler.integrity.reconcile import Reconciliation, RepairContext
 from crawler.integrity.verifier import unreadable, verify_job
-from crawler.job.directory import IDENTITY, PAGES, REPAIRED, SEEN, STORE, JobError
+from crawler.job.directory import IDENTITY, PAGES, REPAIRED, SEEN, STORE, JobError, check_restored
 from crawler.job.formats import FIRST, KNOWN, Formats
 from crawler.job.history_file import COURSE, course_fault
 from crawler.job.identity import Identity, OtherFormatError, read_identity, shaping_of, write_identity
@@ -63,6 +63,7 @@ def repair_job(directory: Path, now: float, tell: Tell, disk: Disk | None = None
     fails."""
     if not any((directory / name).exists() for name in (IDENTITY, STORE, REPAIRED, SEEN)):
         raise JobError(f"{directory} holds no crawl: name a job directory")
+    check_restored(directory)
     _format_to_repair(directory, formats)  # before anything is written, the lock's file among it
     try:
         lock = JobLock(directory)

@@ -12,6 +12,7 @@ from crawler.disk import Disk
 IDENTITY = "job.json"
 STORE = "store"
 BROKEN_OFF = "a repair was interrupted here: `crawler repair` completes it"
+RESTORING = "restore.part"  # there while `crawler restore` makes the job
 REPAIRED = "store.repaired"  # a new store, until a repair moves it to the place of the old one
 SEEN = "seen"
 PAGES = "pages.jsonl"
@@ -56,6 +57,13 @@ def holds_job(directory: Path) -> bool:
     return (directory / IDENTITY).is_file()
 
 
+def check_restored(directory: Path) -> None:
+    """Raise JobError if ``crawler restore`` was interrupted before it had made the job: what there is of it is not the
+    remains of a crawl."""
+    if (directory / RESTORING).exists() and not holds_job(directory):
+        raise JobError(f"{directory}: `crawler restore` was interrupted here: run it again")
+
+
 def check_vacant(directory: Path, own: Collection[str] = ()) -> None:
     """Raise JobError if a new job would be mixed with foreign files: a mistyped --job must not fill a directory of
     photographs. Files with the names in ``own`` are allowed. ``OpenFiles`` checks for parts of a crawl."""
@@ -63,6 +71,7 @@ def check_vacant(directory: Path, own: Collection[str] = ()) -> None:
         found = {path.name for path in directory.iterdir()}
     except OSError:
         return  # it does not exist yet, or cannot be used, which is reported when it is made
+    check_restored(directory)
     strange = sorted(name for name in found - _BEFORE - set(own) if not name.startswith("."))
     if strange and not found & {PAGES, STORE, SEEN, REPAIRED}:
         raise JobError(

@@ -17,6 +17,7 @@ from crawler.job.directory import (
     STORE,
     UNUSABLE,
     JobError,
+    check_restored,
     holds_job,
     make_directory,
 )
@@ -103,6 +104,7 @@ class OpenFiles:
             if not any(path.is_dir() for path in stores) and pages.exists() and pages.stat().st_size:
                 raise JobError(f"{directory}: {STORE}/ is missing but {PAGES} exists: restore {STORE}/", new_job=True)
             return convert_job(disk, directory, platform.formats)
+        check_restored(directory)
         if any((directory / name).exists() for name in (PAGES, STORE, SEEN)):
             raise JobError(
                 f"{directory} holds a part of a crawl but no {IDENTITY}: restore that file or run "

@@ -10,7 +10,7 @@ from crawler.disk.full import FULL
 
 log = logging.getLogger("crawler")
 
-# A full disk pauses the crawl, and a directory that is gone ends it: either is said there.
+# A full disk pauses the crawl, and a missing directory ends it: the crawl reports both itself.
 _TOLD_BY_CRAWL = FULL | {errno.ENOENT}
 # These pass by themselves: what failed succeeds when it is tried again.
 PASSING = FULL | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}

@@ -83,7 +83,7 @@ class Checkpointer:
             yield self._writer.sync
             self._synced, self.durable_end = commits, end
         else:
-            self._writer.look()  # also a crawl that waits must not wait for what is gone
+            self._writer.look()  # a crawl that waits for room must not wait for what is gone
 
     def checkpoint(self, now: float, *, whole: bool = False) -> Pieces[CheckpointResult]:
         """Write a generation; with ``whole`` one after which no journal must be replayed. Raises OSError, but not for a

@@ -71,12 +71,12 @@ class OpenFiles:
             self._undo = undo.pop_all()
 
     def look(self) -> None:
-        """Raises DisplacedError when the job directory, its store or its output was moved, removed or replaced."""
+        """Raise DisplacedError if the job directory, its store or its output was moved, removed or replaced."""
         self.look_for_directories()
         self.output.look()
 
     def look_for_directories(self) -> None:
-        """Raises DisplacedError when the job directory or its store was moved or removed, also after ``close``."""
+        """Raise DisplacedError if the job directory or its store was moved or removed. Works also after ``close``."""
         if not self.is_there():
             raise DisplacedError(
                 f"the job directory {self.directory} was moved or removed during the crawl: if it was moved, restart "

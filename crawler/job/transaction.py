@@ -199,7 +199,7 @@ class TransactionWriter:
             raise
 
     def look(self) -> None:
-        """Raises DisplacedError when what was written is no longer where it belongs. Nothing is durable after that."""
+        """Raise DisplacedError if what was written is no longer where it belongs. Nothing becomes durable then."""
         try:
             for sink in self._sinks:
                 sink.look()

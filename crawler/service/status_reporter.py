@@ -35,8 +35,8 @@ class View(Protocol):
 
 class StatusReporter:
     """Keeps the views of a crawl up to date, each at its own pace. ``address`` is the dashboard's address; with a
-    dashboard, it records the history itself. ``files``: of the job; once its directory was moved away, nothing is
-    written to the one that is in its place."""
+    dashboard, it records the history itself. ``files`` are those of the job: once its directory was moved
+    away, nothing is written to a directory in its place."""
 
     def __init__(
         self, files: OpenFiles, course: Course, clock: Callable[[], float], view: View | None, address: str | None

@@ -76,11 +76,11 @@ class Kind(StrEnum):
 
 class Severity(StrEnum):
     """``DAMAGED``: the bytes are not what the program wrote. ``DISAGREES``: all can be read, but two parts contradict
-    each other. ``MENDS_ITSELF``: a power loss leaves this, and the next run removes it; nothing is lost."""
+    each other. ``SELF_HEALING``: a power loss leaves this, and the next run removes it; nothing is lost."""
 
     DAMAGED = "damaged"
     DISAGREES = "disagrees"
-    MENDS_ITSELF = "mends-itself"
+    SELF_HEALING = "self-healing"
 
 
 _DISAGREES = frozenset(list(Kind)[list(Kind).index(Kind.ADMITTED_NOT_SEEN) :])
@@ -101,7 +101,7 @@ class Finding:
     @property
     def severity(self) -> Severity:
         if self.mends:
-            return Severity.MENDS_ITSELF
+            return Severity.SELF_HEALING
         return Severity.DISAGREES if self.kind in _DISAGREES else Severity.DAMAGED
 
     def as_json(self) -> dict[str, Any]:
@@ -117,4 +117,4 @@ class Finding:
 
 def is_fault(finding: Finding) -> bool:
     """Return whether the user must do something about it."""
-    return finding.severity is not Severity.MENDS_ITSELF
+    return finding.severity is not Severity.SELF_HEALING

@@ -126,7 +126,7 @@ def test_what_was_not_durable_is_no_fault(tmp_path: Path, unsynced: Stopped, wha
     assert checked.code == 0, checked
     assert checked.said["whole"]
     assert checked.kinds == kinds
-    assert {finding["severity"] for finding in checked.findings} <= {"mends-itself"}
+    assert {finding["severity"] for finding in checked.findings} <= {"self-healing"}
     ran = crawler("verify", job)
     assert ran.code == 0
     *lines, last = ran.out.splitlines()
@@ -159,10 +159,10 @@ def test_what_a_generation_stands_for_is_a_fault(
     checked = verify(job)
     assert checked.code == 1, checked
     assert not checked.said["whole"]
-    assert "mends-itself" not in {finding["severity"] for finding in checked.findings}
+    assert "self-healing" not in {finding["severity"] for finding in checked.findings}
 
 
-def test_a_fault_beside_what_mends_itself(tmp_path: Path, unsynced: Stopped) -> None:
+def test_a_fault_beside_what_heals_itself(tmp_path: Path, unsynced: Stopped) -> None:
     job = unsynced.copy(tmp_path / "job")
     cut_output(job)
     (job / "course.json").write_bytes(b"nothing")
@@ -170,8 +170,8 @@ def test_a_fault_beside_what_mends_itself(tmp_path: Path, unsynced: Stopped) -> 
     assert checked.code == 1
     assert not checked.said["whole"]
     assert {json.dumps([f["kind"], f["severity"]]) for f in checked.findings} == {
-        '["record-changed", "mends-itself"]',
-        '["output-end", "mends-itself"]',
+        '["record-changed", "self-healing"]',
+        '["output-end", "self-healing"]',
         '["history-damaged", "damaged"]',
     }
 

@@ -22,6 +22,7 @@ class Done(StrEnum):
     RULES_UNKNOWN = "rules-unknown"
     RUN_SETTINGS_REMOVED = "run-settings-removed"
     HISTORY_REMOVED = "history-removed"
+    INBOX_REMOVED = "inbox-removed"
     PARCEL_REMOVED = "parcel-removed"
     QUARANTINED = "quarantined"
     # Rows that were not valid for their family.

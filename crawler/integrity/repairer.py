@@ -332,7 +332,13 @@ class _Repair:
             self._quarantine.move(self._directory / COURSE)
             self._done(Done.HISTORY_REMOVED, error=fault)
         inbox = Inbox(self._directory, self._disk)
-        for name in inbox.waiting():
+        try:
+            names = inbox.waiting()
+        except NotADirectoryError as error:
+            self._quarantine.move(inbox.path)
+            self._done(Done.INBOX_REMOVED, error=error.strerror)
+            return
+        for name in names:
             try:
                 inbox.read(name)
             except EnvelopeError as error:

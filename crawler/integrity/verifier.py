@@ -209,7 +209,12 @@ def _small_files(job: OpenJob) -> Iterator[Finding]:
 
 def _parcels(job: OpenJob) -> Iterator[Finding]:
     inbox = Inbox(job.directory, RealDisk())
-    for name in inbox.waiting():
+    try:
+        names = inbox.waiting()
+    except OSError as error:
+        yield Finding(Kind.INBOX_UNREADABLE, INBOX, {"error": error.strerror})
+        return
+    for name in names:
         try:
             inbox.read(name)
         except EnvelopeError as error:

@@ -75,7 +75,7 @@ def check_vacant(directory: Path, own: Collection[str] = ()) -> None:
     strange = sorted(name for name in found - _BEFORE - set(own) if not name.startswith("."))
     if strange and not found & {PAGES, STORE, SEEN, REPAIRED}:
         raise JobError(
-            f"{directory} holds other files ({strange[0]}) but no crawl: name the directory of a crawl", new_job=True
+            f"{directory} holds other files ({strange[0]}) but no crawl: name an empty directory, or that of a crawl"
         )
 
 

@@ -125,7 +125,7 @@ class Job:
         failpoint("resume.cut")
         if cut.lost:
             writer.apply(partial(requeue, Requeue(store, queues, counters, settings.recrawl), cut))
-            say(f"the records of {len(cut.lost)} finished URLs were lost: the URLs are pending again")
+            say(f"finished URLs whose records were lost are pending again: {len(cut.lost)}")
         failpoint("resume.requeued")
         writer.apply(partial(self.revisiting.backfill.load, output.path, output.end, say))
         writer.apply(partial(keep_identity, store, files.identity))

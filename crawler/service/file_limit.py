@@ -30,5 +30,5 @@ def allow_files(concurrency: int) -> int:
         least = next(limit for limit in range(soft, _ENOUGH) if files_left(limit) >= _OF_A_SLOT)
         raise JobError(f"{_NAME} is {soft}: a crawl needs at least {least}")
     if slots < concurrency:
-        log.warning("%s is %d: at most %d URLs in flight instead of %d", _NAME, soft, slots, concurrency)
+        log.warning("%s is %d: URLs in flight limited to %d instead of %d", _NAME, soft, slots, concurrency)
     return min(slots, concurrency)

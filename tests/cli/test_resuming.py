@@ -115,8 +115,8 @@ def test_a_directory_with_files_of_somebody_else_is_left_alone(home: Home) -> No
         ran = home.run("--job", "photographs", seeds=seeds, stdin=stdin)
         assert ran.code == 2
         assert ran.err == (
-            "crawler: error: photographs holds other files (sea.jpg) but no crawl: name the directory of a crawl, or "
-            "start a new job with --job\n"
+            "crawler: error: photographs holds other files (sea.jpg) but no crawl: name an empty directory, or "
+            "that of a crawl\n"
         )
     assert crawler("demo", "--job", "photographs", directory=home.path).code == 2
     assert sorted(path.name for path in photographs.iterdir()) == [".hidden", "sea.jpg"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -176,14 +177,17 @@ def test_a_fault_beside_what_heals_itself(tmp_path: Path, unsynced: Stopped) -> 
     }
 
 
-def test_directories_in_place_of_files_that_nothing_rests_on(tmp_path: Path, stopped: Stopped) -> None:
+def test_files_and_directories_in_place_of_each_other(tmp_path: Path, stopped: Stopped) -> None:
     """They keep neither ``verify`` nor ``backup`` from the rest, and ``repair`` puts them aside."""
     job = stopped.copy(tmp_path / "job")
     for name in ("course.json", "run.json"):
         (job / name).unlink(missing_ok=True)
         (job / name).mkdir()
+    shutil.rmtree(job / "inbox", ignore_errors=True)
+    (job / "inbox").touch()
     checked = verify(job)
-    assert {finding["kind"] for finding in checked.findings} == {"history-damaged", "run-settings-damaged"}
+    kinds = {finding["kind"] for finding in checked.findings}
+    assert kinds == {"history-damaged", "run-settings-damaged", "inbox-unreadable"}
     assert crawler("backup", job, tmp_path / "backup").code == 0
     assert repair(job).code == 0
     assert verify(job).findings == []

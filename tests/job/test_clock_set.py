@@ -92,7 +92,7 @@ def test_a_pause_moves_nothing(tmp_path: Path) -> None:
 
 def test_what_is_over_is_not_moved_into_the_future() -> None:
     store = MemoryStore()
-    for by, way, held in ((-3_600.0, "back", "2 hosts"), (3_600.0, "forward", "1 hosts")):
+    for by, way, held in ((-3_600.0, "back", "2 hosts"), (3_600.0, "forward", "1 host")):
         job_held_until = [START - 10, START + 10]
         batch = store.batch()
         for number, until in enumerate(job_held_until):
@@ -105,7 +105,7 @@ def test_what_is_over_is_not_moved_into_the_future() -> None:
         follow_clock(store, Anchor(BOOT, by), START + by, told.append, moves)
         store.write(moves)
         assert told == [
-            f"the clock was set {way} by 3600 s since the last run: the waiting times of {held} were adjusted"
+            f"the clock was set {way} by 3600 s since the last run: adjusted the waiting times ({held})"
         ]
         times = [
             decode_host("h", value).politeness.next_time - START - by for _, value in store.scan(Family.HOSTS, b"")

@@ -199,7 +199,7 @@ def test_counts_follow_urls_that_are_pending_again(tmp_path: Path, killed: Stopp
     assert opened.counters.pending == opened.counters.admitted == before.admitted == opened.frontier.queued
     assert opened.counters.seeds_fetched == 0
     (note,) = opened.notes
-    assert note == f"the records of {before.done} finished URLs were lost: the URLs are pending again"
+    assert note == f"finished URLs whose records were lost are pending again: {before.done}"
     opened.close()
 
 

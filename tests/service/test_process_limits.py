@@ -29,7 +29,7 @@ def test_few_files_make_few_connections(tmp_path: Path, files: int, slots: int) 
     with Site(tree(PAGES), latency=0.01) as site:
         code, err = ran(tmp_path, site, "--max-pages", "20", NOFILE=files)
         assert code == 3, err
-        line = f"the limit on open files (ulimit -Hn) is {files}: at most {slots} URLs in flight instead of 32\n"
+        line = f"the limit on open files (ulimit -Hn) is {files}: URLs in flight limited to {slots} instead of 32\n"
         assert err == line, "once, and nothing else"
         code, err = ran(tmp_path, site, "--dashboard", "0", NOFILE=files)  # the queue is in tables by now
         assert code == 0, err

@@ -195,6 +195,19 @@ def test_moving_a_job(tmp_path: Path) -> None:
     assert len(records(crawls / "news")) == 30
 
 
+def test_backing_up_a_job(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    with Site(tree(30)) as site:
+        (here / "seeds.txt").write_text(site.url("/") + "\n")
+        words = (*ON_LOOPBACK.split(), "--max-pages", "10")
+        assert crawler(here / "seeds.txt", "--job", here / "news", *words).code == 3
+        changes = {"/mnt/backups": str(tmp_path / "backups"), "--contact you@example.org": ON_LOOPBACK}
+        carry_out("back-up-a-job.md", here, changes)
+        assert len(set(site.pages_asked())) == len(site.pages_asked()) == 30
+    assert len(records(here / "news-restored")) == 30
+    assert len(records(here / "news")) == 10
+
+
 def test_reading_results(tmp_path: Path) -> None:
     here = made(tmp_path)
     pages = {

@@ -204,10 +204,8 @@ def crawl(
             ) from error
         return _stopped_by(error, directory, began)
     except NoMemoryError as error:
-        say(
-            sys.stderr,
-            f"crawler: stopped: {error}; progress is saved: free some memory and run the same command again",
-        )
+        kept = "progress is saved: free some memory and run the same command again"
+        say(sys.stderr, f"crawler: stopped: {error}; {kept}")
         return Exit.FAILED
     except DAMAGE as error:
         say(sys.stderr, f"crawler: {stopped_text(directory, error)}")

@@ -144,5 +144,5 @@ def test_a_ledger_that_lost_a_row_is_refused() -> None:
     batch = doubting.store.batch()
     batch.delete(Family.LEDGER, row)
     doubting.store.write(batch)
-    with pytest.raises(FilterError, match=r"counts \d+ doubted URLs and holds \d+"):
+    with pytest.raises(FilterError, match=r"counts \d+ doubted URLs, but \d+ were read"):
         doubting.reopen()

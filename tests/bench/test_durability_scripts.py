@@ -109,10 +109,10 @@ def test_stalls() -> None:
 
 
 def test_generations_that_name_what_was_stored_before() -> None:
-    out = run("renewal.py", "--megabytes", "6")
+    out = run("renewal.py", "--megabytes", "3")
     for once in re.findall(r"after 1% new keys, \d times +([\d,]+) bytes", out):
         assert int(once.replace(",", "")) < 1_000_000, "the watched keys alone"
     each = re.findall(r"after 1% new keys, stored each time +([\d,]+) bytes", out)
     assert len(each) == 2
-    assert min(int(one.replace(",", "")) for one in each) > 6_000_000
+    assert min(int(one.replace(",", "")) for one in each) > 3_000_000
     assert len(re.findall(r"opened again, .+ to be replayed +[\d.]+ s", out)) == 6

@@ -133,9 +133,15 @@ def host(number: int) -> dict[str, Any]:
 
 @asynccontextmanager
 async def shown(
-    crawl: Crawl, port: int = 0, token: str = TOKEN, to_look: bool = False, course: Course | None = None
+    crawl: Crawl,
+    port: int = 0,
+    token: str = TOKEN,
+    to_look: bool = False,
+    course: Course | None = None,
+    interval: float = 0.5,
 ) -> AsyncIterator[tuple[Dashboard, str]]:
-    settings = DashboardSettings(listen=f"127.0.0.1:{port}", interval=0.1)
+    """``interval``: seconds between updates. Drawing them is what the tests of the page spend their time on."""
+    settings = DashboardSettings(listen=f"127.0.0.1:{port}", interval=interval)
     board = Dashboard(settings, Feed(crawl.stats, crawl.clock, course), crawl.routes(), Access(token, to_look))
     url = await board.start()
     try:
@@ -145,6 +151,8 @@ async def shown(
 
 
 async def open_page(browser: Chrome, url: str) -> None:
+    # The page of the test before must not complain that its dashboard has gone.
+    await asyncio.to_thread(browser.get, "about:blank")
     await asyncio.to_thread(browser.get_log, "browser")
     await asyncio.to_thread(browser.get, url)
     await until(browser, lambda: text(browser, "#state") != "connecting")

@@ -141,7 +141,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
 
 
 async def test_numbers_move_and_the_charts_with_them(browser: Chrome) -> None:
-    async with shown(Crawl()) as (_, url):
+    async with shown(Crawl(), interval=0.1) as (_, url):
         await open_page(browser, url)
         before = await asyncio.to_thread(text, browser, "[data-show='pages_fetched']")
         await until(browser, lambda: text(browser, "[data-show='pages_fetched']") != before)
@@ -214,7 +214,7 @@ async def test_the_axis_of_a_crawl_of_days_names_them(browser: Chrome) -> None:
     zone = "Emulation.setTimezoneOverride"
     await asyncio.to_thread(browser.execute_cdp_cmd, zone, {"timezoneId": "Asia/Kolkata"})
     try:
-        async with shown(crawl) as (_, url):
+        async with shown(crawl, interval=0.1) as (_, url):
             await open_page(browser, url)
             await asyncio.to_thread(click, browser, "[data-span=all]")
             script = "return [...document.querySelectorAll('#chart-pages > svg text')].map(node => node.textContent)"

@@ -104,9 +104,7 @@ def test_what_is_over_is_not_moved_into_the_future() -> None:
         moves = store.batch()
         follow_clock(store, Anchor(BOOT, by), START + by, told.append, moves)
         store.write(moves)
-        assert told == [
-            f"the clock was set {way} by 3600 s since the last run: adjusted the waiting times ({held})"
-        ]
+        assert told == [f"the clock was set {way} by 3600 s since the last run: adjusted the waiting times ({held})"]
         times = [
             decode_host("h", value).politeness.next_time - START - by for _, value in store.scan(Family.HOSTS, b"")
         ]

@@ -114,10 +114,12 @@ def call(*words: str | Path) -> None:
 
 def make_image(path: Path, kind: str, size: int) -> None:
     if shutil.which(_MAKE[kind][0]) is None:
-        raise NotAllowedError(f"{_MAKE[kind][0]} is missing: apt-get install e2fsprogs xfsprogs")
+        raise SystemExit(f"{_MAKE[kind][0]} is missing: apt-get install e2fsprogs xfsprogs")
     with path.open("wb") as stream:
         stream.truncate(size)
-    call(*_MAKE[kind], path)
+    made = subprocess.run([*_MAKE[kind], str(path)], capture_output=True, text=True, check=False)
+    if made.returncode:
+        raise SystemExit(f"{_MAKE[kind][0]}: {' '.join(made.stderr.split()) or made.returncode}")
 
 
 def mount(image: Path, at: Path, options: str = "") -> None:

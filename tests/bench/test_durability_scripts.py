@@ -66,7 +66,14 @@ def test_faults_of_every_kind_of_call() -> None:
     assert set(sums.values()) == {"0"}, out
 
 
+def need_file_systems() -> None:
+    """The programs; what the kernel forbids, the scripts say themselves."""
+    need("mkfs.ext4", "e2fsprogs")
+    need("mkfs.xfs", "xfsprogs")
+
+
 def test_power_losses_on_images_of_file_systems() -> None:
+    need_file_systems()
     out = run("images.py", "--losses", "5", "--in-a-life", "1", "--pages", "100")
     rows = re.findall(r"^(?:ext4|xfs).*, (?:written|flushed) +(.+)$", out, re.MULTILINE)
     assert len(rows) == 5
@@ -78,6 +85,7 @@ def test_power_losses_on_images_of_file_systems() -> None:
 
 
 def test_file_systems_taken_away() -> None:
+    need_file_systems()
     out = run("mounts.py", "--rounds", "1")
     rows = re.findall(r"^(?:ext4|xfs|tmpfs), [a-z -]+?(( +\d+){4})  1 x (\d)", out, re.MULTILINE)
     assert [(figures.split(), code) for figures, _, code in rows] == [

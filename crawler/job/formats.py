@@ -77,4 +77,8 @@ class Formats:
         return [each.convert for each in self.after(number) if each.convert is not None]
 
 
-KNOWN = Formats()
+KNOWN = Formats(
+    (
+        Format(),  # 2
+    )
+)

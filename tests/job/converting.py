@@ -1,6 +1,6 @@
 """Opens a job as a later version of the program would: ``python -m tests.job.converting DIRECTORY``.
 
-The formats are made up. The second one is additive, the third must convert what is stored."""
+The formats are made up. The first one after the program's own is additive, the second must convert what is stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from crawler.job.durable_frontier import DurableFrontier
-from crawler.job.formats import AddedSetting, Format, Formats, JobCopy
+from crawler.job.formats import KNOWN, AddedSetting, Format, Formats, JobCopy
 from crawler.job.platform import Platform
 from crawler.kv import Family
 
@@ -29,7 +29,7 @@ def convert(copy: JobCopy) -> None:
     made.write_text(made.read_text() + "x" if made.exists() else "x")
 
 
-ADDITIVE = Formats((Format(frozenset({Family.LEDGER}), (AddedSetting("seen", "tightening", BEFORE),)),))
+ADDITIVE = Formats((*KNOWN.later, Format(frozenset({Family.LEDGER}), (AddedSetting("seen", "tightening", BEFORE),))))
 CONVERTING = Formats((*ADDITIVE.later, Format(convert=convert)))
 
 

@@ -51,9 +51,12 @@ class Started:
         stdin: int,
         directory: Path = ROOT,
         limits: Mapping[str, int] | None = None,
+        world: Mapping[str, Any] | None = None,
     ) -> None:
-        """``limits`` of the process have their names from ``resource``, as NOFILE."""
+        """``limits`` of the process have their names from ``resource``, as NOFILE. ``world``: what it is to enter, see
+        ``tests/hostile/world.py``."""
         self.args, self.returncode = words, None
+        self.peak_of_each = 0  # bytes, once it has ended: of itself or of the greatest of its children
         self._run, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         given = [theirs.fileno()]
         self.stdin: IO[bytes] | None = None
@@ -70,22 +73,23 @@ class Started:
             given.append(end)
         self.stdout, self.stderr = streams
         asked = {"words": words, "environment": dict(environment), "directory": str(directory)}
-        asked["limits"] = dict(limits or {})
+        asked |= {"limits": dict(limits or {}), "world": None if world is None else dict(world)}
         request = json.dumps(asked).encode()
         socket.send_fds(_starter(), [request], given)
         theirs.close()
         for end in given[1:]:
             os.close(end)
-        self.pid = self._told()
+        (self.pid,) = self._told()
 
-    def _told(self) -> int:
-        number = self._run.recv(32)
-        assert number, "the starter has ended: what it said stands on standard error"
-        return int(number)
+    def _told(self) -> list[int]:
+        numbers = self._run.recv(64)
+        assert numbers, "the starter has ended: what it said stands on standard error"
+        return [int(number) for number in numbers.split()]
 
     def poll(self) -> int | None:
         if self.returncode is None and select.select([self._run], [], [], 0)[0]:
-            self.returncode = self._told()
+            self.returncode, kilobytes = self._told()
+            self.peak_of_each = kilobytes * 1024
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:

@@ -7,7 +7,8 @@ step: what was loaded is not taken apart, object by object, which would take lon
 
 Each request comes as one packet over the socket FD: the words in JSON, with four descriptors: a socket for this run,
 and its standard input, output and error. The run's socket is answered with the process's number, and at its end with
-its exit code. Where the other side closes that socket first, the process is killed.
+its exit code and the peak memory, in KiB, of itself or of the greatest of its children. Where the other side closes
+that socket first, the process is killed.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import crawler
 from crawler.disk import failpoints
 from crawler.filters import DIGEST_BYTES, make_seen
 from crawler.settings import SeenSettings
+from tests.hostile import world
 
 MOST = 2**17  # bytes of a request: the words, the environment and the directory
 
@@ -85,12 +87,12 @@ def serve(control: socket.socket) -> None:
                 else:  # a process has ended
                     process = key.fd
                     pid, run = runs.pop(process)
-                    _, status = os.waitpid(pid, 0)
+                    _, status, used = os.wait4(pid, 0)
                     ready.unregister(process)
                     os.close(process)
                     if run in ready.get_map():
                         ready.unregister(run)
-                        run.send(str(os.waitstatus_to_exitcode(status)).encode())
+                        run.send(f"{os.waitstatus_to_exitcode(status)} {used.ru_maxrss}".encode())
                     run.close()
 
 
@@ -107,6 +109,8 @@ def _become(request: dict[str, Any], given: list[int]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["directory"])
+    if request["world"] is not None:
+        world.enter(**request["world"])
     importlib.reload(failpoints)  # where to die is read from the environment
     time.tzset()
     sys.argv = ["crawler", *request["words"]]

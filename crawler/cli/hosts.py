@@ -16,7 +16,7 @@ from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.options import whole_number
 from crawler.frontier import queue_of
-from crawler.inspect.host_table import SORTS, HostTableSettings, Row, choose, host_rows
+from crawler.inspect.host_table import SORTS, HostTableSettings, Row, Selection, all_host_rows
 from crawler.inspect.job_reader import open_job
 from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
@@ -39,9 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
     in_flight = Counter(map(queue_of, {} if live is None else live.in_flight))
     order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
     with open_job(arguments.job) as job:
-        rows = host_rows(job.store, HostTableSettings.of(job.settings), job_time(job.store), in_flight)
-        chosen = choose(rows, sort=arguments.sort, descending=order == "desc", limit=arguments.limit)
-        ((total, found),) = [each for each in chosen if each is not None]
+        selection = Selection(sort=arguments.sort, descending=order == "desc", limit=arguments.limit)
+        rows = all_host_rows(job.store, HostTableSettings.of(job.settings), job_time(job.store), in_flight)
+        selection.add(row for row in rows if row is not None)
+    total, found = selection.total, selection.rows()
     if arguments.json:
         print(json.dumps({"total": total, "hosts": found}, indent=2))
         return Exit.OK

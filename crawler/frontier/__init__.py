@@ -33,7 +33,7 @@ from crawler.frontier.host import (
     encode_host,
 )
 from crawler.frontier.host_closed import HostClosed, retired_words
-from crawler.frontier.host_status import HostRow, HostState, describe, state_of, stored_state
+from crawler.frontier.host_status import HostRow, HostSnapshot, HostState, describe, snapshot, state_of, stored_state
 from crawler.frontier.importance import SEED_SCORE
 from crawler.frontier.lease import (
     AddressKnown,
@@ -75,6 +75,7 @@ __all__ = [
     "HostClosed",
     "HostRecordError",
     "HostRow",
+    "HostSnapshot",
     "HostState",
     "Lease",
     "Limits",
@@ -106,6 +107,7 @@ __all__ = [
     "queue_of",
     "retired_words",
     "retry_wait",
+    "snapshot",
     "split_due_key",
     "state_of",
     "stored_state",

@@ -24,7 +24,7 @@ from crawler.frontier.ad_hoc_lease import AdHocLeases
 from crawler.frontier.entry import Entry, QueueOf, queue_of, retry_slot
 from crawler.frontier.host import Host
 from crawler.frontier.host_closed import HostClosed
-from crawler.frontier.host_status import HostRow, describe
+from crawler.frontier.host_status import HostRow, HostSnapshot, describe, snapshot
 from crawler.frontier.importance import Importance
 from crawler.frontier.lease import (
     AddressKnown,
@@ -274,5 +274,15 @@ class Frontier:
 
     def describe(self, name: str, now: float) -> HostRow | None:
         """The host's row in the table of hosts; None when the job has not met the host."""
-        host = self._workbench.look(name)
+        found = self.snapshot(name, now)
+        return None if found is None else found.row
+
+    def describe_known(self, name: str, now: float) -> HostRow | None:
+        """``describe``, but None for a host that is neither in memory nor in a line: its stored record is complete."""
+        host = self._workbench.known(name)
         return None if host is None else describe(host, now, self._gate.settings, self._limits.budget)
+
+    def snapshot(self, name: str, now: float) -> HostSnapshot | None:
+        """The host at ``now``, for reading only; None when the job has not met it."""
+        host = self._workbench.look(name)
+        return None if host is None else snapshot(host, now, self._gate.settings, self._limits.budget)

@@ -258,6 +258,14 @@ def decode_host(name: str, value: bytes) -> Host:
     )
 
 
+def host_beside(name: str, value: bytes, in_flight: int) -> Host:
+    """``decode_host`` for a reader beside a running crawl, which alone knows how many URLs of the host are handed
+    out."""
+    host = decode_host(name, value)
+    host.leased = host.queue.taken = in_flight
+    return host
+
+
 def _tail(value: bytes, address_size: int, error_count: int) -> tuple[str, dict[FailureClass, int]]:
     """Raises ValueError and struct.error."""
     at = _RECORD.size + address_size

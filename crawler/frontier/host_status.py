@@ -47,6 +47,34 @@ class HostRow:
     errors: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class HostSnapshot:
+    """A host at one moment, for readers in other threads: nothing in it is shared with the working state. Times are in
+    seconds since 1970."""
+
+    row: HostRow
+    leased: int  # lease slots that are out
+    in_line: bool
+    next_time: float
+    hold_reason: HoldReason
+    crawl_delay: float | None
+    robots_until: float
+
+
+def snapshot(host: Host, now: float, settings: PolitenessSettings, budget: BudgetSettings) -> HostSnapshot:
+    """The host at ``now``."""
+    politeness = host.politeness
+    return HostSnapshot(
+        describe(host, now, settings, budget),
+        host.leased,
+        host.in_line,
+        politeness.next_time,
+        politeness.hold_reason,
+        politeness.crawl_delay,
+        politeness.robots_until,
+    )
+
+
 def describe(host: Host, now: float, settings: PolitenessSettings, budget: BudgetSettings) -> HostRow:
     """The row of a host at ``now``. A host read from the store has nothing in flight."""
     state = state_of(host, now, budget)

@@ -13,9 +13,10 @@ from typing import Any
 from crawler.exact import rows_of
 from crawler.fetch.robots_cache import RobotsCache
 from crawler.filters import SeenSet, digest_keys
-from crawler.frontier import Entry, Host, HostState, decode_host, queue_of, unpack_page
+from crawler.frontier import Entry, HostSnapshot, HostState, queue_of, snapshot, unpack_page
 from crawler.frontier.entry import is_retry, retry_time
-from crawler.inspect.host_table import HostTableSettings, Row, host_row
+from crawler.frontier.host import host_beside
+from crawler.inspect.host_table import Row, table_row
 from crawler.inspect.job_reader import open_job, queue
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import PAGES
@@ -187,14 +188,14 @@ class Explanation:
 @dataclass(frozen=True, slots=True)
 class Known:
     """Where to look. ``seen`` returns the answer for a key; ``in_flight`` maps URLs handed out to their times; ``host``
-    returns the working state of a host if a crawl runs in this process."""
+    returns the host as it is in a crawl that runs in this process, None if there is none."""
 
     directory: Path
     settings: Settings
     store: Reader
     seen: Callable[[Canonical], SeenAnswer]
     in_flight: Mapping[str, float]
-    host: Callable[[str], Host | None]
+    host: Callable[[str], HostSnapshot | None]
 
 
 def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
@@ -252,18 +253,12 @@ def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
     if known.settings.seen.ledger:
         found.ledger = _ledger(known, url)
     name = queue_of(url.href)
-    host = known.host(name)
+    host = known.host(name) or _stored_host(known, name, found.at)
     if host is None:
-        stored = known.store.get(Family.HOSTS, name.encode("ascii"))
-        if stored is None:
-            return
-        host = decode_host(name, stored)
-    row = host_row(
-        host, found.at, sum(queue_of(href) == name for href in known.in_flight), HostTableSettings.of(known.settings)
-    )
-    found.host_row = row
+        return
+    found.host_row = table_row(host.row)
     found.robots = _robots(known, url, name)
-    for place in _places(known, url, host, row, found.at):
+    for place in _places(known, url, host, found.at):
         if isinstance(place, int):
             found.queue_searched = place
         elif place is not None:
@@ -275,6 +270,14 @@ def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
         found.record = record
         if record is None:
             yield None
+
+
+def _stored_host(known: Known, name: str, now: float) -> HostSnapshot | None:
+    stored = known.store.get(Family.HOSTS, name.encode("ascii"))
+    if stored is None:
+        return None
+    host = host_beside(name, stored, sum(queue_of(href) == name for href in known.in_flight))
+    return snapshot(host, now, known.settings.politeness, known.settings.budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,11 +327,11 @@ def _robots(known: Known, url: Canonical, name: str) -> RobotsAnswer:
     return RobotsAnswer(RobotsState.DISALLOWED, agent, robots.words(refusal))
 
 
-def _places(known: Known, url: Canonical, host: Host, row: Row, now: float) -> Iterator[Place | int | None]:
+def _places(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Iterator[Place | int | None]:
     """Yield the URL's place in its host's queue if it is queued, or how many entries were searched if the queue has
     more. Yields None at points where the search may be abandoned."""
     ahead = 0
-    for number, (slot, entry) in enumerate(queue(known.store, host.name)):
+    for number, (slot, entry) in enumerate(queue(known.store, host.row.host)):
         if number >= QUEUE_SEARCHED:
             yield number
             return
@@ -337,7 +340,7 @@ def _places(known: Known, url: Canonical, host: Host, row: Row, now: float) -> I
         if entry.href == url.href:
             per_host = known.settings.politeness.per_host
             since = known.in_flight.get(url.href)
-            upcoming = _next_try(slot, host, row, now, per_host) if since is None else None
+            upcoming = _next_try(slot, host, now, per_host) if since is None else None
             yield _place(known, entry, slot, ahead + 1, since, upcoming)
             return
         ahead += entry.href not in known.in_flight
@@ -362,16 +365,17 @@ def _place(
     )
 
 
-def _next_try(slot: bytes, host: Host, row: Row, now: float, per_host: int) -> NextTry:
-    if row["state"] in (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED):
-        return NextTry(Wait.HOST_CLOSED, reason=row["reason"])
-    if max(host.leased, row["in_flight"]) >= per_host:
+def _next_try(slot: bytes, host: HostSnapshot, now: float, per_host: int) -> NextTry:
+    row = host.row
+    if row.state in (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED):
+        return NextTry(Wait.HOST_CLOSED, reason=row.reason)
+    if host.leased >= per_host:
         return NextTry(Wait.HOST_BUSY)
     if host.in_line:
-        return NextTry(Wait.HOST_TURN, reason=row["reason"])
-    again, held_until = retry_time(slot) if is_retry(slot) else 0.0, host.politeness.next_time
+        return NextTry(Wait.HOST_TURN, reason=row.reason)
+    again, held_until = retry_time(slot) if is_retry(slot) else 0.0, host.next_time
     if again > max(now, held_until + _AS_HELD):
         return NextTry(Wait.RETRY, again)
     if held_until > now:
-        return NextTry(Wait.HOST_HELD, held_until, host.politeness.hold_reason.words)
+        return NextTry(Wait.HOST_HELD, held_until, host.hold_reason.words)
     return NextTry(Wait.NOTHING)

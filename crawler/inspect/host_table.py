@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any
 
-from crawler.frontier import Host, decode_host
-from crawler.frontier.host import host_name
+from crawler.frontier.host import host_beside, host_name
 from crawler.frontier.host_status import HostRow, describe
 from crawler.kv import Family, Reader
 from crawler.settings import BudgetSettings, PolitenessSettings, Settings
@@ -31,62 +30,69 @@ class HostTableSettings:
         return cls(settings.politeness, settings.budget)
 
 
-def host_row(host: Host, now: float, in_flight: int, settings: HostTableSettings) -> Row:
-    """Return the row of one host at ``now`` (seconds since 1970). ``in_flight`` of its URLs are handed out; they do not
-    count as pending."""
-    if not host.leased and in_flight:
-        # As in the store: only the running crawl knows which URLs are handed out.
-        host.leased = host.queue.taken = in_flight
-    row = describe(host, now, settings.politeness, settings.budget)
-    values = {name: getattr(row, name) for name in _COLUMNS}
-    values["pending"] -= row.in_flight
+def table_row(host: HostRow) -> Row:
+    """Return a host as a row of the table. URLs in flight do not count as pending."""
+    values = {name: getattr(host, name) for name in _COLUMNS}
+    values["pending"] -= host.in_flight
     return values
 
 
 def host_rows(
-    store: Reader,
+    stored: Iterable[tuple[bytes, bytes]],
     settings: HostTableSettings,
     now: float,
     in_flight: Mapping[str, int],
-    known: Callable[[str], Host | None] | None = None,
-) -> Iterator[Row | None]:
-    """Yield a row for each host of the job, by name, and None at points where a long read may be abandoned.
+    working: Mapping[str, HostRow],
+) -> Iterator[Row]:
+    """Yield a row for each stored host at ``now`` (seconds since 1970).
 
-    ``in_flight`` counts handed-out URLs by host; ``known`` returns the working state of a host that has one."""
-    for rows in store.pages(Family.HOSTS):
-        for key, value in rows:
-            name = host_name(key)
-            host = known(name) if known is not None else None
-            yield host_row(host or decode_host(name, value), now, in_flight.get(name, 0), settings)
+    ``in_flight`` counts handed-out URLs by host. ``working`` has the hosts whose state is in the memory of the running
+    crawl; it was taken there, because nobody else may read that state."""
+    politeness, budget = settings.politeness, settings.budget
+    for key, value in stored:
+        name = host_name(key)
+        row = working.get(name)
+        if row is None:
+            row = describe(host_beside(name, value, in_flight.get(name, 0)), now, politeness, budget)
+        yield table_row(row)
+
+
+def all_host_rows(
+    store: Reader, settings: HostTableSettings, now: float, in_flight: Mapping[str, int]
+) -> Iterator[Row | None]:
+    """Yield ``host_rows`` for each host of a job whose working state nobody here has, by name, and None at points where
+    a long read may be abandoned."""
+    for page in store.pages(Family.HOSTS):
+        yield from host_rows(page, settings, now, in_flight, {})
         yield None
 
 
-def choose(
-    rows: Iterator[Row | None],
-    *,
-    sort: str = "pending",
-    descending: bool = True,
-    offset: int = 0,
-    limit: int,
-    q: str = "",
-) -> Iterator[tuple[int, list[Row]] | None]:
-    """Yield, after Nones as from ``rows``, the result: how many rows have a host that contains ``q``, and ``limit`` of
-    them after the first ``offset``. Holds ``offset + limit`` rows at a time."""
-    best: list[tuple[Any, int, Row]] = []
-    total, most, wanted, order, value = 0, offset + limit, q.lower(), _order(descending), _value(sort)
-    for row in rows:
-        if row is None:
-            yield None
-            continue
-        if wanted not in row["host"]:
-            continue
-        total += 1
-        entry = (order(value(row)), -total, row)
-        if len(best) < most:
-            heapq.heappush(best, entry)
-        elif most and entry[:2] > best[0][:2]:
-            heapq.heapreplace(best, entry)
-    yield total, [row for _, _, row in sorted(best, key=lambda entry: entry[:2], reverse=True)][offset:]
+class Selection:
+    """The rows of hosts that contain ``q``: ``limit`` of them after the first ``offset`` in the order wanted. Holds
+    ``offset + limit`` rows at a time."""
+
+    def __init__(
+        self, *, sort: str = "pending", descending: bool = True, offset: int = 0, limit: int, q: str = ""
+    ) -> None:
+        self.total = 0  # rows that contain q
+        self._best: list[tuple[Any, int, Row]] = []
+        self._offset, self._most, self._wanted = offset, offset + limit, q.lower()
+        self._order, self._value = _order(descending), _value(sort)
+
+    def add(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            if self._wanted not in row["host"]:
+                continue
+            self.total += 1
+            entry = (self._order(self._value(row)), -self.total, row)
+            if len(self._best) < self._most:
+                heapq.heappush(self._best, entry)
+            elif self._most and entry[:2] > self._best[0][:2]:
+                heapq.heapreplace(self._best, entry)
+
+    def rows(self) -> list[Row]:
+        ordered = sorted(self._best, key=lambda entry: entry[:2], reverse=True)
+        return [row for _, _, row in ordered][self._offset :]
 
 
 def _value(sort: str) -> Callable[[Row], Any]:

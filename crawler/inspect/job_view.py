@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from crawler.inspect.host_table import HostTableSettings, host_rows
+from crawler.inspect.host_table import HostTableSettings, all_host_rows
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.inspect.record_stream import Tail
 from crawler.job.clock_anchor import job_time
@@ -45,6 +45,6 @@ class JobView:
         live = read_live(self.directory)
         in_flight = Counter(map(host_key, {} if live is None else live.in_flight))
         with open_job(self.directory) as job:
-            for row in host_rows(job.store, HostTableSettings.of(job.settings), job_time(job.store), in_flight):
+            for row in all_host_rows(job.store, HostTableSettings.of(job.settings), job_time(job.store), in_flight):
                 if row is not None:
                     yield dict(row)

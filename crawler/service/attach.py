@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from crawler.disk import RealDisk
-from crawler.frontier import decode_host, queue_of
+from crawler.frontier import queue_of, snapshot
+from crawler.frontier.host import host_beside
 from crawler.inspect.explanation import Explanation, explain_url
-from crawler.inspect.host_table import HostTableSettings, host_rows
+from crawler.inspect.host_table import HostTableSettings, all_host_rows
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.job.directory import PAGES, JobError
 from crawler.job.history_file import load_course
@@ -93,8 +94,10 @@ class WatchedJob:
     def hosts(self, asked: TableAsked, now: float) -> Table:
         """Return a part of the table of hosts. Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
-            found = asked.choose(host_rows(job.store, HostTableSettings.of(job.settings), now, self._in_flight()))
-            return Table(*next(pair for pair in found if pair is not None))
+            selection = asked.selection()
+            rows = all_host_rows(job.store, HostTableSettings.of(job.settings), now, self._in_flight())
+            selection.add(row for row in rows if row is not None)
+            return Table(selection.total, selection.rows())
 
     def host(self, name: str, now: float) -> dict[str, Any] | None:
         """Return everything about one host; None if the job has no such host. Raises what ``open_job`` raises."""
@@ -102,9 +105,10 @@ class WatchedJob:
             stored = job.store.get(Family.HOSTS, name.encode("ascii")) if name.isascii() else None
             if stored is None:
                 return None
-            page = host_page(
-                job.store, HostPageSettings.of(job.settings), decode_host(name, stored), now, self._in_flight()[name]
-            )
+            settings = HostPageSettings.of(job.settings)
+            host = host_beside(name, stored, self._in_flight()[name])
+            table = settings.table
+            page = host_page(job.store, settings, snapshot(host, now, table.politeness, table.budget))
         rows = recent(self.directory / PAGES, None if self.live is None else self.live.output_end, name)
         return page | {"recent": [row for row in rows if row is not None]}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from crawler.fetch.robots_cache import RobotsCache
-from crawler.frontier import Host, queue_of
-from crawler.inspect.host_table import HostTableSettings, host_row
+from crawler.frontier import HostSnapshot, queue_of
+from crawler.inspect.host_table import HostTableSettings, table_row
 from crawler.inspect.job_reader import queue
 from crawler.kv import Reader
 from crawler.output.reverse_reader import decoded, lines_backwards
@@ -34,19 +34,19 @@ class HostPageSettings:
         return cls(HostTableSettings.of(settings), settings.robots, settings.fetch.user_agent)
 
 
-def host_page(store: Reader, settings: HostPageSettings, host: Host, now: float, in_flight: int) -> dict[str, Any]:
+def host_page(store: Reader, settings: HostPageSettings, host: HostSnapshot) -> dict[str, Any]:
     """Return everything about one host except its last records."""
-    row = host_row(host, now, in_flight, settings.table)
-    robots = RobotsCache(store, settings.robots, settings.user_agent).get(host.name)
+    row, name = table_row(host.row), host.row.host
+    robots = RobotsCache(store, settings.robots, settings.user_agent).get(name)
     row["robots"] = {
         "asked_at": None if robots is None else robots.asked_at,
         "status": None if robots is None else robots.status,
         "error": None if robots is None or robots.failure is None else robots.failure.text,
-        "crawl_delay": host.politeness.crawl_delay,
-        "until": host.politeness.robots_until or None,
+        "crawl_delay": host.crawl_delay,
+        "until": host.robots_until or None,
         "ignored": settings.robots.ignore,
     }
-    entries = (entry for _, entry in itertools.islice(queue(store, host.name), _QUEUE_SHOWN))
+    entries = (entry for _, entry in itertools.islice(queue(store, name), _QUEUE_SHOWN))
     row["queue"] = [{"url": entry.href, "depth": entry.depth, "class": entry.priority} for entry in entries]
     return row
 

@@ -7,15 +7,16 @@ ends.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from crawler.engine.run import Run
-from crawler.frontier import Host, decode_host
+from crawler.frontier import queue_of
+from crawler.frontier.host import host_name
 from crawler.inspect.explanation import Explanation, Known, explain, explain_seen
-from crawler.inspect.host_table import host_rows
+from crawler.inspect.host_table import Row, host_rows
 from crawler.job.directory import PAGES
 from crawler.job.inbox import Answer
 from crawler.kv import Family
@@ -27,6 +28,7 @@ from crawler.urls import Canonical, Canonicaliser
 
 T = TypeVar("T")
 
+_HOSTS_AT_ONCE = 256  # hosts described in one piece: some milliseconds of the event loop
 _NOT_RUNNING = "The crawl is not running."
 
 
@@ -55,16 +57,28 @@ class RunView:
 
     async def hosts(self, asked: TableAsked) -> Table:
         run, now = self._running(), self._clock()
-        rows = host_rows(run.job.store, self._page.table, now, _in_flight(run), run.job.frontier.known)
-        ((total, chosen),) = await self._look(asked.choose(rows))
-        return Table(total, chosen)
+        selection, frontier, table = asked.selection(), run.job.frontier, self._page.table
+        pages = run.job.store.pages(Family.HOSTS, size=_HOSTS_AT_ONCE)
+        page = await self._in_thread(lambda: next(pages, None))
+        while page is not None:
+            # Only here, in the event loop, may the state of the crawl be read. The thread gets rows that are done.
+            names = (host_name(key) for key, _ in page)
+            working = {name: row for name in names if (row := frontier.describe_known(name, now)) is not None}
+
+            def add(rows: Iterator[Row]) -> list[tuple[bytes, bytes]] | None:
+                selection.add(rows)
+                return next(pages, None)
+
+            rows = host_rows(page, table, now, {}, working)
+            page = await self._in_thread(functools.partial(add, rows))
+        return Table(selection.total, selection.rows())
 
     async def host(self, name: str) -> dict[str, Any] | None:
         run, now = self._running(), self._clock()
-        host = run.job.frontier.known(name) or _stored_host(run, name)
+        host = run.job.frontier.snapshot(name, now)
         if host is None:
             return None
-        row = host_page(run.job.store, self._page, host, now, _in_flight(run)[name])
+        row = host_page(run.job.store, self._page, host)
         return row | {"recent": await self._look(recent(run.job.directory / PAGES, run.job.files.output.end, name))}
 
     async def explain(self, text: str) -> Explanation:
@@ -73,10 +87,10 @@ class RunView:
         # The seen-set changes with every transaction, so ask it here, not in the thread.
         url = Canonicaliser(self._settings.canonical.rules).canonicalise(text)
         seen = [explain_seen(job.seen, url)] if isinstance(url, Canonical) else []
-        known = Known(
-            job.directory, self._settings, job.store, lambda _: seen[0], dict(run.under_way), job.frontier.known
-        )
-        (found,) = await self._look(explain(known, text, self._clock()))
+        now = self._clock()
+        host = job.frontier.snapshot(queue_of(url.href), now) if isinstance(url, Canonical) else None
+        known = Known(job.directory, self._settings, job.store, lambda _: seen[0], dict(run.under_way), lambda _: host)
+        (found,) = await self._look(explain(known, text, now))
         return found
 
     async def perform(self, command: Command) -> Refused | None:
@@ -114,21 +128,18 @@ class RunView:
                     found.append(each)
             return found
 
+        found = await self._in_thread(read)
+        if found is None:
+            raise Unavailable(_NOT_RUNNING)
+        return found
+
+    async def _in_thread(self, read: Callable[[], T]) -> T:
         try:
             found = await asyncio.get_running_loop().run_in_executor(self._thread, read)
         except RuntimeError as error:
             if not self._closed:
                 raise
             raise Unavailable(_NOT_RUNNING) from error
-        if found is None:
+        if self._closed:
             raise Unavailable(_NOT_RUNNING)
         return found
-
-
-def _in_flight(run: Run) -> Counter[str]:
-    return Counter(map(run.job.frontier.queue_of, run.under_way))
-
-
-def _stored_host(run: Run, name: str) -> Host | None:
-    stored = run.job.store.get(Family.HOSTS, name.encode("ascii")) if name.isascii() else None
-    return None if stored is None else decode_host(name, stored)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from crawler.inspect.explanation import Explanation
-from crawler.inspect.host_table import Row, choose
+from crawler.inspect.host_table import Row, Selection
 from crawler.job.inbox import Answer
 from crawler.service.commands import Command, Refused
 
@@ -30,9 +30,9 @@ class TableAsked:
     limit: int
     q: str
 
-    def choose(self, rows: Iterator[Row | None]) -> Iterator[tuple[int, list[Row]] | None]:
-        """How many of ``rows`` match, and those asked for; None now and then, as ``rows`` gives it."""
-        return choose(rows, sort=self.sort, descending=self.descending, offset=self.offset, limit=self.limit, q=self.q)
+    def selection(self) -> Selection:
+        """Return an empty selection of what is asked for."""
+        return Selection(sort=self.sort, descending=self.descending, offset=self.offset, limit=self.limit, q=self.q)
 
 
 class Table(NamedTuple):

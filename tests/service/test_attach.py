@@ -19,7 +19,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from crawler.inspect.host_table import choose
+from crawler.inspect.host_table import Selection
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import JobError
 from crawler.output.reverse_reader import last_record, lines_backwards
@@ -62,8 +62,10 @@ def test_a_table_is_sorted_with_what_has_no_value_last() -> None:
     table = [{"host": f"h{number}.test:80", "n": value} for number, value in enumerate(values)]
 
     def chosen(**how: Any) -> tuple[int, list[Any]]:
-        ((total, found),) = [each for each in choose(iter([*table, None]), sort="n", **how) if each is not None]
-        return total, [(row["n"], row["host"][1]) for row in found]
+        selection = Selection(sort="n", **how)
+        selection.add(table[:2])
+        selection.add(table[2:])
+        return selection.total, [(row["n"], row["host"][1]) for row in selection.rows()]
 
     assert chosen(limit=9) == (6, [(3, "0"), (2, "3"), (2, "5"), (1, "2"), (None, "1"), (None, "4")])
     assert chosen(limit=9, descending=False)[1] == [(1, "2"), (2, "3"), (2, "5"), (3, "0"), (None, "1"), (None, "4")]
@@ -79,8 +81,9 @@ def test_a_host_with_errors_stands_before_those_without_when_none_of_its_urls_ha
     ]
 
     def order(sort: str, descending: bool) -> str:
-        found = [each for each in choose(iter(table), sort=sort, descending=descending, limit=9) if each is not None]
-        return "".join(row["host"][1] for row in found[0][1])
+        selection = Selection(sort=sort, descending=descending, limit=9)
+        selection.add(table)
+        return "".join(row["host"][1] for row in selection.rows())
 
     assert (order("failed", True), order("failed", False)) == ("24310", "01342")
     assert (order("errors", True), order("errors", False)) == ("31204", "04213")

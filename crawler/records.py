@@ -213,6 +213,7 @@ class Counters:
     scheduled: int = 0  # pages with a time for their next visit
     changed: int = 0  # revisits that found a change
     not_modified: int = 0  # answers 304
+    internal: int = 0  # answers that the crawler could not read because of a bug
 
     @property
     def done(self) -> int:

@@ -91,7 +91,7 @@ MODULES: dict[str, str] = {
         host_states host_table statistics job_reader explanation record_stream job_view
     """,
     "engine": """
-        capacity_forecast discover ending judge ledger_resolver lifecycle loop_lag seeds context injector gauges
+        capacity_forecast reading discover ending judge ledger_resolver lifecycle loop_lag seeds context injector gauges
         durability robots_redirect robots_visit visit run worker
     """,
     "integrity": """

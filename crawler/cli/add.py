@@ -15,6 +15,7 @@ from crawler.clock import SteadyClock
 from crawler.disk import FULL, RealDisk, no_room
 from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
+from crawler.engine.reading import Reading
 from crawler.engine.seeds import STDIN, SeedsError, stream_batches
 from crawler.job.directory import JobError
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
@@ -149,7 +150,7 @@ class _Adding:
                 return  # a crawl has started since and will answer
             raise
         try:
-            injector = Injector(job, Discovery.of(job, self._settings), self._inbox, lambda: None)
+            injector = Injector(job, Discovery.of(job, self._settings, Reading()), self._inbox, lambda: None)
             draining = asyncio.create_task(injector.drain(clock()))
             while not draining.done() and job.blocked is None:
                 await asyncio.wait({draining}, timeout=_POLL)

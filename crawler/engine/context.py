@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from crawler.engine.loop_lag import LoopLag
+from crawler.engine.reading import Reading
 from crawler.fetch import Fetches
 
 
@@ -14,7 +15,8 @@ class Context:
     """The worker's network and clock (seconds since 1970), and how its runs wake it.
 
     ``wake``: something has changed, so look for a ready host again. ``interrupt``: a run has stopped, so stop waiting
-    for the rate limit. ``lag`` measures the event loop that all runs share.
+    for the rate limit. ``lag`` measures the event loop that all runs share. What servers send is read
+    with ``reading``; ``fetcher`` already is.
     """
 
     fetcher: Fetches
@@ -22,3 +24,4 @@ class Context:
     wake: Callable[[], None]
     interrupt: Callable[[], None]
     lag: LoopLag
+    reading: Reading

@@ -1,24 +1,26 @@
 """Discover: find the URLs in a text and keep those that may be admitted.
 
     seeds      lines -> canonical URLs; each widens the scope
-    outlinks   the body of a page -> links -> canonical URLs -> those in scope
+    outlinks   the links of a page -> canonical URLs -> those in scope
     sitemap    the listed URLs -> canonical URLs -> those in scope
     redirect   a Location -> one link
 
-Each function counts what it leaves out. Nothing is admitted here: the transaction that ends the visit admits the URLs.
+Each function counts what it leaves out. What depends only on foreign bytes is read under ``Reading``. Nothing is
+admitted here: the transaction that ends the visit admits the URLs.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from crawler.engine.reading import Reading, Unreadable
 from crawler.frontier import Entry
 from crawler.job.found import SITEMAP_DEPTH, Listing
 from crawler.job.job import Job
-from crawler.links import Listed, encode_queries, extract_links
+from crawler.links import Listed, PageLinks, encode_queries
 from crawler.records import count_outside
 from crawler.scope import LISTED_PRIORITY, Boundary, Outside
 from crawler.settings import LinkSettings, Settings, TrapSettings
@@ -27,20 +29,29 @@ from crawler.urls import Canonical, Canonicaliser, Rejected
 
 log = logging.getLogger("crawler")
 
+LINKS_A_PART = 1_000  # resolved at a time; the event loop may run between two parts
 _SHOWN = 200  # characters of foreign text in a message
 
 
 @dataclass(frozen=True, slots=True)
 class Outlinks:
-    """The links of a page: ``found`` counts the distinct links taken from it, ``inside`` holds those that may be
-    admitted."""
+    """Some links of a page: ``found`` counts the distinct links, ``inside`` holds those that may be admitted."""
 
     found: int
     inside: list[Canonical]
-    cut: bool = False  # the page has more links than are taken from one page
-    content: Content | None = None
     listing: Listing | None = None  # how the URLs are listed, if a sitemap lists them
     left_out: Sequence[Canonical] = ()  # what could be admitted if the page were not a copy
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page whose links are not resolved yet. ``base`` is what they are resolved against. ``of_copy``: it is a copy
+    whose links are not followed."""
+
+    links: PageLinks
+    base: str
+    content: Content | None
+    of_copy: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +91,9 @@ class DiscoverySettings:
 class Discovery:
     """Discovers the URLs of one run over a job. ``boundary`` decides which of them belong to the crawl."""
 
-    def __init__(self, job: Job, boundary: Boundary, settings: DiscoverySettings) -> None:
+    def __init__(self, job: Job, boundary: Boundary, settings: DiscoverySettings, reading: Reading) -> None:
         self._job = job
+        self._reading = reading
         self._boundary = boundary
         self._settings = settings
         self._canonicaliser = Canonicaliser(settings.rules)
@@ -89,8 +101,8 @@ class Discovery:
         self.seeds_rejected = 0
 
     @classmethod
-    def of(cls, job: Job, settings: Settings) -> Discovery:
-        return cls(job, Boundary.of(job.scope, settings), DiscoverySettings.of(settings))
+    def of(cls, job: Job, settings: Settings, reading: Reading) -> Discovery:
+        return cls(job, Boundary.of(job.scope, settings), DiscoverySettings.of(settings), reading)
 
     def seeds(self, lines: list[str]) -> list[Canonical]:
         """Return the URLs of the lines. Invalid lines are counted and logged."""
@@ -121,52 +133,95 @@ class Discovery:
         inside = self._inside(found, 0, seed=seed)
         return Added(inside, len(found) - len(inside), tuple(rejected))
 
-    def outlinks(self, entry: Entry, body: bytes, charset: str | None) -> Outlinks:
-        """Return the links of a fetched page. ``charset`` is the one in its headers, if any."""
-        page = extract_links(body, charset, self._settings.links)
-        base = entry.href
-        if page.base is not None:
-            resolved = self._canonicaliser.canonicalise(page.base, entry.href)
-            base = base if isinstance(resolved, Rejected) else resolved.href
-        urls, rejected = self._canonicaliser.outlinks(base, encode_queries(page.hrefs, page.encoding))
-        self._job.counters.links += len(urls)
-        self._job.counters.rejected_links += rejected
-        self._job.counters.pages_cut += page.truncated
-        content = self._copies.marks(entry.href, body)
-        depth, links = entry.depth + 1, [] if page.nofollow else urls
-        if self._of_copy(content):
+    def page(self, entry: Entry, links: PageLinks, body: bytes) -> Page | Unreadable:
+        """Return what ``outlinks`` needs of a fetched page. ``links`` were extracted from its ``body``."""
+        base = self._reading.read(self._base, entry.href, links.base)
+        content = self._reading.read(self._copies.measure, body)
+        if isinstance(base, Unreadable):
+            return base
+        if isinstance(content, Unreadable):
+            return content
+        if content is not None:
+            content = self._copies.compare(entry.href, content)
+        self._job.counters.pages_cut += links.truncated
+        return Page(links, base, content, self._of_copy(content))
+
+    def outlinks(self, entry: Entry, page: Page) -> Iterator[Outlinks | Unreadable]:
+        """Give out the links of the page in parts, which together name each URL once. A part takes a few
+        milliseconds."""
+        hrefs, counters, known = page.links.hrefs, self._job.counters, set[str]()
+        for at in range(0, len(hrefs), LINKS_A_PART):
+            part = hrefs[at : at + LINKS_A_PART]
+            resolved = self._reading.read(self._resolve, page.base, part, page.links.encoding)
+            if isinstance(resolved, Unreadable):
+                yield resolved
+                return
+            urls, rejected = resolved
+            if len(hrefs) > LINKS_A_PART:
+                urls = [url for url in urls if url.key not in known]
+                known.update([url.key for url in urls])
+            counters.links += len(urls)
+            counters.rejected_links += rejected
+            yield self._outlinks(urls, page, entry.depth + 1)
+
+    def _outlinks(self, urls: list[Canonical], page: Page, depth: int) -> Outlinks:
+        links = [] if page.links.nofollow else urls
+        if page.of_copy:
             # Count all links of a copy as such, even those that would have been left out for another reason.
             self._job.counters.links_of_copies += len(urls)
-            left_out = self._boundary.inside(links, depth, Counter())
-            return Outlinks(len(urls), [], page.truncated, content, left_out=left_out)
-        return Outlinks(len(urls), self._inside(links, depth), page.truncated, content)
+            return Outlinks(len(urls), [], left_out=self._boundary.inside(links, depth, Counter()))
+        return Outlinks(len(urls), self._inside(links, depth))
 
-    def sitemap(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks:
+    def _base(self, href: str, stated: str | None) -> str:
+        """The base of a page's links; pure."""
+        resolved = None if stated is None else self._canonicaliser.canonicalise(stated, href)
+        return resolved.href if isinstance(resolved, Canonical) else href
+
+    def _resolve(self, base: str, hrefs: list[str], encoding: str) -> tuple[list[Canonical], int]:
+        """The URLs of a page's links, and how many are none; pure."""
+        return self._canonicaliser.outlinks(base, encode_queries(hrefs, encoding))
+
+    def sitemap(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks | Unreadable:
         """Return the URLs of one part of a sitemap.
 
         They get the depth of the sitemap itself, or depth 1 if the sitemap is a seed."""
+        read = self._reading.read(self._listed, entry.href, listed)
+        if isinstance(read, Unreadable):
+            return read
+        found, priorities, rejected = read
+        self._job.counters.rejected_links += rejected
+        self._job.counters.links += len(found)
+        inside = self._inside(found, listed_depth(entry), listing=index)
+        return Outlinks(len(found), inside, listing=Listing(priorities, index))
+
+    def _listed(self, href: str, listed: Sequence[Listed]) -> tuple[list[Canonical], dict[str, float], int]:
+        """The URLs, their priorities by href, and how many are none; pure."""
         found: dict[str, Canonical] = {}
         priorities: dict[str, float] = {}
+        rejected = 0
         for one in listed:
-            url = self._canonicaliser.canonicalise(one.href, entry.href)
+            url = self._canonicaliser.canonicalise(one.href, href)
             if isinstance(url, Rejected):
-                self._job.counters.rejected_links += 1
+                rejected += 1
                 continue
             found.setdefault(url.key, url)
             priorities.setdefault(url.href, LISTED_PRIORITY if one.priority is None else one.priority)
-        self._job.counters.links += len(found)
-        inside = self._inside(list(found.values()), listed_depth(entry), listing=index)
-        return Outlinks(len(found), inside, listing=Listing(priorities, index))
+        return list(found.values()), priorities, rejected
 
     def named_sitemaps(self, robots: str, named: Sequence[str]) -> list[Canonical]:
         """Return the sitemaps that a robots.txt names and that are in scope."""
-        urls, rejected = self._canonicaliser.outlinks(robots, named)
+        resolved = self._reading.read(self._canonicaliser.outlinks, robots, named)
+        if isinstance(resolved, Unreadable):
+            return []
+        urls, rejected = resolved
         self._job.counters.rejected_links += rejected
         return self._inside(urls, SITEMAP_DEPTH, listing=True)
 
-    def redirect(self, entry: Entry, location: str) -> Target:
+    def redirect(self, entry: Entry, location: str) -> Target | Unreadable:
         """Return the target of a redirect: a new link at the same depth. A redirect of a seed widens the scope."""
-        url = self._canonicaliser.canonicalise(location, entry.href)
+        url = self._reading.read(self._canonicaliser.canonicalise, location, entry.href)
+        if isinstance(url, Unreadable):
+            return url
         if isinstance(url, Rejected):
             return Target(location, [], f"redirect to {shown(location)}: {url.reason}")
         if entry.redirects >= self._settings.max_redirects:

@@ -27,6 +27,7 @@ _CLASSES = {
     FailureKind.BODY_TIMEOUT: FailureClass.TIMEOUT,
     FailureKind.CUT_OFF: FailureClass.CUT_OFF,
     FailureKind.PROTOCOL: FailureClass.PROTOCOL,
+    FailureKind.INTERNAL: FailureClass.INTERNAL,
 }
 
 

@@ -8,15 +8,16 @@ from functools import partial
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
 from crawler.engine.judge import parse_retry_after, request_outcome
+from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsRedirect, RobotsVisitSettings
-from crawler.fetch import Failure, NotNow, RobotsResult, fetch_robots
-from crawler.fetch.robots_cache import Refusal, Robots, RobotsCache, encode_robots
+from crawler.fetch import Failure, FailureKind, NotNow, RobotsResult, fetch_robots
+from crawler.fetch.robots_cache import NoRobots, Refusal, Robots, RobotsCache, encode_robots
 from crawler.frontier import FailureClass, Host, Lease, RequestOutcome, RobotsLater, retry_wait, tries_of
 from crawler.frontier.jitter import jitter
 from crawler.job.found import DECLARED, SITEMAP_DEPTH, Found
 from crawler.job.job import Job
 from crawler.job.verdict import RobotsAnswer
-from crawler.robots import robots_url
+from crawler.robots import RobotsRules, robots_for_status, robots_url
 
 log = logging.getLogger("crawler")
 
@@ -29,7 +30,7 @@ class RobotsVisits:
         self._discovery = discovery
         self._settings = settings
         self._context = context
-        self._cache = RobotsCache(job.store, settings.robots, settings.user_agent)
+        self._cache = RobotsCache(job.store, settings.robots, settings.user_agent, self._parse)
         self._redirect = RobotsRedirect(job, self._cache, settings, context)
 
     def refusal(self, name: str, href: str) -> tuple[Refusal, str] | None:
@@ -40,8 +41,14 @@ class RobotsVisits:
         robots = self._cache.get(name)
         if robots is None:
             raise RuntimeError(f"host {name} was handed out before its robots.txt was asked for")
-        refusal = robots.refusal(href)
+        refusal = self._context.reading.read(robots.refusal, href)
+        if isinstance(refusal, Unreadable):
+            return Refusal.NO_ANSWER, refusal.error
         return None if refusal is None else (refusal, robots.words(refusal))
+
+    def _parse(self, status: int, body: bytes, user_agent: str, max_bytes: int) -> RobotsRules | NoRobots:
+        rules = self._context.reading.read(robots_for_status, status, body, user_agent, max_bytes)
+        return NoRobots(FailureKind.INTERNAL, rules.message) if isinstance(rules, Unreadable) else rules
 
     def declares(self, href: str) -> bool:
         """Return whether the host's robots.txt lists the URL as a sitemap."""
@@ -91,6 +98,8 @@ class RobotsVisits:
         stored = encode_robots(result.answer, asked_at)
         robots: Robots = self._cache.decode(stored)
         self._cache.forget(lease.host.name)
+        if robots.failure is not None and robots.failure.kind is FailureKind.INTERNAL:
+            request = request._replace(failure=FailureClass.INTERNAL)
         until = asked_at + self._cache.ttl(robots)
         via, named = robots_url(href), robots.rules.sitemaps if self._settings.sitemaps else ()
         inside = self._discovery.named_sitemaps(via, named)

@@ -53,7 +53,7 @@ class Run:
         self._context = context
         self._seeds = seeds
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
-        discovery = Discovery.of(job, settings)
+        discovery = Discovery.of(job, settings, context.reading)
         robots = RobotsVisits(job, discovery, RobotsVisitSettings.of(settings), context)
         self._visitor = Visitor(job, discovery, robots, VisitSettings.of(settings), context)
         self.incoming = Injector(job, discovery, inbox, context.wake)

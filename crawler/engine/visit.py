@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from crawler.engine.context import Context
-from crawler.engine.discover import Discovery, listed_depth
+from crawler.engine.discover import LINKS_A_PART, Discovery, listed_depth
 from crawler.engine.judge import answer_of, judge
+from crawler.engine.reading import Unreadable
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.fetch import is_html
-from crawler.frontier import AddressKnown, Entry, Lease
+from crawler.frontier import AddressKnown, Entry, FailureClass, Lease
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.verdict import Again, Finished, Throttled
@@ -23,8 +24,10 @@ from crawler.links import (
     FEED_TYPES,
     SITEMAP_TYPES,
     XML_TYPES,
+    PageLinks,
     Sitemap,
     called_sitemap,
+    extract_links,
     is_feed,
     is_sitemap,
     is_text_sitemap,
@@ -32,11 +35,7 @@ from crawler.links import (
 )
 from crawler.records import Outcome, PageRecord
 from crawler.settings import LinkSettings, RetrySettings, Settings
-
-# Outlinks admitted in one transaction. A page with more takes several, and the event loop runs between them.
-LINKS_A_STEP = (
-    1_000  # outlinks admitted in one transaction; a page with more takes several, and the event loop runs between them
-)
+from crawler.urls import Canonical
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +113,14 @@ class Visitor:
         conditions = self._job.revisiting.conditions(entry)
         result = await self._context.fetcher.fetch(entry.href, accept=self._wanted(entry), headers=conditions)
         await self._job.room()
-        answer = answer_of(result) if self._job.revisiting.wants_answer(entry) else None
-        now = self._context.clock()
-        match judge(entry, result, now, self._settings.retry):
+        answer, now, read = None, self._context.clock(), self._context.reading.read
+        verdict = read(judge, entry, result, now, self._settings.retry)
+        if self._job.revisiting.wants_answer(entry) and not isinstance(verdict, Unreadable):
+            known = read(answer_of, result)
+            answer, verdict = (None, known) if isinstance(known, Unreadable) else (known, verdict)
+        if isinstance(verdict, Unreadable):
+            verdict = judge(entry, verdict.failure(result.seconds), now, self._settings.retry)
+        match verdict:
             case Again() as again:
                 self._job.retry(lease, again, now)
             case Throttled() as throttled:
@@ -133,24 +137,51 @@ class Visitor:
             job.finish(lease, finished, self._context.clock())
             return
         entry = record.entry
-        if self._settings.links.sitemaps and self._is_sitemap(entry, finished.body):
+        sitemap = self._settings.links.sitemaps and self._context.reading.read(self._is_sitemap, entry, finished.body)
+        if isinstance(sitemap, Unreadable):
+            self._finish_unreadable(lease, finished, sitemap)
+            return
+        if sitemap:
             await self._finish_sitemap(lease, finished, finished.body)
             return
         if not is_html(record.content_type):
             job.finish(lease, finished, self._context.clock())
             return
-        page = self._discovery.outlinks(entry, finished.body, finished.charset)
-        outlinks = page.inside
-        while len(outlinks) > LINKS_A_STEP:
-            now = self._context.clock()
-            job.admit(Found(outlinks[:LINKS_A_STEP], entry.depth + 1, entry.href, found_at=now))
-            outlinks = outlinks[LINKS_A_STEP:]
-            self._context.wake()
-            await asyncio.sleep(0)
-            await job.room()
-        record = replace(record, links=page.found, links_cut=page.cut, content=page.content)
-        finished, left_out = replace(finished, record=record), page.left_out[:LINKS_A_STEP]
+        links = self._context.reading.read(extract_links, finished.body, finished.charset, self._settings.links)
+        await self._finish_html(lease, finished, links)
+
+    async def _finish_html(self, lease: Lease, finished: Finished, links: PageLinks | Unreadable) -> None:
+        job, entry = self._job, finished.record.entry
+        assert finished.body is not None
+        page = links if isinstance(links, Unreadable) else self._discovery.page(entry, links, finished.body)
+        if isinstance(page, Unreadable):
+            self._finish_unreadable(lease, finished, page)
+            return
+        found, outlinks, left_out = 0, list[Canonical](), list[Canonical]()
+        for number, part in enumerate(self._discovery.outlinks(entry, page)):
+            if outlinks:
+                now = self._context.clock()
+                job.admit(Found(outlinks, entry.depth + 1, entry.href, found_at=now))
+            if number:
+                self._context.wake()
+                await asyncio.sleep(0)
+                await job.room()
+            if isinstance(part, Unreadable):
+                self._finish_unreadable(lease, finished, part)
+                return
+            found, outlinks = found + part.found, part.inside
+            left_out += part.left_out[: LINKS_A_PART - len(left_out)]
+        record = replace(finished.record, links=found, links_cut=page.links.truncated, content=page.content)
+        finished = replace(finished, record=record)
         job.finish(lease, finished, self._context.clock(), outlinks=outlinks, left_out=left_out)
+
+    def _finish_unreadable(self, lease: Lease, finished: Finished, why: Unreadable) -> None:
+        """Finish a page that the crawler could not read. It answered, so its host is not blamed."""
+        record = replace(finished.record, outcome=Outcome.FAILED, error=why.error)
+        request = finished.request._replace(failure=FailureClass.INTERNAL)
+        self._seed_failed(record)
+        failed = replace(finished, record=record, request=request, answer=None)
+        self._job.finish(lease, failed, self._context.clock())
 
     def _wanted(self, entry: Entry) -> Callable[[str | None], bool]:
         """Return the test for the content types whose body is wanted.
@@ -181,8 +212,14 @@ class Visitor:
     async def _finish_sitemap(self, lease: Lease, finished: Finished, body: bytes) -> None:
         entry, job, sitemap = finished.record.entry, self._job, Sitemap(body, self._settings.links)
         found = 0
-        for listed in sitemap:
+        for listed in self._context.reading.pieces(iter(sitemap)):
+            if isinstance(listed, Unreadable):
+                self._finish_unreadable(lease, finished, listed)
+                return
             links = self._discovery.sitemap(entry, listed, index=sitemap.is_index)
+            if isinstance(links, Unreadable):
+                self._finish_unreadable(lease, finished, links)
+                return
             found += links.found
             if links.inside:
                 depth, now = listed_depth(entry), self._context.clock()
@@ -198,6 +235,9 @@ class Visitor:
     def _finish_redirect(self, lease: Lease, finished: Finished) -> None:
         assert finished.location is not None
         target = self._discovery.redirect(finished.record.entry, finished.location)
+        if isinstance(target, Unreadable):
+            self._finish_unreadable(lease, finished, target)
+            return
         record = replace(finished.record, outcome=Outcome.REDIRECT, location=target.location, error=target.error)
         self._job.finish(lease, replace(finished, record=record), self._context.clock(), outlinks=target.inside)
 

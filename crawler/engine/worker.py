@@ -19,6 +19,7 @@ from asyncio_throttle.throttler import Throttler
 from crawler.engine.context import Context
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
+from crawler.engine.reading import Guarded, Reading
 from crawler.engine.run import Run
 from crawler.fetch import Fetches
 from crawler.frontier import Lease
@@ -53,7 +54,9 @@ class Worker:
         self._runs: deque[Run] = deque()  # runs that are not over; the first is next to get a slot
         self._wake = asyncio.Event()
         self._interrupted = asyncio.Event()
-        self.context = Context(fetcher, clock, self._wake.set, self._interrupted.set, LoopLag())
+        reading = Reading()
+        network = Guarded(fetcher, reading)
+        self.context = Context(network, clock, self._wake.set, self._interrupted.set, LoopLag(), reading)
 
     async def drive(self, *runs: Run) -> None:
         """Drive the runs until all are over.

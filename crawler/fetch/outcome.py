@@ -24,6 +24,7 @@ class FailureKind(StrEnum):
     TOO_LARGE = "too_large"
     PRIVATE_ADDRESS = "private_address"
     BAD_URL = "bad_url"  # no request can be made for this URL
+    INTERNAL = "internal"  # the answer could not be read because of a bug
 
     @property
     def transient(self) -> bool:

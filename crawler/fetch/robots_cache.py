@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -100,11 +101,18 @@ def _failure(text: str) -> NoRobots:
     return NoRobots(known, text if known is None else message)
 
 
+Parse = Callable[[int, bytes, str, int], RobotsRules | NoRobots]
+
+
 class RobotsCache:
     """The rules by host."""
 
-    def __init__(self, store: Reader, settings: RobotsSettings, user_agent: str) -> None:
+    def __init__(
+        self, store: Reader, settings: RobotsSettings, user_agent: str, parse: Parse = robots_for_status
+    ) -> None:
+        """``parse`` reads a body, and may say why it cannot."""
         self._store = store
+        self._parse = parse
         self._settings = settings
         self._user_agent = user_agent
         self._parsed: OrderedDict[str, Robots] = OrderedDict()
@@ -142,7 +150,9 @@ class RobotsCache:
         if status == 0:
             failure = _failure(stored[_HEAD.size : at].decode("utf-8", "replace"))
             return Robots(DISALLOW_ALL, None, asked_at, failure)
-        rules = robots_for_status(status, stored[at:], self._user_agent, self._settings.max_bytes)
+        rules = self._parse(status, stored[at:], self._user_agent, self._settings.max_bytes)
+        if isinstance(rules, NoRobots):
+            return Robots(DISALLOW_ALL, None, asked_at, rules)
         return Robots(rules, status, asked_at)
 
     def ttl(self, robots: Robots) -> float:

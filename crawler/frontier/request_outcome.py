@@ -22,6 +22,7 @@ class FailureClass(IntEnum):
     THROTTLED = 7  # 429 or 503
     PROTOCOL = 8  # not HTTP
     OTHER = 9  # a limit of the crawler, a content encoding that cannot be decoded
+    INTERNAL = 10  # the host answered, but the crawler could not read the answer: a bug
 
     @property
     def word(self) -> str:
@@ -71,7 +72,7 @@ ANSWERED = RequestOutcome()
 
 def tries_of(failure: FailureClass, settings: RetrySettings) -> int:
     """How many tries a URL has in all, including the first, if its failures are of this class."""
-    if failure in (FailureClass.PROTOCOL, FailureClass.OTHER):
+    if failure in (FailureClass.PROTOCOL, FailureClass.OTHER, FailureClass.INTERNAL):
         return 1
     own: int | None = getattr(settings, f"{failure.word}_tries", None)
     return settings.tries if own is None else own

@@ -86,6 +86,7 @@ def _urls(counters: Counters, in_flight: int) -> dict[str, int]:
         "pages_fetched": counters.fetched,
         "pages_failed": counters.failed,
         "pages_redirected": counters.redirected,
+        "internal_failures": counters.internal,
     }
 
 

@@ -23,7 +23,7 @@ from crawler.clock import Anchor
 from crawler.disk import Disk, failpoint
 from crawler.exact import Ledger, make_seen
 from crawler.filters import SeenSet
-from crawler.frontier import Answer, Frontier, Lease, Limits, Order, RequestOutcome
+from crawler.frontier import Answer, FailureClass, Frontier, Lease, Limits, Order, RequestOutcome
 from crawler.job.admission import Admission, AdmissionPolicy
 from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_beside
 from crawler.job.clock_anchor import follow_clock
@@ -208,6 +208,7 @@ class Job:
         record = verdict.record
         entry = record.entry
         with self.writer as transaction:
+            self.counters.internal += verdict.request.failure is FailureClass.INTERNAL
             redirect = record.outcome is Outcome.REDIRECT
             found = Found(
                 outlinks,
@@ -250,6 +251,7 @@ class Job:
         """Store the outcome of a robots.txt fetch, and admit the sitemaps that the file lists."""
         with self.writer as transaction:
             self.counters.robots_fetched += 1
+            self.counters.internal += answer.request.failure is FailureClass.INTERNAL
             if answer.sitemaps is not None:
                 self._admission.admit(answer.sitemaps, transaction)
             batch, request = transaction.batch, answer.request

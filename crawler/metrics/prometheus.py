@@ -72,6 +72,11 @@ METRICS: tuple[Metric, ...] = (
         "crawler_pages_failed_total", "pages_failed", "URLs finished without a complete response, after all tries."
     ),
     _counter("crawler_pages_redirected_total", "pages_redirected", "URLs finished with a redirect."),
+    _counter(
+        "crawler_internal_failures_total",
+        "internal_failures",
+        "Answers that the crawler could not read because of a bug of its own.",
+    ),
     Metric("crawler_responses_total", "counter", "Responses by the class of their status.", ("status",), "class"),
     _counter("crawler_throttled_total", "throttled", "Answers that asked to slow down: 429 and 503."),
     _counter("crawler_robots_fetched_total", "robots_fetched", "robots.txt files answered or given up."),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import mmh3
@@ -59,18 +59,24 @@ class Copies:
 
     def marks(self, href: str, body: bytes) -> Content | None:
         """The marks of a page and its original; None when copies are not detected. Raises CopyRecordError."""
+        content = self.measure(body)
+        return None if content is None else self.compare(href, content)
+
+    def measure(self, body: bytes) -> Content | None:
+        """The marks of a page, as if it were an original; None when copies are not detected."""
         if self._settings.duplicates == "off":
             return None
+        near = self._settings.near_duplicates and len(body) <= SIMHASH_BYTES_MOST
+        return Content(content_digest(body), simhash_of(body) if near else None)
+
+    def compare(self, href: str, content: Content) -> Content:
+        """The marks of the page of that URL, with its original. Raises CopyRecordError."""
         host = host_key(href).encode("ascii") + b"\0"
-        digest = content_digest(body)
-        simhash = None
-        if self._settings.near_duplicates and len(body) <= SIMHASH_BYTES_MOST:
-            simhash = simhash_of(body)
-        original = self._store.get(Family.CONTENT, host + b"d" + digest)
-        if original is None and simhash is not None:
-            original = self.near(host, simhash)
+        original = self._store.get(Family.CONTENT, host + b"d" + content.digest)
+        if original is None and content.simhash is not None:
+            original = self.near(host, content.simhash)
         url = None if original is None else _url(original)
-        return Content(digest, simhash, None if url == href else url)
+        return replace(content, duplicate_of=None if url == href else url)
 
     def near(self, host: bytes, simhash: int) -> bytes | None:
         """The URL of a page with a near simhash, or None. ``host`` is the prefix of the rows of the page's host."""

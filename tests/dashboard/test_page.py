@@ -85,6 +85,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "seen.bytes": "50.0 KiB",
         "seen.bits_per_url": "33.2",
         "pages_failed": "81",
+        "internal_failures": "3",
         "retries": "9",
         "throttled": "5",
         "bytes_fetched": "352.9 MiB",

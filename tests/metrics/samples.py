@@ -14,6 +14,7 @@ _FULL: dict[str, Any] = {
     "pages_fetched": 10_000,
     "pages_failed": 81,
     "pages_redirected": 150,
+    "internal_failures": 3,
     "urls_excluded": 50,
     "hosts": 7,
     "hosts_pending": 5,

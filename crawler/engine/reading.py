@@ -1,0 +1,124 @@
+"""Reading what others wrote. This is the only place in which an exception becomes a value.
+
+    read     a parser of a body or a header: bytes or text in, values out
+    Guarded  an exchange with a server, up to the decoded body
+
+What is read here depends only on what a server sent, and changes nothing. Whatever it raises is the outcome of that one
+page (``Unreadable``): the bytes are odd, or the parser has a bug that only such bytes reach. Nothing else is guarded.
+An exception in the frontier, a transaction, admission or the store means that a step is wrong or a disk fails, and must
+stop the crawl.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar, TypeVarTuple
+
+from crawler.fetch import Failure, FailureKind, Fetches, Response, is_html
+from crawler.frontier import FailureClass
+
+log = logging.getLogger("crawler")
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+_ROOT = Path(__file__).parents[2]
+_SHOWN = 200  # characters of the text of an exception, which may be foreign
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """What reading a page raised, in one line."""
+
+    message: str
+
+    @property
+    def error(self) -> str:
+        """The ``error`` of the page's record."""
+        return f"{FailureClass.INTERNAL.word}: {self.message}"
+
+    def failure(self, seconds: float) -> Failure:
+        """The same as the result of an exchange of so many seconds."""
+        return Failure(FailureKind.INTERNAL, self.message, seconds)
+
+
+class Reading:
+    """The guard. It logs one traceback for each place in the code that raised."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def read(self, parse: Callable[[*Ts], T], *arguments: *Ts) -> T | Unreadable:
+        """Return what ``parse`` returns."""
+        try:
+            return parse(*arguments)
+        except Exception as error:  # noqa: BLE001, see above
+            return self.raised(error)
+
+    def pieces(self, parts: Iterator[T]) -> Iterator[T | Unreadable]:
+        """Give out what ``parts`` gives. What it raises is the last piece."""
+        while True:
+            try:
+                part = next(parts)
+            except StopIteration:
+                return
+            except Exception as error:  # noqa: BLE001, see above
+                yield self.raised(error)
+                return
+            yield part
+
+    def raised(self, error: Exception) -> Unreadable:
+        """Turn an exception into a value."""
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f"{_inside(frames[-1].filename)}:{frames[-1].lineno}" if frames else "an unknown place"
+        text = printable(" ".join(str(error).split()))[:_SHOWN]
+        message = f"{type(error).__name__}{': ' if text else ''}{text} ({place})"
+        if place not in self._told:
+            self._told.add(place)
+            details = printable("".join(traceback.format_exception(error)))
+            log.error("a page could not be read, which is a bug; its record says `internal`:\n%s", details.rstrip())
+        return Unreadable(message)
+
+
+class Guarded:
+    """A network whose exchanges raise nothing."""
+
+    def __init__(self, fetcher: Fetches, reading: Reading) -> None:
+        self._fetcher = fetcher
+        self._reading = reading
+
+    async def fetch(
+        self,
+        href: str,
+        *,
+        accept: Callable[[str | None], bool] = is_html,
+        max_body: int | None = None,
+        truncate: bool = False,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response | Failure:
+        """See ``Fetches``."""
+        try:
+            return await self._fetcher.fetch(href, accept=accept, max_body=max_body, truncate=truncate, headers=headers)
+        except Exception as error:  # noqa: BLE001, see above
+            return self._reading.raised(error).failure(0.0)
+
+    async def resolve(self, href: str) -> str | None:
+        """See ``Fetches``."""
+        return await self._fetcher.resolve(href)
+
+
+def printable(text: str) -> str:
+    """Escape everything that a terminal may obey, but for line feeds."""
+    return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
+
+
+def _inside(path: str) -> str:
+    """The path as it is in the repository, or the last two parts of a library's."""
+    try:
+        return Path(path).relative_to(_ROOT).as_posix()
+    except ValueError:
+        return "/".join(Path(path).parts[-2:])

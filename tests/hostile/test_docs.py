@@ -22,7 +22,7 @@ def rows() -> list[list[str]]:
     return found
 
 
-def tests_in(file: str) -> set[str]:
+def functions_of(file: str) -> set[str]:
     tree = ast.parse((ROOT / file).read_text("utf-8"))
     return {each.name for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
@@ -37,7 +37,7 @@ def test_every_trap_has_a_limit_an_outcome_and_a_test_that_exists() -> None:
         named = TEST.findall(test)
         assert named, f"no test is named for: {trap}"
         for file, name in named:
-            assert name in tests_in(file), f"{file} has no {name}"
+            assert name in functions_of(file), f"{file} has no {name}"
 
 
 def test_no_trap_stands_twice() -> None:

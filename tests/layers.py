@@ -42,7 +42,7 @@ MODULES: dict[str, str] = {
         memory_budget projection key_filter bloom scalable counting cuckoo digest_table kinds
     """,
     "links": """
-        encoding sitemap tags extract query
+        encoding sitemap tags refresh extract query
     """,
     "scope": """
         modes patterns boundary priority rule_faults

@@ -40,6 +40,7 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
         outcome=Outcome.FETCHED,
         fetched_at=now,
         status=result.status,
+        error=result.note,
         content_type=result.content_type,
         size=None if result.body is None else len(result.body),
     )

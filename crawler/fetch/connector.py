@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import socket
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 
 from crawler.fetch.addresses import refusal
+from crawler.fetch.lenient import LenientHandler
 from crawler.settings import FetchSettings
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ class Connector(aiohttp.TCPConnector):
             resolver=resolver,
             socket_factory=_any_socket if settings.allow_private else _public_socket,
         )
+        handler = functools.partial(LenientHandler, loop=self._loop, max_head=settings.max_headers)
+        self._factory = cast("functools.partial[ResponseHandler]", handler)
         self._idle_hosts = idle_hosts
         self._settings = settings
 

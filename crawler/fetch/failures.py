@@ -6,21 +6,22 @@ import errno
 import ssl
 
 import aiohttp
-from aiohttp.http_exceptions import ContentEncodingError
 
 from crawler.fetch.connector import Exchange
+from crawler.fetch.content_coding import Undecodable
+from crawler.fetch.lenient import Malformed
 from crawler.fetch.outcome import FailureKind
 from crawler.settings import FetchSettings
 
 # All errors that a URL, a server or a network can cause. `OSError` includes `TimeoutError` and `ssl.SSLError`.
-FAILURES = (aiohttp.ClientError, OSError)
+FAILURES = (aiohttp.ClientError, OSError, Undecodable)
 
 _REFUSED = frozenset((errno.ECONNREFUSED,))
 _CLOSED = frozenset((errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED))
 
 
 def classify(
-    error: aiohttp.ClientError | OSError, exchange: Exchange, settings: FetchSettings
+    error: aiohttp.ClientError | OSError | Undecodable, exchange: Exchange, settings: FetchSettings
 ) -> tuple[FailureKind, str]:
     """Return the kind and the message of a failed exchange."""
     if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
@@ -38,15 +39,19 @@ def classify(
         )
     if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError, ssl.CertificateError)):
         return FailureKind.TLS, _first_line(f"TLS: {_tls_reason(error)}")
+    if isinstance(error, Malformed):
+        return (FailureKind.MALFORMED if error.http else FailureKind.PROTOCOL), error.message
+    if isinstance(error, Undecodable):
+        return FailureKind.ENCODING, _first_line(f"content encoding: {error}")
     if isinstance(error, aiohttp.ClientResponseError):
-        return FailureKind.PROTOCOL, f"malformed response: {error.message.partition(':')[0]}"
+        return FailureKind.MALFORMED, error.message.partition(":")[0]
     if isinstance(error, aiohttp.ClientPayloadError):
-        return _payload(error)
+        return FailureKind.CUT_OFF, "connection closed before the end of the body"
     if isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientConnectionResetError)):
         return FailureKind.CUT_OFF, "connection closed before the response"
     if isinstance(error, OSError):
         return _system(error, exchange)
-    return FailureKind.PROTOCOL, _first_line(str(error) or type(error).__name__)
+    return FailureKind.MALFORMED, _first_line(str(error) or type(error).__name__)
 
 
 def _timeout(exchange: Exchange, settings: FetchSettings, *, idle: bool) -> tuple[FailureKind, str]:
@@ -60,15 +65,6 @@ def _timeout(exchange: Exchange, settings: FetchSettings, *, idle: bool) -> tupl
     if idle:
         return kind, f"no byte for {settings.idle_timeout:g} s"
     return kind, f"{what} not complete within {seconds:g} s"
-
-
-def _payload(error: aiohttp.ClientPayloadError) -> tuple[FailureKind, str]:
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ContentEncodingError):
-            return FailureKind.ENCODING, _first_line(f"content encoding: {cause.message}")
-        cause = cause.__cause__
-    return FailureKind.CUT_OFF, "connection closed before the end of the body"
 
 
 def _system(error: OSError, exchange: Exchange) -> tuple[FailureKind, str]:

@@ -16,7 +16,9 @@ import yarl
 from aiohttp.abc import AbstractResolver
 
 from crawler.fetch.connector import Connector, Exchange, current_exchange
+from crawler.fetch.content_coding import Decoder, Overlong, decoder
 from crawler.fetch.failures import FAILURES, classify
+from crawler.fetch.lenient import MAX_HEADERS
 from crawler.fetch.outcome import Failure, FailureKind, Response
 from crawler.settings import FetchSettings
 from crawler.urls.host_key import split_origin
@@ -24,10 +26,9 @@ from crawler.urls.host_key import split_origin
 HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
 
 _ACCEPT = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
-_HEADER_LINE = 32 * 1024  # bytes; policies and cookies of 10 KB exist in the wild
-_HEADERS = 256
 _DROP_BYTES = 64 * 1024  # bytes; reading more than this costs more than a new connection
 _DROP_SECONDS = 1.0
+_DECODED_AT_ONCE = 1024 * 1024  # bytes that come out of a decoder before the event loop has its turn
 _IDLE_CONNECTIONS = 4  # idle connections kept for each fetch that may run at once
 _REQUESTABLE = re.compile("https?://[!-~]+").fullmatch
 _CONTENT_TYPE = re.compile(r"[\t ]*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)[\t ]*(?:[;,]|$)")
@@ -81,9 +82,10 @@ class Fetcher:
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": user_agent, "Accept": _ACCEPT},
             timeout=aiohttp.ClientTimeout(total=None, sock_read=settings.idle_timeout),
-            max_line_size=_HEADER_LINE,
-            max_field_size=_HEADER_LINE,
-            max_headers=_HEADERS,
+            auto_decompress=False,
+            max_line_size=settings.max_headers,
+            max_field_size=settings.max_headers,
+            max_headers=MAX_HEADERS,
         )
         return self
 
@@ -156,10 +158,14 @@ class Fetcher:
         content_type, charset = _content_type(headers.get("Content-Type"))
         location = headers.get("Location") if 300 <= status < 400 else None
         body: bytes | None = None
+        note: str | None = None
         if location is None and want.accept(content_type):
             if not answer.content.is_eof():
                 exchange.enter("body", self._settings.body_timeout)
-            body = await _read(answer, want.max_body, want.truncate)
+            if "Content-Encoding" in headers:
+                body, note = await _decode(answer, want.max_body, want.truncate)
+            else:
+                body = await _read(answer, want.max_body, want.truncate)
             if body is None:
                 message = f"body larger than {want.max_body} bytes"
                 return Failure(FailureKind.TOO_LARGE, message, time.perf_counter() - started)
@@ -176,6 +182,7 @@ class Fetcher:
             _browser_text(headers.get("Retry-After", "")) or None,
             time.perf_counter() - started,
             received,
+            note,
         )
 
 
@@ -189,7 +196,7 @@ async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool) -> b
             return chunk
         return chunk[:limit] if truncate else None
     stated = answer.content_length
-    if stated is not None and stated > limit and not truncate and "Content-Encoding" not in answer.headers:
+    if stated is not None and stated > limit and not truncate:
         return None
     chunks = []
     size = 0
@@ -199,6 +206,38 @@ async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool) -> b
     if size <= limit:
         return b"".join(chunks)
     return b"".join(chunks)[:limit] if truncate else None
+
+
+async def _decode(answer: aiohttp.ClientResponse, limit: int, truncate: bool) -> tuple[bytes | None, str | None]:
+    """As ``_read``, with the content codings undone; and what was wrong with them. Raises Undecodable."""
+    decode, note = decoder(", ".join(answer.headers.getall("Content-Encoding")), limit)
+    if decode is None:
+        return await _read(answer, limit, truncate), note
+    chunks: list[bytes] = []
+    try:
+        size = await _decode_into(chunks, answer.content, decode, limit)
+    except Overlong:
+        size = limit + 1
+    if size <= limit:
+        decode.end()
+        return b"".join(chunks), decode.note
+    return (b"".join(chunks)[:limit] if truncate else None), decode.note
+
+
+async def _decode_into(chunks: list[bytes], stream: aiohttp.StreamReader, decode: Decoder, limit: int) -> int:
+    """Append the decoded body to ``chunks`` and return its size. Stops behind ``limit``."""
+    size = 0
+    turn = _DECODED_AT_ONCE
+    while chunk := await stream.readany():
+        for piece in decode.pieces(chunk):
+            chunks.append(piece)
+            size += len(piece)
+            if size > limit:
+                return size
+            if size >= turn:
+                turn = size + _DECODED_AT_ONCE
+                await asyncio.sleep(0)
+    return size
 
 
 async def _drop(answer: aiohttp.ClientResponse, exchange: Exchange) -> int:

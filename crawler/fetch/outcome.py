@@ -19,7 +19,8 @@ class FailureKind(StrEnum):
     HEADERS_TIMEOUT = "headers_timeout"
     BODY_TIMEOUT = "body_timeout"
     CUT_OFF = "cut_off"  # closed or reset before the response was complete
-    PROTOCOL = "protocol"  # not HTTP, or headers larger than the limits
+    PROTOCOL = "protocol"  # not HTTP
+    MALFORMED = "malformed"  # HTTP that no browser takes, or headers larger than the limits
     ENCODING = "encoding"  # the content encoding cannot be decoded
     TOO_LARGE = "too_large"
     PRIVATE_ADDRESS = "private_address"
@@ -68,7 +69,8 @@ class Response:
     surrogate there; the fields below contain none. ``content_type`` is ``type/subtype`` in lower case. ``body`` is
     decoded from its content encoding; it is None if it was not wanted, because its type was not accepted or the
     response is a redirect. ``location`` is the unchanged header of a 3xx. ``seconds`` is the duration of the whole
-    exchange. ``received`` is the number of body bytes that were read, after decoding, even if ``body`` is None.
+    exchange. ``received`` is the number of body bytes that were read, after decoding; without it if ``body`` is None.
+    ``note`` is what was wrong with the response although it could be read.
     """
 
     status: int
@@ -80,6 +82,7 @@ class Response:
     retry_after: str | None
     seconds: float
     received: int
+    note: str | None = None
 
 
 class Fetches(Protocol):

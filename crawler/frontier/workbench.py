@@ -45,7 +45,6 @@ class Workbench:
         self._in_memory = WorkingSet(self.queues.forget, limits.memory)
         self.met = 0  # hosts that the job has met
         self.leased = 0
-        self.out: dict[str, int] = {}  # the leases that are out, by host; hosts without one are absent
 
     # -- finding -----------------------------------------------------------------------------------------------
 
@@ -208,7 +207,6 @@ class Workbench:
         host = lease.host
         host.leased += 1
         self.leased += 1
-        self.out[host.name] = self.out.get(host.name, 0) + 1
         if host.leased < self._per_host:
             self.place(host)
         else:
@@ -219,7 +217,8 @@ class Workbench:
         """Free the slot after a request, or without one (None). The caller then changes the host and saves it."""
         host, gate = lease.host, self.gate
         gate.now = now
-        self._take_back(host)
+        self.leased -= 1
+        host.leased -= 1
         if lease.entry is None:
             host.side_request = False
         if not lease.entered:
@@ -233,7 +232,8 @@ class Workbench:
     def cancel(self, lease: Lease) -> None:
         """Undo ``begin``, as if the lease had not been given. Nothing changes on disk."""
         host = lease.host
-        self._take_back(host)
+        self.leased -= 1
+        host.leased -= 1
         if lease.entry is None:
             host.side_request = False
         else:
@@ -241,10 +241,3 @@ class Workbench:
         self.place(host)
         if lease.entered:
             self.gate.leave(host, slow=lease.slow)
-
-    def _take_back(self, host: Host) -> None:
-        self.leased -= 1
-        host.leased -= 1
-        left = self.out.pop(host.name) - 1
-        if left:
-            self.out[host.name] = left

@@ -19,7 +19,6 @@ from crawler.settings.parts import (
     DUPLICATES,
     HOST_KEYS,
     LEDGER_KINDS,
-    LINK_KINDS,
     ORDERS,
     RETRY_CLASSES,
     SCOPES,
@@ -60,6 +59,7 @@ _POSITIVE = frozenset(
         ("fetch", "body_timeout"),
         ("fetch", "idle_timeout"),
         ("fetch", "max_body"),
+        ("fetch", "max_headers"),
         ("politeness", "slow_share"),
         ("retry", "tries"),
         ("retry", "throttled_tries"),
@@ -89,7 +89,6 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("crawl", "order"): ORDERS,
     ("seen", "kind"): SEEN_KINDS,
     ("seen", "layout"): SEEN_LAYOUTS,
-    ("links", "kinds"): LINK_KINDS,
     ("traps", "duplicates"): DUPLICATES,
 }
 _LEAST: dict[tuple[str, str], float] = {
@@ -112,6 +111,7 @@ _MOST: dict[tuple[str, str], float] = {
     ("politeness", "slow_share"): 1,
     ("fetch", "max_redirects"): 255,  # counted in one byte
     ("fetch", "max_body"): 2**32,
+    ("fetch", "max_headers"): 2**24,  # the parser of one answer holds them all
     ("retry", "tries"): 255,  # counted in one byte
     ("retry", "throttled_tries"): 255,
     **{("retry", f"{fault}_tries"): 255 for fault in RETRY_CLASSES},

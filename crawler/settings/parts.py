@@ -13,7 +13,6 @@ ORDERS = ("breadth", "depth", "score")
 SCOPES = ("host", "domain", "prefix", "any")
 SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bitmap")
 LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # those with false positives that cannot forget
-LINK_KINDS = ("iframe", "frame", "refresh", "canonical", "next", "alternate")  # besides a and area, which always count
 DUPLICATES = ("record", "skip-links", "off")
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
 HOST_KEYS = ("host", "domain", "address")
@@ -100,6 +99,7 @@ class FetchSettings:
     body_timeout: float = 60.0  # seconds for the whole body
     idle_timeout: float = 20.0  # seconds without a byte
     max_body: int = 16 * 2**20  # bytes after content decoding
+    max_headers: int = 256 * 1024  # bytes of all headers of an answer
     max_redirects: int = 10  # redirects in a row
     allow_private: bool = False  # loopback, private and link-local addresses
 
@@ -178,7 +178,6 @@ class LinkSettings:
 
     respect_meta_robots: bool = True
     respect_rel_nofollow: bool = False
-    kinds: tuple[str, ...] = LINK_KINDS  # what leads on, besides a and area
     max_url_length: int = 2_048  # characters of the href; longer ones are counted, not admitted
     max_links: int = 200_000  # distinct links taken from one page
     sitemaps: bool = True  # those that robots.txt names, that are seeds or that are linked to

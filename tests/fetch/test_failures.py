@@ -67,12 +67,7 @@ async def test_reset(sent: bytes) -> None:
 
 
 MALFORMED = {
-    "no status line": b"\x00\x01\x02 garbage\r\n\r\n",
-    "HTTP/0.9": b"<html>hello</html>\r\n\r\n",
-    "another protocol": b"SSH-2.0-OpenSSH_9.0\r\n\r\n",
     "status of no number": b"HTTP/1.1 abc OK\r\n\r\n",
-    "negative length": HEAD + b"Content-Length: -5\r\n\r\nhello",
-    "length beyond all numbers": HEAD + b"Content-Length: " + b"9" * 40 + b"\r\n\r\nhello",
     "two lengths": HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
     "bad chunk size": HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n",
     "too many headers": b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 100_000 + b"\r\n",
@@ -85,7 +80,23 @@ MALFORMED = {
 async def test_malformed(raw: bytes) -> None:
     async with site(raw) as served:
         failure = await fail(served.url)
-    assert failure.kind is FailureKind.PROTOCOL
+    assert failure.kind is FailureKind.MALFORMED
+    assert not failure.kind.transient
+
+
+OTHER_PROTOCOLS = {
+    "bytes": b"\x00\x01\x02 garbage\r\n\r\n",
+    "HTTP/0.9": b"<html>hello</html>\r\n\r\n",
+    "SSH": b"SSH-2.0-OpenSSH_9.0\r\n\r\n",
+    "TLS": b"\x15\x03\x01\x00\x02\x02\x46\x00",
+}
+
+
+@pytest.mark.parametrize("raw", OTHER_PROTOCOLS.values(), ids=OTHER_PROTOCOLS.keys())
+async def test_other_protocols(raw: bytes) -> None:
+    async with site(raw) as served:
+        failure = await fail(served.url)
+    assert (failure.kind, failure.message) == (FailureKind.PROTOCOL, "not HTTP")
     assert not failure.kind.transient
 
 
@@ -98,7 +109,7 @@ async def test_large_headers_of_real_servers_are_taken() -> None:
 
 
 async def test_broken_content_encoding() -> None:
-    async with site(page(b"this is no gzip", "Content-Encoding: gzip")) as served:
+    async with site(page(b"\x1f\x8bthis is no gzip", "Content-Encoding: gzip")) as served:
         failure = await fail(served.url)
     assert failure.kind is FailureKind.ENCODING
     assert not failure.kind.transient

@@ -76,6 +76,6 @@ def test_headers_without_measure(hostile: Hostile) -> None:
     ran = hostile.crawl(settings={"retry.tries": 1})
     for path in ("/long", "/many", "/never", "/reason"):
         row = ran.row(path)
-        assert (row["outcome"], row["error"][:8]) == ("failed", "protocol"), row
+        assert (row["outcome"], row["error"][:8]) == ("failed", "malforme"), row
     assert ran.row("/ok")["outcome"] == "fetched"
     assert ran.outcomes(INNOCENT) == {"fetched": 30}

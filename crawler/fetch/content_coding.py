@@ -1,0 +1,266 @@
+"""Undoes content codings (RFC 9110, 8.4) piece by piece, so that what a body expands to never stands in memory at once.
+
+``Content-Encoding`` names the codings in the order in which they were applied. Servers and browsers agree on more than
+the RFC says: a body that is said to be gzip and is not is taken as it came, and so is one of an unknown coding; what
+follows the last member of gzip is ignored; deflate is understood with and without the header of zlib.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+import brotli  # type: ignore[import-untyped]
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+PIECE = 256 * 1024  # bytes that a stage hands on at once
+MAX_CODINGS = 5  # no honest server applies more than two; curl has the same limit
+_MAX_MEMBERS = 1_024  # gzip members or zstd frames in one body: more only cost time
+_ZSTD_WINDOW = 23  # log2; RFC 9659 allows a window of 8 MiB in HTTP and no more
+_SLACK = 64 * 1024  # bytes by which a coded form may exceed the limit of what it stands for, besides an eighth of it
+_ZLIB_METHOD = 8
+_NO_CODING = frozenset(("", "identity", "none", "utf-8", "utf8", "binary", "8bit", "7bit"))
+
+
+class Undecodable(ValueError):
+    """The body is not in the coding that its headers name."""
+
+
+class Overlong(ValueError):
+    """A body, or one of its coded forms, is longer than allowed."""
+
+
+class _Stage(Protocol):
+    """Undoes one coding."""
+
+    plain: bool  # the body was not in this coding at all, and is handed on unchanged
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield what ``data`` adds, in pieces of about ``PIECE`` bytes; raise Undecodable."""
+
+    def end(self) -> None:
+        """Raise Undecodable if the body must not end here."""
+
+
+class _Members:
+    """A format in which one stream follows another: gzip and zstd."""
+
+    def __init__(self, new: Callable[[], Any], begins: Callable[[bytes], bool | None]) -> None:
+        self.plain = False
+        self._new = new
+        self._begins = begins
+        self._current: Any = None
+        self._begin = b""  # too few bytes to tell what follows
+        self._members = 0
+        self._over = False
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        while data and not self._over:
+            if self.plain:
+                yield data
+                return
+            if self._current is None:
+                data = self._begin + data
+                begins = self._begins(data)
+                if begins is None:
+                    self._begin = data
+                    return
+                self._begin = b""
+                self._open(begins)
+                if self._current is None:
+                    continue
+            out, data, more = _undo(self._current, data)
+            if out:
+                yield out
+            while more:
+                out, data, more = _undo(self._current, data)
+                if out:
+                    yield out
+            if self._current.eof:
+                data = self._current.unused_data
+                self._current = None
+
+    def _open(self, begins: bool) -> None:
+        if begins:
+            self._members += 1
+            if self._members > _MAX_MEMBERS:
+                raise Undecodable(f"more than {_MAX_MEMBERS} members")
+            self._current = self._new()
+        elif self._members:
+            self._over = True  # padding or garbage behind the last member
+        else:
+            self.plain = True
+
+    def end(self) -> None:
+        """A body may end anywhere: browsers show what came."""
+
+
+def _undo(stream: Any, data: bytes) -> tuple[bytes, bytes, bool]:
+    """Return what comes out, the input that is left, and whether more comes out without further input."""
+    try:
+        out: bytes = stream.decompress(data, PIECE)
+    except (zlib.error, zstd.ZstdError) as error:
+        raise Undecodable(str(error)) from error
+    left: bytes = getattr(stream, "unconsumed_tail", b"")
+    return out, left, not stream.eof and (bool(left) or len(out) >= PIECE)
+
+
+class _Deflate:
+    """The format of zlib, or the same without its header: half of the world read the RFC one way, half the other."""
+
+    def __init__(self) -> None:
+        self.plain = False
+        self._begin = b""
+        self._inflate: Any = None
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        if self._inflate is None:
+            data = self._begin + data
+            if len(data) < 2:
+                self._begin = data
+                return
+            self._begin = b""
+            zlib_header = data[0] & 15 == _ZLIB_METHOD and int.from_bytes(data[:2]) % 31 == 0
+            self._inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS if zlib_header else -zlib.MAX_WBITS)
+        more = bool(data) and not self._inflate.eof
+        while more:
+            out, data, more = _undo(self._inflate, data)
+            if out:
+                yield out
+
+    def end(self) -> None:
+        if self._begin or (self._inflate is not None and not self._inflate.eof):
+            raise Undecodable("ends too early")
+
+
+class _Brotli:
+    def __init__(self) -> None:
+        self.plain = False
+        self._stream = brotli.Decompressor()
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        try:
+            while not self._stream.is_finished():
+                out = self._stream.process(data, output_buffer_limit=PIECE)
+                data = b""
+                if out:
+                    yield out
+                elif self._stream.can_accept_more_data():
+                    return  # it says so too while it still holds output
+        except brotli.error as error:
+            raise Undecodable("not brotli") from error
+
+    def end(self) -> None:
+        """A body may end anywhere: browsers show what came."""
+
+
+def _gzip() -> _Stage:
+    return _Members(lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS), _begins_gzip)
+
+
+def _zstd() -> _Stage:
+    options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW}
+    return _Members(lambda: zstd.ZstdDecompressor(options=options), _begins_zstd)
+
+
+_GZIP = b"\x1f\x8b"
+_FRAME = b"\x28\xb5\x2f\xfd"
+_SKIPPABLE = b"\x2a\x4d\x18"  # behind a byte from 0x50 to 0x5f
+
+
+def _begins_gzip(data: bytes) -> bool | None:
+    """Return whether ``data`` begins a member; None if there is too little of it."""
+    return data[:2] == _GZIP if len(data) > 1 or data != _GZIP[:1] else None
+
+
+def _begins_zstd(data: bytes) -> bool | None:
+    """Return whether ``data`` begins a frame; None if there is too little of it."""
+    known = _FRAME if data[0] & 0xF0 != 0x50 else data[:1] + _SKIPPABLE
+    if len(data) < len(known) and known.startswith(data):
+        return None
+    return data.startswith(known)
+
+
+_STAGES: dict[str, Callable[[], _Stage]] = {
+    "gzip": _gzip,
+    "x-gzip": _gzip,
+    "deflate": _Deflate,
+    "br": _Brotli,
+    "zstd": _zstd,
+}
+
+
+@lru_cache(maxsize=256)
+def _parse(header: str) -> tuple[str, ...]:
+    names = (token.partition(";")[0].strip().lower() for token in header.split(","))
+    return tuple(name for name in names if name not in _NO_CODING)
+
+
+class Decoder:
+    """Undoes the codings of one body. ``limit`` bounds the bytes of every form of the body but the last, which the
+    caller counts: coded forms that decode to nothing could be endless too."""
+
+    def __init__(self, codings: Sequence[str], limit: int) -> None:
+        self._stages = [_STAGES[name]() for name in reversed(codings)]
+        self._sizes = [0] * len(codings)
+        self._names = tuple(reversed(codings))
+        self._limit = limit + limit // 8 + _SLACK
+
+    def pieces(self, data: bytes, stage: int = 0) -> Iterator[bytes]:
+        """Yield what ``data`` adds to the body. Raises Undecodable, Overlong."""
+        self._sizes[stage] += len(data)
+        if self._sizes[stage] > self._limit:
+            raise Overlong(f"more than {self._limit} bytes of {self._names[stage]}")
+        try:
+            if stage + 1 == len(self._stages):
+                yield from self._stages[stage].pieces(data)
+                return
+            for piece in self._stages[stage].pieces(data):
+                yield from self.pieces(piece, stage + 1)
+        except Undecodable as error:
+            raise _named(error, self._names[stage]) from error
+
+    def end(self) -> None:
+        """Say that the body is complete. Raises Undecodable."""
+        for stage, name in zip(self._stages, self._names, strict=True):
+            try:
+                stage.end()
+            except Undecodable as error:
+                raise _named(error, name) from error
+
+    @property
+    def note(self) -> str | None:
+        """What was wrong about the codings although the body could be read."""
+        plain = [name for name, stage in zip(self._names, self._stages, strict=True) if stage.plain]
+        return f"the body is said to be {plain[0]} and is not" if plain else None
+
+
+class _Named(Undecodable):
+    """Says already which coding it is about."""
+
+
+def _named(error: Undecodable, name: str) -> Undecodable:
+    return error if isinstance(error, _Named) else _Named(f"{name}: {error}")
+
+
+def decoder(header: str, limit: int) -> tuple[Decoder | None, str | None]:
+    """Return what undoes the codings of a ``Content-Encoding`` header, None if there are none; and what must be said
+    about them. Raises Undecodable."""
+    codings = _parse(header)
+    if not codings:
+        return None, None
+    unknown = [name for name in codings if name not in _STAGES]
+    if unknown and len(unknown) == len(codings):
+        return None, f"the content coding {unknown[0][:40]!r} is unknown: body as it came"
+    if unknown:
+        raise Undecodable(f"unknown coding {unknown[0][:40]!r} among others")
+    if len(codings) > MAX_CODINGS:
+        raise Undecodable(f"more than {MAX_CODINGS} codings")
+    return Decoder(codings, limit), None

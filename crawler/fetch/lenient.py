@@ -1,0 +1,329 @@
+"""Reads HTTP/1.1 as browsers do: strictly as long as that works, leniently where servers are known to be careless.
+
+aiohttp's parser, in C, reads every answer first. Only if it refuses one, or would misread it, the head of that answer
+is read here, by the rules of Chromium, and handed to the C parser again in a form that it takes. So an honest answer
+costs nothing more, and bodies are read in one place only. What no browser takes is a ``Malformed``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_parser import RawResponseMessage
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
+
+MAX_HEADERS = 256  # lines
+
+_END = re.compile(rb"\n\r?\n")
+_EMPTY_LINES = re.compile(rb"[\r\n]*")
+_SLOP = 4  # bytes of garbage that browsers forgive before the status line
+_STATUS = re.compile(rb"HTTP(?:/(\d+)(?:\.(\d+))?)?[ \t]+(\d{3})(?![0-9])[ \t]*(.*)", re.IGNORECASE | re.DOTALL)
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
+_LENGTH = re.compile(rb"[0-9]{1,19}").fullmatch
+_MOST = 2**63 - 1  # browsers count in signed 64 bits, and ignore a length beyond
+_NO_BODY = frozenset((204, 304))
+_UNKNOWN = 2**64  # more than any length
+_SWITCHED = 101
+_NOTHING: tuple[tuple[Any, ...], bool, bytes] = ((), False, b"")
+
+Messages = tuple[Any, bool, bytes]
+
+
+class Malformed(aiohttp.ClientPayloadError):
+    """An answer that no browser takes. ``http`` says whether it was HTTP at all."""
+
+    def __init__(self, message: str, *, http: bool = True) -> None:
+        super().__init__(message)
+        self.message = message
+        self.http = http
+
+
+class _Head(NamedTuple):
+    status: int
+    clean: bytes  # the same head in a form that every parser understands
+    bodyless: bool
+
+
+def read_head(raw: bytes) -> _Head:
+    """Read the head of an answer, from its status line to the empty line. Raises Malformed."""
+    if b"\0" in raw:
+        raise Malformed("a NUL in the headers")
+    lines = raw.replace(b"\r\n", b"\n").rstrip(b"\r\n").replace(b"\r", b" ").split(b"\n")
+    found = _STATUS.fullmatch(lines[0])
+    if found is None:
+        raise Malformed("no status in the first line")
+    status = int(found[3])
+    if status < 100:
+        raise Malformed(f"status {status}")
+    headers = _fields(lines[1:])
+    bodyless = status < 200 or status in _NO_BODY
+    framing = [] if bodyless else _framing(headers)
+    kept = [name + b": " + value for name, value in headers if name.lower() not in _FRAMING]
+    version = b"1.0" if found[1] is None or (int(found[1][:3]), int((found[2] or b"0")[:3])) < (1, 1) else b"1.1"
+    first = b"HTTP/%s %d %s" % (version, status, found[4].strip())
+    return _Head(status, b"\r\n".join([first, *kept, *framing, b"", b""]), bodyless)
+
+
+_FRAMING = frozenset((b"content-length", b"transfer-encoding"))
+
+
+def _fields(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
+    """Return names and values. A line that begins with white space continues the one before; one that is no field is
+    left out."""
+    folded: list[bytes] = []
+    for line in lines:
+        if line[:1] in (b" ", b"\t"):
+            if folded:
+                folded[-1] += b" " + line.strip(b" \t")
+            continue
+        folded.append(line)
+        if len(folded) > MAX_HEADERS:
+            raise Malformed(f"more than {MAX_HEADERS} headers")
+    fields = []
+    for line in folded:
+        name, colon, value = line.partition(b":")
+        name = name.rstrip(b" \t")
+        if colon and _TOKEN(name):
+            fields.append((name, value.strip(b" \t")))
+    return fields
+
+
+def _framing(headers: list[tuple[bytes, bytes]]) -> list[bytes]:
+    """Return the header that says where the body ends; none if the end of the connection does. Raises Malformed if that
+    is in doubt: two readers who disagree about it are what request smuggling is made of."""
+    lengths: set[bytes] = set()
+    for name, value in headers:
+        if name.lower() == b"transfer-encoding":
+            if b"chunked" in (coding.strip(b" \t").lower() for coding in value.split(b",")):
+                return [b"Transfer-Encoding: chunked"]
+        elif name.lower() == b"content-length":
+            lengths.update(length.strip(b" \t") for length in value.split(b","))
+    if len(lengths) > 1:
+        raise Malformed("two different lengths")
+    for length in lengths:
+        if _LENGTH(length) and int(length) <= _MOST:
+            return [b"Content-Length: " + length]
+    return []
+
+
+class LenientHandler(ResponseHandler):
+    """aiohttp's protocol of one connection, with a parser that forgives. ``max_head`` bounds all headers of an answer
+    together, those of interim answers included."""
+
+    def __init__(self, loop: Any, max_head: int) -> None:
+        super().__init__(loop)
+        self.max_head = max_head
+        self._options: dict[str, Any] = {}
+
+    def set_response_params(self, **options: Any) -> None:
+        self._options = options
+        early, self._tail = self._tail, b""
+        super().set_response_params(**options)
+        self._parser: Any = ForgivingParser(self._parser, self)
+        if early:
+            self.data_received(early)
+
+    def fresh_parser(self) -> Any:
+        """Return a parser that has seen nothing yet."""
+        forgiving = self._parser
+        super().set_response_params(**self._options)
+        fresh, self._parser = self._parser, forgiving
+        return fresh
+
+    def fail(self, error: Malformed) -> None:
+        """End the exchange and the connection: nobody can tell where the next answer would begin."""
+        self.set_exception(error)
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        self.force_close()
+        if self.transport is not None:
+            self.transport.close()
+
+    def set_exception(self, exc: BaseException, *cause: Any) -> None:
+        if not isinstance(self.exception(), Malformed):  # what follows is a consequence of it
+            super().set_exception(exc, *cause)
+
+
+class ForgivingParser:
+    """Stands before aiohttp's parser of one answer."""
+
+    def __init__(self, strict: Any, protocol: LenientHandler) -> None:
+        self._strict = strict
+        self._protocol = protocol
+        self._payload: StreamReader | None = None  # of the answer, once its head is complete
+        self._seen: list[bytes] = []  # what the strict parser got of the head
+        self._size = 0  # bytes of the head so far
+        self._left = _UNKNOWN  # bytes that the rest of the body must have
+        self._held: bytearray | None = None  # the same, since the strict parser refused it
+        self._heads = 0  # including those of interim answers
+        self._failed = False
+
+    def pause_reading(self) -> None:
+        self._strict.pause_reading()
+
+    def feed_eof(self) -> Any:
+        if self._failed or self._payload is None or self._payload.is_eof():
+            return None
+        return self._strict.feed_eof()
+
+    def feed_data(self, data: bytes) -> Messages:
+        if self._failed:
+            return _NOTHING
+        if self._payload is not None:
+            return self._feed_body(self._payload, data)
+        self._size += len(data)
+        if self._held is not None:
+            self._held += data
+            return self._forgive(self._held, len(self._held) - len(data))
+        self._seen.append(data)
+        try:
+            messages, _, _ = self._strict.feed_data(data)
+        except HttpProcessingError:
+            messages = None
+        if messages is not None:
+            if not messages:
+                return _NOTHING if self._size <= self._protocol.max_head else self._fail(self._too_long())
+            answer = self._final(messages)
+            if answer is None:
+                return _NOTHING
+            if not _misread(*answer):
+                self._payload = answer[1]
+                self._measure(answer[0])
+                return (answer,), False, b""
+        self._held = bytearray().join(self._seen)
+        self._seen.clear()
+        return self._forgive(self._held, 0)
+
+    def _final(self, messages: Any) -> tuple[RawResponseMessage, StreamReader] | None:
+        """Return the first answer that is not interim. A second one was not asked for: its connection is not used
+        again."""
+        for number, (message, payload) in enumerate(messages, 1):
+            self._heads += 1
+            if message.code >= 200:
+                if number < len(messages):
+                    self._protocol.force_close()
+                return message, payload
+            if message.code == _SWITCHED:
+                self._fail(Malformed("switched to another protocol unasked"))
+                return None
+        if self._size > self._protocol.max_head:
+            self._fail(self._too_long())
+        return None
+
+    def _measure(self, message: RawResponseMessage) -> None:
+        """Find out how many bytes of the body are still to come, and whether more has come already: the strict parser
+        holds the beginning of another answer for nothing unusual."""
+        seen = self._seen[0] if len(self._seen) == 1 else b"".join(self._seen)
+        self._seen.clear()
+        length: str | None = "0" if message.code in _NO_BODY else message.headers.get("Content-Length")
+        if message.chunked or length is None:
+            if self._payload is not None and self._payload.is_eof() and not _ends(seen):
+                self._protocol.force_close()
+            return
+        end = seen.find(b"\r\n\r\n") + 4 if self._heads == 1 else 3
+        if end == 3:
+            end = 0
+            for _ in range(self._heads):
+                found = _END.search(seen, end)
+                end = found.end() if found is not None else len(seen)
+        self._left = int(length) + end - len(seen)
+        if self._left < 0:
+            self._protocol.force_close()
+
+    def _feed_body(self, payload: StreamReader, data: bytes) -> Messages:
+        if payload.is_eof():
+            if data:  # more than was announced, or unasked: what comes next on this connection may belong to nothing
+                self._protocol.hang_up()
+            return _NOTHING
+        self._left -= len(data)
+        if self._left < 0:  # said before the last byte is read: then the connection may be back in the pool
+            self._protocol.force_close()
+        try:
+            messages, _, _ = self._strict.feed_data(data)
+        except HttpProcessingError as error:
+            if payload.is_eof():
+                self._protocol.hang_up()
+                return _NOTHING
+            self._failed = True
+            payload.set_exception(Malformed(f"malformed body: {error.message.partition(':')[0]}"))
+            self._protocol.hang_up()
+            return _NOTHING
+        if messages or (self._left > _UNKNOWN // 2 and payload.is_eof() and not _ends(data)):
+            self._protocol.hang_up()
+        return _NOTHING
+
+    def _forgive(self, held: bytearray, known: int) -> Messages:
+        """Read the head by our own rules. The first ``known`` bytes hold no end of it."""
+        try:
+            while True:
+                _to_status_line(held)
+                end = _END.search(held, max(0, known - 2))
+                if end is None:
+                    return _NOTHING if self._size <= self._protocol.max_head else self._fail(self._too_long())
+                head = read_head(bytes(held[: end.end()]))
+                del held[: end.end()]
+                if head.status >= 200:
+                    return self._resume(head, bytes(held))
+                if head.status == _SWITCHED:
+                    return self._fail(Malformed("switched to another protocol unasked"))
+                known = 0
+        except Malformed as error:
+            return self._fail(error)
+
+    def _resume(self, head: _Head, rest: bytes) -> Messages:
+        """Let the strict parser read the clean head and the body behind it."""
+        self._held = None
+        self._strict = self._protocol.fresh_parser()
+        try:
+            messages, _, _ = self._strict.feed_data(head.clean)
+        except HttpProcessingError as error:
+            return self._fail(Malformed(error.message.partition(":")[0]))
+        message, self._payload = messages[0]
+        if not message.chunked and "Content-Length" in message.headers:
+            self._left = int(message.headers["Content-Length"])
+        if head.bodyless:
+            self._payload = EMPTY_PAYLOAD
+            if rest:
+                self._protocol.force_close()
+        elif rest:
+            self._feed_body(self._payload, rest)
+        return ((message, self._payload),), False, b""
+
+    def _too_long(self) -> Malformed:
+        return Malformed(f"headers larger than {self._protocol.max_head} bytes")
+
+    def _fail(self, error: Malformed) -> Messages:
+        self._failed = True
+        self._protocol.fail(error)
+        return _NOTHING
+
+
+def _misread(message: RawResponseMessage, payload: StreamReader) -> bool:
+    """Return whether the strict parser takes a body for empty although its stated length is not 0: the largest number
+    of 64 bits means "none" to it."""
+    if payload is not EMPTY_PAYLOAD or message.code in _NO_BODY:
+        return False
+    return message.headers.get("Content-Length", "0").strip("0 \t") != ""
+
+
+def _ends(data: bytes) -> bool:
+    """Return whether data that ended the last chunk ends with it."""
+    return b"\r\n\r\n".endswith(data[-4:])
+
+
+def _to_status_line(held: bytearray) -> None:
+    """Remove what browsers skip before the status line. Raises Malformed if there will be none."""
+    empty = _EMPTY_LINES.match(held)
+    if empty is not None:
+        del held[: empty.end()]
+    begin = bytes(held[: _SLOP + 4]).upper()
+    at = begin.find(b"HTTP")
+    if at > 0:
+        del held[:at]
+    elif at < 0 and len(begin) >= _SLOP + 4:
+        raise Malformed("not HTTP", http=False)

@@ -42,7 +42,7 @@ MODULES: dict[str, str] = {
         memory_budget projection key_filter bloom scalable counting cuckoo digest_table kinds
     """,
     "links": """
-        encoding sitemap tags extract query
+        encoding sitemap tags refresh extract query
     """,
     "scope": """
         modes patterns boundary priority rule_faults
@@ -50,7 +50,7 @@ MODULES: dict[str, str] = {
     "frontier": """
         entry fair_semaphore jitter timer_queue order page politeness request_outcome limits host revisits
         backoff_policy clock_step host_closed importance schedule working_set gate lease queues host_status workbench
-        ad_hoc_lease overrides frontier
+        watchdog ad_hoc_lease overrides frontier
     """,
     "traps": """
         copies shape traps

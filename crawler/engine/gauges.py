@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from crawler.engine.capacity_forecast import Adviser, Progress
@@ -10,21 +12,36 @@ from crawler.engine.context import Context
 from crawler.inspect.host_states import HostStates
 from crawler.inspect.statistics import HostFigures
 from crawler.job.job import Job
+from crawler.metrics import Kind
 from crawler.settings import BudgetSettings
+
+log = logging.getLogger("crawler")
+
+OVERLOOKED = "is due and has a free slot, but is not asked: a fault of the program. A restart asks it again"
+_BETWEEN = 5.0  # seconds between two looks for hosts to name
+_NAMED_MOST = 100  # hosts named in one run: a fault that stops all of a million hosts need not be told a million times
 
 
 class Gauges:
     """The gauges of one run."""
 
-    def __init__(self, job: Job, budget: BudgetSettings, adviser: Adviser, context: Context) -> None:
-        self.states = HostStates(job.store, job.frontier, budget, context.clock)
+    def __init__(
+        self, job: Job, budget: BudgetSettings, adviser: Adviser, context: Context, serving: Callable[[], bool]
+    ) -> None:
+        """``serving()``: whether the run hands out URLs."""
+        self.states = HostStates(job.store, job.frontier, budget, context.clock, serving)
+        self._told: set[str] = set()  # hosts that were named as overlooked
         self._adviser = adviser
         self._job = job
         self._context = context
 
     def watches(self) -> list[Coroutine[Any, Any, None]]:
         """Return the coroutines that keep the gauges up to date. Each runs until cancelled."""
-        return [self.states.watch(), self._adviser.watch(self._job.seen, self._context.clock, self._progress)]
+        return [
+            self.states.watch(),
+            self._name_overlooked(),
+            self._adviser.watch(self._job.seen, self._context.clock, self._progress),
+        ]
 
     def settle(self) -> None:
         """Read the gauges a last time: nothing changes after this."""
@@ -32,7 +49,7 @@ class Gauges:
 
     @property
     def hosts(self) -> HostFigures:
-        return HostFigures(self._job.frontier.hosts_pending, self.states.counts)
+        return HostFigures(self._job.frontier.hosts_pending, self.states.counts, self.states.overlooked)
 
     @property
     def advice(self) -> dict[str, Any] | None:
@@ -45,3 +62,12 @@ class Gauges:
     def _progress(self) -> Progress:
         counters = self._job.counters
         return Progress(counters.done, counters.pending)
+
+    async def _name_overlooked(self) -> None:
+        while True:
+            await asyncio.sleep(_BETWEEN)
+            for name in self.states.overlooked:
+                if name not in self._told and len(self._told) < _NAMED_MOST:
+                    self._told.add(name)
+                    log.warning("%s %s", name, OVERLOOKED)
+                    self._job.events.add(self._context.clock(), Kind.ERROR, OVERLOOKED, name)

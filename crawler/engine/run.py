@@ -60,7 +60,7 @@ class Run:
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless)
         self.keeper = DurabilityLoop(job, settings.durability, context)
         adviser = Adviser(settings.seen.compact_slices, ledger=settings.seen.ledger, endless=endless)
-        self.gauges = Gauges(job, settings.budget, adviser, context)
+        self.gauges = Gauges(job, settings.budget, adviser, context, self._may_take)
         self._visits: set[asyncio.Task[None]] = set()
         self._beside: list[asyncio.Task[None]] = []
 

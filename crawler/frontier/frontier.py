@@ -41,6 +41,7 @@ from crawler.frontier.limits import Limits
 from crawler.frontier.order import Order, slot_of
 from crawler.frontier.overrides import Overrides
 from crawler.frontier.politeness import HoldReason
+from crawler.frontier.watchdog import Watchdog
 from crawler.frontier.workbench import Workbench
 from crawler.kv import Batch, Reader
 from crawler.settings import PolitenessSettings
@@ -73,6 +74,7 @@ class Frontier:
         self._queues = self._workbench.queues
         self.overrides = Overrides(self._workbench)
         self.ad_hoc = AdHocLeases(self._workbench)
+        self.watchdog = Watchdog(self._workbench)
         self.next_number = 0  # of slots: the first unused one
         self.queued = 0  # waiting URLs
 

@@ -57,19 +57,19 @@ class Gate:
         self._grouped = settings.host_key != "host"
         self._groups: dict[str, Group] = {}
         self._prune_at = GROUPS_MAX
-        self._loaded = 0.0  # when the run began
+        self.loaded = 0.0  # when the run began
 
     # -- resuming ----------------------------------------------------------------------------------------------
 
     def load(self, now: float) -> None:
         """Begin a run at ``now``."""
-        self.now = self._loaded = now
+        self.now = self.loaded = now
 
     def restore(self, host: Host) -> None:
         """Adapt a host from the store to the rules of this run: an earlier run, or a clock that was set back, may have
         stored a time that is too late."""
         now, politeness = self.now, host.politeness
-        if host.failures.retired and self.settings.retry_retired and politeness.next_time <= self._loaded:
+        if host.failures.retired and self.settings.retry_retired and politeness.next_time <= self.loaded:
             give_another_chance(host)
         # The clock may have been set back since the time was stored: cut it to the longest hold, counted from now. A
         # last request in the future proves the step. Then count from the start of the run instead, or a host that
@@ -77,7 +77,7 @@ class Gate:
         longest, _ = self.gap(host)
         if not politeness.hold_reason.is_gap:
             longest = max(longest_hold(self.settings), self.limits.longest_retry, longest)
-        since = self._loaded if politeness.last_request > now else now
+        since = self.loaded if politeness.last_request > now else now
         politeness.next_time = min(politeness.next_time, since + longest)
         if self._grouped and politeness.next_time > now and politeness.hold_reason in _OF_THE_KEY:
             _hold(self._group(host), politeness.next_time, politeness.hold_reason)
@@ -86,12 +86,12 @@ class Gate:
         """``restore`` for a host with something queued. Also hold it for one gap from the start of the run: a request
         that was in flight when the previous process died left no trace, and may have been made a moment before."""
         self.restore(host)
-        self.hold_gap(host, self._loaded)
+        self.hold_gap(host, self.loaded)
 
     def retry_due(self, slot: bytes) -> float:
         """When a stored retry is due, in seconds since 1970; cut to the longest hold if the clock was set back."""
         time, longest = retry_time(slot), max(longest_hold(self.settings), self.limits.longest_retry)
-        return self._loaded + longest if time > self.now + longest else time
+        return self.loaded + longest if time > self.now + longest else time
 
     # -- asking ------------------------------------------------------------------------------------------------
 

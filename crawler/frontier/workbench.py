@@ -45,6 +45,7 @@ class Workbench:
         self._in_memory = WorkingSet(self.queues.forget, limits.memory)
         self.met = 0  # hosts that the job has met
         self.leased = 0
+        self.out: dict[str, int] = {}  # the leases that are out, by host; hosts without one are absent
 
     # -- finding -----------------------------------------------------------------------------------------------
 
@@ -207,6 +208,7 @@ class Workbench:
         host = lease.host
         host.leased += 1
         self.leased += 1
+        self.out[host.name] = self.out.get(host.name, 0) + 1
         if host.leased < self._per_host:
             self.place(host)
         else:
@@ -217,8 +219,7 @@ class Workbench:
         """Free the slot after a request, or without one (None). The caller then changes the host and saves it."""
         host, gate = lease.host, self.gate
         gate.now = now
-        self.leased -= 1
-        host.leased -= 1
+        self._take_back(host)
         if lease.entry is None:
             host.side_request = False
         if not lease.entered:
@@ -232,8 +233,7 @@ class Workbench:
     def cancel(self, lease: Lease) -> None:
         """Undo ``begin``, as if the lease had not been given. Nothing changes on disk."""
         host = lease.host
-        self.leased -= 1
-        host.leased -= 1
+        self._take_back(host)
         if lease.entry is None:
             host.side_request = False
         else:
@@ -241,3 +241,10 @@ class Workbench:
         self.place(host)
         if lease.entered:
             self.gate.leave(host, slow=lease.slow)
+
+    def _take_back(self, host: Host) -> None:
+        self.leased -= 1
+        host.leased -= 1
+        left = self.out.pop(host.name) - 1
+        if left:
+            self.out[host.name] = left

@@ -4,7 +4,7 @@ queue holds it, when it may be fetched and why not now, and how it ended."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -110,6 +110,7 @@ class Wait(StrEnum):
     HOST_BUSY = "host-busy"  # the slots of its host are in use
     HOST_TURN = "host-turn"  # its host waits in line
     RETRY = "retry"  # it failed and is retried later
+    OVERLOOKED = "overlooked"  # nothing: its host is due, and the running crawl does not ask it
     HOST_HELD = "host-held"  # its host is held until a time
 
 
@@ -188,7 +189,8 @@ class Explanation:
 @dataclass(frozen=True, slots=True)
 class Known:
     """Where to look. ``seen`` returns the answer for a key; ``in_flight`` maps URLs handed out to their times; ``host``
-    returns the host as it is in a crawl that runs in this process, None if there is none."""
+    returns the host as it is in a crawl that runs in this process, None if there is none; ``overlooked`` are the hosts
+    that the running crawl should ask and does not."""
 
     directory: Path
     settings: Settings
@@ -196,6 +198,7 @@ class Known:
     seen: Callable[[Canonical], SeenAnswer]
     in_flight: Mapping[str, float]
     host: Callable[[str], HostSnapshot | None]
+    overlooked: Collection[str] = ()
 
 
 def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
@@ -209,6 +212,7 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Explana
             lambda url: explain_seen(job.restore_seen().seen, url),
             {} if live is None else live.in_flight,
             lambda _: None,
+            () if live is None else (live.stats.get("hosts_overlooked") or {}).get("names", ()),
         )
         at = job_time(job.store) if now is None else now
         (found,) = (found for found in explain(known, text, at) if found is not None)
@@ -338,9 +342,8 @@ def _places(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Ite
         if number % _PAUSE == _PAUSE - 1:
             yield None
         if entry.href == url.href:
-            per_host = known.settings.politeness.per_host
             since = known.in_flight.get(url.href)
-            upcoming = _next_try(slot, host, now, per_host) if since is None else None
+            upcoming = _next_try(slot, host, now, known) if since is None else None
             yield _place(known, entry, slot, ahead + 1, since, upcoming)
             return
         ahead += entry.href not in known.in_flight
@@ -365,11 +368,13 @@ def _place(
     )
 
 
-def _next_try(slot: bytes, host: HostSnapshot, now: float, per_host: int) -> NextTry:
+def _next_try(slot: bytes, host: HostSnapshot, now: float, known: Known) -> NextTry:
     row = host.row
     if row.state in (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED):
         return NextTry(Wait.HOST_CLOSED, reason=row.reason)
-    if host.leased >= per_host:
+    if row.host in known.overlooked:
+        return NextTry(Wait.OVERLOOKED)
+    if host.leased >= known.settings.politeness.per_host:
         return NextTry(Wait.HOST_BUSY)
     if host.in_line:
         return NextTry(Wait.HOST_TURN, reason=row.reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,6 +10,8 @@ from crawler.checkpoint import Manifest
 from crawler.exact import LedgerCounts
 from crawler.filters import SeenSet
 from crawler.records import Counters
+
+OVERLOOKED_SHOWN = 20  # names of overlooked hosts in the statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +29,12 @@ class JobFigures:
 
 @dataclass(frozen=True, slots=True)
 class HostFigures:
-    """How many hosts have pending URLs, and how many are in each state; None while unknown."""
+    """How many hosts have pending URLs, and how many are in each state; None while unknown. ``overlooked`` are
+    the hosts that a running crawl should ask and does not; None if none runs."""
 
     pending: int | None
     by_state: dict[str, int] | None
+    overlooked: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ def assemble(
         "hosts": job.counters.hosts,
         "hosts_pending": hosts.pending,
         "hosts_by_state": hosts.by_state,
+        "hosts_overlooked": None if hosts.overlooked is None else _overlooked(hosts.overlooked),
         **_links(job.counters),
         **_visits(job.counters),
         "seeds_rejected": None if run is None else run.seeds_rejected,
@@ -88,6 +94,10 @@ def _urls(counters: Counters, in_flight: int) -> dict[str, int]:
         "pages_redirected": counters.redirected,
         "internal_failures": counters.internal,
     }
+
+
+def _overlooked(names: Sequence[str]) -> dict[str, Any]:
+    return {"count": len(names), "names": list(names[:OVERLOOKED_SHOWN])}
 
 
 def _links(counters: Counters) -> dict[str, int]:

@@ -23,7 +23,7 @@ _ATTRIBUTE = rb"""
 """ % {b"s": _SPACE}
 _REST = rb"(?: [%(s)s/]++ | %(attribute)s )*+ >" % {b"s": _SPACE, b"attribute": _ATTRIBUTE}
 _RAW_TEXT = rb"script|style|textarea|title|xmp|iframe|noembed|noframes|plaintext"
-_WANTED = rb"(?i:a|area|base|meta|/?template|%(raw)s)(?=[%(s)s/>])" % {b"s": _SPACE, b"raw": _RAW_TEXT}
+_WANTED = rb"(?i:a|area|base|link|meta|/?template|%(raw)s)(?=[%(s)s/>])" % {b"s": _SPACE, b"raw": _RAW_TEXT}
 
 _step = re.compile(
     rb"""
@@ -48,7 +48,7 @@ _script_mark = re.compile(rb"<!--|-->|</?script(?=[%b/>])" % _SPACE, re.I)
 
 
 def link_tags(html: bytes) -> Iterator[bytes]:
-    """The start tags of ``a``, ``area``, ``base`` and ``meta``, in document order, in time linear in the
+    """The start tags of ``a``, ``area``, ``base``, ``link`` and ``meta``, in document order, in time linear in the
     page.
 
     ``html`` is in any encoding that keeps ASCII bytes as they are (UTF-8 does).

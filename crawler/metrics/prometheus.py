@@ -160,6 +160,11 @@ METRICS: tuple[Metric, ...] = (
         ("seen", "expected_urls_skipped"),
         "New URLs expected to have been skipped by mistake so far.",
     ),
+    _gauge(
+        "crawler_hosts_overlooked",
+        ("hosts_overlooked", "count"),
+        "Hosts that are due and have a free slot, but are not asked: a fault of the program.",
+    ),
     Metric(
         "crawler_seen_compactions_total",
         "counter",

@@ -132,6 +132,8 @@ def _next(upcoming: NextTry, row: Row) -> str:
             return f"its host is {row['state']}: {upcoming.reason}"
         case Wait.HOST_BUSY:
             return "when the request in flight to its host is finished and the gap is over (politeness.per_host)"
+        case Wait.OVERLOOKED:
+            return "its host is due and has a free slot, but the crawl does not ask it: a fault of the program"
         case Wait.HOST_TURN:
             return f"its host {upcoming.reason}"
         case Wait.RETRY:

@@ -89,7 +89,15 @@ class RunView:
         seen = [explain_seen(job.seen, url)] if isinstance(url, Canonical) else []
         now = self._clock()
         host = job.frontier.snapshot(queue_of(url.href), now) if isinstance(url, Canonical) else None
-        known = Known(job.directory, self._settings, job.store, lambda _: seen[0], dict(run.under_way), lambda _: host)
+        known = Known(
+            job.directory,
+            self._settings,
+            job.store,
+            lambda _: seen[0],
+            dict(run.under_way),
+            lambda _: host,
+            run.gauges.states.overlooked,
+        )
         (found,) = await self._look(explain(known, text, now))
         return found
 

@@ -19,6 +19,7 @@ from crawler.settings.parts import (
     DUPLICATES,
     HOST_KEYS,
     LEDGER_KINDS,
+    LINK_KINDS,
     ORDERS,
     RETRY_CLASSES,
     SCOPES,
@@ -89,6 +90,7 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("crawl", "order"): ORDERS,
     ("seen", "kind"): SEEN_KINDS,
     ("seen", "layout"): SEEN_LAYOUTS,
+    ("links", "kinds"): LINK_KINDS,
     ("traps", "duplicates"): DUPLICATES,
 }
 _LEAST: dict[tuple[str, str], float] = {

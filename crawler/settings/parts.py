@@ -13,6 +13,7 @@ ORDERS = ("breadth", "depth", "score")
 SCOPES = ("host", "domain", "prefix", "any")
 SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bitmap")
 LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # those with false positives that cannot forget
+LINK_KINDS = ("iframe", "frame", "refresh", "canonical", "next", "alternate")  # besides a and area, which always count
 DUPLICATES = ("record", "skip-links", "off")
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
 HOST_KEYS = ("host", "domain", "address")
@@ -178,6 +179,7 @@ class LinkSettings:
 
     respect_meta_robots: bool = True
     respect_rel_nofollow: bool = False
+    kinds: tuple[str, ...] = LINK_KINDS  # what leads on, besides a and area
     max_url_length: int = 2_048  # characters of the href; longer ones are counted, not admitted
     max_links: int = 200_000  # distinct links taken from one page
     sitemaps: bool = True  # those that robots.txt names, that are seeds or that are linked to

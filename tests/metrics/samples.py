@@ -28,6 +28,7 @@ _FULL: dict[str, Any] = {
         "waiting": 2,
         "ready": 0,
     },
+    "hosts_overlooked": {"count": 0, "names": []},
     "links_found": 400_000,
     "links_off_scope": 30_000,
     "links_not_included": 21,

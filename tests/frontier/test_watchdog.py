@@ -1,0 +1,107 @@
+"""The watchdog names a host whose state in memory is wrong, and no other. That it names none as long as the state is
+right is an invariant of the machine in ``test_machine``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from crawler.frontier import Done, Entry, Frontier, Host, Lease
+from crawler.frontier.host import host_name
+from crawler.frontier.watchdog import MARGIN, UNASKED
+from crawler.kv import Family
+from crawler.settings import PolitenessSettings
+from crawler.store import MemoryStore
+
+START = 1_700_000_000.0
+HOSTS = ("a.test:80", "b.test:80", "c.test:80")
+
+
+class Crawl:
+    """A frontier of three hosts that is served by hand."""
+
+    def __init__(self, per_host: int = 1) -> None:
+        self.store, self.now = MemoryStore(), START
+        self.frontier = Frontier(self.store, PolitenessSettings(delay=1.0, per_host=per_host), robots=False)
+        batch = self.store.batch()
+        self.frontier.admit([Entry(f"http://{n}.test/{page}", 0) for page in range(50) for n in "abc"], batch)
+        self.store.write(batch)
+
+    def take(self) -> list[Lease]:
+        leases = []
+        while (lease := self.frontier.take(self.now)) is not None:
+            leases.append(lease)
+        return leases
+
+    def finish(self, leases: list[Lease]) -> None:
+        for lease in leases:
+            batch = self.store.batch()
+            self.frontier.finish(lease, Done(), self.now, batch)
+            self.store.write(batch)
+
+    def go_on(self, seconds: int) -> None:
+        for _ in range(seconds):
+            leases = self.take()
+            self.now += 0.5
+            self.finish(leases)
+            self.now += 1.0
+
+    def named(self, *, serving: bool = True) -> list[str]:
+        watchdog = self.frontier.watchdog
+        limit = watchdog.limit(self.now, serving=serving)
+        rows = self.store.scan(Family.HOSTS, b"")
+        return [host_name(key) for key, value in rows if watchdog.overlooks(host_name(key), value, limit)]
+
+    def host(self, name: str) -> Host:
+        host = self.frontier.known(name)
+        assert host is not None
+        return host
+
+
+def _phantom_leases(host: Host, per_host: int) -> None:
+    host.leased = host.queue.taken = per_host
+
+
+def _phantom_side_request(host: Host, _: int) -> None:
+    host.side_request = True
+
+
+@pytest.mark.parametrize("spoil", [_phantom_leases, _phantom_side_request])
+@pytest.mark.parametrize("per_host", [1, 2])
+def test_a_host_whose_state_was_written_to_is_named(spoil: Callable[[Host, int], None], per_host: int) -> None:
+    crawl = Crawl(per_host)
+    crawl.go_on(3)
+    assert crawl.named() == []
+    crawl.finish(crawl.take())
+    spoil(crawl.host("b.test:80"), per_host)
+    crawl.go_on(6)
+    assert crawl.named() == ["b.test:80"]
+    assert crawl.named(serving=False) == ["b.test:80"]
+
+
+def test_hosts_that_wait_for_a_reason_are_not_named() -> None:
+    crawl = Crawl()
+    crawl.go_on(3)
+    for name, change in (("a.test:80", crawl.frontier.overrides.pause), ("b.test:80", crawl.frontier.overrides.block)):
+        batch = crawl.store.batch()
+        change(name, batch)
+        crawl.store.write(batch)
+    held = [lease for lease in crawl.take() if lease.host.name == "c.test:80"]
+    assert held
+    crawl.now += 10 * UNASKED
+    assert crawl.named() == []
+
+
+def test_a_lease_that_lasts_is_no_oversight_and_a_crawl_that_asks_nobody_is() -> None:
+    crawl = Crawl()
+    leases = crawl.take()
+    assert [lease.host.name for lease in leases] == list(HOSTS)
+    crawl.now += 10 * UNASKED
+    assert crawl.named() == []
+    crawl.finish(leases)
+    crawl.now += UNASKED / 2
+    assert crawl.named() == [], "the heaps have them; they are served soon"
+    crawl.now += UNASKED + 2 * MARGIN
+    assert crawl.named() == list(HOSTS)
+    assert crawl.named(serving=False) == [], "a crawl that is paused asks nobody"

@@ -49,8 +49,8 @@ MODULES: dict[str, str] = {
     """,
     "frontier": """
         entry fair_semaphore jitter timer_queue order page politeness request_outcome limits host revisits
-        backoff_policy clock_step host_closed importance schedule working_set gate lease queues host_status workbench
-        watchdog ad_hoc_lease overrides frontier
+        postponement backoff_policy clock_step host_closed importance schedule working_set gate lease queues host_status
+        workbench watchdog ad_hoc_lease overrides frontier
     """,
     "traps": """
         copies shape traps
@@ -85,14 +85,14 @@ MODULES: dict[str, str] = {
     "job": """
         clock_anchor directory formats identity job_lock event_log found history_file inbox platform revisit_backfill
         scope_state seen_compaction stored_errors transaction admission live_status recovery conversion open_files
-        checkpointer revisit run_settings snapshot verdict job durable_frontier
+        checkpointer revisit run_settings snapshot verdict parsing_notes suspects job durable_frontier
     """,
     "inspect": """
         host_states host_table statistics job_reader explanation record_stream job_view
     """,
     "engine": """
-        capacity_forecast reading discover ending judge ledger_resolver lifecycle loop_lag seeds context injector gauges
-        durability robots_redirect robots_visit visit run worker
+        capacity_forecast reading page_reader discover ending judge ledger_resolver lifecycle loop_lag seeds context
+        injector gauges durability robots_redirect robots_visit visit run worker
     """,
     "integrity": """
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer

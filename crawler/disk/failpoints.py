@@ -14,6 +14,7 @@ VARIABLE = "CRAWLER_CRASH_AT"
 
 CRAWL_POINTS = (  # of the crawl itself
     "begin.identity",  # job.json is written under its temporary name: the job does not exist yet
+    "parsing",  # the URL of a page is noted, its body is not read
     "step.marked",  # bits are set and entries are queued in memory, nothing is written
     "step.recorded",  # the record is in the output, but not in the journal
     "step.written",  # the operating system has the batch
@@ -29,6 +30,7 @@ CRAWL_POINTS = (  # of the crawl itself
     "checkpoint.trimmed",  # the journal is trimmed
     "compaction.done",  # one slice replaces the chain, in memory only
     "resume.opened",  # lock and store are open, nothing is restored
+    "resume.postponed",  # the URL whose page was being read at a crash is behind the others, and still noted
     "resume.restored",  # the seen-set is restored, the output is not cut
     "resume.cut",  # the output is cut, lost URLs are not queued again
     "resume.requeued",  # lost URLs are queued again

@@ -24,6 +24,7 @@ from crawler.engine.gauges import Gauges
 from crawler.engine.injector import Injector
 from crawler.engine.ledger_resolver import resolve_beside
 from crawler.engine.lifecycle import Lifecycle, Pause, PausedBy, State, Stop
+from crawler.engine.page_reader import InProcess, PageReader
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor, VisitSettings
@@ -31,6 +32,7 @@ from crawler.frontier import Lease
 from crawler.inspect.statistics import JobFigures, RunFigures, assemble
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
+from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.revisit import revisit_beside
 from crawler.job.revisit_backfill import backfill_beside
 from crawler.job.seen_compaction import compact_beside
@@ -55,7 +57,8 @@ class Run:
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
         discovery = Discovery.of(job, settings, context.reading)
         robots = RobotsVisits(job, discovery, RobotsVisitSettings.of(settings), context)
-        self._visitor = Visitor(job, discovery, robots, VisitSettings.of(settings), context)
+        self._reader = PageReader(ParsingNotes(job.directory), InProcess(), settings.links, context.reading)
+        self._visitor = Visitor(job, discovery, robots, self._reader, VisitSettings.of(settings), context)
         self.incoming = Injector(job, discovery, inbox, context.wake)
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless)
         self.keeper = DurabilityLoop(job, settings.durability, context)
@@ -238,6 +241,7 @@ class Run:
         for task in self._beside:
             task.cancel()
         self.keeper.close()
+        self._reader.close()
 
 
 def pause_text(pause: Pause) -> str:

@@ -13,13 +13,15 @@ from dataclasses import dataclass, replace
 from crawler.engine.context import Context
 from crawler.engine.discover import LINKS_A_PART, Discovery, listed_depth
 from crawler.engine.judge import answer_of, judge
+from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.fetch import is_html
-from crawler.frontier import AddressKnown, Entry, FailureClass, Lease
+from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
+from crawler.frontier.entry import CRASHES_MOST
 from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.job.verdict import Again, Finished, Throttled
+from crawler.job.verdict import NOT_REQUESTED, Again, Finished, Throttled
 from crawler.links import (
     FEED_TYPES,
     SITEMAP_TYPES,
@@ -27,7 +29,6 @@ from crawler.links import (
     PageLinks,
     Sitemap,
     called_sitemap,
-    extract_links,
     is_feed,
     is_sitemap,
     is_text_sitemap,
@@ -54,11 +55,19 @@ class Visitor:
     """Visits the URLs of one run over a job."""
 
     def __init__(
-        self, job: Job, discovery: Discovery, robots: RobotsVisits, settings: VisitSettings, context: Context
+        self,
+        job: Job,
+        discovery: Discovery,
+        robots: RobotsVisits,
+        reader: PageReader,
+        settings: VisitSettings,
+        context: Context,
     ) -> None:
+        """``reader`` reads the bodies."""
         self._job = job
         self._discovery = discovery
         self._robots = robots
+        self._reader = reader
         self._settings = settings
         self._context = context
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
@@ -74,6 +83,12 @@ class Visitor:
             outcome = Outcome.FAILED if lease.closed.failed else Outcome.EXCLUDED
             self._finish_unasked(lease, entry, outcome, lease.closed.error)
             return True
+        if entry.crashes >= CRASHES_MOST:
+            died = Unreadable(f"the crawler died {entry.crashes} times while it read the page")
+            self._finish_unasked(
+                lease, entry, Outcome.FAILED, died.error, RequestOutcome(failure=FailureClass.INTERNAL)
+            )
+            return True
         rule = self._discovery.excluded(entry)
         if rule is not None:
             self._finish_unasked(lease, entry, Outcome.EXCLUDED, rule)
@@ -85,10 +100,12 @@ class Visitor:
         self._finish_unasked(lease, entry, Outcome.EXCLUDED if why.lasting else Outcome.FAILED, words)
         return True
 
-    def _finish_unasked(self, lease: Lease, entry: Entry, outcome: Outcome, error: str) -> None:
+    def _finish_unasked(
+        self, lease: Lease, entry: Entry, outcome: Outcome, error: str, request: RequestOutcome = NOT_REQUESTED
+    ) -> None:
         record = PageRecord(entry, outcome, self._context.clock(), error=error)
         self._seed_failed(record)
-        self._job.finish(lease, Finished(record, requested=False), record.fetched_at)
+        self._job.finish(lease, Finished(record, request, requested=False), record.fetched_at)
 
     async def visit(self, lease: Lease) -> None:
         """Carry out a lease to its end. If cancelled, release it."""
@@ -137,7 +154,7 @@ class Visitor:
             job.finish(lease, finished, self._context.clock())
             return
         entry = record.entry
-        sitemap = self._settings.links.sitemaps and self._context.reading.read(self._is_sitemap, entry, finished.body)
+        sitemap = self._settings.links.sitemaps and self._reader.read(lease, self._is_sitemap, entry, finished.body)
         if isinstance(sitemap, Unreadable):
             self._finish_unreadable(lease, finished, sitemap)
             return
@@ -147,7 +164,8 @@ class Visitor:
         if not is_html(record.content_type):
             job.finish(lease, finished, self._context.clock())
             return
-        links = self._context.reading.read(extract_links, finished.body, finished.charset, self._settings.links)
+        links = await self._reader.links(lease, finished.body, finished.charset)
+        await job.room()
         await self._finish_html(lease, finished, links)
 
     async def _finish_html(self, lease: Lease, finished: Finished, links: PageLinks | Unreadable) -> None:
@@ -212,7 +230,7 @@ class Visitor:
     async def _finish_sitemap(self, lease: Lease, finished: Finished, body: bytes) -> None:
         entry, job, sitemap = finished.record.entry, self._job, Sitemap(body, self._settings.links)
         found = 0
-        for listed in self._context.reading.pieces(iter(sitemap)):
+        for listed in self._reader.pieces(lease, iter(sitemap)):
             if isinstance(listed, Unreadable):
                 self._finish_unreadable(lease, finished, listed)
                 return

@@ -50,6 +50,7 @@ from crawler.frontier.limits import Limits, MemoryLimits
 from crawler.frontier.order import Order, default_class
 from crawler.frontier.page import Answer, Page, PageError, pack_page, unpack_page, validator
 from crawler.frontier.politeness import HoldReason
+from crawler.frontier.postponement import postpone
 from crawler.frontier.request_outcome import ANSWERED, FailureClass, RequestOutcome, longest_retry, retry_wait, tries_of
 from crawler.frontier.revisits import QUEUED_MAX, Revisits, due_key, split_due_key
 from crawler.kv import Batch, Family, Reader, Store
@@ -104,6 +105,7 @@ __all__ = [
     "encode_host",
     "longest_retry",
     "pack_page",
+    "postpone",
     "queue_of",
     "retired_words",
     "retry_wait",

@@ -41,6 +41,8 @@ _SLOT_SIZES = {RETRY_LANE: _RETRY.size, FRESH_LANE: FRESH_SLOT_SIZE}
 _SEED = 1
 _REVISIT = 2
 _SITEMAP = 4
+_CRASHES = 3  # bits 3 and 4
+CRASHES_MOST = 3  # counted
 _BYTE_MAX = 255
 
 
@@ -63,6 +65,7 @@ class Entry(NamedTuple):
     score: float = 0.0
     revisit: bool = False  # it was finished before
     sitemap: bool = False  # listed as a sitemap by robots.txt or by a sitemap index
+    crashes: int = 0  # times that the crawler died while it read the page, at most CRASHES_MOST
 
 
 class EntryError(ValueError):
@@ -72,7 +75,10 @@ class EntryError(ValueError):
 def encode_entry(entry: Entry) -> bytes:
     """The stored value of an entry."""
     head = _HEAD.pack(
-        (_SEED if entry.seed else 0) | (_REVISIT if entry.revisit else 0) | (_SITEMAP if entry.sitemap else 0),
+        (_SEED if entry.seed else 0)
+        | (_REVISIT if entry.revisit else 0)
+        | (_SITEMAP if entry.sitemap else 0)
+        | entry.crashes << _CRASHES,
         entry.priority,
         entry.redirects if entry.redirects < _BYTE_MAX else _BYTE_MAX,  # min() takes as long as all the rest
         entry.tries if entry.tries < _BYTE_MAX else _BYTE_MAX,
@@ -93,7 +99,8 @@ def decode_entry(value: bytes) -> Entry:
     if priority >= CLASSES or not 0.0 <= score < math.inf:
         raise EntryError(f"not a frontier entry: class {priority}, score {score}")
     seed, revisit, sitemap = bool(flags & _SEED), bool(flags & _REVISIT), bool(flags & _SITEMAP)
-    return Entry(href, depth, via or None, seed, redirects, tries, throttled, priority, score, revisit, sitemap)
+    known = flags >> _CRASHES & CRASHES_MOST
+    return Entry(href, depth, via or None, seed, redirects, tries, throttled, priority, score, revisit, sitemap, known)
 
 
 def stored_priority(value: bytes) -> int:

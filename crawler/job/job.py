@@ -48,6 +48,7 @@ from crawler.job.revisit import Revisiting, RevisitSettings
 from crawler.job.scope_state import Scopes
 from crawler.job.seen_compaction import Compaction
 from crawler.job.snapshot import make_snapshot
+from crawler.job.suspects import postpone_suspects
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
 from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
 from crawler.kv import Batch, Family, Store
@@ -108,6 +109,7 @@ class Job:
         sinks = (RecordSink(output, files.look), StoreSink(store))
         self.writer = writer = TransactionWriter(sinks, store, self._seal, queues.written)
         writer.apply(partial(follow_clock, store, anchor, now, say))
+        postpone_suspects(files.directory, store, counters, writer, say)
         queues.load(now, next_number=counters.next_number, hosts=counters.hosts)
         self.revisiting = Revisiting(store, RevisitSettings.of(settings), queues, counters)
         ledger = Ledger(store) if settings.seen.ledger else None

@@ -1,0 +1,143 @@
+"""``DIR/parsing.map``: the URLs whose pages are being read right now, where a crash leaves them.
+
+A page that kills the process (memory, a fault in a C library) would kill it again after each restart. So its URL is
+noted before its body is read. The file is mapped: a note costs no system call, and the kernel keeps it, however the
+process ends. It need not survive a power loss, which no page can cause.
+
+    file    =  head, filled with zeros to 512 bytes; then 64 notes of 512 bytes each
+    head    =  magic "crwlnote", version (2 bytes, 1), notes (2 bytes), size of a note (4 bytes)
+    note    =  state (1 byte: 1 in use), 0, size of the key (2 bytes), CRC-32 of the key, CRC-32 of the href, key
+
+Numbers are little-endian. The key is that of the URL's entry in the family ``pending``. Slot numbers are never reused,
+so a note whose entry is gone is of a page that was finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+from crawler.disk import Expendable, failpoint
+from crawler.frontier import Lease
+from crawler.frontier.entry import pending_key
+
+PARSING = "parsing.map"
+MAGIC = b"crwlnote"
+VERSION = 1
+_NOTES = 64
+_SIZE = 512
+_HEAD = struct.Struct("<8sHHI")
+_NOTE = struct.Struct("<BxHII")
+_WHOLE = (1 + _NOTES) * _SIZE
+
+
+class Note(NamedTuple):
+    """A page that was being read: the key of its entry, and the CRC-32 of its href."""
+
+    key: bytes
+    href_crc: int
+
+
+class NotesError(ValueError):
+    """The file is not a list of notes."""
+
+
+def read_notes(directory: Path) -> list[Note]:
+    """The notes that a crash has left. Raises NotesError and OSError."""
+    try:
+        with open(directory / PARSING, "rb") as file:
+            content = file.read(_WHOLE + 1)
+    except FileNotFoundError:
+        return []
+    if not content.strip(b"\0"):
+        return []  # the process died before it wrote the head
+    if len(content) < _HEAD.size or not content.startswith(MAGIC):
+        raise NotesError("it has another content")
+    _, version, count, size = _HEAD.unpack_from(content)
+    if version != VERSION:
+        raise NotesError(f"it has version {version}, not {VERSION}")
+    if (count, size, len(content)) != (_NOTES, _SIZE, _WHOLE):
+        raise NotesError(f"it has {len(content)} bytes")
+    return [note for at in range(_SIZE, _WHOLE, _SIZE) if (note := _note(content, at)) is not None]
+
+
+def _note(content: bytes, at: int) -> Note | None:
+    """The note at that offset; None if there is none, or if it was being written."""
+    state, length, key_crc, href_crc = _NOTE.unpack_from(content, at)
+    key = content[at + _NOTE.size : at + _NOTE.size + length]
+    whole = state == 1 and 0 < length <= _SIZE - _NOTE.size and crc32(key) == key_crc
+    return Note(key, href_crc) if whole else None
+
+
+def remove_notes(directory: Path) -> None:
+    """Remove the file, if there is one. Raises OSError."""
+    (directory / PARSING).unlink(missing_ok=True)
+
+
+class ParsingNotes:
+    """The notes of a run. If the file cannot be made, the run goes on without: a page that kills it is then not
+    recognised."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._free = list(range(_SIZE, _WHOLE, _SIZE))  # offsets
+        self._map: mmap.mmap | None = None
+        with Expendable(str(directory / PARSING)):
+            self._map = _mapped(directory / PARSING)
+
+    @contextlib.contextmanager
+    def reading(self, lease: Lease) -> Iterator[None]:
+        """Note the URL of the lease while the block runs."""
+        at = self._begin(lease)
+        try:
+            yield
+        finally:
+            self._end(at)
+
+    def _begin(self, lease: Lease) -> int:
+        entry = lease.entry
+        if self._map is None or entry is None or not self._free:
+            return 0
+        key = pending_key(lease.host.name, lease.slot)
+        if len(key) > _SIZE - _NOTE.size:
+            return 0
+        at = self._free.pop()
+        start = at + _NOTE.size
+        self._map[start : start + len(key)] = key
+        # The state comes last, and is part of what is written with its checksum.
+        _NOTE.pack_into(self._map, at, 1, len(key), crc32(key), crc32(entry.href.encode("ascii")))
+        failpoint("parsing")
+        return at
+
+    def _end(self, at: int) -> None:
+        if at and self._map is not None:
+            self._map[at] = 0
+            self._free.append(at)
+
+    def close(self) -> None:
+        """Remove the file, because the run has ended in order: nothing is being read."""
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+            with Expendable(str(self._directory / PARSING)):
+                remove_notes(self._directory)
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    """Raises OSError."""
+    path.unlink(missing_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        # All blocks exist before the file is mapped: a page fault that found the disk full would kill the process.
+        os.posix_fallocate(fd, 0, _WHOLE)
+        mapped = mmap.mmap(fd, _WHOLE)
+    finally:
+        os.close(fd)
+    mapped[: _HEAD.size] = _HEAD.pack(MAGIC, VERSION, _NOTES, _SIZE)
+    return mapped

@@ -1,0 +1,52 @@
+"""Puts the pages that were being read when the process died behind all others, before the job resumes.
+
+One of them may have killed it, and the others did nothing. All are visited later, and read in a process of their own;
+only a page that kills that one too has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from zlib import crc32
+
+from crawler.disk import Expendable, failpoint
+from crawler.frontier import Entry, decode_entry, postpone
+from crawler.job.parsing_notes import PARSING, Note, NotesError, read_notes, remove_notes
+from crawler.job.recovery import COUNTERS
+from crawler.job.transaction import TransactionWriter
+from crawler.kv import Batch, Family, Store
+from crawler.records import Counters, encode_counters
+
+
+def postpone_suspects(
+    directory: Path, store: Store, counters: Counters, writer: TransactionWriter, say: Callable[[str], None]
+) -> None:
+    """Postpone what the notes of the last run name, one URL in a batch, and remove the notes. The frontier must not be
+    loaded yet. Raises OSError, EntryError and HostRecordError."""
+    notes: list[Note] = []
+    expendable = Expendable(str(directory / PARSING))
+    with expendable:
+        try:
+            notes = read_notes(directory)
+        except NotesError as error:
+            say(f"{PARSING} is ignored: {error}")
+    for note in notes:
+        entry = writer.apply(partial(_postpone, note, store, counters))
+        if entry is not None:
+            failpoint("resume.postponed")
+            say(f"visited last, because the crawler died while it read the page: {entry.href}")
+    with expendable:
+        remove_notes(directory)
+
+
+def _postpone(note: Note, store: Store, counters: Counters, batch: Batch) -> Entry | None:
+    value = store.get(Family.PENDING, note.key)
+    if value is None or crc32(decode_entry(value).href.encode("ascii")) != note.href_crc:
+        return None  # the page was finished
+    entry = postpone(store, note.key, counters.next_number, batch)
+    if entry is not None:
+        counters.next_number += 1
+        batch.put(Family.META, COUNTERS, encode_counters(counters))
+    return entry

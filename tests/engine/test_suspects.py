@@ -1,0 +1,62 @@
+"""The real program killed while it reads a page: the page is visited later, and an end to it is found."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from crawler.disk.failpoints import VARIABLE
+from crawler.job.parsing_notes import PARSING, read_notes
+from tests.jobs import verify
+from tests.program import crawler
+from tests.site import Site, linked
+
+PATHS = ["/", *(f"/{number}" for number in range(6))]
+PAGES = {"/": linked(PATHS), **dict.fromkeys(PATHS[1:], "<p>x")}
+
+
+def crawl(directory: Path, *sites: Site, at: str = "") -> int:
+    (directory / "seeds.txt").write_text("".join(site.url("/") + "\n" for site in sites))
+    words = (directory / "seeds.txt", "--job", directory / "job", "--delay", "0", "--concurrency", "1")
+    ran = crawler(*words, "--allow-private", "--quiet", env={VARIABLE: at})
+    assert "Traceback" not in ran.err
+    return ran.code
+
+
+def rows(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / "job" / "pages.jsonl").read_text().splitlines()]
+
+
+def test_a_kill_while_a_page_is_read_costs_the_page_its_place_and_nothing_else(tmp_path: Path) -> None:
+    with Site(PAGES) as site:
+        assert crawl(tmp_path, site, at="parsing:5") == -signal.SIGKILL
+        assert len(read_notes(tmp_path / "job")) == 1
+        before = [row["url"] for row in rows(tmp_path)]
+        asked = [one.path for one in site.asked]
+        assert crawl(tmp_path, site) == 0
+    found = rows(tmp_path)
+    assert Counter(row["url"] for row in found) == Counter(site.url(path) for path in PATHS)
+    assert {row["outcome"] for row in found} == {"fetched"}
+    assert found[-1]["url"] == site.url(asked[-1]), "visited last"
+    assert found[-1]["url"] not in before
+    assert not (tmp_path / "job" / PARSING).exists(), "a run that ends in order leaves no notes"
+    assert verify(tmp_path / "job").code == 0
+
+
+def test_a_page_that_kills_the_program_each_time_fails_in_the_end(tmp_path: Path) -> None:
+    with Site({"/": "<p>deadly"}) as deadly, Site(PAGES) as innocent:
+        for _ in range(3):
+            assert crawl(tmp_path, deadly, at="parsing:1") == -signal.SIGKILL
+        assert crawl(tmp_path, deadly, innocent) == 0
+    found = {row["url"]: row for row in rows(tmp_path)}
+    dead = found.pop(deadly.url("/"))
+    assert (dead["outcome"], dead["status"]) == ("failed", None)
+    assert dead["error"] == "internal: the crawler died 3 times while it read the page"
+    assert deadly.count("/") == 3, "it is not asked for again"
+    assert {url: row["outcome"] for url, row in found.items()} == {innocent.url(path): "fetched" for path in PATHS}
+    stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
+    assert stats["internal_failures"] == 1
+    assert verify(tmp_path / "job").code == 0

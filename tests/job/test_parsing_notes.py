@@ -1,0 +1,210 @@
+"""Notes about pages that are being read, and what a restart makes of them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from crawler.frontier import Entry, Host, Lease, decode_entry, queue_of
+from crawler.frontier.entry import CRASHES_MOST, encode_entry, fresh_slot, pending_key, split_pending_key
+from crawler.job.durable_frontier import DurableFrontier
+from crawler.job.job import Job
+from crawler.job.parsing_notes import PARSING, NotesError, ParsingNotes, read_notes
+from crawler.kv import Family
+from crawler.settings import Settings
+from tests.jobs import store_of, verify
+
+URLS = [f"http://h.test/{number}" for number in range(6)]
+
+
+def lease_of(number: int, name: str = "h.test:80") -> Lease:
+    return Lease(Host(name), fresh_slot(number), Entry(f"http://h.test/{number}", 0), 0.0)
+
+
+def test_a_note_is_there_while_a_page_is_read_and_not_after(tmp_path: Path) -> None:
+    notes = ParsingNotes(tmp_path)
+    assert read_notes(tmp_path) == []
+    with notes.reading(lease_of(1)), notes.reading(lease_of(2)):
+        keys = {note.key for note in read_notes(tmp_path)}
+        assert keys == {pending_key("h.test:80", fresh_slot(number)) for number in (1, 2)}
+    assert read_notes(tmp_path) == []
+    with pytest.raises(ValueError, match="bug"), notes.reading(lease_of(3)):
+        raise ValueError("bug")
+    assert read_notes(tmp_path) == []
+    notes.close()
+    assert not (tmp_path / PARSING).exists()
+
+
+def test_notes_belong_to_the_user_alone(tmp_path: Path) -> None:
+    (tmp_path / PARSING).write_bytes(b"x")
+    (tmp_path / PARSING).chmod(0o666)
+    notes = ParsingNotes(tmp_path)
+    assert (tmp_path / PARSING).stat().st_mode & 0o777 == 0o600
+    notes.close()
+
+
+def test_what_does_not_fit_is_not_noted(tmp_path: Path) -> None:
+    notes = ParsingNotes(tmp_path)
+    leases = [lease_of(number) for number in range(70)]
+    held = [notes.reading(lease) for lease in leases]
+    for each in held:
+        each.__enter__()
+    assert len(read_notes(tmp_path)) == 64
+    for each in held:
+        each.__exit__(None, None, None)
+    with notes.reading(lease_of(1, "h" * 600)), notes.reading(Lease(Host("h.test:80"), b"", None, 0.0)):
+        assert read_notes(tmp_path) == []
+    notes.close()
+
+
+def test_a_run_goes_on_without_a_file_that_cannot_be_made(tmp_path: Path) -> None:
+    notes = ParsingNotes(tmp_path / "missing")
+    with notes.reading(lease_of(1)):
+        pass
+    notes.close()
+
+
+DAMAGED: dict[str, Callable[[bytes], bytes]] = {
+    "another content": lambda content: b"x" * len(content),
+    "has 600 bytes": lambda content: content[:600],
+    "has 33281 bytes": lambda content: content + b"x",
+    "has version 7, not 1": lambda content: content[:8] + struct.pack("<H", 7) + content[10:],
+}
+
+
+@pytest.mark.parametrize("fault", DAMAGED)
+def test_a_damaged_file_is_ignored_and_said_so(tmp_path: Path, fault: str) -> None:
+    with DurableFrontier(tmp_path, delay=0) as frontier:
+        frontier.add(URLS)
+    notes = ParsingNotes(tmp_path)
+    content = (tmp_path / PARSING).read_bytes()
+    notes.close()
+    (tmp_path / PARSING).write_bytes(DAMAGED[fault](content))
+    with pytest.raises(NotesError, match=fault):
+        read_notes(tmp_path)
+    job = Job(tmp_path, Settings(), 0.0)
+    job.close()
+    assert [note for note in job.notes if PARSING in note and fault in note] == job.notes
+    assert not (tmp_path / PARSING).exists()
+
+
+@pytest.mark.parametrize("content", [b"", bytes(33_280)])
+def test_a_file_without_a_head_has_no_notes(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / PARSING).write_bytes(content)
+    assert read_notes(tmp_path) == []
+
+
+def test_a_note_that_was_being_written_is_none(tmp_path: Path) -> None:
+    notes = ParsingNotes(tmp_path)
+    with notes.reading(lease_of(1)):
+        content = bytearray((tmp_path / PARSING).read_bytes())
+        at = content.index(b"h.test")
+        content[at] ^= 1
+    notes.close()
+    (tmp_path / PARSING).write_bytes(content)
+    assert read_notes(tmp_path) == []
+
+
+# -- what a restart makes of them ------------------------------------------------------------------------------
+
+
+def entries(directory: Path) -> dict[str, tuple[bytes, Entry]]:
+    with store_of(directory) as store:
+        found = [(split_pending_key(key)[1], decode_entry(value)) for key, value in store.rows(Family.PENDING)]
+    return {entry.href: (slot, entry) for slot, entry in found}
+
+
+def leave(directory: Path, *numbers: int) -> None:
+    """Leave notes on the URLs, as a process that dies does."""
+    slots = {href: slot for href, (slot, _) in entries(directory).items()}
+    notes = ParsingNotes(directory)
+    leases = [Lease(Host(queue_of(URLS[0])), slots[URLS[n]], Entry(URLS[n], 0), 0.0) for n in numbers]
+    held = [notes.reading(lease) for lease in leases]
+    for each in held:
+        each.__enter__()
+    content = (directory / PARSING).read_bytes()
+    notes.close()
+    (directory / PARSING).write_bytes(content)
+
+
+def taken(directory: Path) -> list[str]:
+    """Take all URLs, one by one, and finish them."""
+    order = []
+    with DurableFrontier(directory, delay=0) as frontier:
+        while (lease := frontier.take()) is not None:
+            order.append(lease.url)
+            frontier.finish(lease)
+    return order
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    with DurableFrontier(tmp_path / "job", delay=0) as frontier:
+        frontier.add(URLS)
+    return tmp_path / "job"
+
+
+def test_noted_urls_go_behind_all_others_and_none_is_lost(directory: Path) -> None:
+    leave(directory, 0, 2)
+    order = taken(directory)
+    assert order[:4] == [URLS[n] for n in (1, 3, 4, 5)]
+    assert sorted(order[4:]) == [URLS[0], URLS[2]]
+    assert verify(directory).code == 0
+
+
+def test_the_crash_is_counted_and_kept(directory: Path) -> None:
+    for crashes in range(1, 6):
+        leave(directory, 3)
+        Job(directory, Settings(), 0.0).close()
+        slot, entry = entries(directory)[URLS[3]]
+        assert entry.crashes == min(crashes, CRASHES_MOST)
+        assert entry.priority == slot[1] == 7
+        assert not (directory / PARSING).exists()
+        assert verify(directory).code == 0
+    assert sum(entry.crashes for _, entry in entries(directory).values()) == CRASHES_MOST
+
+
+def test_a_retry_that_is_noted_leaves_its_lane(directory: Path) -> None:
+    with DurableFrontier(directory, delay=0) as frontier:
+        lease = frontier.take()
+        assert lease is not None
+        frontier.retry(lease, 0.0)
+    leave(directory, 0)
+    Job(directory, Settings(), 0.0).close()
+    assert verify(directory).code == 0
+    assert sorted(taken(directory)) == URLS
+
+
+def test_a_note_on_a_page_that_was_finished_changes_nothing(directory: Path) -> None:
+    leave(directory, 0)
+    content = (directory / PARSING).read_bytes()
+    (directory / PARSING).unlink()
+    with DurableFrontier(directory, delay=0) as frontier:
+        lease = frontier.take()
+        assert lease is not None
+        frontier.finish(lease)
+    before = entries(directory)
+    (directory / PARSING).write_bytes(content)
+    Job(directory, Settings(), 0.0).close()
+    assert entries(directory) == before
+
+
+def test_a_note_on_another_url_with_the_same_key_changes_nothing(directory: Path) -> None:
+    slot, _ = entries(directory)[URLS[0]]
+    notes = ParsingNotes(directory)
+    with notes.reading(Lease(Host(queue_of(URLS[0])), slot, Entry("http://h.test/other", 0), 0.0)):
+        content = (directory / PARSING).read_bytes()
+    notes.close()
+    before = entries(directory)
+    (directory / PARSING).write_bytes(content)
+    Job(directory, Settings(), 0.0).close()
+    assert entries(directory) == before
+
+
+def test_an_entry_keeps_its_crashes_when_it_is_stored() -> None:
+    for crashes in range(CRASHES_MOST + 1):
+        entry = Entry("http://h.test/", 1, seed=True, sitemap=True, crashes=crashes)
+        assert decode_entry(encode_entry(entry)) == entry

@@ -82,7 +82,8 @@ NAMES, _CODECS = _tables()
 _ASCII_SPACE = "\t\n\f\r "
 
 # One step of the prescan: a comment, a <meta> with its attributes, another tag, or any other markup. Quoted
-# values are stepped over, so that a ">" inside them does not end the tag.
+# values are stepped over, so that a ">" inside them does not end the tag. What the end of the bytes cuts off runs up to
+# it, and tells nothing.
 _ATTRIBUTE = rb"""
     [\t\n\f\r\ /]*+ (?P<name>[^\t\n\f\r\ />][^\t\n\f\r\ />=]*+)
     (?: [\t\n\f\r\ ]*+ = [\t\n\f\r\ ]*+
@@ -91,8 +92,8 @@ _ATTRIBUTE = rb"""
 _UNNAMED = re.sub(rb"\?P<\w+>", rb"?:", _ATTRIBUTE)
 _attributes = re.compile(_ATTRIBUTE, re.X)
 _markup = re.compile(
-    rb"<(?: !--(?:-?>|(?s:.)*?-->) | (?P<meta>(?i:meta)[\t\n\f\r\ /](?P<attributes>(?:" + _UNNAMED + rb")*+))"
-    rb" | /?[a-zA-Z][^\t\n\f\r\ >]*+(?:" + _UNNAMED + rb")*+ | [!/?][^>]*+> )",
+    rb"<(?: !--(?:-?>|(?s:.)*?-->|(?s:.)*+) | (?P<meta>(?i:meta)[\t\n\f\r\ /](?P<attributes>(?:" + _UNNAMED + rb")*+)"
+    rb" [\t\n\f\r\ /]*+>) | /?[a-zA-Z][^\t\n\f\r\ >]*+(?:" + _UNNAMED + rb")*+ | [!/?][^>]*+ )",
     re.X,
 )
 _charset_in_content = re.compile(

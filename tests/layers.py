@@ -34,7 +34,7 @@ MODULES: dict[str, str] = {
         parts load
     """,
     "slices": """
-        digest_batch digests errors fpp_model bit_storage blocked_slice classic_slice cow_snapshot table_slice
+        digest_batch digests errors key_hash fpp_model bit_storage blocked_slice classic_slice cow_snapshot table_slice
         contract counting_slice cuckoo_slice guava_slice layouts
     """,
     "filters": """

@@ -11,16 +11,17 @@ from pathlib import Path
 
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import lay_flags_over
-from crawler.dedup.filter_setup import Wanted, check_agreement, make_filter
+from crawler.dedup.filter_setup import Wanted, check_agreement, make_filter, make_hash
 from crawler.dedup.interrupt import Interruption
 from crawler.dedup.key_spec import KeySpec
 from crawler.dedup.lines import LineSource
-from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter
+from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
 from crawler.dedup.stream import Keeper, Tally, deduplicate
-from crawler.filters import KINDS, Filter, FilterError, advise
+from crawler.filters import KINDS, Filter, FilterError, KeyHash, advise
+from crawler.filters.memory_budget import GUAVA
 from crawler.memory import available_memory
 from crawler.metrics import counted
-from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
+from crawler.settings import SEEN_HASHES, SeenSettings, Settings, SettingsError, settings_from
 from crawler.urls import Canonicaliser
 
 STDIN, STDOUT = 0, 1
@@ -48,6 +49,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def add_seen_options(parser: argparse.ArgumentParser, usual: str) -> None:
     parser.add_argument("--seen", choices=KINDS, help=f"kind of seen-set ({usual})")
     parser.add_argument("--fpp", type=float, metavar="P", help="bound on its false-positive probability (0.001)")
+    parser.add_argument(
+        "--hash",
+        choices=SEEN_HASHES,
+        help="hash of keys: keyed (blake2b), or fast, if nobody hostile wrote them",
+    )
+    parser.add_argument(
+        "--secret-of",
+        type=Path,
+        metavar="FILE",
+        help="hash keys with the secret of that filter, so that the two can be merged (default: a random one)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -55,13 +67,15 @@ def run(arguments: argparse.Namespace) -> int:
     rules = settings.canonical.rules
     try:
         if arguments.filter is None:
-            stored = _new(settings.seen, wanted, _spec(arguments.raw, rules))
+            stored = _new(settings.seen, wanted, _spec(arguments.raw, rules), chosen_hash(arguments, settings.seen))
             return _run(stored, None)
         with FilterFile(arguments.filter) as file:
             if file.path.exists():
+                # The hash of a configuration is that of new files, as its other settings are.
                 stored = _resumed(read_filter(file.path), file.path, wanted, arguments.raw, rules)
+                _check_hash(arguments, file.path, stored.seen.hash)
             else:
-                stored = _new(settings.seen, wanted, _spec(arguments.raw, rules))
+                stored = _new(settings.seen, wanted, _spec(arguments.raw, rules), chosen_hash(arguments, settings.seen))
             interval = settings.durability.checkpoint_interval
             return _run(stored, Keeper(file, stored.keys or KeySpec(), STDOUT, interval=interval, clock=time.monotonic))
     except (FilterFileError, FilterError, ValueError) as problem:
@@ -94,6 +108,8 @@ def seen_settings(arguments: argparse.Namespace, usual: str | None = None) -> tu
     if arguments.seen is not None:
         labels["kind"] = "--seen"
     kind = arguments.seen or usual
+    if arguments.hash is not None:
+        settings = replace(settings, seen=replace(settings.seen, hash=arguments.hash))
     if kind is not None:
         # Do not check it together with the file's other settings: those for a crawl may not fit this kind.
         settings = replace(settings, seen=replace(settings.seen, kind=kind))
@@ -104,8 +120,21 @@ def _spec(raw: bool | None, rules: tuple[str, ...]) -> KeySpec:
     return KeySpec(raw=True) if raw else KeySpec(rules=rules)
 
 
-def _new(settings: SeenSettings, wanted: list[Wanted], keys: KeySpec) -> StoredFilter:
-    seen = make_filter(settings)
+def chosen_hash(arguments: argparse.Namespace, settings: SeenSettings, layout: str | None = None) -> KeyHash:
+    """Return the hash of a new seen-set. Raises UsageError, FilterFileError."""
+    if layout == GUAVA and (arguments.hash or arguments.secret_of):
+        given = "--hash" if arguments.hash else "--secret-of"
+        raise UsageError(f"{given} does not apply to --layout guava: Guava has a hash of its own, without a secret")
+    if arguments.secret_of is None:
+        return make_hash(settings, layout)
+    found = read_hash(arguments.secret_of)
+    if arguments.hash not in (None, found.algorithm):
+        raise UsageError(f"--hash {arguments.hash} does not match filter {arguments.secret_of}: its hash is {found}")
+    return found
+
+
+def _new(settings: SeenSettings, wanted: list[Wanted], keys: KeySpec, hash: KeyHash) -> StoredFilter:
+    seen = make_filter(settings, hash=hash)
     check_agreement(None, seen, [want for want in wanted if _is_flag(want)])
     return StoredFilter(seen, keys)
 
@@ -125,6 +154,14 @@ def _resumed(
     return stored
 
 
+def _check_hash(arguments: argparse.Namespace, path: Path, hash: KeyHash) -> None:
+    """Raise FilterFileError if the flags ask for another hash than that of the file."""
+    if arguments.hash not in (None, hash.algorithm):
+        raise FilterFileError(f"--hash {arguments.hash} does not match filter {path}, whose hash is {hash}")
+    if arguments.secret_of is not None and read_hash(arguments.secret_of) != hash:
+        raise FilterFileError(f"--secret-of {arguments.secret_of} does not match filter {path}: it has another secret")
+
+
 def _is_flag(want: Wanted) -> bool:
     return want.label.startswith("--")
 
@@ -134,7 +171,7 @@ def _run(stored: StoredFilter, keeper: Keeper | None) -> int:
     with Interruption() as interruption:
         source = LineSource(STDIN, interruption.fd)
         try:
-            tally = deduplicate(source, keys.reader(), stored.seen, STDOUT, keeper, _warn)
+            tally = deduplicate(source, keys.reader(stored.seen.hash), stored.seen, STDOUT, keeper, _warn)
         except FilterError as problem:
             return fail(str(problem))
     for line in summary(tally, stored.seen, keys):

@@ -13,7 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from crawler.cli.dedup import STDIN, STDOUT, add_seen_options, ended, fail, figures, seen_settings, skipped_lines
+from crawler.cli.dedup import (
+    STDIN,
+    STDOUT,
+    add_seen_options,
+    chosen_hash,
+    ended,
+    fail,
+    figures,
+    seen_settings,
+    skipped_lines,
+)
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.dedup.build import BuildError, build_from_file, build_from_source, merge_files
 from crawler.dedup.build_process import Recipe
@@ -102,7 +112,7 @@ def _build(arguments: argparse.Namespace) -> int:
         raise UsageError("--fpp does not apply to a seen-set of kind digest")
     settings, _ = seen_settings(arguments, "bloom")
     keys = KeySpec(raw=True) if arguments.raw else KeySpec(rules=settings.canonical.rules)
-    recipe = Recipe(keys, settings.seen, arguments.layout)
+    recipe = Recipe(keys, settings.seen, chosen_hash(arguments, settings.seen, arguments.layout), arguments.layout)
     made = _from_pipe if _is_pipe(arguments.list) else _from_file
     with _new_file(arguments.file) as file:
         seen, tally = made(arguments, recipe)
@@ -184,7 +194,7 @@ def _check(arguments: argparse.Namespace) -> int:
     stored = read_filter(arguments.file)
     keys = stored.keys or KeySpec()
     with Interruption() as interruption:
-        tally = contained(LineSource(STDIN, interruption.fd), keys.reader(), stored.seen, STDOUT)
+        tally = contained(LineSource(STDIN, interruption.fd), keys.reader(stored.seen.hash), stored.seen, STDOUT)
     held = tally.lines - tally.new
     _tell(
         f"{arguments.file}: checksums match",

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, cast
@@ -94,17 +94,21 @@ def _empty(recipe: Recipe, jobs: int, unite: bool, must: bool) -> tuple[Filter, 
     short, unless that many ``must`` be used."""
     try:
         # Besides those of the processes: the united filter, and the one being read.
-        return make_filter(recipe.seen, recipe.layout, copies=jobs + 2 if unite and jobs > 1 else 1), jobs
+        return _made(recipe, copies=jobs + 2 if unite and jobs > 1 else 1), jobs
     except FilterError:
         if must or jobs == 1:
             raise
-    return make_filter(recipe.seen, recipe.layout), 1
+    return _made(recipe), 1
+
+
+def _made(recipe: Recipe, copies: int = 1) -> Filter:
+    return make_filter(recipe.seen, recipe.layout, copies, recipe.hash)
 
 
 def build_from_source(source: LineSource, recipe: Recipe) -> tuple[Filter, Tally]:
     """Build the seen-set from the lines of a pipe, in this process. Raises LineTooLongError, FilterError, OSError."""
-    seen = make_filter(recipe.seen, recipe.layout)
-    keys, room = recipe.keys.reader(), room_of(seen)
+    seen = _made(recipe)
+    keys, room = recipe.keys.reader(recipe.hash), room_of(seen)
     tally = Tally(skipped=keys.skipped)
     while not isinstance(block := source.next(), Pause):
         _add_block(block, keys, seen, room, tally)
@@ -112,7 +116,7 @@ def build_from_source(source: LineSource, recipe: Recipe) -> tuple[Filter, Tally
 
 
 def _alone(path: Path, size: int, recipe: Recipe, seen: Filter) -> Tally:
-    keys, room = recipe.keys.reader(), room_of(seen)
+    keys, room = recipe.keys.reader(recipe.hash), room_of(seen)
     tally = Tally(skipped=keys.skipped)
     with open(path, "rb") as inp:
         for block in part_of_file(inp.fileno(), 0, size):
@@ -149,13 +153,17 @@ class _Process:
         path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
             # Without -P, a package called crawler in the working directory would be used.
-            [sys.executable, "-P", "-m", "crawler.dedup.build_process", share.to_json()],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-P", "-m", "crawler.dedup.build_process"],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
         )
         self._out = cast("BinaryIO", self._process.stdout)
+        # One that has ended already is noticed when its result is read.
+        with suppress(BrokenPipeError), cast("BinaryIO", self._process.stdin) as told:
+            told.write(share.to_json().encode())
+        self._process.stdin = None  # closed: `communicate` would write to it again
 
     def __enter__(self) -> _Process:
         return self

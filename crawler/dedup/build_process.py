@@ -1,6 +1,7 @@
 """One process of a build: ``python -m crawler.dedup.build_process``, started by ``build``.
 
-Its one argument is a ``Share`` as JSON. It writes segments (docs/reference/format-slice.md) to standard output:
+It reads a ``Share`` as JSON from standard input: every user of the machine can see the arguments of a process,
+and a share holds the secret of the filter. It writes segments (docs/reference/format-slice.md) to standard output:
 
     unite       at the end, the stored seen-set of all its pieces
     otherwise   for each piece, in order, a segment whose payload is the digests of the piece's keys
@@ -23,7 +24,7 @@ from crawler.dedup.filter_setup import make_filter
 from crawler.dedup.key_spec import KeySpec
 from crawler.dedup.lines import LineTooLongError, part_of_file
 from crawler.dedup.store import StoredFilter, write_stored
-from crawler.filters import JSON, FilterError, write_segment
+from crawler.filters import JSON, FilterError, KeyHash, write_segment
 from crawler.settings import SeenSettings
 
 NOTHING = memoryview(b"")
@@ -35,6 +36,7 @@ class Recipe:
 
     keys: KeySpec
     seen: SeenSettings
+    hash: KeyHash
     layout: str | None = None
 
 
@@ -63,23 +65,33 @@ class Share:
     unite: bool
 
     def to_json(self) -> str:
-        made = asdict(self)
-        made["recipe"]["keys"] = self.recipe.keys.as_json()
-        return json.dumps(made)
+        recipe = self.recipe
+        stated = {
+            "keys": recipe.keys.as_json(),
+            "seen": asdict(recipe.seen),
+            "hash": recipe.hash.as_json(),
+            "layout": recipe.layout,
+        }
+        return json.dumps({"path": self.path, "pieces": asdict(self.pieces), "recipe": stated, "unite": self.unite})
 
     @classmethod
     def from_json(cls, text: str) -> Share:
         made = json.loads(text)
         stated = made["recipe"]
-        recipe = Recipe(KeySpec.from_json(stated["keys"]), SeenSettings(**stated["seen"]), stated["layout"])
+        recipe = Recipe(
+            KeySpec.from_json(stated["keys"]),
+            SeenSettings(**stated["seen"]),
+            KeyHash.from_json(stated["hash"]),
+            stated["layout"],
+        )
         return cls(made["path"], Pieces(**made["pieces"]), recipe, made["unite"])
 
 
 def work(share: Share, out: BinaryIO) -> None:
     """Process a share. Raises LineTooLongError, OSError, FilterError."""
     recipe = share.recipe
-    keys = recipe.keys.reader()
-    seen = make_filter(recipe.seen, recipe.layout) if share.unite else None
+    keys = recipe.keys.reader(recipe.hash)
+    seen = make_filter(recipe.seen, recipe.layout, hash=recipe.hash) if share.unite else None
     parent, lines = os.getppid(), 0
     fd = os.open(share.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -118,7 +130,7 @@ if __name__ == "__main__":
     # Ctrl-C reaches the whole process group; the process that started this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        work(Share.from_json(sys.argv[1]), sys.stdout.buffer)
+        work(Share.from_json(sys.stdin.read()), sys.stdout.buffer)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

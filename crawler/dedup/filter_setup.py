@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crawler.dedup.store import FilterFileError
-from crawler.filters import JSON, KINDS, BloomFilter, Filter, FilterError, make_seen
+from crawler.filters import JSON, KINDS, SEED_ZERO, BloomFilter, Filter, FilterError, KeyHash, make_seen
 from crawler.filters.memory_budget import GUAVA, Room, geometry, planned_parameters
 from crawler.settings import SeenSettings
 from crawler.slices.layouts import BLOOM_LAYOUTS
@@ -25,17 +25,28 @@ class Wanted(NamedTuple):
     value: JSON
 
 
-def make_filter(settings: SeenSettings, layout: str | None = None, copies: int = 1) -> Filter:
-    """Return an empty seen-set. Raises FilterError if the kind is unknown, or if memory is too small for ``copies`` of
-    it."""
+def make_hash(settings: SeenSettings, layout: str | None = None) -> KeyHash:
+    """Return the hash of a new seen-set: with a secret of its own, unless the layout prescribes one."""
+    return SEED_ZERO if layout == GUAVA else KeyHash.new(settings.hash)
+
+
+def make_filter(
+    settings: SeenSettings, layout: str | None = None, copies: int = 1, hash: KeyHash | None = None
+) -> Filter:
+    """Return an empty seen-set; without a ``hash``, one with a secret of its own. Raises FilterError if the kind is
+    unknown, or if memory is too small for ``copies`` of it."""
     if settings.kind not in KINDS:
         raise FilterError(f"kind {settings.kind} does not work for lines; choose one of {', '.join(KINDS)}")
     if layout is not None and settings.kind != "bloom":
         raise FilterError(f"a layout can be chosen for kind bloom, not for {settings.kind}")
     Room(planned_parameters(settings, layout or _USUAL)).need(1, copies)
     if layout is None:
-        return make_seen(settings)
-    return BloomFilter(settings.capacity, settings.fpp, layout=layout, **geometry(settings, layout))
+        return make_seen(settings, hash)
+    made = hash or make_hash(settings, layout)
+    own = geometry(settings, layout)
+    return BloomFilter(
+        settings.capacity, settings.fpp, layout=layout, bits=own.get("bits"), hashes=own.get("hashes"), hash=made
+    )
 
 
 def room_of(seen: Filter) -> Room:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from crawler.filters import JSON, FilterError, digest_keys, digest_lines
+from crawler.filters import JSON, FilterError, KeyHash
 from crawler.urls import Canonicaliser, Rejected
 
 NOT_UTF8 = Rejected("not UTF-8")
@@ -45,9 +45,9 @@ class KeySpec:
             raise FilterError(f"its keys were made in an unknown way: {dict(stored)}")
         return cls(made == "lines", tuple(rules))
 
-    def reader(self) -> LineKeys:
-        """Return a reader of lines. Raises ValueError for an unknown rule."""
-        return RawLines() if self.raw else UrlLines(Canonicaliser(self.rules))
+    def reader(self, hash: KeyHash) -> LineKeys:
+        """Return a reader of lines whose keys are hashed with ``hash``. Raises ValueError for an unknown rule."""
+        return RawLines(hash) if self.raw else UrlLines(hash, Canonicaliser(self.rules))
 
 
 class LineKeys(Protocol):
@@ -70,19 +70,21 @@ def split_lines(block: bytes) -> list[bytes]:
 class RawLines:
     """Uses every line as its own key."""
 
-    def __init__(self) -> None:
+    def __init__(self, hash: KeyHash) -> None:
         self.skipped: Counter[str] = Counter()
+        self._hash = hash
 
     def read(self, block: bytes) -> tuple[list[bytes], bytes]:
         lines = split_lines(block)
-        return lines, digest_lines(lines)
+        return lines, self._hash.digest_lines(lines)
 
 
 class UrlLines:
     """Uses the key of the URL in a line."""
 
-    def __init__(self, canonicaliser: Canonicaliser) -> None:
+    def __init__(self, hash: KeyHash, canonicaliser: Canonicaliser) -> None:
         self.skipped: Counter[str] = Counter()
+        self._hash = hash
         self._canonicaliser = canonicaliser
 
     def read(self, block: bytes) -> tuple[list[bytes], bytes]:
@@ -100,7 +102,7 @@ class UrlLines:
                 if isinstance(key, Rejected):
                     self.skipped[(key if text.strip() else EMPTY).reason] += 1
             lines = [line for line, key in zip(lines, keys, strict=True) if isinstance(key, str)]
-        return lines, digest_keys(known)
+        return lines, self._hash.digest_keys(known)
 
     def _decodable(self, lines: list[bytes]) -> tuple[list[bytes], list[str]]:
         kept, texts = [], []

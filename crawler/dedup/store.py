@@ -20,8 +20,9 @@ from typing import BinaryIO, Protocol
 
 from crawler.dedup.key_spec import KeySpec
 from crawler.disk import Appender, Disk, RealDisk
-from crawler.filters import Filter, FilterError, FormatError, load_seen
-from crawler.filters.filter_file import check_end, read_parts
+from crawler.filters import Filter, FilterError, FormatError, KeyHash, load_seen
+from crawler.filters.chain import hash_of
+from crawler.filters.filter_file import check_end, read_parts, read_state
 from crawler.filters.memory_budget import check_memory
 from crawler.filters.segment_format import Output, check_version
 
@@ -62,6 +63,12 @@ def open_filter(path: Path) -> Iterator[tuple[BinaryIO, int]]:
         raise FilterFileError(f"cannot read filter {path}: {error.strerror}") from error
     except (FormatError, FilterError) as problem:
         raise FilterFileError(f"filter {path}: {problem}") from problem
+
+
+def read_hash(path: Path) -> KeyHash:
+    """Read the hash of a filter, and nothing else of it. Raises FilterFileError."""
+    with open_filter(path) as (inp, _):
+        return hash_of(read_state(inp)[1])
 
 
 def open_without_waiting(path: str, flags: int) -> int:

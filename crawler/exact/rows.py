@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from crawler.slices.digests import Key, encode_key, list_keys
+from crawler.slices.digests import Key
+from crawler.slices.key_hash import UNKEYED
 from crawler.urls import host_key
 
 HOST_BYTES = 8
@@ -29,16 +30,7 @@ DIGEST_BYTES = 16
 ROW_BYTES = HOST_BYTES + DIGEST_BYTES
 
 
-def digest_exactly(keys: Iterable[Key]) -> bytes:
-    """The digests of ``keys``, 16 bytes each, in order, concatenated. Lone surrogates count as code points.
-
-    Raises ``TypeError`` for anything but an iterable of ``str`` and ``bytes``."""
-    keys = list_keys(keys)
-    try:
-        texts = [key.encode("utf-8", "surrogatepass") for key in keys]  # type: ignore[union-attr]
-    except AttributeError:
-        texts = [encode_key(key) for key in keys]
-    return b"".join([blake2b(text, digest_size=DIGEST_BYTES).digest() for text in texts])
+digest_exactly = UNKEYED.digest_keys
 
 
 def rows_of(keys: Iterable[Key], digests: bytes) -> list[bytes]:

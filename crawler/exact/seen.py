@@ -22,13 +22,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crawler.exact.rows import HOST_BYTES, digest_exactly, rows_of
+from crawler.exact.rows import HOST_BYTES, rows_of
 from crawler.filters import (
     JSON,
+    SEED_ZERO,
+    UNKEYED,
     AbsentKeyError,
     Compactable,
     FilterError,
     Key,
+    KeyHash,
     Lookup,
     NotForgotten,
     Part,
@@ -75,6 +78,7 @@ class ExactSeenSet:
     def __init__(self, store: Store, front: ScalableBloomFilter) -> None:
         """``front`` holds the keys of all rows, or is filled with ``restore`` or ``refill`` before the first lookup.
         Raises FilterError when the stored number of rows is damaged, and OSError."""
+        self.hash = front.hash
         self._store = store
         self._front = front
         stored = store.get(Family.META, ROW_COUNT)
@@ -90,13 +94,13 @@ class ExactSeenSet:
 
     def digests(self, keys: Iterable[Key]) -> bytes:
         """The digests of ``keys`` for the journal: 16 bytes each, in order, concatenated."""
-        return digest_exactly(keys)
+        return self.hash.digest_keys(keys)
 
     def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
         """Put rows for the new keys into ``batch``. Returns the digests of all keys, 16 bytes each, and the positions
         of the new ones, ascending. Raises OSError when the store cannot be read."""
         keys = list_keys(keys)
-        digests = digest_exactly(keys)
+        digests = self.hash.digest_keys(keys)
         rows = rows_of(keys, digests)
         changed = self._changes(batch)
         known = self._known(rows, digests, changed)
@@ -120,7 +124,7 @@ class ExactSeenSet:
 
     def _delete_rows(self, keys: Sequence[Key], batch: Batch) -> list[int]:
         """Delete rows with ``batch``. Returns the positions of the keys that have no row."""
-        digests = digest_exactly(keys)
+        digests = self.hash.digest_keys(keys)
         rows = rows_of(keys, digests)
         changed = self._changes(batch)
         known = self._known(rows, digests, changed)
@@ -172,7 +176,7 @@ class ExactSeenSet:
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
         """For each key: whether its row is in the store. Raises OSError."""
         keys = list_keys(keys)
-        digests = digest_exactly(keys)
+        digests = self.hash.digest_keys(keys)
         rows = rows_of(keys, digests)
         known = self._known(rows, digests, {})
         return [row in known for row in rows]
@@ -301,19 +305,27 @@ def _host_of(row: bytes) -> bytes:
     return row[:HOST_BYTES]
 
 
-def make_seen(settings: SeenSettings, store: Store) -> SeenSet:
-    """An empty seen-set of the kind in ``settings``; an exact one keeps its rows in ``store``.
+def usual_hash(kind: str) -> KeyHash:
+    """The hash of seen-sets that do not name theirs: those of earlier versions of the program."""
+    return UNKEYED if kind == ExactSeenSet.kind else SEED_ZERO
+
+
+def make_seen(settings: SeenSettings, store: Store, hash: KeyHash | None = None) -> SeenSet:
+    """An empty seen-set of the kind in ``settings``; an exact one keeps its rows in ``store``. Without a ``hash`` it
+    has that of earlier versions.
 
     Raises FilterError for an unknown kind or invalid parameters, and OSError.
     """
+    hash = hash or usual_hash(settings.kind)
     if settings.kind != ExactSeenSet.kind:
-        return make_filter(settings)
+        return make_filter(settings, hash)
     front = ScalableBloomFilter(
         settings.fpp,
         settings.capacity,
         growth=settings.growth,
         tightening=settings.tightening,
         layout=settings.layout,
+        hash=hash,
     )
     return ExactSeenSet(store, front)
 
@@ -333,6 +345,7 @@ def load_seen(state: Mapping[str, Any], segments: Mapping[str, memoryview], stor
     try:
         if state["parameters"]["kind"] != ExactSeenSet.kind:
             return load_filter(state, segments)
-        return ExactSeenSet(store, ScalableBloomFilter.from_snapshot(state["front"], segments))
+        front = {"hash": UNKEYED.as_json(), **state["front"]}
+        return ExactSeenSet(store, ScalableBloomFilter.from_snapshot(front, segments))
     except (LookupError, TypeError) as problem:
         raise FilterError(f"the state of the stored seen-set is damaged: {problem!r}") from problem

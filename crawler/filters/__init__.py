@@ -54,13 +54,26 @@ from crawler.filters.protocol import (
 )
 from crawler.filters.scalable import ScalableBloomFilter
 from crawler.filters.segment_format import FormatError, SegmentSum, read_segment, write_segment
-from crawler.slices.digests import DIGEST_BYTES, Key, digest_keys, digest_lines
-from crawler.slices.errors import JSON, AbsentKeyError, CannotForgetError, FilterError, FullError, NoMemoryError
+from crawler.slices.digests import DIGEST_BYTES, Key
+from crawler.slices.errors import (
+    JSON,
+    AbsentKeyError,
+    CannotForgetError,
+    FilterError,
+    FullError,
+    HashMismatchError,
+    NoMemoryError,
+)
+from crawler.slices.key_hash import SEED_ZERO, UNKEYED, HashDescription, KeyHash
+
+digest_keys, digest_lines = SEED_ZERO.digest_keys, SEED_ZERO.digest_lines
 
 __all__ = [
     "DIGEST_BYTES",
     "JSON",
     "KINDS",
+    "SEED_ZERO",
+    "UNKEYED",
     "AbsentKeyError",
     "Advice",
     "Bitmap",
@@ -77,7 +90,10 @@ __all__ = [
     "FormatError",
     "FullError",
     "GuavaBloomFilter",
+    "HashDescription",
+    "HashMismatchError",
     "Key",
+    "KeyHash",
     "Lookup",
     "MeasuredFpp",
     "NoMemoryError",

@@ -28,6 +28,7 @@ from crawler.slices.classic_slice import MAX_HASHES, ClassicSlice, classic_size,
 from crawler.slices.contract import Slice
 from crawler.slices.errors import JSON, FilterError, real_number, whole_number
 from crawler.slices.guava_slice import GuavaSlice
+from crawler.slices.key_hash import SEED_ZERO, KeyHash
 from crawler.slices.layouts import check_shape, sized_slice
 
 _TOO_LARGE = "such a filter is larger than any memory"
@@ -72,10 +73,12 @@ class BloomFilter(FixedFilter):
         layout: str = "paired",
         bits: SupportsIndex | None = None,
         hashes: SupportsIndex | None = None,
+        hash: KeyHash | None = None,
     ) -> None:
         """``bits`` and ``hashes`` override the geometry that follows from (capacity, fpp).
 
-        They are for the layouts ``classic`` and ``guava`` (see ``guava_slice``); ``guava`` requires them.
+        They are for the layouts ``classic`` and ``guava`` (see ``guava_slice``); ``guava`` requires them, and the hash
+        that Guava uses.
 
         Raises ``FilterError`` for invalid parameters.
         """
@@ -85,10 +88,16 @@ class BloomFilter(FixedFilter):
         self.layout = layout
         self.bits = None if bits is None else whole_number(bits, "bits")
         self.hashes = None if hashes is None else whole_number(hashes, "hashes")
-        super().__init__()
+        if layout == GuavaSlice.layout:
+            if hash not in (None, SEED_ZERO):
+                raise FilterError(
+                    "the layout guava is for filters of Guava, which has a hash of its own: leave the hash out"
+                )
+            hash = SEED_ZERO
+        super().__init__(hash)
 
     @classmethod
-    def with_bits_per_key(cls, capacity: SupportsIndex, bits: float) -> BloomFilter:
+    def with_bits_per_key(cls, capacity: SupportsIndex, bits: float, hash: KeyHash | None = None) -> BloomFilter:
         """``capacity`` keys at ``bits`` bits each. Raises ``FilterError`` for impossible numbers."""
         keys, bits = whole_number(capacity, "a capacity"), real_number(bits)
         if keys < 1 or not 0 < bits < 1000:
@@ -97,11 +106,15 @@ class BloomFilter(FixedFilter):
             size = math.ceil(keys * bits)
         except OverflowError:
             raise FilterError(_TOO_LARGE) from None
-        return cls.with_geometry(size, best_hashes(bits), keys)
+        return cls.with_geometry(size, best_hashes(bits), keys, hash)
 
     @classmethod
     def with_geometry(
-        cls, bits: SupportsIndex, hashes: SupportsIndex, capacity: SupportsIndex | None = None
+        cls,
+        bits: SupportsIndex,
+        hashes: SupportsIndex,
+        capacity: SupportsIndex | None = None,
+        hash: KeyHash | None = None,
     ) -> BloomFilter:
         """``bits`` bits (rounded up to a multiple of 64) and ``hashes`` hashes. Raises ``FilterError``."""
         size, positions = whole_number(bits, "bits"), whole_number(hashes, "hashes")
@@ -113,7 +126,7 @@ class BloomFilter(FixedFilter):
             fpp = promised_fpp(keys, size, positions)
         except OverflowError:
             raise FilterError(_TOO_LARGE) from None
-        return cls(keys, fpp, layout="classic", bits=size, hashes=positions)
+        return cls(keys, fpp, layout="classic", bits=size, hashes=positions, hash=hash)
 
     def _make(self, number: int) -> tuple[Slice, int, float]:
         if self.bits is None or self.hashes is None:
@@ -147,10 +160,10 @@ class Bitmap(FixedFilter):
 
     kind = "bitmap"
 
-    def __init__(self, capacity: SupportsIndex, fpp: float = 0.001) -> None:
+    def __init__(self, capacity: SupportsIndex, fpp: float = 0.001, *, hash: KeyHash | None = None) -> None:
         """Raises ``FilterError`` for parameters that make no filter."""
         self.capacity, self.fpp = check_shape(capacity, fpp)
-        super().__init__()
+        super().__init__(hash)
 
     def _make(self, number: int) -> tuple[Slice, int, float]:
         return ClassicSlice(*classic_size(self.capacity, self.fpp, 1)), self.capacity, self.fpp

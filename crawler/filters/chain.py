@@ -41,10 +41,15 @@ from crawler.filters.watched_keys import WatchedKeys
 from crawler.slices.contract import Slice
 from crawler.slices.digest_batch import Batch, Indices
 from crawler.slices.digests import count_digests, digest_words, pairs_of
-from crawler.slices.errors import JSON, FilterError, FullError
+from crawler.slices.errors import JSON, FilterError, FullError, HashMismatchError
 from crawler.slices.fpp_model import compound
+from crawler.slices.key_hash import SEED_ZERO, KeyHash
 from crawler.slices.layouts import stack_of
 
+_HASHES_DIFFER = (
+    "filters can only be united when they hash keys with the same secret: make one with that of the other "
+    "(--secret-of FILE; in Python, hash=other.hash)"
+)
 _CHUNK = 4096  # keys compared with the same state; bounds the memory of a batch
 _WATCHED = "watched"
 _FEW_TO_SORT = 40
@@ -59,7 +64,9 @@ class Chain(ABC):
     _compacts = False  # whether one slice may replace all
     _few = 12  # keys; below, plain loops are faster than numpy's calls
 
-    def __init__(self) -> None:
+    def __init__(self, hash: KeyHash | None) -> None:
+        """None: a hash with a secret of its own."""
+        self.hash = hash or KeyHash.new()
         self._lock = Lock()
         self._watched = WatchedKeys()
         self._compactions = 0
@@ -257,6 +264,8 @@ class Chain(ABC):
             if named:
                 listed = ", ".join(f"{name} ({mine} and {its})" for name, (mine, its) in named.items())
                 raise FilterError(f"filters can only be united when they are made alike; these differ in {listed}")
+            if self.hash != other.hash:
+                raise HashMismatchError(_HASHES_DIFFER)
             self._unite(other, taken)
             self._watched.unite(other._watched)
 
@@ -311,6 +320,7 @@ class Chain(ABC):
             count = len(self)
             return {
                 "kind": self.kind,
+                "hash": self.hash.describe(),
                 "slices": slices,
                 "count": count,
                 "count_estimated": sum(entry.reading().count_estimated for entry in self._chain),
@@ -337,6 +347,7 @@ class Chain(ABC):
     def _snapshot(self, *, whole: bool = True) -> SeenSnapshot:
         state: dict[str, JSON] = {
             "parameters": self.parameters(),
+            "hash": self.hash.as_json(),
             "slices": [entry.state(number) for number, entry in enumerate(self._chain)],
             "compactions": self._compactions,
             "skipped_before": self._skipped_before,
@@ -387,7 +398,7 @@ class Chain(ABC):
             _check_figures(state)
             if state.get("compactions", 0) and not cls._compacts:
                 raise FilterError(f"a seen-set of kind {cls.kind} is not compacted")
-            chain = cls(**made)
+            chain = cls(**made, hash=hash_of(state))
             chain._chain = [SliceEntry.stored(part, segments) for part in state["slices"]]
             if not chain._chain:
                 raise FilterError("the stored seen-set has no slice")
@@ -402,6 +413,12 @@ class Chain(ABC):
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as problem:
             raise damaged(problem) from problem
         return chain
+
+
+def hash_of(state: Mapping[str, Any]) -> KeyHash:
+    """The hash of a stored seen-set. Raises ``FilterError``."""
+    # Earlier versions had only this one, and did not name it.
+    return KeyHash.from_json(state["hash"]) if "hash" in state else SEED_ZERO
 
 
 def damaged(problem: Exception) -> FilterError:

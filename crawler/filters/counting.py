@@ -16,6 +16,7 @@ from crawler.filters.slice_entry import SliceEntry
 from crawler.slices.contract import Slice
 from crawler.slices.counting_slice import COUNTER_BITS, CountingSlice
 from crawler.slices.errors import JSON, FilterError, whole_number
+from crawler.slices.key_hash import KeyHash
 from crawler.slices.layouts import check_shape
 
 
@@ -33,6 +34,7 @@ class CountingFilter(ForgettingFilter):
         growth: float | None = 2.0,
         tightening: float = 0.85,
         counter_bits: SupportsIndex = 4,
+        hash: KeyHash | None = None,
     ) -> None:
         """Raises ``FilterError`` for invalid parameters."""
         bits = whole_number(counter_bits, "counter_bits")
@@ -42,7 +44,7 @@ class CountingFilter(ForgettingFilter):
         self.growth = None if growth is None else check_growth(growth)
         self.tightening = check_tightening(tightening)
         self.counter_bits = bits
-        super().__init__()
+        super().__init__(hash)
 
     def _make(self, number: int) -> tuple[Slice, int, float]:
         if self.growth is None:

@@ -20,6 +20,7 @@ from crawler.filters.slice_entry import SliceEntry
 from crawler.slices.contract import Slice
 from crawler.slices.cuckoo_slice import LOAD, TAG_BITS, CuckooSlice, cuckoo_fpp
 from crawler.slices.errors import JSON, FilterError
+from crawler.slices.key_hash import KeyHash
 from crawler.slices.layouts import check_shape
 
 
@@ -29,11 +30,18 @@ class CuckooFilter(ForgettingFilter):
     kind = "cuckoo"
     _few = 40
 
-    def __init__(self, fpp: float = 0.001, capacity: SupportsIndex = 2**20, *, growth: float | None = 2.0) -> None:
+    def __init__(
+        self,
+        fpp: float = 0.001,
+        capacity: SupportsIndex = 2**20,
+        *,
+        growth: float | None = 2.0,
+        hash: KeyHash | None = None,
+    ) -> None:
         """Raises ``FilterError`` for invalid parameters."""
         self.capacity, self.fpp = check_shape(capacity, fpp)
         self.growth = None if growth is None else check_growth(growth)
-        super().__init__()
+        super().__init__(hash)
 
     def _make(self, number: int) -> tuple[Slice, int, float]:
         left = self.fpp

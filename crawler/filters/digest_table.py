@@ -15,6 +15,7 @@ from crawler.filters.slice_entry import SliceEntry
 from crawler.slices.contract import Slice
 from crawler.slices.digest_batch import Batch
 from crawler.slices.errors import JSON, FilterError, whole_number
+from crawler.slices.key_hash import KeyHash
 from crawler.slices.layouts import check_shape
 from crawler.slices.table_slice import TableSlice
 
@@ -26,7 +27,12 @@ class DigestTable(Filter):
     _few = 128  # a search stops at the key, while array operations always run to the end
 
     def __init__(
-        self, capacity: SupportsIndex = 2**20, *, growth: float = 2.0, digest_bits: SupportsIndex = 128
+        self,
+        capacity: SupportsIndex = 2**20,
+        *,
+        growth: float = 2.0,
+        digest_bits: SupportsIndex = 128,
+        hash: KeyHash | None = None,
     ) -> None:
         """Raises ``FilterError`` for invalid parameters."""
         bits = whole_number(digest_bits, "digest_bits")
@@ -36,7 +42,7 @@ class DigestTable(Filter):
         self.capacity, _ = check_shape(capacity, self.fpp)
         self.growth = check_growth(growth)
         self.digest_bits = bits
-        super().__init__()
+        super().__init__(hash)
 
     @property
     def cannot_forget(self) -> str | None:

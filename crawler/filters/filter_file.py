@@ -3,6 +3,9 @@
 The first segment's header may hold more than the state: ``crawler dedup`` stores there how it makes keys from lines.
 Other readers ignore that, so both can read each other's files.
 
+The state names the hash of the keys, with its secret: whoever can read the file can forge keys. So a new file can be
+read only by its owner. Files of earlier versions do not name their hash; it is MurmurHash3 with seed 0.
+
 This is the only module of the package that opens files, and only at the paths that it is given.
 """
 
@@ -14,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from crawler.filters.protocol import SeenSnapshot
-from crawler.filters.segment_format import FormatError, Output, read_segment, write_segment
+from crawler.filters.segment_format import NAMES_HASH, FormatError, Output, read_segment, write_segment
 from crawler.slices.errors import JSON
 
 FilePath = str | os.PathLike[str]
@@ -35,7 +38,7 @@ class StoredParts:
 def write_parts(out: Output, shot: SeenSnapshot, header: Mapping[str, JSON]) -> None:
     """Write a snapshot at ``out``'s position. ``header`` goes into the first segment, beside the state."""
     names: list[Any] = [part.name for part in shot.segments]
-    write_segment(out, {"holds": _HOLDS, "state": shot.state, "segments": names, **header}, memoryview(b""))
+    write_segment(out, {"holds": _HOLDS, "state": shot.state, "segments": names, **header}, memoryview(b""), NAMES_HASH)
     for part in shot.segments:
         write_segment(out, part.header, part.buffer)
 
@@ -44,13 +47,20 @@ def read_parts(inp: BinaryIO, limit: int) -> StoredParts:
     """Read the output of ``write_parts``; ``inp`` is then positioned after it. ``limit`` bounds the bytes of a segment:
     the size of the file is a good choice. Raises ``FormatError``, and ``FilterError`` when there is not enough
     memory."""
-    header, _ = read_segment(inp, limit=0)
-    state, names = header.get("state"), header.get("segments")
-    if header.get("holds") != _HOLDS or not isinstance(state, Mapping) or not isinstance(names, list):
-        raise FormatError("the first segment of the file is not the state of a seen-set")
-    if not all(isinstance(name, str) for name in names):
+    header, state = read_state(inp)
+    names = header.get("segments")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise FormatError("the state names segments by something other than text")
     return StoredParts(header, state, {name: _payload(inp, name, limit) for name in names})
+
+
+def read_state(inp: BinaryIO) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The header of the first segment, and the state in it. Raises ``FormatError``."""
+    header, _ = read_segment(inp, limit=0)
+    state = header.get("state")
+    if header.get("holds") != _HOLDS or not isinstance(state, Mapping):
+        raise FormatError("the first segment of the file is not the state of a seen-set")
+    return header, state
 
 
 def _payload(inp: BinaryIO, name: str, limit: int) -> memoryview:

@@ -22,7 +22,7 @@ from crawler.filters.filter_file import FilePath, read_file, replace_file, write
 from crawler.filters.protocol import Claim, Compactable, Lookup, NotForgotten, TimesAdmitted
 from crawler.filters.segment_format import Output
 from crawler.kv import Batch
-from crawler.slices.digests import DIGEST_BYTES, Key, digest_key, digest_keys, digest_words, list_keys
+from crawler.slices.digests import DIGEST_BYTES, Key, digest_words, list_keys
 from crawler.slices.errors import JSON, AbsentKeyError, CannotForgetError, FilterError
 from crawler.slices.fpp_model import compound
 
@@ -43,7 +43,7 @@ class Filter(Chain):
 
     def add(self, key: Key) -> bool:
         """Add one key. Returns whether it was new."""
-        h1, h2 = digest_key(key)
+        h1, h2 = self.hash.digest_one(key)
         with self._lock:
             return self._add_one(h1, h2)
 
@@ -52,7 +52,7 @@ class Filter(Chain):
         keys = list_keys(keys)
         if len(keys) == 1:
             return [0] if self.add(keys[0]) else []
-        return self.add_digests(digest_keys(keys))
+        return self.add_digests(self.hash.digest_keys(keys))
 
     def update(self, *others: Iterable[Key]) -> None:
         """Add the keys of ``others``, which may be generators: at most 4,096 keys are held at a time."""
@@ -61,20 +61,20 @@ class Filter(Chain):
                 list_keys(keys)  # raises
             rest = iter(keys)
             while some := list(islice(rest, _TOGETHER)):
-                self.add_digests(digest_keys(some))
+                self.add_digests(self.hash.digest_keys(some))
 
     def contains_many(self, keys: Iterable[Key]) -> list[bool]:
         """For each key: whether it was added before, or is mistaken for one that was."""
-        return self.contains_digests(digest_keys(keys))
+        return self.contains_digests(self.hash.digest_keys(keys))
 
     def __contains__(self, key: object) -> bool:
-        h1, h2 = digest_key(key)  # type: ignore[arg-type]  # it raises TypeError for anything else
+        h1, h2 = self.hash.digest_one(key)  # type: ignore[arg-type]  # it raises TypeError for anything else
         with self._lock:
             return self._ask_one(h1, h2)
 
     def lookup(self, key: Key) -> Lookup:
         """Whether the key is known, which slices say so, and how far that can be trusted."""
-        h1, h2 = digest_key(key)
+        h1, h2 = self.hash.digest_one(key)
         with self._lock:
             figures = [entry.statistics() for entry in self._chain]
             claims = [Claim(n + 1, figures[n]["count"], figures[n]["fpp_estimated"]) for n in self._claims(h1, h2)]
@@ -130,12 +130,12 @@ class Filter(Chain):
 
     def digests(self, keys: Iterable[Key]) -> bytes:
         """The digests of ``keys`` for the journal: 16 bytes each, in order, concatenated."""
-        return digest_keys(keys)
+        return self.hash.digest_keys(keys)
 
     def admit(self, keys: Iterable[Key], batch: Batch) -> tuple[bytes, list[int]]:
         """Add ``keys``. Only the journal stores them, so ``batch`` does not change. Returns their digests, and the
         positions of the new ones."""
-        digests = digest_keys(keys)
+        digests = self.hash.digest_keys(keys)
         return digests, self.add_digests(digests)
 
     def might_contain_digests(self, digests: bytes) -> list[bool]:
@@ -166,7 +166,7 @@ class ForgettingFilter(Filter):
 
     def forget(self, key: Key) -> None:
         """Remove ``key``. Raises ``AbsentKeyError`` when it is not in, ``FilterError`` when two slices claim it."""
-        h1, h2 = digest_key(key)
+        h1, h2 = self.hash.digest_one(key)
         with self._lock:
             if self._forget_one(h1, h2):
                 return
@@ -199,7 +199,7 @@ class ForgettingFilter(Filter):
     def forget_keys(self, keys: Iterable[Key], batch: Batch, admitted: TimesAdmitted) -> dict[int, NotForgotten]:
         """See ``SeenSet``. A key that was never admitted may seem to be in, and removing it would remove other keys. So
         ``admitted`` looks it up in the journal, which has no false positives."""
-        digests = digest_keys(keys)
+        digests = self.hash.digest_keys(keys)
         times = dict(admitted(digests))
         left: dict[int, NotForgotten] = {}
         for position, known in enumerate(self.contains_digests(digests)):

@@ -15,6 +15,7 @@ from crawler.filters.key_filter import Filter
 from crawler.filters.scalable import ScalableBloomFilter
 from crawler.settings import SeenSettings
 from crawler.slices.errors import FilterError
+from crawler.slices.key_hash import KeyHash
 
 _CLASSES: dict[str, type[Filter]] = {
     made.kind: made for made in (ScalableBloomFilter, BloomFilter, CountingFilter, CuckooFilter, DigestTable, Bitmap)
@@ -22,25 +23,28 @@ _CLASSES: dict[str, type[Filter]] = {
 KINDS = tuple(_CLASSES)
 
 
-def make_seen(settings: SeenSettings) -> Filter:
-    """An empty seen-set of the kind in ``settings``.
+def make_seen(settings: SeenSettings, hash: KeyHash | None = None) -> Filter:
+    """An empty seen-set of the kind in ``settings``; without a ``hash``, one with a secret of its own.
 
     Raises ``FilterError`` for an unknown kind or invalid parameters.
     """
+    hash = hash or KeyHash.new(settings.hash)
     fpp, capacity, growth, tightening = settings.fpp, settings.capacity, settings.growth, settings.tightening
     match settings.kind:
         case "scalable":
-            return ScalableBloomFilter(fpp, capacity, growth=growth, tightening=tightening, layout=settings.layout)
+            return ScalableBloomFilter(
+                fpp, capacity, growth=growth, tightening=tightening, layout=settings.layout, hash=hash
+            )
         case "bloom":
-            return BloomFilter(capacity, fpp, layout=settings.layout)
+            return BloomFilter(capacity, fpp, layout=settings.layout, hash=hash)
         case "counting":
-            return CountingFilter(fpp, capacity, growth=growth, tightening=tightening)
+            return CountingFilter(fpp, capacity, growth=growth, tightening=tightening, hash=hash)
         case "cuckoo":
-            return CuckooFilter(fpp, capacity, growth=growth)
+            return CuckooFilter(fpp, capacity, growth=growth, hash=hash)
         case "digest":
-            return DigestTable(capacity, growth=growth)
+            return DigestTable(capacity, growth=growth, hash=hash)
         case "bitmap":
-            return Bitmap(capacity, fpp)
+            return Bitmap(capacity, fpp, hash=hash)
         case unknown:
             raise _unknown(unknown)
 

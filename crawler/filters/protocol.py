@@ -14,6 +14,7 @@ from typing import Protocol, TypedDict
 from crawler.kv import Batch
 from crawler.slices.digests import Key
 from crawler.slices.errors import JSON
+from crawler.slices.key_hash import HashDescription, KeyHash
 
 # For each digest: how often the journal admits its key, minus how often it removes it.
 TimesAdmitted = Callable[[bytes], Mapping[bytes, int]]
@@ -44,6 +45,7 @@ class SeenStatistics(TypedDict):
     """The ``seen.*`` keys of ``stats --json``."""
 
     kind: str
+    hash: HashDescription
     slices: list[SliceStatistics]
     count: int  # new keys
     count_estimated: float  # the same, estimated from the fill ratio
@@ -181,6 +183,7 @@ class SeenSet(Protocol):
     """A set of keys that never denies a key it holds. A probabilistic one may mistake a new key for a known one."""
 
     kind: str
+    hash: KeyHash  # with its secret: all digests are made with it
 
     # -- keys by themselves
 

@@ -37,6 +37,7 @@ from crawler.filters.protocol import Compactable, Successor
 from crawler.filters.slice_entry import SliceEntry
 from crawler.slices.contract import Slice
 from crawler.slices.errors import JSON, FilterError, real_number
+from crawler.slices.key_hash import KeyHash
 from crawler.slices.layouts import check_shape, sized_slice
 
 
@@ -70,6 +71,7 @@ class ScalableBloomFilter(Filter):
         growth: float = 2.0,
         tightening: float = 0.85,
         layout: str = "paired",
+        hash: KeyHash | None = None,
     ) -> None:
         """``fpp`` bounds the compound fpp for ever; ``capacity`` is the number of keys in the first slice.
 
@@ -79,7 +81,7 @@ class ScalableBloomFilter(Filter):
         self.growth = check_growth(growth)
         self.tightening = check_tightening(tightening)
         self.layout = layout
-        super().__init__()
+        super().__init__(hash)
 
     def _make(self, number: int) -> tuple[Slice, int, float]:
         if self._compactions:

@@ -4,7 +4,7 @@
 
     magic         8 bytes   89 53 45 45 4E 0D 0A 1A   ("SEEN", marked as PNG does, so that text mode or a
                             seven-bit path leave a trace)
-    version       u32       1
+    version       u32       1, or 2 for a segment whose state names the hash of its keys
     header_size   u32       bytes of the header, at most 1 MiB
     payload_size  u64       bytes of the payload
     header        JSON object, UTF-8
@@ -32,6 +32,8 @@ from crawler.slices.errors import JSON
 
 MAGIC = b"\x89SEEN\r\n\x1a"
 VERSION = 1
+NAMES_HASH = 2  # the version of the first segment of a filter file: a program that knows only 1 would use another hash
+_VERSIONS = (VERSION, NAMES_HASH)
 _PREFIX = struct.Struct("<8sIIQ")
 _CHECKSUM_BYTES = 16
 _PIECE = 2**20
@@ -56,7 +58,7 @@ class Output(Protocol):
     def write(self, data: bytes, /) -> object: ...
 
 
-def write_segment(out: Output, header: dict[str, JSON], buffer: memoryview) -> SegmentSum:
+def write_segment(out: Output, header: dict[str, JSON], buffer: memoryview, version: int = VERSION) -> SegmentSum:
     """Write one segment at ``out``'s position.
 
     Raises ``ValueError`` for a header beyond 1 MiB, and whatever ``out.write`` raises.
@@ -66,7 +68,7 @@ def write_segment(out: Output, header: dict[str, JSON], buffer: memoryview) -> S
         raise ValueError(f"the header of a segment has at most {_MAX_HEADER} bytes, not {len(text)}")
     payload = buffer.cast("B")
     checksum = mmh3.mmh3_x64_128()
-    head = _PREFIX.pack(MAGIC, VERSION, len(text), len(payload)) + text
+    head = _PREFIX.pack(MAGIC, version, len(text), len(payload)) + text
     checksum.update(head)
     out.write(head)
     for start in range(0, len(payload), _PIECE):
@@ -88,8 +90,9 @@ def check_version(inp: BinaryIO) -> None:
 
 
 def _check_version(version: int) -> None:
-    if version != VERSION:
-        raise FormatError(f"a segment of version {version} at offset 8; this program reads version {VERSION}")
+    if version not in _VERSIONS:
+        known = " and ".join(map(str, _VERSIONS))
+        raise FormatError(f"a segment of version {version} at offset 8; this program reads versions {known}")
 
 
 def read_segment(inp: BinaryIO, *, limit: int) -> tuple[dict[str, Any], memoryview]:

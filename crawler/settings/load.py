@@ -23,6 +23,7 @@ from crawler.settings.parts import (
     ORDERS,
     RETRY_CLASSES,
     SCOPES,
+    SEEN_HASHES,
     SEEN_KINDS,
     SEEN_LAYOUTS,
     PriorityRule,
@@ -89,6 +90,7 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("politeness", "host_key"): HOST_KEYS,
     ("crawl", "order"): ORDERS,
     ("seen", "kind"): SEEN_KINDS,
+    ("seen", "hash"): SEEN_HASHES,
     ("seen", "layout"): SEEN_LAYOUTS,
     ("links", "kinds"): LINK_KINDS,
     ("traps", "duplicates"): DUPLICATES,
@@ -305,6 +307,11 @@ def _check_together(settings: Settings, source: Source) -> None:
         raise SettingsError(
             f"{source.at('seen', 'ledger')}: seen.ledger works with the kinds {', '.join(LEDGER_KINDS)}, not "
             f"with {settings.seen.kind}: leave one out"
+        )
+    if settings.seen.kind == "exact" and settings.seen.hash != "blake2b":
+        raise SettingsError(
+            f"{source.at('seen', 'hash')}: seen.kind exact promises that no URL is mistaken for another, and the hash "
+            f"{settings.seen.hash} cannot: leave one out"
         )
     if settings.traps.near_duplicates and settings.traps.duplicates == "off":
         raise SettingsError(

@@ -15,6 +15,7 @@ SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bit
 LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # those with false positives that cannot forget
 LINK_KINDS = ("iframe", "frame", "refresh", "canonical", "next", "alternate")  # besides a and area, which always count
 DUPLICATES = ("record", "skip-links", "off")
+SEEN_HASHES = ("blake2b", "mmh3")
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
 HOST_KEYS = ("host", "domain", "address")
 RETRY_CLASSES = ("dns", "refused", "unreachable", "tls", "timeout", "cut_off", "server_error")
@@ -157,6 +158,7 @@ class SeenSettings:
     """The seen-set."""
 
     kind: str = "scalable"
+    hash: str = "blake2b"  # of keys: blake2b with a secret, or mmh3 with a random seed
     fpp: float = 0.001  # compound bound of the whole filter
     capacity: int = 2**20  # keys in the first slice
     growth: float = 2.0  # capacity of a slice over the one before

@@ -20,6 +20,10 @@ class FullError(FilterError):
     """A filter of fixed size has no room for the keys. None of them was added."""
 
 
+class HashMismatchError(FilterError):
+    """Two filters that should be united hash their keys differently."""
+
+
 class AbsentKeyError(FilterError):
     """A key that should be forgotten is not in the filter."""
 

@@ -80,7 +80,7 @@ def test_a_filter_file_of_a_later_version_is_refused_and_left_alone(
 ) -> None:
     file = tmp_path / archive.name
     # Behind the version nothing is what this program knows, least of all how much memory it takes.
-    later = archive.read_bytes()[:8] + b"\x02\0\0\0" + b"\xff" * 100
+    later = archive.read_bytes()[:8] + b"\x03\0\0\0" + b"\xff" * 100
     file.write_bytes(later)
     with open(file, "r+b") as stream:
         stream.truncate(2**42)
@@ -88,7 +88,7 @@ def test_a_filter_file_of_a_later_version_is_refused_and_left_alone(
     ran = crawler(*words, file, stdin="line 1\n")
 
     assert (ran.code, ran.out) == (2, ""), ran
-    assert "a segment of version 2 at offset 8; this program reads version 1" in ran.err
+    assert "a segment of version 3 at offset 8; this program reads versions 1 and 2" in ran.err
     assert file.stat().st_size == 2**42
     with open(file, "rb") as stream:
         assert stream.read(len(later)) == later

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from crawler.dedup.lookout import Lookout
-from crawler.filters import BloomFilter, ScalableBloomFilter, digest_lines
+from crawler.filters import BloomFilter, ScalableBloomFilter
 from tests.dedup.commands import Commands
+from tests.hashing import HASH, digest_lines
 from tests.program import PATIENCE, ROOT, Ran, wait_until
 
 
@@ -383,7 +384,7 @@ def test_damaged_foreign_and_newer_files_are_named_and_left_alone(run: Commands,
         good[:300] + bytes([good[300] ^ 1]) + good[301:]: "damaged",
         good[:-1] + bytes([good[-1] ^ 1]): "damaged",
         b"PK\3\4" + good[4:]: "not a segment",
-        good[:8] + b"\2" + good[9:]: "version 2",
+        good[:8] + b"\3" + good[9:]: "version 3",
         good + b"x": "more data after",
     }
     for data, told in damages.items():
@@ -406,7 +407,7 @@ def test_damaged_foreign_and_newer_files_are_named_and_left_alone(run: Commands,
 def test_what_is_ahead_of_a_filter_is_said_before_it_is_passed(run: Commands, step: int) -> None:
     """In one block come five times the lines that the filter was made for: the warning is not stepped over."""
     lines = [b"%d\n" % number for number in range(5000)]
-    seen = BloomFilter(1000)
+    seen = BloomFilter(1000, hash=HASH)
     said: list[tuple[int, str]] = []
     lookout = Lookout(seen, lambda text: said.append((len(seen), text)), lambda: None)
     new: list[int] = []
@@ -426,7 +427,7 @@ def test_what_is_ahead_of_a_filter_is_said_before_it_is_passed(run: Commands, st
 
 def test_of_a_chain_there_is_nothing_to_say_but_that_the_next_slice_has_no_room() -> None:
     said: list[str] = []
-    seen = ScalableBloomFilter(0.01, 100)
+    seen = ScalableBloomFilter(0.01, 100, hash=HASH)
     lookout = Lookout(seen, said.append, lambda: 600)
     for start in range(0, 5000, 50):
         lookout.add_digests(digest_lines([b"%d" % number for number in range(start, start + 50)]))

@@ -26,6 +26,7 @@ from crawler.memory import available_memory
 from crawler.settings import SEEN_KINDS, SeenSettings
 from tests.dedup.commands import Commands
 from tests.examples import TIMES
+from tests.hashing import HASH
 from tests.program import ROOT, wait_until
 
 
@@ -92,9 +93,9 @@ def test_two_processes_give_the_answers_of_one(tmp_path: Path, kind: str, raw: b
     lines = inside + [pick.choice(inside) for _ in range(3000)] + [b"no url \xff"] * 3
     pick.shuffle(lines)
     path = write_list(tmp_path / "list", lines)
-    recipe = Recipe(KeySpec(raw=raw), SeenSettings(kind=kind, capacity=2000, fpp=0.01))
+    recipe = Recipe(KeySpec(raw=raw), SeenSettings(kind=kind, capacity=2000, fpp=0.0001), HASH)
     if kind in ("bloom", "bitmap"):
-        recipe = Recipe(KeySpec(raw=raw), SeenSettings(kind=kind, capacity=8000, fpp=0.01))
+        recipe = Recipe(KeySpec(raw=raw), SeenSettings(kind=kind, capacity=8000, fpp=0.01), HASH)
     alone, told = build_from_file(path, recipe, 1)
     both, told_both = build_from_file(path, recipe, 2)
     assert (told_both.lines, told_both.skipped) == (told.lines, told.skipped)
@@ -168,7 +169,7 @@ def test_a_process_that_dies_ends_the_build(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(sys, "executable", "/bin/false")
     for kind in ("bloom", "digest"):
         with pytest.raises(BuildError, match="ended with code 1"):
-            build_from_file(tmp_path / "list", Recipe(KeySpec(), SeenSettings(kind=kind)), 2)
+            build_from_file(tmp_path / "list", Recipe(KeySpec(), SeenSettings(kind=kind), HASH), 2)
 
 
 # -- merging and looking ---------------------------------------------------------------------------------------
@@ -182,7 +183,9 @@ def build(run: Commands, path: Path, lines: list[bytes], *words: str) -> Path:
 
 
 def test_merged_filters_hold_what_each_held(tmp_path: Path, run: Commands) -> None:
-    parts = [build(run, tmp_path / f"f{i}", urls(1000, i * 1000), "--keys", "5000") for i in range(3)]
+    first = build(run, tmp_path / "f0", urls(1000), "--keys", "5000")
+    options = ("--keys", "5000", "--secret-of", str(first))
+    parts = [first, *(build(run, tmp_path / f"f{i}", urls(1000, i * 1000), *options) for i in (1, 2))]
     assert run("filter", "merge", tmp_path / "all", *parts).code == 0
     data = b"\n".join(urls(10_000))
     held = split_lines(run("filter", "check", tmp_path / "all", data=data).out)
@@ -192,7 +195,7 @@ def test_merged_filters_hold_what_each_held(tmp_path: Path, run: Commands) -> No
     assert info["count"] == pytest.approx(3000, rel=0.02)
     assert info["keys"] == {"from": "urls", "rules": []}
     assert info["parameters"]["capacity"] == 5000
-    whole = build(run, tmp_path / "whole", urls(3000), "--keys", "5000")
+    whole = build(run, tmp_path / "whole", urls(3000), *options)
     with open(tmp_path / "all", "rb") as one, open(whole, "rb") as other:
         merged, built = read_seen(one, limit=2**20), read_seen(other, limit=2**20)
     agree = sum(
@@ -205,7 +208,9 @@ def test_merged_filters_hold_what_each_held(tmp_path: Path, run: Commands) -> No
 @pytest.mark.parametrize("kind", ["scalable", "counting", "cuckoo", "digest"])
 def test_filters_of_every_kind_are_merged(tmp_path: Path, run: Commands, kind: str) -> None:
     options = ("--seen", kind, "--keys", "2000")
-    parts = [build(run, tmp_path / f"f{i}", urls(1000, i * 1000), *options) for i in range(3)]
+    first = build(run, tmp_path / "f0", urls(1000), *options)
+    others = [build(run, tmp_path / f"f{i}", urls(1000, i * 1000), *options, "--secret-of", str(first)) for i in (1, 2)]
+    parts = [first, *others]
     assert run("filter", "merge", tmp_path / "all", *parts).code == 0
     held = split_lines(run("filter", "check", tmp_path / "all", data=b"\n".join(urls(6000))).out)
     assert held[:3000] == urls(3000)
@@ -335,14 +340,14 @@ def test_a_slice_that_has_no_room_is_refused_before_it_is_made(monkeypatch: pyte
     assert free is not None
     assert free > 2**20
     monkeypatch.setattr(memory_budget, "available_memory", lambda: 100_000)
-    seen = make_filter(SeenSettings(capacity=1000))
+    seen = make_filter(SeenSettings(capacity=1000), hash=HASH)
     room = room_of(seen)
     room.need(1000)
     room.need(5000)
     with pytest.raises(FilterError, match=r"for \d+,000 keys takes [\d,]+ bytes of memory, and 100,000 are free"):
         room.need(100_000)
     with pytest.raises(FilterError, match="100,000 are free"):
-        make_filter(SeenSettings(kind="bloom", capacity=100_000))
+        make_filter(SeenSettings(kind="bloom", capacity=100_000), hash=HASH)
     Room({"kind": "bloom", "capacity": 10, "fpp": 0.01, "layout": "paired"}, 1).need(10**9)
 
 
@@ -375,7 +380,7 @@ def test_a_plan_is_what_filters_then_take(run: Commands) -> None:
     keys = [f"http://a.test/{number}" for number in range(30_000)]
     for kind in ("scalable", "bloom", "counting", "cuckoo", "digest", "bitmap"):
         capacity = 30_000 if kind in ("bloom", "bitmap") else 4000
-        seen = make_filter(SeenSettings(kind=kind, fpp=0.01, capacity=capacity))
+        seen = make_filter(SeenSettings(kind=kind, fpp=0.01, capacity=capacity), hash=HASH)
         seen.add_many(keys)
         now = seen.statistics()
         assert kinds[kind]["bytes"] == now["bytes"]

@@ -19,25 +19,26 @@ from crawler.filters import (
     SeenSnapshot,
 )
 from crawler.store import MemoryStore
+from tests.hashing import HASH
 
 Maker = Callable[[], Filter]
 
 MAKERS: dict[str, Maker] = {
-    "scalable": lambda: ScalableBloomFilter(0.01, 60),
-    "scalable blocked": lambda: ScalableBloomFilter(0.01, 60, layout="blocked"),
-    "scalable classic": lambda: ScalableBloomFilter(0.01, 60, layout="classic"),
-    "bloom": lambda: BloomFilter(300, 0.01),
-    "bloom classic": lambda: BloomFilter(300, 0.01, layout="classic"),
-    "bloom by bits": lambda: BloomFilter.with_bits_per_key(300, 10),
-    "bitmap": lambda: Bitmap(300, 0.01),
-    "counting": lambda: CountingFilter(0.01, 60),
-    "counting 2": lambda: CountingFilter(0.01, 60, counter_bits=2),
-    "counting 8 fixed": lambda: CountingFilter(0.01, 300, growth=None, counter_bits=8),
-    "cuckoo": lambda: CuckooFilter(0.01, 60),
-    "cuckoo 8": lambda: CuckooFilter(0.1, 60),
-    "cuckoo 32": lambda: CuckooFilter(1e-6, 60),
-    "digest": lambda: DigestTable(60),
-    "digest 64": lambda: DigestTable(60, digest_bits=64),
+    "scalable": lambda: ScalableBloomFilter(0.01, 60, hash=HASH),
+    "scalable blocked": lambda: ScalableBloomFilter(0.01, 60, layout="blocked", hash=HASH),
+    "scalable classic": lambda: ScalableBloomFilter(0.01, 60, layout="classic", hash=HASH),
+    "bloom": lambda: BloomFilter(300, 0.01, hash=HASH),
+    "bloom classic": lambda: BloomFilter(300, 0.01, layout="classic", hash=HASH),
+    "bloom by bits": lambda: BloomFilter.with_bits_per_key(300, 10, hash=HASH),
+    "bitmap": lambda: Bitmap(300, 0.01, hash=HASH),
+    "counting": lambda: CountingFilter(0.01, 60, hash=HASH),
+    "counting 2": lambda: CountingFilter(0.01, 60, counter_bits=2, hash=HASH),
+    "counting 8 fixed": lambda: CountingFilter(0.01, 300, growth=None, counter_bits=8, hash=HASH),
+    "cuckoo": lambda: CuckooFilter(0.01, 60, hash=HASH),
+    "cuckoo 8": lambda: CuckooFilter(0.1, 60, hash=HASH),
+    "cuckoo 32": lambda: CuckooFilter(1e-6, 60, hash=HASH),
+    "digest": lambda: DigestTable(60, hash=HASH),
+    "digest 64": lambda: DigestTable(60, digest_bits=64, hash=HASH),
 }
 FORGETTING = [name for name in MAKERS if name.startswith(("counting", "cuckoo"))]
 
@@ -64,7 +65,7 @@ class Subject:
 
     def empty(self) -> SeenSet:
         if self.name == "exact":
-            return ExactSeenSet(self.store, ScalableBloomFilter(0.01, 60))
+            return ExactSeenSet(self.store, ScalableBloomFilter(0.01, 60, hash=HASH))
         return MAKERS[self.name]()
 
     def add(self, keys: list[str]) -> list[int]:

@@ -17,9 +17,9 @@ from crawler.filters import (
     FilterError,
     ScalableBloomFilter,
     SeenSet,
-    digest_keys,
 )
 from crawler.filters.advisor import advise, plan, plan_compacted, schedule
+from tests.hashing import HASH, digest_keys
 
 
 def filled(seen: SeenSet, count: int) -> SeenSet:
@@ -28,17 +28,17 @@ def filled(seen: SeenSet, count: int) -> SeenSet:
 
 
 SEENS: dict[str, Callable[[], SeenSet]] = {
-    "scalable": lambda: ScalableBloomFilter(0.01, 700),
-    "scalable blocked": lambda: ScalableBloomFilter(0.01, 700, growth=1.5, tightening=0.5, layout="blocked"),
-    "scalable classic": lambda: ScalableBloomFilter(0.01, 700, layout="classic"),
-    "bloom": lambda: BloomFilter(6000, 0.01),
-    "bloom by bits": lambda: BloomFilter.with_bits_per_key(6000, 12),
-    "bitmap": lambda: Bitmap(6000, 0.01),
-    "counting": lambda: CountingFilter(0.01, 700, counter_bits=8),
-    "counting fixed": lambda: CountingFilter(0.01, 6000, growth=None),
-    "cuckoo": lambda: CuckooFilter(0.01, 700),
-    "cuckoo fixed": lambda: CuckooFilter(0.01, 6000, growth=None),
-    "digest": lambda: DigestTable(700, digest_bits=64),
+    "scalable": lambda: ScalableBloomFilter(0.01, 700, hash=HASH),
+    "scalable blocked": lambda: ScalableBloomFilter(0.01, 700, growth=1.5, tightening=0.5, layout="blocked", hash=HASH),
+    "scalable classic": lambda: ScalableBloomFilter(0.01, 700, layout="classic", hash=HASH),
+    "bloom": lambda: BloomFilter(6000, 0.01, hash=HASH),
+    "bloom by bits": lambda: BloomFilter.with_bits_per_key(6000, 12, hash=HASH),
+    "bitmap": lambda: Bitmap(6000, 0.01, hash=HASH),
+    "counting": lambda: CountingFilter(0.01, 700, counter_bits=8, hash=HASH),
+    "counting fixed": lambda: CountingFilter(0.01, 6000, growth=None, hash=HASH),
+    "cuckoo": lambda: CuckooFilter(0.01, 700, hash=HASH),
+    "cuckoo fixed": lambda: CuckooFilter(0.01, 6000, growth=None, hash=HASH),
+    "digest": lambda: DigestTable(700, digest_bits=64, hash=HASH),
 }
 
 
@@ -55,7 +55,7 @@ def test_the_schedule_is_the_chain_that_is_made(name: str) -> None:
 @pytest.mark.parametrize("most", [2, 3, 5])
 def test_a_compacted_chain_is_planned_as_it_is_made(urls: int, most: int) -> None:
     """One key after the other; as soon as the chain has ``most`` slices it is rebuilt."""
-    seen, journal = ScalableBloomFilter(0.01, 500), bytearray()
+    seen, journal = ScalableBloomFilter(0.01, 500, hash=HASH), bytearray()
     peak = slices = 0
     for key in range(urls):
         digest = digest_keys([str(key)])
@@ -104,12 +104,12 @@ def test_a_plan_names_every_kind_and_what_it_takes() -> None:
 
 
 def test_a_chain_in_use_is_told_when_the_next_slice_comes_and_what_it_takes() -> None:
-    seen = filled(ScalableBloomFilter(0.01, 1000), 2500)
+    seen = filled(ScalableBloomFilter(0.01, 1000, hash=HASH), 2500)
     advice = advise(seen.statistics(), seen.parameters(), rate=10.0)
     assert (advice.full_at, advice.urls_left, advice.seconds_left) == (3000, 500, 50.0)
     assert advice.warning is None
     before = seen.statistics()["bytes"]
-    filled_up = filled(ScalableBloomFilter(0.01, 1000), 3001).statistics()
+    filled_up = filled(ScalableBloomFilter(0.01, 1000, hash=HASH), 3001).statistics()
     assert advice.next_size == filled_up["bytes"] - before
     assert advice.size_then == filled_up["bytes"]
     assert advice.fpp_then == pytest.approx(filled_up["fpp_estimated"], rel=0.25)
@@ -117,7 +117,7 @@ def test_a_chain_in_use_is_told_when_the_next_slice_comes_and_what_it_takes() ->
 
 
 def test_a_chain_warns_when_there_is_no_memory_for_the_next_slice() -> None:
-    seen = filled(ScalableBloomFilter(0.01, 1000), 2950)
+    seen = filled(ScalableBloomFilter(0.01, 1000, hash=HASH), 2950)
     advice = advise(seen.statistics(), seen.parameters(), memory=5000)
     assert advice.warning is not None
     assert "in 50 URLs" in advice.warning
@@ -126,19 +126,19 @@ def test_a_chain_warns_when_there_is_no_memory_for_the_next_slice() -> None:
 
 
 def test_a_filter_of_fixed_size_warns_before_its_target_is_passed() -> None:
-    early = filled(BloomFilter(10_000, 0.01), 5000)
+    early = filled(BloomFilter(10_000, 0.01, hash=HASH), 5000)
     assert advise(early.statistics(), early.parameters()).warning is None
     assert advise(early.statistics(), early.parameters(), rate=0.1).warning is None
     hurried = advise(early.statistics(), early.parameters(), rate=10.0).warning
     assert hurried == "the fpp reaches its target of 0.01 in 5,000 URLs, about 500 s, and climbs then"
-    late = filled(BloomFilter(10_000, 0.01), 9100)
+    late = filled(BloomFilter(10_000, 0.01, hash=HASH), 9100)
     advice = advise(late.statistics(), late.parameters())
     assert advice.warning == "the fpp reaches its target of 0.01 in 900 URLs, and climbs then"
     assert advice.next_size is None
     assert advice.fpp_then == pytest.approx(0.01)
-    full = filled(BloomFilter(10_000, 0.01), 10_000)
+    full = filled(BloomFilter(10_000, 0.01, hash=HASH), 10_000)
     assert advise(full.statistics(), full.parameters()).warning == "the fpp is at its target of 0.01, and climbs then"
-    passed = filled(BloomFilter(10_000, 0.01), 15_000)
+    passed = filled(BloomFilter(10_000, 0.01, hash=HASH), 15_000)
     advice = advise(passed.statistics(), passed.parameters())
     assert advice.warning is not None
     assert "15,000 keys and was made for 10,000" in advice.warning
@@ -146,7 +146,7 @@ def test_a_filter_of_fixed_size_warns_before_its_target_is_passed() -> None:
 
 
 def test_a_cuckoo_filter_of_fixed_size_warns_before_it_is_full() -> None:
-    seen = filled(CuckooFilter(0.01, 1000, growth=None), 950)
+    seen = filled(CuckooFilter(0.01, 1000, growth=None, hash=HASH), 950)
     assert advise(seen.statistics(), seen.parameters()).warning == (
         "the filter is full in 50 URLs, and then accepts no more keys"
     )
@@ -164,12 +164,12 @@ def test_what_cannot_be_planned_is_named() -> None:
 @pytest.mark.parametrize(
     ("make", "what"),
     [
-        (lambda: BloomFilter(10**15, 0.001), "memory|a region has"),
-        (lambda: BloomFilter(10**13, 0.001, layout="classic"), "memory"),
-        (lambda: Bitmap(10**13, 1e-6), "memory"),
-        (lambda: CuckooFilter(capacity=10**12), "buckets"),
-        (lambda: DigestTable(10**12), "buckets"),
-        (lambda: ScalableBloomFilter(1e-60), "too small"),
+        (lambda: BloomFilter(10**15, 0.001, hash=HASH), "memory|a region has"),
+        (lambda: BloomFilter(10**13, 0.001, layout="classic", hash=HASH), "memory"),
+        (lambda: Bitmap(10**13, 1e-6, hash=HASH), "memory"),
+        (lambda: CuckooFilter(capacity=10**12, hash=HASH), "buckets"),
+        (lambda: DigestTable(10**12, hash=HASH), "buckets"),
+        (lambda: ScalableBloomFilter(1e-60, hash=HASH), "too small"),
     ],
 )
 def test_a_filter_too_large_for_this_machine_is_refused_before_it_is_made(

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.filters import JSON, FilterError, ScalableBloomFilter, digest_keys, load_seen
+from crawler.filters import JSON, FilterError, ScalableBloomFilter, load_seen
 from crawler.filters.advisor import advise, schedule
 from crawler.filters.chain_compaction import SuccessorSlice
 from tests.examples import TIMES
 from tests.filters.test_scalable import told
+from tests.hashing import HASH, digest_keys
 
 SIZE = 16
 
@@ -30,7 +31,7 @@ class Journalled:
     """A seen-set with the journal of what it found new, a compaction under way, and a snapshot to fall back to."""
 
     def __init__(self) -> None:
-        self.seen = ScalableBloomFilter(0.01, 8)
+        self.seen = ScalableBloomFilter(0.01, 8, hash=HASH)
         self.journal = b""
         self.successor: SuccessorSlice | None = None
         self.read = 0
@@ -98,7 +99,7 @@ def test_whatever_happens_meanwhile_no_key_is_denied(done: list[tuple[object, ..
 def test_a_snapshot_of_a_compacted_chain_continues_as_it_was() -> None:
     draw = np.random.default_rng(5)
     first, second = draw.bytes(700 * SIZE), draw.bytes(900 * SIZE)
-    seen = ScalableBloomFilter(0.01, 100)
+    seen = ScalableBloomFilter(0.01, 100, hash=HASH)
     seen.restore(first)
     compacted(seen, first)
     shot = seen.snapshot()
@@ -112,7 +113,7 @@ def test_a_snapshot_of_a_compacted_chain_continues_as_it_was() -> None:
 
 def test_the_bound_holds_however_often_and_full() -> None:
     draw = np.random.default_rng(6)
-    seen, journal = ScalableBloomFilter(0.02, 500), b""
+    seen, journal = ScalableBloomFilter(0.02, 500, hash=HASH), b""
     absent = draw.bytes(200_000 * SIZE)
     for number in range(4):
         more = draw.bytes(2 * max(2_000, len(seen)) * SIZE)
@@ -134,7 +135,7 @@ def test_the_expected_skips_go_on_and_are_those_that_come() -> None:
     skipped = 0.0
     expected = 0.0
     for _ in range(10):
-        seen, journal = ScalableBloomFilter(0.2, 50), b""
+        seen, journal = ScalableBloomFilter(0.2, 50, hash=HASH), b""
         for _ in range(3_000):
             digest = chance.randbytes(SIZE)
             if seen.add_digests(digest):
@@ -153,7 +154,7 @@ def test_the_expected_skips_go_on_and_are_those_that_come() -> None:
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
 def test_a_slice_that_lacks_keys_or_holds_too_many_takes_no_place(missing: int) -> None:
-    seen = ScalableBloomFilter(0.01, 10)
+    seen = ScalableBloomFilter(0.01, 10, hash=HASH)
     digests = digest_keys([str(number) for number in range(40)])
     seen.restore(digests)
     successor = SuccessorSlice("paired", 40 - missing, 0.005) if missing == 2 else seen.successor()
@@ -171,7 +172,7 @@ def test_a_slice_that_lacks_keys_or_holds_too_many_takes_no_place(missing: int) 
 @pytest.mark.parametrize("layout", ["paired", "blocked", "classic"])
 def test_the_schedule_is_the_compacted_chain_that_is_made(layout: str) -> None:
     digests = np.random.default_rng(8).bytes(3_000 * SIZE)
-    seen = ScalableBloomFilter(0.01, 300, layout=layout)
+    seen = ScalableBloomFilter(0.01, 300, layout=layout, hash=HASH)
     seen.restore(digests[: 1_000 * SIZE])
     compacted(seen, digests[: 1_000 * SIZE]).restore(digests[1_000 * SIZE :])
     slices = seen.statistics()["slices"]
@@ -183,7 +184,7 @@ def test_the_schedule_is_the_compacted_chain_that_is_made(layout: str) -> None:
 
 def test_the_advice_counts_the_slice_that_will_be_built() -> None:
     digests = np.random.default_rng(9).bytes(1_501 * SIZE)
-    seen = ScalableBloomFilter(0.01, 500)
+    seen = ScalableBloomFilter(0.01, 500, hash=HASH)
     seen.restore(digests[: 1_000 * SIZE])
     compacted(seen, digests[: 1_000 * SIZE])
     advice = advise(seen.statistics(), seen.parameters(), compact_slices=2)

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.filters import CountingFilter, CuckooFilter, digest_keys
+from crawler.filters import CountingFilter, CuckooFilter
 from crawler.slices.counting_slice import CountingSlice
 from crawler.slices.cow_snapshot import CowSnapshot
 from crawler.slices.cuckoo_slice import CuckooSlice
 from crawler.slices.digest_batch import Batch
-from crawler.slices.digests import digest_key, digest_words
+from crawler.slices.digests import digest_words
 from tests.examples import TIMES
+from tests.hashing import HASH, digest_key, digest_keys
 
 SLICES: dict[str, Callable[[], CountingSlice | CuckooSlice]] = {
     "counting 2": lambda: CountingSlice(640, 4, 2),
@@ -69,7 +70,7 @@ def test_the_copy_is_the_memory_of_that_moment(
     assert part.cow_snapshot is None, "the copy is no longer held on to"
 
 
-@pytest.mark.parametrize("seen", [CountingFilter(0.01, 500), CuckooFilter(0.01, 500)])
+@pytest.mark.parametrize("seen", [CountingFilter(0.01, 500, hash=HASH), CuckooFilter(0.01, 500, hash=HASH)])
 def test_a_snapshot_that_is_not_whole_says_so_until_it_is(seen: CountingFilter | CuckooFilter) -> None:
     seen.add_many([str(number) for number in range(400)])
     whole = seen.snapshot()

@@ -7,13 +7,14 @@ import re
 
 import pytest
 
-from crawler.filters import KINDS, ScalableBloomFilter, digest_keys, read_segment
+from crawler.filters import KINDS, SEED_ZERO, ScalableBloomFilter, read_segment
 from crawler.filters.advisor import plan
 from crawler.slices.bit_storage import adopt_words
 from crawler.slices.digest_batch import Batch
-from crawler.slices.digests import digest_key, digest_words
+from crawler.slices.digests import digest_words
 from crawler.slices.layouts import BLOOM_LAYOUTS, stored_slice
 from tests.documents import page
+from tests.hashing import HASH
 
 FORMAT = page("format-slice.md")
 FILTERS = page("filters.md")
@@ -31,13 +32,16 @@ def test_the_example_of_the_format_is_the_slice_that_the_text_says() -> None:
     assert words[8] == 1 << 14 | 1 << 57
     assert {at // 4 for at in words.nonzero()[0].tolist()} == {2, 5}
     key = "https://example.org/"
-    assert digest_keys([key]).hex() in FORMAT
+    assert SEED_ZERO.digest_keys([key]).hex() in FORMAT
     part = stored_slice(header, words)
-    assert part.holds_one(*digest_key(key))
-    assert part.holds(Batch(digest_words(digest_keys([key, "https://example.com/"])))).tolist() == [True, False]
+    assert part.holds_one(*SEED_ZERO.digest_one(key))
+    assert part.holds(Batch(digest_words(SEED_ZERO.digest_keys([key, "https://example.com/"])))).tolist() == [
+        True,
+        False,
+    ]
     # A new slice with that key has the very same bits.
     again = type(part)(part.shape, 3)  # type: ignore[attr-defined, call-arg]
-    again.put_one(*digest_key(key))
+    again.put_one(*SEED_ZERO.digest_one(key))
     assert again.words.tolist() == words.tolist()
 
 
@@ -54,7 +58,7 @@ def test_the_table_of_kinds_gives_the_sizes_that_are_planned() -> None:
 
 
 def test_every_figure_of_the_statistics_is_explained() -> None:
-    figures = ScalableBloomFilter().statistics()
+    figures = ScalableBloomFilter(hash=HASH).statistics()
     explained = set(re.findall(r"`(?:slices\[\]\.)?(\w+)`", FILTERS))
     plain = {"kind", "slices", "bytes", "bits_per_url", "capacity", "bits", "hashes"}
     assert set(figures) - plain <= explained

@@ -6,8 +6,9 @@ import itertools
 
 import pytest
 
-from crawler.filters import FilterError, ScalableBloomFilter, digest_keys, project
+from crawler.filters import FilterError, ScalableBloomFilter, project
 from tests.filters.test_advisor import SEENS, filled
+from tests.hashing import HASH, digest_keys
 
 NOW, THEN = 1_300, 5_600
 # Where the fpp is a thousandth of what was asked for, blocks err more often than the formula for a whole filter says.
@@ -45,7 +46,7 @@ def test_the_skipped_urls_are_those_that_a_filter_asked_for_each_would_skip(name
 @pytest.mark.parametrize("then", [800, 1_200, 1_600, 20_000])
 @pytest.mark.parametrize("most", [2, 3])
 def test_a_chain_that_is_compacted_on_the_way(then: int, most: int) -> None:
-    seen, journal, told = ScalableBloomFilter(0.01, 500), bytearray(), None
+    seen, journal, told = ScalableBloomFilter(0.01, 500, hash=HASH), bytearray(), None
     for key in range(then):
         if key == 700:
             told = project(seen.statistics(), seen.parameters(), then, compact_slices=most)

@@ -35,6 +35,7 @@ from crawler.filters import (
 )
 from tests.examples import TIMES
 from tests.filters.kinds import FORGETTING, MAKERS, Maker, told, urls
+from tests.hashing import HASH
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 every_kind = pytest.mark.parametrize("name", MAKERS)
@@ -110,7 +111,7 @@ def test_a_union_gives_what_taking_the_other_over_gives(name: str) -> None:
 def test_what_a_union_counts_is_an_upper_bound_where_it_is_no_estimate(
     kind: Callable[..., Filter], one: set[int], other: set[int]
 ) -> None:
-    left, right = kind(capacity=1000), kind(capacity=1000)
+    left, right = kind(capacity=1000, hash=HASH), kind(capacity=1000, hash=HASH)
     left.update(map(str, one))
     right.update(map(str, other))
     count, both, twice = len(left | right), len(one | other), len(left) + len(right)
@@ -134,10 +135,10 @@ def test_a_union_with_itself_changes_nothing() -> None:
 
 def test_only_filters_made_alike_have_a_union() -> None:
     with pytest.raises(FilterError, match=r"differ in fpp \(0\.01 and 0\.001\)"):
-        ScalableBloomFilter(0.01) | ScalableBloomFilter(0.001)
+        ScalableBloomFilter(0.01, hash=HASH) | ScalableBloomFilter(0.001, hash=HASH)
     with pytest.raises(TypeError, match="unsupported operand"):
-        ScalableBloomFilter() | {"a"}  # type: ignore[operator]
-    seen = ScalableBloomFilter()
+        ScalableBloomFilter(hash=HASH) | {"a"}  # type: ignore[operator]
+    seen = ScalableBloomFilter(hash=HASH)
     with pytest.raises(TypeError, match="unsupported operand"):
         seen |= {"a"}  # type: ignore[operator]
 
@@ -222,23 +223,32 @@ def test_a_file_of_another_kind_or_none_is_refused(tmp_path: Path) -> None:
 def test_sizes_are_any_integers_and_rates_any_reals(integer: Any, tmp_path: Path) -> None:
     rate, growth, ten = np.float32(0.01), np.float64(2), np.float32(10)
     made: list[tuple[Maker, Maker]] = [
-        (lambda: BloomFilter(integer(300), rate), lambda: BloomFilter(300, float(rate))),
-        (lambda: BloomFilter.with_geometry(integer(640), integer(7)), lambda: BloomFilter.with_geometry(640, 7)),
+        (lambda: BloomFilter(integer(300), rate, hash=HASH), lambda: BloomFilter(300, float(rate), hash=HASH)),
         (
-            lambda: BloomFilter.with_bits_per_key(integer(64), ten),
-            lambda: BloomFilter.with_bits_per_key(64, 10),
-        ),
-        (lambda: Bitmap(integer(300), rate), lambda: Bitmap(300, float(rate))),
-        (
-            lambda: ScalableBloomFilter(rate, integer(60), growth=growth, tightening=np.float32(0.5)),
-            lambda: ScalableBloomFilter(float(rate), 60, tightening=0.5),
+            lambda: BloomFilter.with_geometry(integer(640), integer(7), hash=HASH),
+            lambda: BloomFilter.with_geometry(640, 7, hash=HASH),
         ),
         (
-            lambda: CountingFilter(rate, integer(60), counter_bits=integer(8)),
-            lambda: CountingFilter(float(rate), 60, counter_bits=8),
+            lambda: BloomFilter.with_bits_per_key(integer(64), ten, hash=HASH),
+            lambda: BloomFilter.with_bits_per_key(64, 10, hash=HASH),
         ),
-        (lambda: CuckooFilter(rate, integer(60), growth=integer(2)), lambda: CuckooFilter(float(rate), 60)),
-        (lambda: DigestTable(integer(60), digest_bits=integer(64)), lambda: DigestTable(60, digest_bits=64)),
+        (lambda: Bitmap(integer(300), rate, hash=HASH), lambda: Bitmap(300, float(rate), hash=HASH)),
+        (
+            lambda: ScalableBloomFilter(rate, integer(60), growth=growth, tightening=np.float32(0.5), hash=HASH),
+            lambda: ScalableBloomFilter(float(rate), 60, tightening=0.5, hash=HASH),
+        ),
+        (
+            lambda: CountingFilter(rate, integer(60), counter_bits=integer(8), hash=HASH),
+            lambda: CountingFilter(float(rate), 60, counter_bits=8, hash=HASH),
+        ),
+        (
+            lambda: CuckooFilter(rate, integer(60), growth=integer(2), hash=HASH),
+            lambda: CuckooFilter(float(rate), 60, hash=HASH),
+        ),
+        (
+            lambda: DigestTable(integer(60), digest_bits=integer(64), hash=HASH),
+            lambda: DigestTable(60, digest_bits=64, hash=HASH),
+        ),
     ]
     for theirs, plain in made:
         seen, same = theirs(), plain()

@@ -15,7 +15,6 @@ from crawler.filters import (
     ScalableBloomFilter,
     SeenSet,
     Segment,
-    digest_keys,
     load_seen,
     make_seen,
     read_segment,
@@ -23,6 +22,7 @@ from crawler.filters import (
 )
 from crawler.settings import SeenSettings
 from tests.examples import TIMES
+from tests.hashing import HASH, digest_keys
 
 ROOMY = 1e-9  # an fpp at which the tests never meet a false positive
 
@@ -62,7 +62,7 @@ batches = st.lists(st.lists(st.integers(0, 400).map(str), max_size=40), max_size
 
 @given(batches, st.sampled_from(["paired", "blocked"]))
 def test_answers_like_a_set(added: list[list[str]], layout: str) -> None:
-    seen = ScalableBloomFilter(ROOMY, 50, layout=layout)
+    seen = ScalableBloomFilter(ROOMY, 50, layout=layout, hash=HASH)
     known: set[str] = set()
     for batch in added:
         fresh = []
@@ -80,8 +80,8 @@ def test_answers_like_a_set(added: list[list[str]], layout: str) -> None:
 @given(st.lists(st.integers(0, 3000).map(str), max_size=300), st.sampled_from(["paired", "blocked"]))
 def test_the_plain_loop_and_numpy_agree_bit_by_bit(keys: list[str], layout: str) -> None:
     """Also where the filter is so full that it is often wrong: fpp 0.5."""
-    whole = ScalableBloomFilter(0.5, 40, layout=layout)
-    single = ScalableBloomFilter(0.5, 40, layout=layout)
+    whole = ScalableBloomFilter(0.5, 40, layout=layout, hash=HASH)
+    single = ScalableBloomFilter(0.5, 40, layout=layout, hash=HASH)
     for start in range(0, len(keys), 30):
         part = digest_keys(keys[start : start + 30])
         one_by_one = [
@@ -97,7 +97,7 @@ def test_the_plain_loop_and_numpy_agree_bit_by_bit(keys: list[str], layout: str)
 
 def test_a_repeated_key_is_new_once_in_small_and_large_batches() -> None:
     for size in (3, 200):
-        seen = ScalableBloomFilter(ROOMY, 1000)
+        seen = ScalableBloomFilter(ROOMY, 1000, hash=HASH)
         keys = urls(0, size)
         assert seen.add_many(keys + keys[::-1] + keys) == list(range(size))
         assert len(seen) == size
@@ -105,14 +105,14 @@ def test_a_repeated_key_is_new_once_in_small_and_large_batches() -> None:
 
 def test_keys_that_share_a_block_within_one_batch_are_all_kept() -> None:
     """4,000 keys into 60 blocks: every block is written dozens of times by one batch."""
-    seen = ScalableBloomFilter(0.9, 400, growth=1.0)
+    seen = ScalableBloomFilter(0.9, 400, growth=1.0, hash=HASH)
     keys = urls(0, 4000)
     seen.add_many(keys)
     assert all(seen.contains_many(keys))
 
 
 def test_a_batch_fills_a_slice_to_its_capacity_before_the_next_one_opens() -> None:
-    seen = ScalableBloomFilter(ROOMY, 100)
+    seen = ScalableBloomFilter(ROOMY, 100, hash=HASH)
     seen.add_many(urls(0, 90))
     seen.add_many(urls(90, 350))
     seen.add_many(urls(350, 353))
@@ -122,7 +122,7 @@ def test_a_batch_fills_a_slice_to_its_capacity_before_the_next_one_opens() -> No
 
 
 def test_a_full_slice_stays_the_last_until_a_key_needs_the_next() -> None:
-    seen = ScalableBloomFilter(ROOMY, 100)
+    seen = ScalableBloomFilter(ROOMY, 100, hash=HASH)
     seen.add_many(urls(0, 100))
     assert [segment.sealed for segment in slices(seen)] == [True]
     seen.add("https://one.more/")
@@ -130,7 +130,7 @@ def test_a_full_slice_stays_the_last_until_a_key_needs_the_next() -> None:
 
 
 def test_a_sealed_slice_never_changes() -> None:
-    seen = ScalableBloomFilter(0.01, 500)
+    seen = ScalableBloomFilter(0.01, 500, hash=HASH)
     seen.add_many(urls(0, 500))
     before = bytes(slices(seen)[0].buffer)
     seen.add_many(urls(500, 5000))
@@ -140,7 +140,7 @@ def test_a_sealed_slice_never_changes() -> None:
 @settings(max_examples=24 * TIMES)
 @given(st.lists(st.integers(1, 120), min_size=1, max_size=8), st.integers(1, 50))
 def test_restore_rebuilds_the_same_chain_whatever_the_batches(sizes: list[int], step: int) -> None:
-    live = ScalableBloomFilter(0.05, 64)
+    live = ScalableBloomFilter(0.05, 64, hash=HASH)
     journal = b""
     at = 0
     for size in sizes:
@@ -148,7 +148,7 @@ def test_restore_rebuilds_the_same_chain_whatever_the_batches(sizes: list[int], 
         fresh = live.add_digests(digests)
         journal += b"".join(digests[i * DIGEST_BYTES : (i + 1) * DIGEST_BYTES] for i in fresh)
         at += size
-    again = ScalableBloomFilter(0.05, 64)
+    again = ScalableBloomFilter(0.05, 64, hash=HASH)
     for start in range(0, len(journal), step * DIGEST_BYTES):
         again.restore(journal[start : start + step * DIGEST_BYTES])
     assert contents(again) == contents(live)
@@ -160,7 +160,7 @@ def test_restore_rebuilds_the_same_chain_whatever_the_batches(sizes: list[int], 
 def test_a_snapshot_written_while_keys_come_in_and_the_journal_give_the_live_filter(
     before: int, during: int, after: int
 ) -> None:
-    live = ScalableBloomFilter(0.02, 100)
+    live = ScalableBloomFilter(0.02, 100, hash=HASH)
     live.add_many(urls(0, before))
     shot = live.snapshot()
     journal = b""
@@ -178,7 +178,7 @@ def test_a_snapshot_written_while_keys_come_in_and_the_journal_give_the_live_fil
 
 
 def test_a_stored_filter_is_the_same_filter() -> None:
-    seen = make_seen(SeenSettings(fpp=0.01, capacity=1000, growth=1.5, tightening=0.7))
+    seen = make_seen(SeenSettings(fpp=0.01, capacity=1000, growth=1.5, tightening=0.7), hash=HASH)
     seen.add_many(urls(0, 3000))
     again = stored(seen)
     assert contents(again) == contents(seen)
@@ -189,7 +189,7 @@ def test_a_stored_filter_is_the_same_filter() -> None:
 
 def test_a_million_keys_from_a_first_slice_of_a_quarter_million_stay_within_the_bound() -> None:
     bound = 0.001
-    seen = ScalableBloomFilter(bound, 250_000)
+    seen = ScalableBloomFilter(bound, 250_000, hash=HASH)
     skipped = 0
     for start in range(0, 1_000_000, 10_000):
         keys = urls(start, start + 10_000)
@@ -210,7 +210,7 @@ def test_a_million_keys_from_a_first_slice_of_a_quarter_million_stay_within_the_
 @pytest.mark.parametrize("layout", ["paired", "blocked"])
 @pytest.mark.parametrize("fpp", [0.2, 0.01, 1e-4])
 def test_a_full_slice_has_the_fpp_it_was_designed_for(fpp: float, layout: str) -> None:
-    seen = ScalableBloomFilter(fpp, 60_000, layout=layout)
+    seen = ScalableBloomFilter(fpp, 60_000, layout=layout, hash=HASH)
     for start in range(0, 10**6, 500):
         if len(seen) < 60_000:
             seen.add_many(urls(start, start + min(500, 60_000 - len(seen))))
@@ -223,7 +223,7 @@ def test_a_full_slice_has_the_fpp_it_was_designed_for(fpp: float, layout: str) -
 
 
 def test_single_keys_and_membership() -> None:
-    seen = ScalableBloomFilter(ROOMY, 10)
+    seen = ScalableBloomFilter(ROOMY, 10, hash=HASH)
     assert seen.add("a")
     assert not seen.add("a")
     assert "a" in seen
@@ -248,16 +248,16 @@ def test_single_keys_and_membership() -> None:
 )
 def test_parameters_that_make_no_filter_are_named(wrong: dict[str, float]) -> None:
     with pytest.raises(FilterError, match=next(iter(wrong))):
-        ScalableBloomFilter(**wrong)  # type: ignore[arg-type]
+        ScalableBloomFilter(**wrong, hash=HASH)  # type: ignore[arg-type]
 
 
 def test_an_unknown_kind_is_named() -> None:
     with pytest.raises(FilterError, match="sieve"):
-        make_seen(SeenSettings(kind="sieve"))
+        make_seen(SeenSettings(kind="sieve"), hash=HASH)
 
 
 def test_stored_parts_that_do_not_fit_together_are_named() -> None:
-    seen = ScalableBloomFilter(0.01, 100)
+    seen = ScalableBloomFilter(0.01, 100, hash=HASH)
     seen.add_many(urls(0, 150))
     shot = seen.snapshot()
     segments = {segment.name: memoryview(bytearray(segment.buffer)) for segment in shot.segments}
@@ -269,4 +269,4 @@ def test_stored_parts_that_do_not_fit_together_are_named() -> None:
 
 def test_digests_of_another_length_are_refused() -> None:
     with pytest.raises(ValueError, match="16 bytes"):
-        ScalableBloomFilter().add_digests(b"x" * 20)
+        ScalableBloomFilter(hash=HASH).add_digests(b"x" * 20)

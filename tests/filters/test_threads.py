@@ -21,15 +21,16 @@ from crawler.filters import (
     ScalableBloomFilter,
     load,
 )
+from tests.hashing import HASH
 
 MAKERS: dict[str, Callable[[], Filter]] = {
-    "scalable": lambda: ScalableBloomFilter(0.001, 2_000),
-    "scalable classic": lambda: ScalableBloomFilter(0.001, 2_000, layout="classic"),
-    "bloom": lambda: BloomFilter(50_000),
-    "bitmap": lambda: Bitmap(50_000),
-    "counting": lambda: CountingFilter(0.001, 20_000),
-    "cuckoo": lambda: CuckooFilter(0.001, 5_000),
-    "digest": lambda: DigestTable(5_000),
+    "scalable": lambda: ScalableBloomFilter(0.001, 2_000, hash=HASH),
+    "scalable classic": lambda: ScalableBloomFilter(0.001, 2_000, layout="classic", hash=HASH),
+    "bloom": lambda: BloomFilter(50_000, hash=HASH),
+    "bitmap": lambda: Bitmap(50_000, hash=HASH),
+    "counting": lambda: CountingFilter(0.001, 20_000, hash=HASH),
+    "cuckoo": lambda: CuckooFilter(0.001, 5_000, hash=HASH),
+    "digest": lambda: DigestTable(5_000, hash=HASH),
 }
 THREADS = 4
 KEYS = 4_000  # of each thread

@@ -17,13 +17,13 @@ from crawler.filters import (
     CountingFilter,
     FilterError,
     ScalableBloomFilter,
-    digest_keys,
     load_seen,
 )
 from crawler.filters.watched_keys import WatchedKeys, wilson
 from crawler.slices.blocked_slice import Batch, BlockedSlice
 from crawler.slices.digests import digest_words
 from tests.filters.kinds import Maker
+from tests.hashing import HASH, digest_keys
 
 
 def batch_of(digests: bytes) -> Batch:
@@ -40,7 +40,7 @@ def test_the_expected_number_of_skipped_urls_is_what_a_simulation_skips(layout: 
     skipped = expected = 0.0
     for crawl in range(30):
         draw = random.Random(crawl)
-        seen = ScalableBloomFilter(0.1, 500, layout=layout)
+        seen = ScalableBloomFilter(0.1, 500, layout=layout, hash=HASH)
         asked: set[str] = set()
         for _ in range(200):
             batch = [f"{crawl}/{draw.randrange(6000)}" for _ in range(draw.randrange(1, 40))]
@@ -53,7 +53,7 @@ def test_the_expected_number_of_skipped_urls_is_what_a_simulation_skips(layout: 
 
 
 def test_the_measured_rate_is_the_rate_among_all_keys() -> None:
-    seen = ScalableBloomFilter(0.05, 4000)
+    seen = ScalableBloomFilter(0.05, 4000, hash=HASH)
     asked = 0
     for start in range(0, 200_000, 700):
         keys = [f"https://example.org/{number}" for number in range(start, start + 700)]
@@ -141,11 +141,11 @@ def test_fill_tells_count_and_fpp(blocks: int, fpp: float) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: BloomFilter(10_000, 0.01),
-        lambda: BloomFilter(10_000, 0.01, layout="blocked"),
-        lambda: BloomFilter(10_000, 0.01, layout="classic"),
-        lambda: Bitmap(10_000, 0.1),
-        lambda: CountingFilter(0.001, 10_000, growth=None),
+        lambda: BloomFilter(10_000, 0.01, hash=HASH),
+        lambda: BloomFilter(10_000, 0.01, layout="blocked", hash=HASH),
+        lambda: BloomFilter(10_000, 0.01, layout="classic", hash=HASH),
+        lambda: Bitmap(10_000, 0.1, hash=HASH),
+        lambda: CountingFilter(0.001, 10_000, growth=None, hash=HASH),
     ],
 )
 def test_what_an_overfull_filter_has_skipped_is_told_whatever_the_batches(make: Maker, times: int, batch: int) -> None:
@@ -160,7 +160,7 @@ def test_what_an_overfull_filter_has_skipped_is_told_whatever_the_batches(make: 
 
 
 def test_what_an_overfull_filter_has_skipped_is_told_the_same_after_it_was_stored() -> None:
-    seen = BloomFilter(1_000, 0.01)
+    seen = BloomFilter(1_000, 0.01, hash=HASH)
     seen.add_digests(np.random.default_rng(1).bytes(16 * 9_000))
     shot = seen.snapshot()
     again = load_seen(shot.state, {part.name: memoryview(bytearray(part.buffer)) for part in shot.segments})

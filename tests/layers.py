@@ -80,7 +80,7 @@ MODULES: dict[str, str] = {
         event_stream feed listen access guard http_server token server
     """,
     "progress": """
-        say summary supervisor text_table top_view live_line
+        printable say summary supervisor text_table top_view live_line
     """,
     "job": """
         clock_anchor directory formats identity job_lock event_log found history_file inbox platform revisit_backfill

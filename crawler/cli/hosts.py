@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
@@ -21,6 +22,7 @@ from crawler.inspect.job_reader import open_job
 from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
 from crawler.metrics import counted
+from crawler.progress.printable import printable, terminal
 
 _ASCENDING = ("host", "state", "next_time", "wait_seconds", "rule")
 
@@ -46,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"total": total, "hosts": found}, indent=2))
         return Exit.OK
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = Console(file=terminal(sys.stdout), width=None if sys.stdout.isatty() else 160)
     console.print(_table(found))
     if total > len(found):
         console.print(f"{len(found)} of {counted(total, 'host')}; --limit shows more")
@@ -65,7 +67,8 @@ def _table(rows: list[Row]) -> Table:
         gap = "" if row["gap_seconds"] is None else f"{row['gap_seconds']:.3g} s"
         errors = ", ".join(f"{count} {kind}" for kind, count in row["errors"].items())
         why = row["reason"] + (f" ({errors})" if errors else "")
-        table.add_row(row["host"], row["state"], *map(str, counts), gap, _next(row), why)
+        cells = (row["host"], row["state"], *map(str, counts), gap, _next(row), why)
+        table.add_row(*(Text(printable(cell)) for cell in cells))  # rich would read a str as markup
     return table
 
 

@@ -18,6 +18,7 @@ from rich.live import Live
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.clock import SteadyClock
+from crawler.progress.printable import terminal
 from crawler.progress.top_view import screen
 from crawler.service.attach import INTERVAL, WatchedJob
 from crawler.service.view import TableAsked
@@ -41,11 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
     clock = SteadyClock()
     view = WatchedJob(arguments.job, clock)
     if not sys.stdout.isatty():
-        console = Console(width=_PLAIN_WIDTH, highlight=False)
+        console = Console(file=terminal(sys.stdout), width=_PLAIN_WIDTH, highlight=False)
         now = clock()
         console.print(screen(view.stats(now), view.course, view.hosts(_HOSTS, now), _PLAIN_HEIGHT, _PLAIN_WIDTH))
         return Exit.OK
-    console = Console()
+    console = Console(file=terminal(sys.stdout))
     looks = 0
     with _keys() as asked_to_end, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:

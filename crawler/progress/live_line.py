@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crawler.metrics import count, counted, noun, probability
+from crawler.progress.printable import printable, terminal
 from crawler.progress.say import say, turn_away, watched
 
 _RATE_OVER = 5.0  # seconds over which the shown rate is averaged
@@ -39,7 +40,7 @@ class Progress:
         self._course: deque[tuple[float, int]] = deque()
         self._live: Live | None = None
         # Ask the stream itself: rich also trusts environment variables, and would fill a log with escape sequences.
-        console = _Console(file=stream, force_terminal=force or stream.isatty())
+        console = _Console(file=terminal(stream), force_terminal=force or stream.isatty())
         if console.is_terminal and (force or not console.is_dumb_terminal):
             self._live = Live(console=console, auto_refresh=False, transient=True)
 
@@ -68,7 +69,7 @@ class Progress:
         """Write a line of its own, above the live view if there is one."""
         if self._live is not None:
             with watched(self._stream):
-                self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+                self._live.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
         else:
             say(self._stream, text)
 

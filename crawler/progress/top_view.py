@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crawler.metrics import Course, count, counted, duration, forecast, per_second, probability, size
+from crawler.progress.printable import printable
 
 _MARKS = {"good": ("✓", "green"), "wait": ("…", "yellow"), "bad": ("✗", "red"), "over": ("■", "blue")}
 _BARS = "▁▂▃▄▅▆▇█"
@@ -116,7 +117,7 @@ def _hosts(total: int, rows: Sequence[Mapping[str, Any]], states: Mapping[str, i
             "-" if latency is None else f"{1000 * latency:,.0f} ms",
             row["reason"] + (f" ({classes})" if classes else ""),
         ]
-        table.add_row(*(Text(_printable(cell)) for cell in cells))
+        table.add_row(*(Text(printable(cell)) for cell in cells))
     title = f"{count(min(most, len(rows)))} of {counted(total, 'host')}, most failures first"
     by_state = ", ".join(f"{state} {count(number)}" for state, number in states.items())
     title += f"; {by_state}" if by_state else ""
@@ -135,12 +136,7 @@ def _events(course: Course, most: int) -> Panel:
         at = datetime.fromtimestamp(event["time"]).astimezone().strftime("%H:%M:%S")
         host = f"{event['host']} " if event["host"] else ""
         kind = (f"{event['kind']:<10} ", _KINDS.get(event["kind"], "bold"))
-        words = _printable(host + event["text"])
+        words = printable(host + event["text"])
         lines.append(Text.assemble((f"{at} ", "dim"), kind, words, no_wrap=True, overflow="ellipsis"))
     content = Group(*lines) if lines else Text("no events yet", "dim")
     return Panel(content, title="events", title_align="left")
-
-
-def _printable(text: str) -> str:
-    """Escape control characters: names and messages come from the web."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from crawler.job.formats import KNOWN
 from tests.jobs import explain
 from tests.program import Ran, crawler, running, wait_until
 from tests.site import Site, tree
@@ -145,10 +146,12 @@ def test_a_job_of_another_format_version(tmp_path: Path, start: Path) -> None:
     job = tmp_path / "job"
     assert crawler(start, "--job", job, "--allow-private", "--ignore-robots", "--max-time", "0.1").code in (1, 3)
     identity = job / "job.json"
-    identity.write_bytes(identity.read_bytes().replace(b"crawler-job 1 ", b"crawler-job 99 ", 1))
+    head = f"crawler-job {KNOWN.newest} ".encode()
+    assert identity.read_bytes().startswith(head)
+    identity.write_bytes(identity.read_bytes().replace(head, b"crawler-job 99 ", 1))
     before = snapshot(job)
     for command in ((start, "--job", job), ("stats", job), ("verify", job), ("explain", job, "http://a.test/")):
-        refused(crawler(*command), "version 99", "version 1")
+        refused(crawler(*command), "version 99", f"version {KNOWN.newest}")
     assert snapshot(job) == before
 
 

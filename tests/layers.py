@@ -74,7 +74,7 @@ MODULES: dict[str, str] = {
         rows ledger seen
     """,
     "fetch": """
-        addresses outcome content_coding lenient connector robots_cache failures robots_fetch fetcher simulated
+        addresses outcome content_coding lenient patience connector robots_cache failures robots_fetch fetcher simulated
     """,
     "dashboard": """
         event_stream feed listen access guard http_server token server

@@ -4,6 +4,7 @@ fires."""
 from __future__ import annotations
 
 import asyncio
+import math
 from bisect import bisect_left
 
 INTERVAL = 0.02  # seconds between two looks at the clock
@@ -19,6 +20,7 @@ class LoopLag:
     def __init__(self) -> None:
         self._classes = [0] * (len(_ENDS) + 1)
         self._looks = 0
+        self._due = math.inf  # when the next look should be, in seconds of the loop's clock
         self.longest = 0.0
         self.total = 0.0  # seconds: the sum of all delays of STANDSTILL or longer
 
@@ -26,9 +28,9 @@ class LoopLag:
         """Measure until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            due = loop.time() + INTERVAL
+            self._due = loop.time() + INTERVAL
             await asyncio.sleep(INTERVAL)
-            self.observe(max(0.0, loop.time() - due))
+            self.observe(max(0.0, loop.time() - self._due))
 
     def observe(self, seconds: float) -> None:
         """Count one delay."""
@@ -37,6 +39,11 @@ class LoopLag:
         self.longest = max(self.longest, seconds)
         if seconds >= STANDSTILL:
             self.total += seconds
+
+    def stalled(self) -> float:
+        """Return the seconds of all standstills so far. One that has just ended is counted before it is observed."""
+        late = asyncio.get_running_loop().time() - self._due
+        return self.total + late if late >= STANDSTILL else self.total
 
     def figures(self) -> dict[str, float]:
         """Return, in seconds, the 99th percentile, the longest delay, and the sum of all standstills."""

@@ -46,8 +46,10 @@ class WorkerSettings:
 class Worker:
     """Drives runs that were made with its ``context``."""
 
-    def __init__(self, fetcher: Fetches, settings: WorkerSettings, clock: Callable[[], float]) -> None:
-        """``clock()`` returns seconds since 1970."""
+    def __init__(
+        self, fetcher: Fetches, settings: WorkerSettings, clock: Callable[[], float], lag: LoopLag | None = None
+    ) -> None:
+        """``clock()`` returns seconds since 1970. ``lag`` is what ``fetcher`` asks for the stalls of the loop."""
         self._settings = settings
         self._throttle = None if settings.rate is None else _throttler(settings.rate)
         self._free = settings.concurrency  # slots
@@ -56,7 +58,7 @@ class Worker:
         self._interrupted = asyncio.Event()
         reading = Reading()
         network = Guarded(fetcher, reading)
-        self.context = Context(network, clock, self._wake.set, self._interrupted.set, LoopLag(), reading)
+        self.context = Context(network, clock, self._wake.set, self._interrupted.set, lag or LoopLag(), reading)
 
     async def drive(self, *runs: Run) -> None:
         """Drive the runs until all are over.

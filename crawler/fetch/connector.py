@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import socket
 from contextvars import ContextVar
@@ -13,6 +12,7 @@ from aiohttp.abc import AbstractResolver
 
 from crawler.fetch.addresses import refusal
 from crawler.fetch.lenient import LenientHandler
+from crawler.fetch.patience import Patience
 from crawler.settings import FetchSettings
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ _DNS_ENTRIES = 10_000
 class Exchange:
     """The progress of one fetch. Its time limit applies to the current phase."""
 
-    __slots__ = ("dialled", "limit", "new_connection", "phase", "refused")
+    __slots__ = ("dialled", "new_connection", "patience", "phase", "refused")
 
-    def __init__(self, limit: asyncio.Timeout) -> None:
-        self.limit = limit
+    def __init__(self, patience: Patience) -> None:
+        self.patience = patience
         self.phase = "headers"  # "connect", "headers", "body", "drop"
         self.new_connection = False
         self.dialled = False  # at least one address was allowed
@@ -37,7 +37,7 @@ class Exchange:
 
     def enter(self, phase: str, seconds: float) -> None:
         self.phase = phase
-        self.limit.reschedule(asyncio.get_running_loop().time() + seconds)
+        self.patience.allow(seconds)
 
 
 current_exchange: ContextVar[Exchange] = ContextVar("current_exchange")

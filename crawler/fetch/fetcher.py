@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +19,7 @@ from crawler.fetch.content_coding import Decoder, Overlong, decoder
 from crawler.fetch.failures import FAILURES, classify
 from crawler.fetch.lenient import MAX_HEADERS
 from crawler.fetch.outcome import Failure, FailureKind, Response
+from crawler.fetch.patience import Patience, Stalled, never
 from crawler.settings import FetchSettings
 from crawler.urls.host_key import split_origin
 
@@ -54,7 +54,8 @@ class Fetcher:
     """Owns the connections. An async context manager; any number of ``fetch`` calls may run at once.
 
     The caller respects ``concurrency`` and ``per_host``; here they only bound the number of idle connections.
-    ``resolver`` replaces the name service.
+    ``resolver`` replaces the name service. ``stalled()`` returns the seconds in which the event loop stood still so
+    far: they are not part of any time limit nor of the seconds of a result.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class Fetcher:
         concurrency: int,
         per_host: int,
         resolver: AbstractResolver | None = None,
+        stalled: Stalled = never,
     ) -> None:
         self._settings = settings
+        self._stalled = stalled
         self._idle_hosts = max(1, _IDLE_CONNECTIONS * concurrency // max(1, per_host))
         self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
@@ -109,19 +112,20 @@ class Fetcher:
         ``accept(content_type)`` says whether the body is wanted. A body of more than ``max_body`` bytes after decoding
         (default: the settings') is a failure, or is cut there with ``truncate``.
         """
-        started = time.perf_counter()
         settings = self._settings
         want = _Want(accept, settings.max_body if max_body is None else max_body, truncate, headers)
-        limit = asyncio.timeout(settings.headers_timeout)
-        exchange = Exchange(limit)
+        limit = asyncio.timeout(None)
+        exchange = Exchange(Patience(limit, self._stalled))
         token = current_exchange.set(exchange)
         try:
             async with limit:
-                return await self._exchange(href, want, exchange, started)
+                exchange.enter("headers", settings.headers_timeout)
+                return await self._exchange(href, want, exchange)
         except FAILURES as error:
             kind, message = classify(error, exchange, settings)
-            return Failure(kind, message, time.perf_counter() - started)
+            return Failure(kind, message, exchange.patience.seconds)
         finally:
+            exchange.patience.end()
             current_exchange.reset(token)
 
     async def resolve(self, href: str) -> str | None:
@@ -130,12 +134,17 @@ class Fetcher:
         assert self._connector is not None, "a Fetcher is used inside `async with`"
         _, host, port, _ = split_origin(href)
         try:
-            async with asyncio.timeout(self._settings.connect_timeout):
-                return await self._connector.resolve(host.strip("[]"), int(port or 0))
+            async with asyncio.timeout(None) as limit:
+                patience = Patience(limit, self._stalled)
+                patience.allow(self._settings.connect_timeout)
+                try:
+                    return await self._connector.resolve(host.strip("[]"), int(port or 0))
+                finally:
+                    patience.end()
         except FAILURES:
             return None
 
-    async def _exchange(self, href: str, want: _Want, exchange: Exchange, started: float) -> Response | Failure:
+    async def _exchange(self, href: str, want: _Want, exchange: Exchange) -> Response | Failure:
         assert self._session is not None, "a Fetcher is used inside `async with`"
         if _REQUESTABLE(href) is None:
             return Failure(FailureKind.BAD_URL, "not an absolute http or https URL in ASCII", 0.0)
@@ -143,17 +152,15 @@ class Fetcher:
             url = yarl.URL(href, encoded=True)
             url.raw_host  # noqa: B018, yarl looks at host and port only now
         except ValueError as error:
-            return Failure(FailureKind.BAD_URL, str(error), time.perf_counter() - started)
+            return Failure(FailureKind.BAD_URL, str(error), exchange.patience.seconds)
         answer = await self._session.get(url, allow_redirects=False, headers=want.headers)
         try:
-            return await self._response(answer, want, exchange, started)
+            return await self._response(answer, want, exchange)
         finally:
             # A connection whose response was read to its end is back in the pool by now. Any other cannot be reused.
             answer.close()
 
-    async def _response(
-        self, answer: aiohttp.ClientResponse, want: _Want, exchange: Exchange, started: float
-    ) -> Response | Failure:
+    async def _response(self, answer: aiohttp.ClientResponse, want: _Want, exchange: Exchange) -> Response | Failure:
         headers, status = answer.headers, answer.status
         content_type, charset = _content_type(headers.get("Content-Type"))
         location = headers.get("Location") if 300 <= status < 400 else None
@@ -168,7 +175,7 @@ class Fetcher:
                 body = await _read(answer, want.max_body, want.truncate)
             if body is None:
                 message = f"body larger than {want.max_body} bytes"
-                return Failure(FailureKind.TOO_LARGE, message, time.perf_counter() - started)
+                return Failure(FailureKind.TOO_LARGE, message, exchange.patience.seconds)
             received = len(body)
         else:
             received = await _drop(answer, exchange)
@@ -180,7 +187,7 @@ class Fetcher:
             body,
             None if location is None else _browser_text(location),
             _browser_text(headers.get("Retry-After", "")) or None,
-            time.perf_counter() - started,
+            exchange.patience.seconds,
             received,
             note,
         )

@@ -18,6 +18,7 @@ from crawler.clock import SteadyClock
 from crawler.dashboard import TOKEN, Access, Dashboard, Feed, access_of, keep_token, spoken_of
 from crawler.disk import Expendable
 from crawler.engine.lifecycle import State, Stop
+from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher
@@ -82,13 +83,13 @@ async def run_crawl(
     dashboard's port is taken or the disk fails, and any bug. After a bug, the state is checkpointed as far as it is
     consistent, and the job can be run again."""
     slots = allow_files(settings.crawl.concurrency)
-    clock, fetch = SteadyClock(), settings.fetch
+    clock, lag, fetch = SteadyClock(), LoopLag(), settings.fetch
     front = Front(load_course(directory, clock()), settings, clock)
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
     async with (
         _dashboard(settings.dashboard, access, front) as address,
         _open_job(directory, settings, clock, front) as job,
-        Fetcher(fetch, concurrency=slots, per_host=settings.politeness.per_host) as fetcher,
+        Fetcher(fetch, concurrency=slots, per_host=settings.politeness.per_host, stalled=lag.stalled) as fetcher,
     ):
         if check is not None and job.files.resumed:
             check(job)
@@ -97,7 +98,7 @@ async def run_crawl(
                 keep_token(settings.dashboard, directory, access.token)
         with Expendable(str(directory / RUN)):
             write_run(job.disk, directory, settings)
-        worker = Worker(fetcher, replace(WorkerSettings.of(settings), concurrency=slots), clock)
+        worker = Worker(fetcher, replace(WorkerSettings.of(settings), concurrency=slots), clock, lag)
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         if resumed is not None and view is not None and finite:
             seeds = resumed.tell_behind(seeds, view.say)

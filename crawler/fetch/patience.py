@@ -1,0 +1,60 @@
+"""The time that a host takes. The time in which our own event loop stood still is not the host's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+Stalled = Callable[[], float]
+
+
+def never() -> float:
+    """The stalls of a loop that nobody measures."""
+    return 0.0
+
+
+class Patience:
+    """Counts the seconds of one exchange, and ends it when one of its phases takes too long.
+
+    While the loop stands still, answers wait unread in their sockets. When it goes on, time limits would strike before
+    the answers are read. So each limit is extended by the stalls since it was set."""
+
+    __slots__ = ("_begun", "_due", "_handle", "_limit", "_stalled")
+
+    def __init__(self, limit: asyncio.Timeout, stalled: Stalled) -> None:
+        """``limit`` ends the exchange; nothing else may reschedule it. ``stalled()`` returns the seconds, since any
+        moment, in which the loop stood still."""
+        self._limit = limit
+        self._stalled = stalled
+        self._begun = self._now()
+        self._due = 0.0
+        self._handle: asyncio.TimerHandle | None = None
+
+    def _now(self) -> float:
+        """Seconds of a clock that stops while the loop does."""
+        return asyncio.get_running_loop().time() - self._stalled()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the exchange began."""
+        return max(0.0, self._now() - self._begun)
+
+    def allow(self, seconds: float) -> None:
+        """Begin a phase that may take so long."""
+        self.end()
+        self._due = self._now() + seconds
+        self._handle = asyncio.get_running_loop().call_later(seconds, self._judge)
+
+    def end(self) -> None:
+        """The exchange is over."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _judge(self) -> None:
+        loop, left = asyncio.get_running_loop(), self._due - self._now()
+        if left > 0:
+            self._handle = loop.call_later(left, self._judge)
+        else:
+            self._handle = None
+            self._limit.reschedule(loop.time())

@@ -1,0 +1,111 @@
+"""The time limits of a host do not count the time in which our own loop stood still."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+
+from crawler.engine.loop_lag import STANDSTILL, LoopLag
+from crawler.fetch import Failure, FailureKind, Fetcher, Response
+from crawler.fetch.patience import Patience
+from crawler.settings import FetchSettings
+from tests.site import Site
+from tests.virtual import run_virtually
+
+STALL = 0.8
+LIMIT = 0.5
+LOCAL = FetchSettings(allow_private=True, headers_timeout=LIMIT, body_timeout=LIMIT, connect_timeout=LIMIT)
+
+
+class Stalls:
+    """Stalls of a loop, as a test says."""
+
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def ended_at(limit: float, stalls: dict[float, float], work: float) -> tuple[float, bool, float]:
+    """When an exchange ends that takes ``work`` seconds of the loop's clock, whether in time, and the host's seconds.
+    ``stalls`` maps moments to the stall that was noticed then."""
+
+    async def exchange() -> tuple[float, bool, float]:
+        loop, stalled = asyncio.get_running_loop(), Stalls()
+        for at, seconds in stalls.items():
+            loop.call_later(at, setattr, stalled, "seconds", seconds)
+        within = asyncio.timeout(None)
+        patience = Patience(within, stalled)
+        try:
+            async with within:
+                patience.allow(limit)
+                await asyncio.sleep(work)
+        except TimeoutError:
+            return loop.time(), False, patience.seconds
+        finally:
+            patience.end()
+        return loop.time(), True, patience.seconds
+
+    return run_virtually(exchange())
+
+
+def test_a_limit_without_stalls_is_a_limit() -> None:
+    assert ended_at(10.0, {}, 9.0) == (9.0, True, 9.0)
+    assert ended_at(10.0, {}, 11.0) == (10.0, False, 10.0)
+
+
+def test_a_stall_extends_the_limit_by_itself() -> None:
+    assert ended_at(10.0, {5.0: 7.0}, 16.0) == (16.0, True, 9.0)
+    assert ended_at(10.0, {5.0: 7.0}, 30.0) == (17.0, False, 10.0)
+
+
+def test_stalls_that_come_while_the_limit_is_extended_count_too() -> None:
+    assert ended_at(10.0, {5.0: 4.0, 12.0: 6.0}, 15.5) == (15.5, True, 9.5)
+    assert ended_at(10.0, {5.0: 4.0, 12.0: 6.0}, 30.0) == (16.0, False, 10.0)
+
+
+async def through_a_stall(fetcher: Fetcher, lag: LoopLag, url: str) -> Response | Failure:
+    """Fetch a page, and have the loop stand still soon after the request."""
+    watching = asyncio.create_task(lag.watch())
+    try:
+        await asyncio.sleep(0.05)
+        asyncio.get_running_loop().call_later(0.1, time.sleep, STALL)
+        return await fetcher.fetch(url)
+    finally:
+        watching.cancel()
+
+
+@pytest.mark.parametrize("latency", [0.1, STALL + 0.2])
+async def test_a_host_that_answers_while_the_loop_stands_still_has_answered(latency: float) -> None:
+    lag = LoopLag()
+    with Site({"/": "x"}, latency=latency) as site:
+        async with Fetcher(LOCAL, concurrency=1, per_host=1, stalled=lag.stalled) as fetcher:
+            result = await through_a_stall(fetcher, lag, site.url("/"))
+    assert isinstance(result, Response), result
+    assert result.body == b"x"
+    assert result.seconds < STALL, "its pace does not suffer"
+    assert lag.stalled() >= STALL * 0.9
+
+
+async def test_without_a_measure_of_stalls_it_would_be_blamed() -> None:
+    """What the test above sees is not an accident of the order of events."""
+    with Site({"/": "x"}, latency=STALL + 0.2) as site:
+        async with Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
+            result = await through_a_stall(fetcher, LoopLag(), site.url("/"))
+    assert isinstance(result, Failure)
+    assert result.kind is FailureKind.HEADERS_TIMEOUT
+
+
+async def test_a_host_that_does_not_answer_is_not_spared_by_a_stall() -> None:
+    lag = LoopLag()
+    with Site({"/": "x"}, latency=STALL + 3 * LIMIT) as site:
+        async with Fetcher(
+            replace(LOCAL, idle_timeout=60.0), concurrency=1, per_host=1, stalled=lag.stalled
+        ) as fetcher:
+            result = await through_a_stall(fetcher, lag, site.url("/"))
+    assert isinstance(result, Failure)
+    assert result.kind is FailureKind.HEADERS_TIMEOUT
+    assert result.seconds == pytest.approx(LIMIT, abs=STANDSTILL + 0.3)

@@ -1,4 +1,8 @@
-"""The HTTP server of the dashboard: it bounds the number of connections, and its answers do not name the libraries."""
+"""The HTTP server of the dashboard: it bounds the number of connections, and its answers do not name the libraries.
+
+A connection that brings no request takes a place until it is closed. If all places are taken, a new connection gets the
+place of the one that has been without a request for longest: those who ask are answered, however many others are slow.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,13 @@ import logging
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
 from crawler.dashboard.access import Access
-from crawler.dashboard.guard import BODY_TIMEOUT, HEADERS, guarded_application
+from crawler.dashboard.guard import BODY_TIMEOUT, HEADERS, Handler, guarded_application
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,8 @@ class HttpServer:
         self._app.add_routes(routes)
         self._runner = web.AppRunner(self._app, shutdown_timeout=0.2)
         self._server: asyncio.Server | None = None
+        self._waiting: dict[_Protocol, None] = {}  # connections without a request, in the order in which that began
+        self._app.middlewares.insert(0, self._answering)
 
     @property
     def paths(self) -> set[str]:
@@ -85,17 +92,55 @@ class HttpServer:
         server = self._runner.server
         assert server is not None
         if len(server.connections) >= self._limits.connections:
-            return _Full()
+            if not self._waiting:
+                return _Full()
+            next(iter(self._waiting)).give_up()
         timeout = self._limits.idle_timeout
         return _Protocol(
-            server, loop=asyncio.get_running_loop(), access_log=_no_log, logger=_log, keepalive_timeout=timeout
+            self._waiting,
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=_no_log,
+            logger=_log,
+            keepalive_timeout=timeout,
         )
+
+    @web.middleware
+    async def _answering(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Note that the connection of a request has one."""
+        protocol = request.protocol
+        assert isinstance(protocol, _Protocol)
+        self._waiting.pop(protocol, None)
+        try:
+            return await handler(request)
+        finally:
+            if protocol.transport is not None:
+                self._waiting[protocol] = None
 
 
 class _Protocol(web.RequestHandler):
-    """Answers malformed requests and bugs without the names and versions of the libraries."""
+    """Answers malformed requests and bugs without the names and versions of the libraries. It is among ``waiting``
+    until its first request has come."""
 
-    __slots__ = ()
+    __slots__ = ("_waiting",)
+
+    def __init__(self, waiting: dict[_Protocol, None], server: web.Server, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._waiting = waiting
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._waiting[self] = None
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._waiting.pop(self, None)
+        super().connection_lost(exc)
+
+    def give_up(self) -> None:
+        """Close the connection at once: another one needs its place."""
+        self._waiting.pop(self, None)
+        if self.transport is not None:
+            self.transport.abort()
 
     def handle_error(
         self,

@@ -12,6 +12,8 @@ log = logging.getLogger("crawler")
 
 _ENOUGH = 4_096  # files for everything but connections
 _OF_A_SLOT = 6  # sockets for each URL in flight: one or two being opened, and idle ones that are kept open
+_VISITORS = 1_024  # connections to a dashboard, where files abound
+_SHARE_OF_VISITORS = 8  # at most one file in so many is one of them
 _NAME = "the limit on open files (ulimit -Hn)"
 
 
@@ -32,3 +34,9 @@ def allow_files(concurrency: int) -> int:
     if slots < concurrency:
         log.warning("%s is %d: URLs in flight limited to %d instead of %d", _NAME, soft, slots, concurrency)
     return min(slots, concurrency)
+
+
+def connections_left() -> int:
+    """How many connections a dashboard may have at a time: visitors must leave the crawl its files."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _VISITORS if soft == resource.RLIM_INFINITY else max(1, min(_VISITORS, soft // _SHARE_OF_VISITORS))

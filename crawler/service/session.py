@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from crawler.clock import SteadyClock
-from crawler.dashboard import TOKEN, Access, Dashboard, Feed, access_of, keep_token, spoken_of
+from crawler.dashboard import TOKEN, Access, Dashboard, Feed, Limits, access_of, keep_token, spoken_of
 from crawler.disk import Expendable
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.loop_lag import LoopLag
@@ -30,7 +30,7 @@ from crawler.metrics import Course, Kind
 from crawler.service.api import Api
 from crawler.service.command_files import obey
 from crawler.service.commands import performing
-from crawler.service.file_limit import allow_files
+from crawler.service.file_limit import allow_files, connections_left
 from crawler.service.opening import open_job_of_run
 from crawler.service.resumed import Resumed
 from crawler.service.run_view import RunView
@@ -125,7 +125,8 @@ async def _dashboard(settings: DashboardSettings, access: Access | None, front: 
         yield None
         return
     feed = Feed(front.stats, front.clock, front.course)
-    dashboard = Dashboard(settings, feed, Api(front.view, front.clock).routes(), access)
+    limits = Limits(connections=connections_left())
+    dashboard = Dashboard(settings, feed, Api(front.view, front.clock).routes(), access, limits)
     address = await dashboard.start()
     try:
         yield address

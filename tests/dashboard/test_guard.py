@@ -338,12 +338,32 @@ async def test_a_thousand_listeners_leave_the_dashboard_its_limits() -> None:
 
 async def test_connections_beyond_the_limit_are_told_so() -> None:
     async with dashboard(OPEN, Limits(connections=3)) as (_, client, board):
-        idle = [await asyncio.open_connection(*board.server.address) for _ in range(3)]
+        listening = [await client.get("/api/events") for _ in range(3)]
         assert (await raw(board, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")).startswith(b"HTTP/1.1 503 ")
-        for _, writer in idle:
-            writer.close()
+        for response in listening:
+            response.close()
         await until(lambda: not board.server.connections)
         assert (await answer(client, "GET", "/healthz"))[0] == 200
+
+
+async def test_connections_that_ask_nothing_give_way_to_those_that_do() -> None:
+    health = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    async with dashboard(OPEN, Limits(connections=4)) as (_, client, board):
+        listening = await client.get("/api/events")
+        slow = [await asyncio.open_connection(*board.server.address) for _ in range(40)]
+        for at, (_, writer) in enumerate(slow):
+            writer.write(b"" if at % 2 else b"GET /healthz HTTP/1.1\r\nHost: loc")
+        for _ in range(3):
+            got = await raw(board, health)
+            assert got.startswith(b"HTTP/1.1 200 ")
+            assert board.server.connections <= 4
+        assert not listening.content.at_eof(), "one that is answered keeps its place"
+        # A connection that is kept after an answer waits too: the next one gets its place.
+        assert (await answer(client, "GET", "/healthz"))[0] == 200
+        again = [await asyncio.open_connection(*board.server.address) for _ in range(8)]
+        assert (await raw(board, health)).startswith(b"HTTP/1.1 200 ")
+        for _, writer in (*slow, *again):
+            writer.close()
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET /api/stats HTTP/1.1\r\nHost: loc"])

@@ -17,7 +17,7 @@ from crawler.dedup.key_spec import KeySpec
 from crawler.dedup.lines import LineSource
 from crawler.dedup.store import FilterFile, FilterFileError, StoredFilter, read_filter, read_hash
 from crawler.dedup.stream import Keeper, Tally, deduplicate
-from crawler.filters import KINDS, Filter, FilterError, KeyHash, advise
+from crawler.filters import KINDS, Filter, FilterError, HashDescription, KeyHash, advise
 from crawler.filters.memory_budget import GUAVA
 from crawler.memory import available_memory
 from crawler.metrics import counted
@@ -195,6 +195,13 @@ def fail(text: str) -> int:
     return Exit.FAILED
 
 
+def forgeable(hash: HashDescription) -> str:
+    """Say who can make a line that the filter takes for another."""
+    if hash["keyed"]:
+        return f"hash: {hash['algorithm']} with a random seed; keys can be forged: not for lines from strangers"
+    return f"hash: {hash['algorithm']} with seed 0; anybody can forge keys: only for interchange, or for your own lines"
+
+
 def summary(tally: Tally, seen: Filter, keys: KeySpec) -> Iterator[str]:
     """Yield what happened to the lines, and how reliable the answers are."""
     yield f"{tally.lines:,} {keys}: {tally.new:,} new, {tally.lines - tally.new:,} seen before"
@@ -209,8 +216,10 @@ def skipped_lines(tally: Tally) -> Iterator[str]:
 
 
 def figures(seen: Filter) -> Iterator[str]:
-    """Yield two or three lines about the seen-set."""
+    """Yield some lines about the seen-set."""
     now = seen.statistics()
+    if now["hash"]["forgeable"]:
+        yield forgeable(now["hash"])
     slices = len(now["slices"])
     yield (
         f"{now['kind']}: {counted(now['count'], 'key')}, {now['bytes']:,} bytes in {counted(slices, 'slice')}; "

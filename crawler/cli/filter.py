@@ -170,6 +170,8 @@ def _info(arguments: argparse.Namespace) -> int:
         return Exit.OK
     print(f"keys: {'unknown' if stored.keys is None else stored.keys}")
     print(", ".join(f"{name} {value}" for name, value in parameters.items()))
+    if not now["hash"]["forgeable"]:
+        print(f"hash: {stored.seen.hash}, {'with a secret' if stored.seen.hash.keyed else 'without a secret'}")
     for line in figures(stored.seen):
         print(line)
     heads = ("slice", "capacity", "keys", "bytes", "hashes", "fill", "fpp", "fpp full")

@@ -102,6 +102,8 @@ class Writer(Protocol):
 def replace_with(disk: Disk, path: Path, write: Writer) -> None:
     """Do as ``replace_file``, for content that is too large to hold in memory twice. Raises OSError."""
     part = path.with_name(path.name + ".part")
+    if part.exists():
+        disk.unlink(part)  # left by a run that was killed, perhaps of an earlier version, and readable by others
     file = disk.open(part, create=True)
     try:
         file.truncate(0)

@@ -84,7 +84,8 @@ class RealFile:
     """A file of the operating system."""
 
     def __init__(self, path: Path, flags: int) -> None:
-        self._fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+        # A job and a filter hold secrets, and what a crawl has read: only their owner may read them.
+        self._fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
         self._appends = False  # while it is set, Linux writes at the end, whatever the offset
 
     def size(self) -> int:

@@ -319,6 +319,8 @@ def make_seen(settings: SeenSettings, store: Store, hash: KeyHash | None = None)
     hash = hash or usual_hash(settings.kind)
     if settings.kind != ExactSeenSet.kind:
         return make_filter(settings, hash)
+    if hash.forgeable:
+        raise FilterError(f"the exact seen-set promises that no URL is mistaken for another, and {hash} does not")
     front = ScalableBloomFilter(
         settings.fpp,
         settings.capacity,

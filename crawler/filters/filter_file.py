@@ -23,6 +23,7 @@ from crawler.slices.errors import JSON
 FilePath = str | os.PathLike[str]
 
 _HOLDS = "seen-set"
+_PRIVATE = 0o600
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +88,18 @@ def read_file(path: FilePath) -> StoredParts:
     return found
 
 
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, _PRIVATE)
+
+
 def replace_file(path: FilePath, write: Callable[[BinaryIO], object]) -> None:
-    """Let ``write`` write a new file at ``path``. After a crash the old file is there, or the new one.
+    """Let ``write`` write a new file at ``path``, which only its owner may read: it holds a secret. After a crash the old file is there, or the new one.
 
     Raises ``OSError``."""
     part = os.fspath(path) + ".part"
     try:
-        with open(part, "wb") as out:
+        with open(part, "wb", opener=_open_private) as out:
+            os.fchmod(out.fileno(), _PRIVATE)  # one that was left by a run that was killed has a mode already
             write(out)
             out.flush()
             os.fsync(out.fileno())

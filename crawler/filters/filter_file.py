@@ -93,8 +93,9 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def replace_file(path: FilePath, write: Callable[[BinaryIO], object]) -> None:
-    """Let ``write`` write a new file at ``path``, which only its owner may read: it holds a secret. After a crash the old file is there, or the new one.
+    """Let ``write`` write a new file at ``path``, which only its owner may read: it holds a secret.
 
+    After a crash the old file is there, or the new one.
     Raises ``OSError``."""
     part = os.fspath(path) + ".part"
     try:

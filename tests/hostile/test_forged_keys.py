@@ -14,10 +14,14 @@ from crawler.settings import SEEN_HASHES, SEEN_KINDS, SeenSettings
 from crawler.store import MemoryStore
 from crawler.urls import Canonical, canonicalise
 from tests.dedup.commands import Commands
-from tests.dedup.conftest import run  # noqa: F401
 from tests.hostile.forge import forge
 
 VICTIM = "https://victim.test/report.html"
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Commands:
+    return Commands(capfdbinary)
 
 
 @pytest.fixture(scope="module")

@@ -214,6 +214,9 @@ class Counters:
     changed: int = 0  # revisits that found a change
     not_modified: int = 0  # answers 304
     internal: int = 0  # answers that the crawler could not read because of a bug
+    robots_unreachable: int = 0  # robots.txt answers after which everything is disallowed
+    robots_stale: int = 0  # such answers for which the last good copy was used
+    robots_cut: int = 0  # robots.txt files that were read in part
 
     @property
     def done(self) -> int:

@@ -33,6 +33,9 @@ MODULES: dict[str, str] = {
     "settings": """
         parts load
     """,
+    "robots": """
+        path_patterns parse
+    """,
     "slices": """
         digest_batch digests errors key_hash fpp_model bit_storage blocked_slice classic_slice cow_snapshot table_slice
         contract counting_slice cuckoo_slice guava_slice layouts

@@ -27,7 +27,7 @@ from crawler.bench.child import Cost, run
 from crawler.bench.machine import describe_machine
 from crawler.bench.made_pages import MADE_PAGES, make_files
 
-PACKAGES = ("aiohttp", "ada-url", "selectolax", "mmh3", "numpy", "bitarray", "rocksdict", "protego")
+PACKAGES = ("aiohttp", "ada-url", "selectolax", "mmh3", "numpy", "bitarray", "rocksdict")
 
 
 def main(words: Sequence[str]) -> None:

@@ -101,13 +101,14 @@ class RobotsRedirect:
     def _known(self, name: str, address: str) -> Followed | None:
         """Return the other host's own robots.txt if it is stored and stays valid for a while."""
         known = self._cache.get(name) if address == robots_url(address) else None
-        if known is None or known.status is None or known.status >= 500:
+        if known is None or known.unreachable:
             return None
-        age = max(0.0, self._context.clock() - known.asked_at)
-        if age > self._settings.robots.ttl / 2:
+        now = self._context.clock()
+        copy, age = self._cache.good_copy(name, now), max(0.0, now - known.asked_at)
+        if copy is None or age > self._settings.robots.ttl / 2:
             return None
-        body = self._cache.body(name)
-        return Followed(Response(known.status, {}, None, None, body, None, None, 0.0, 0), elsewhere=True, age=age)
+        answer = Response(copy.status, {}, None, None, copy.body, None, None, 0.0, 0)
+        return Followed(answer, elsewhere=True, age=age)
 
     async def _borrow(self, name: str, address: str) -> Lease | NotNow | Followed:
         """Lease the host ``name``, without a place at the gate yet. Returns why not if it is closed or stays busy."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from functools import partial
 
 from crawler.engine.context import Context
@@ -20,6 +21,15 @@ from crawler.job.verdict import RobotsAnswer
 from crawler.robots import RobotsRules, robots_for_status, robots_url
 
 log = logging.getLogger("crawler")
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The final answer of a visit: as it is stored, and as it is used. ``request`` is what is charged to the host."""
+
+    stored: bytes
+    robots: Robots
+    request: RequestOutcome
 
 
 class RobotsVisits:
@@ -50,6 +60,14 @@ class RobotsVisits:
         rules = self._context.reading.read(robots_for_status, status, body, user_agent, max_bytes)
         return NoRobots(FailureKind.INTERNAL, rules.message) if isinstance(rules, Unreadable) else rules
 
+    def at_hand(self, name: str) -> bool:
+        """Return whether ``refusal`` is quick, because the rules of the host are parsed, or short."""
+        return self._settings.robots.ignore or self._cache.at_hand(name)
+
+    async def prepare(self, name: str) -> None:
+        """Parse the rules of the host aside from the event loop, so that ``refusal`` is quick."""
+        await self._cache.prepare(name)
+
     def declares(self, href: str) -> bool:
         """Return whether the host's robots.txt lists the URL as a sitemap."""
         robots = None if self._settings.robots.ignore else self._cache.get(self._job.frontier.queue_of(href))
@@ -60,17 +78,24 @@ class RobotsVisits:
         host, settings = lease.host, self._settings
         href = self._job.frontier.peek(host).href
         result = await fetch_robots(self._context.fetcher, href, settings.robots, partial(self._redirect.follow, host))
-        await self._job.room()
         now = self._context.clock()
         if isinstance(result, NotNow):
+            await self._job.room()
             self._come_back(lease, result.wait * (1 + settings.politeness.jitter * jitter(host.name, 1)), now)
             return
+        copy = self._cache.good_copy(host.name, now) if result.says_nothing else None
+        stored = encode_robots(result.answer, now - result.last.age, copy)
+        robots = await self._cache.decode_aside(stored)
+        await self._job.room()
+        now = self._context.clock()
         request = request_outcome(result.answer, settings.retry)
-        wait = self._wait(host, result, request.failure, now)
+        if robots.failure is not None and robots.failure.kind is FailureKind.INTERNAL:
+            request = request._replace(failure=FailureClass.INTERNAL)
+        wait = None if copy is not None else self._wait(host, result, request.failure, now)
         # Do not charge what another host did to this one.
         charged = RequestOutcome(result.seconds, result.received, None if result.last.elsewhere else request.failure)
         if wait is None:
-            self._known(lease, href, result, charged, now)
+            self._known(lease, href, _Known(stored, robots, charged), now)
         else:
             self._job.robots_later(lease, wait, now, charged)
 
@@ -93,19 +118,28 @@ class RobotsVisits:
             log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, why)
         return wait
 
-    def _known(self, lease: Lease, href: str, result: RobotsResult, request: RequestOutcome, now: float) -> None:
-        asked_at = now - result.last.age
-        stored = encode_robots(result.answer, asked_at)
-        robots: Robots = self._cache.decode(stored)
-        self._cache.forget(lease.host.name)
-        if robots.failure is not None and robots.failure.kind is FailureKind.INTERNAL:
-            request = request._replace(failure=FailureClass.INTERNAL)
-        until = asked_at + self._cache.ttl(robots)
+    def _known(self, lease: Lease, href: str, known: _Known, now: float) -> None:
+        name, robots = lease.host.name, known.robots
+        until = robots.asked_at + self._cache.ttl(robots)
         via, named = robots_url(href), robots.rules.sitemaps if self._settings.sitemaps else ()
         inside = self._discovery.named_sitemaps(via, named)
         sitemaps = Found(inside, SITEMAP_DEPTH, via, found_at=now, listing=DECLARED)
-        answer = RobotsAnswer(stored, until, robots.rules.crawl_delay, request, sitemaps)
+        self._tell(name, robots)
+        answer = RobotsAnswer(known.stored, until, robots.rules.crawl_delay, known.request, sitemaps)
+        self._cache.forget(name)
         self._job.robots_known(lease, answer, now)
+        self._cache.keep(name, robots)
+
+    def _tell(self, name: str, robots: Robots) -> None:
+        counters, rules = self._job.counters, robots.rules
+        if rules.cut:
+            counters.robots_cut += 1
+            log.warning("%s: robots.txt is read in part: %s", name, "; ".join(cut.words for cut in rules.cut))
+        if robots.copy_of is not None:
+            counters.robots_stale += 1
+            log.warning("%s: %s; the last good copy is used", name, robots.answer_words)
+        elif robots.unreachable and not robots.refused:
+            counters.robots_unreachable += 1
 
     def _come_back(self, lease: Lease, wait: float, now: float) -> None:
         frontier = self._job.frontier

@@ -93,12 +93,22 @@ class Visitor:
         if rule is not None:
             self._finish_unasked(lease, entry, Outcome.EXCLUDED, rule)
             return True
+        if not self._robots.at_hand(lease.host.name):
+            return False  # a long robots.txt is parsed aside, during the visit
         refusal = self._robots.refusal(lease.host.name, entry.href)
         if refusal is None:
             return False
         why, words = refusal
         self._finish_unasked(lease, entry, Outcome.EXCLUDED if why.lasting else Outcome.FAILED, words)
         return True
+
+    async def _refused_late(self, lease: Lease) -> bool:
+        """Do what ``refuse`` left undone because the rules of the host were not at hand."""
+        if self._robots.at_hand(lease.host.name):
+            return False
+        await self._robots.prepare(lease.host.name)
+        await self._job.room()
+        return self.refuse(lease)
 
     def _finish_unasked(
         self, lease: Lease, entry: Entry, outcome: Outcome, error: str, request: RequestOutcome = NOT_REQUESTED
@@ -116,7 +126,7 @@ class Visitor:
                 await self._find_address(lease)
             elif lease.entry is None:
                 await self._robots.visit(lease)
-            else:
+            elif not await self._refused_late(lease):
                 await self._visit_url(lease, lease.entry)
         except asyncio.CancelledError:
             # Cancellation happens only at an await, and the transaction that ends a lease has none.

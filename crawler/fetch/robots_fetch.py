@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from crawler.fetch.outcome import Failure, Fetches, Response
-from crawler.robots import robots_url
+from crawler.robots import robots_url, unreachable
 from crawler.settings import RobotsSettings
 from crawler.urls import Canonicaliser, Rejected
 
@@ -43,7 +43,14 @@ class RobotsResult:
         """Return whether another request may help."""
         if isinstance(self.answer, Failure):
             return self.answer.kind.transient
-        return self.answer.status >= 500 or self.answer.status == 429
+        return unreachable(self.answer.status)
+
+    @property
+    def says_nothing(self) -> bool:
+        """Return whether the host said neither what its rules are nor that it has none, although it was asked."""
+        if isinstance(self.answer, Failure):
+            return not self.answer.kind.excluded
+        return unreachable(self.answer.status)
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,8 +214,11 @@ class Frontier:
             return
         self._workbench.end(lease, end.request, now)
         if isinstance(end, RobotsKnown):
-            politeness.robots_until, politeness.robots_tries, politeness.crawl_delay = end.until, 0, end.crawl_delay
+            politeness.robots_tries, politeness.crawl_delay = 0, end.crawl_delay
             self._gate.hold_gap(host, now)
+            # At least until the first URL after the hold. A host that is held longer than its answer may be used would
+            # be asked for nothing but robots.txt, for ever.
+            politeness.robots_until = max(end.until, politeness.next_time + 1.0)
         elif isinstance(end, RobotsLater):
             politeness.robots_tries += end.counts
             self._gate.hold(host, now + end.wait, HoldReason.ROBOTS_RETRY)

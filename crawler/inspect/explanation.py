@@ -95,11 +95,16 @@ class RobotsState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RobotsAnswer:
-    """``reason`` says why the URL is disallowed or the stored record is damaged."""
+    """``reason`` says why the URL is disallowed or the stored record is damaged. ``last_answer`` is set if it said
+    nothing of the rules, which are then those of the copy that was fetched at ``copy_of`` (seconds since 1970).
+    ``cut`` says what of the file was left out."""
 
     state: RobotsState
     agent: str
     reason: str | None = None
+    last_answer: str | None = None
+    copy_of: float | None = None
+    cut: list[str] = field(default_factory=list)
 
 
 class Wait(StrEnum):
@@ -326,9 +331,14 @@ def _robots(known: Known, url: Canonical, name: str) -> RobotsAnswer:
     if robots is None:
         return RobotsAnswer(RobotsState.UNKNOWN, agent)
     refusal = robots.refusal(url.href)
-    if refusal is None:
-        return RobotsAnswer(RobotsState.ALLOWED, agent)
-    return RobotsAnswer(RobotsState.DISALLOWED, agent, robots.words(refusal))
+    return RobotsAnswer(
+        RobotsState.ALLOWED if refusal is None else RobotsState.DISALLOWED,
+        agent,
+        None if refusal is None else robots.words(refusal),
+        None if robots.copy_of is None else robots.answer_words,
+        robots.copy_of,
+        [cut.words for cut in robots.rules.cut],
+    )
 
 
 def _places(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Iterator[Place | int | None]:

@@ -128,6 +128,9 @@ def _visits(counters: Counters) -> dict[str, int]:
         "retries": counters.retries,
         "throttled": counters.throttled,
         "robots_fetched": counters.robots_fetched,
+        "robots_unreachable": counters.robots_unreachable,
+        "robots_stale": counters.robots_stale,
+        "robots_cut": counters.robots_cut,
         "seeds": counters.seeds,
     }
 

@@ -81,6 +81,10 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
     )
     if found.robots is not None:
         yield "robots", _robots(found.robots)
+        if found.robots.last_answer is not None and found.robots.copy_of is not None:
+            yield "robots copy", f"{found.robots.last_answer}: the copy of {moment(found.robots.copy_of)} holds"
+        for words in found.robots.cut:
+            yield "robots read in part", words
     if found.queue_searched is not None:
         yield f"not among the first {counted(found.queue_searched, 'URL')} of its host's queue", ""
     if found.place is not None:

@@ -42,6 +42,8 @@ def host_page(store: Reader, settings: HostPageSettings, host: HostSnapshot) -> 
         "asked_at": None if robots is None else robots.asked_at,
         "status": None if robots is None else robots.status,
         "error": None if robots is None or robots.failure is None else robots.failure.text,
+        "copy_of": None if robots is None else robots.copy_of,
+        "cut": [] if robots is None else [cut.words for cut in robots.rules.cut],
         "crawl_delay": host.crawl_delay,
         "until": host.robots_until or None,
         "ignored": settings.robots.ignore,

@@ -72,6 +72,7 @@ _POSITIVE = frozenset(
         ("robots", "max_bytes"),
         ("robots", "ttl"),
         ("robots", "unreachable_ttl"),
+        ("robots", "cache_bytes"),
         ("seen", "capacity"),
         ("links", "max_url_length"),
         ("links", "max_links"),

@@ -150,7 +150,9 @@ class RobotsSettings:
     ignore: bool = False
     max_bytes: int = 512_000  # RFC 9309 asks for at least 500 KiB
     ttl: float = 86_400.0  # seconds a copy is used (RFC 9309, 2.4)
-    unreachable_ttl: float = 3_600.0  # seconds for which "5xx or unreachable" is kept
+    unreachable_ttl: float = 3_600.0  # seconds for which "5xx, 429 or unreachable" is kept
+    last_good_ttl: float = 2_592_000.0  # seconds for which the last good copy stands in for such an answer
+    cache_bytes: int = 67_108_864  # of parsed rules in memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ function recentWords(row) {
 }
 
 // Times are seconds since 1970.
-const robotsWord = (key, value) => (value === null ? "–" : ["asked_at", "until"].includes(key) ? format.moment(value) : String(value));
+const robotsWord = (key, value) => (value === null || value.length === 0 ? "–" : ["asked_at", "copy_of", "until"].includes(key) ? format.moment(value) : String(value));
 
 async function showHost(name) {
   try {

@@ -1,0 +1,33 @@
+"""What a host asks of crawlers, as plain data: robots.txt by RFC 9309."""
+
+from crawler.robots.parse import (
+    ALLOW_ALL,
+    DISALLOW_ALL,
+    LINE_BYTES,
+    SITEMAPS_MOST,
+    Cut,
+    RobotsRecordError,
+    RobotsRules,
+    parse_robots,
+    product_token,
+    robots_for_status,
+    robots_url,
+    unreachable,
+)
+from crawler.robots.path_patterns import STAR_BUDGET
+
+__all__ = [
+    "ALLOW_ALL",
+    "DISALLOW_ALL",
+    "LINE_BYTES",
+    "SITEMAPS_MOST",
+    "STAR_BUDGET",
+    "Cut",
+    "RobotsRecordError",
+    "RobotsRules",
+    "parse_robots",
+    "product_token",
+    "robots_for_status",
+    "robots_url",
+    "unreachable",
+]

@@ -1,0 +1,217 @@
+"""The patterns of Allow and Disallow lines, kept small and matched in bounded time (RFC 9309, 2.2.2 and 2.2.3).
+
+A pattern matches the start of a path with its query; ``*`` matches any characters and a final ``$`` the end. The
+longest pattern that matches wins, and Allow wins a tie.
+
+Patterns without ``*`` are kept in sorted order as one text. One binary search finds the longest that matches, however
+many there are. A pattern with ``*`` is matched piece by piece from left to right and never goes back: the leftmost
+place of a piece leaves the most room to those after it. Such patterns are tried one after the other, so together they
+have a budget.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
+
+# How often a path may be read to match it with all patterns that have a ``*``. Each piece after a ``*`` costs 1, and 1
+# for each 16 characters, and 1 for each time that it begins like its own start: so often the search for it may have to
+# look at the same character. 10,000 are 3,000 to 5,000 ordinary patterns and, with a path of 2,048 characters that was
+# made to be slow, some 15 ms.
+STAR_BUDGET = 10_000
+
+_UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+_HEX = "0123456789ABCDEFabcdef"
+# Two hexadecimal digits as in a triplet -> the comparable form of the triplet.
+_TRIPLETS = {
+    high + low: chr(int(high + low, 16)) if int(high + low, 16) in _UNRESERVED else f"%{high}{low}".upper()
+    for high in _HEX
+    for low in _HEX
+}
+# The comparable form of a byte that is not in a triplet. ``*`` and ``$`` in a path are ordinary characters.
+_BYTES = [chr(each) if each in _UNRESERVED + b"!%&'()+,/:;=?@[]" else f"%{each:02X}" for each in range(256)]
+_to_change = re.compile(r"[^A-Za-z0-9\-._~!&'()+,/:;=?@\[\]]").search
+
+
+def comparable(text: str) -> str:
+    """Return a path, or a piece of a pattern, in the form in which they are compared: in ASCII. ``text`` is in Latin-1,
+    one character for each byte.
+
+    Triplets of unreserved characters are decoded, and others are in upper case: ``%61`` is ``a``, and ``%2F`` is no
+    slash. ``*`` and ``$`` become triplets, since a pattern names them so."""
+    if _to_change(text) is None:
+        return text
+    first, *rest = text.split("%")
+    parts = [_quote(first)]
+    for part in rest:
+        triplet = _TRIPLETS.get(part[:2])
+        parts += ("%", _quote(part)) if triplet is None else (triplet, _quote(part[2:]))
+    return "".join(parts)
+
+
+def _quote(text: str) -> str:
+    return text if _to_change(text) is None else "".join([_BYTES[each] for each in text.encode("latin-1")])
+
+
+class Patterns:
+    """The patterns of one crawler. ``size`` is their memory in bytes. ``cut``: some were dropped, because they were
+    beyond the budget."""
+
+    __slots__ = ("_one_star", "_plain", "_stars", "cut", "size")
+
+    def __init__(self, rules: Iterable[tuple[bool, str]], star_budget: int = STAR_BUDGET) -> None:
+        """``rules``: for each line, whether it is Allow, and its pattern as written, in Latin-1."""
+        plain: dict[str, int] = {}
+        starred: dict[str, int] = {}
+        self.cut = False
+        for allow, written in rules:
+            end = len(written) - written.endswith("$")
+            octets, text = (len(written), written) if _to_change(written, 0, end) is None else _compile(written)
+            if text[:1] not in "/*":  # it matches no path
+                continue
+            kept = starred if "*" in text else plain
+            before = kept.get(text)
+            if before is None and kept is starred:
+                star_budget -= _cost(text)
+                if star_budget < 0:
+                    self.cut = True
+                    break
+            kept[text] = max(before or 0, 2 * octets + allow)
+        self._plain = _Sorted(plain)
+        self._one_star, self._stars = _by_first_piece(starred)
+        self.size = sys.getsizeof(self) + self._plain.size + _size_of(self._one_star) + _size_of(self._stars)
+
+    def __bool__(self) -> bool:
+        return bool(self._plain or self._one_star or self._stars)
+
+    def allow(self, path: str) -> bool:
+        """Return whether a path with its query may be fetched."""
+        path = comparable(path if path.isascii() else path.encode("utf-8", "replace").decode("latin-1")) + "$"
+        weight = self._plain.longest(path)
+        for first, pieces, weights in self._one_star:
+            if path.startswith(first):
+                tail = path[len(first) :]
+                for piece, other in zip(pieces, weights, strict=True):
+                    if other <= weight:
+                        break
+                    if piece in tail:
+                        weight = other
+                        break
+        for first, rests, weights in self._stars:
+            if path.startswith(first):
+                for rest, other in zip(rests, weights, strict=True):
+                    if other <= weight:
+                        break
+                    if _in_order(rest.split("*"), path, len(first)):
+                        weight = other
+                        break
+        return not weight or bool(weight & 1)
+
+
+# Patterns with ``*`` that begin alike: their first piece, what follows its ``*``, and their weights. The heaviest come
+# first: the first that matches decides.
+_Alike = tuple[str, tuple[str, ...], "array[int]"]
+
+
+def _by_first_piece(starred: dict[str, int]) -> tuple[tuple[_Alike, ...], tuple[_Alike, ...]]:
+    """Return those with one ``*`` and those with more."""
+    alike: dict[tuple[bool, str], list[tuple[int, str]]] = {}
+    for text, weight in starred.items():
+        first, _, rest = text.partition("*")
+        alike.setdefault(("*" in rest, first), []).append((weight, rest))
+    found: dict[bool, list[_Alike]] = {False: [], True: []}
+    for (more, first), rests in alike.items():
+        rests.sort(reverse=True)
+        found[more].append((first, tuple(rest for _, rest in rests), array("I", [weight for weight, _ in rests])))
+    return tuple(found[False]), tuple(found[True])
+
+
+def _size_of(alike: tuple[_Alike, ...]) -> int:
+    return sys.getsizeof(alike) + sum(sum(map(sys.getsizeof, (each, *each, *each[1]))) for each in alike)
+
+
+def _compile(written: str) -> tuple[int, str]:
+    """Return the length of a pattern, which decides between patterns, and the text that is compared. In it, ``*`` and
+    ``$`` have only their special meaning. A final ``*`` is left out, and several in a row are one."""
+    ends = written.endswith("$")
+    body = written[:-1] if ends else written
+    first, *rest = [comparable(piece) for piece in body.split("*")]
+    octets = len(first) + sum(map(len, rest)) + len(rest) + ends - 2 * body.count("$")  # each is a triplet here
+    if ends and rest:
+        rest[-1] += "$"
+    elif ends:
+        first += "$"
+    return octets, "*".join([first, *filter(None, rest)])
+
+
+def _cost(text: str) -> int:
+    return sum(1 + len(piece) // 16 + _repeats(piece) for piece in text.split("*")[1:])
+
+
+def _repeats(piece: str) -> int:
+    """Return how many times in a row a part of the piece stands at its start, at most.
+
+    A search compares what begins like the piece again and again. Apart from repeats, such places cannot be close."""
+    most, borders, border = 1, [0], 0  # a border is a start that is the end too (Knuth, Morris, Pratt)
+    for end in range(1, len(piece)):
+        while border and piece[end] != piece[border]:
+            border = borders[border - 1]
+        border += piece[end] == piece[border]
+        borders.append(border)
+        most = max(most, (end + 1) // (end + 1 - border))
+    return most
+
+
+def _in_order(pieces: list[str], path: str, at: int) -> bool:
+    """Return whether the pieces follow each other in the path from ``at`` on, with anything between them."""
+    for piece in pieces:
+        at = path.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True
+
+
+class _Sorted:
+    """Distinct texts in order, each with a weight. A text takes its characters and 12 bytes."""
+
+    __slots__ = ("_best", "_ends", "_parents", "_text")
+
+    def __init__(self, weights: dict[str, int]) -> None:
+        texts = sorted(weights)
+        self._text = "".join(texts)
+        self._ends = array("I", accumulate(map(len, texts), initial=0))
+        self._parents = array("i")  # of each text: the longest other one that is its prefix; -1 if there is none
+        self._best = array("I")  # of each text: the greatest weight of it and of its prefixes
+        nested: list[int] = []
+        for number, text in enumerate(texts):
+            while nested and not text.startswith(texts[nested[-1]]):
+                nested.pop()
+            self._parents.append(nested[-1] if nested else -1)
+            self._best.append(max(weights[text], self._best[nested[-1]] if nested else 0))
+            nested.append(number)
+
+    def __len__(self) -> int:
+        return len(self._parents)
+
+    @property
+    def size(self) -> int:
+        """The memory in bytes."""
+        return sum(map(sys.getsizeof, (self, self._text, self._ends, self._parents, self._best)))
+
+    def longest(self, path: str) -> int:
+        """Return the greatest weight of the texts with which the path begins; 0 if there is none.
+
+        All texts between the longest of them and the path begin with it. So the last text that is not after the path is
+        it, or has it among its prefixes."""
+        number = bisect_right(range(len(self)), path, key=self._at) - 1
+        while number >= 0 and not path.startswith(self._at(number)):
+            number = self._parents[number]
+        return self._best[number] if number >= 0 else 0
+
+    def _at(self, number: int) -> str:
+        return self._text[self._ends[number] : self._ends[number + 1]]

@@ -1,0 +1,132 @@
+"""What a host says of its rules, when it stops saying it, and what is done meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawler.engine.lifecycle import Stop
+from crawler.fetch import Failure, FailureKind, Response
+from crawler.fetch.robots_cache import GoodCopy, RobotsCache, encode_robots
+from crawler.fetch.simulated import page
+from crawler.settings import PolitenessSettings, RetrySettings, RobotsSettings
+from tests.laboratory import SETTINGS, Laboratory, links
+
+A = "http://a.test/"
+ROBOTS = f"{A}robots.txt"
+RULES = "User-agent: *\nDisallow: /private\nCrawl-delay: 3\n"
+PAGES = [f"{A}{n}" for n in range(40)]
+DOWN: dict[str, Response | Failure] = {
+    "500": page("", status=500),
+    "503": page("", status=503),
+    "429": page("", status=429),
+    "999": page("", status=999),
+    "timeout": Failure(FailureKind.HEADERS_TIMEOUT, "no headers in 30 s", 30.0),
+    "reset": Failure(FailureKind.CUT_OFF, "closed", 0.1),
+    "dns": Failure(FailureKind.DNS, "no address", 0.1),
+}
+
+
+class Says:
+    """A robots.txt that answers one thing after the other, and the last for ever."""
+
+    def __init__(self, *answers: Response | Failure) -> None:
+        self.answers = list(answers)
+
+    def __call__(self, headers: Any) -> Response | Failure:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def laboratory(tmp_path: Path, *answers: Response | Failure, **robots: Any) -> Laboratory:
+    web: dict[str, Any] = {A: links([*PAGES, f"{A}private"]), ROBOTS: Says(*answers)}
+    web |= dict.fromkeys(PAGES, "a page")
+    settings = replace(
+        SETTINGS,
+        robots=RobotsSettings(ttl=30.0, unreachable_ttl=20.0, **robots),
+        politeness=PolitenessSettings(delay=1.0, jitter=0.0),
+        retry=RetrySettings(jitter=0.0),
+    )
+    return Laboratory(tmp_path, web, settings)
+
+
+def outcomes(lab: Laboratory) -> dict[str, str]:
+    return {record["url"]: record["outcome"] for record in lab.records()}
+
+
+@pytest.mark.parametrize("down", DOWN)
+def test_the_last_good_copy_holds_while_the_file_is_unreachable(tmp_path: Path, down: str) -> None:
+    lab = laboratory(tmp_path, page(RULES), DOWN[down], DOWN[down], page(RULES + "Disallow: /0\n"))
+    assert lab.run(A) is Stop.FINISHED
+    found = outcomes(lab)
+    assert found.pop(f"{A}private") == "excluded"
+    assert set(found.values()) == {"fetched"}, "nothing is forbidden that the copy allows"
+    assert len(found) == 41
+    asked = [each.begin for each in lab.requests_to("a.test") if each.href == ROBOTS]
+    assert len(asked) >= 4
+    assert asked[2] - asked[1] >= 20.0, "it is not asked again and again"
+
+
+@pytest.mark.parametrize("down", DOWN)
+def test_without_a_copy_everything_is_forbidden(tmp_path: Path, down: str) -> None:
+    lab = laboratory(tmp_path, DOWN[down])
+    assert lab.run(A) is Stop.FINISHED
+    (record,) = lab.records()
+    assert record["outcome"] == ("excluded" if isinstance(DOWN[down], Response) else "failed")
+    assert "robots.txt" in record["error"]
+    assert [each.href for each in lab.asked if each.href != ROBOTS] == []
+
+
+def test_a_host_without_a_file_is_still_one_while_it_is_unreachable(tmp_path: Path) -> None:
+    lab = laboratory(tmp_path, page("", status=404), page("", status=500))
+    assert lab.run(A) is Stop.FINISHED
+    assert set(outcomes(lab).values()) == {"fetched"}, "but for the page that is not there, all are"
+
+
+def test_the_copy_is_there_in_the_next_run_too(tmp_path: Path) -> None:
+    lab = laboratory(tmp_path, page(RULES), page("", status=500))
+    assert lab.run(A, max_time=50.0) is Stop.MAX_TIME
+    assert len([each for each in lab.asked if each.href == ROBOTS]) > 1, "it was asked again and answered 500"
+    for _ in range(2):
+        lab.now += 3_600.0
+        lab.run(max_time=30.0)
+    lab.now += 3_600.0
+    assert lab.run() is Stop.FINISHED
+    found = outcomes(lab)
+    assert found.pop(f"{A}private") == "excluded"
+    assert set(found.values()) == {"fetched"}
+
+
+def test_a_copy_that_is_too_old_is_dropped(tmp_path: Path) -> None:
+    lab = laboratory(tmp_path, page(RULES), page("", status=500), last_good_ttl=60.0)
+    assert lab.run(A) is Stop.FINISHED
+    found = outcomes(lab)
+    assert set(found.values()) == {"fetched", "excluded"}
+    late = [record for record in lab.records() if record["error"] and "robots.txt answered 500" in record["error"]]
+    assert late, "everything is forbidden by then"
+
+
+def copies() -> Iterator[tuple[Response | Failure, bool]]:
+    for answer in DOWN.values():
+        yield answer, True
+    yield page("", status=404), False
+    yield page("User-agent: *"), False
+    yield Failure(FailureKind.PRIVATE_ADDRESS, "10.0.0.1", 0.0), False
+
+
+@pytest.mark.parametrize(("answer", "kept"), list(copies()))
+def test_what_is_stored_of_an_answer(answer: Response | Failure, kept: bool) -> None:
+    cache = RobotsCache(Laboratory(Path(), {}).store, RobotsSettings(), "crawler")
+    copy = GoodCopy(200, 1_000.0, b"User-agent: *\nDisallow: /x")
+    robots = cache.decode(encode_robots(answer, 2_000.0, copy))
+    assert robots.asked_at == 2_000.0
+    assert robots.copy_of == (1_000.0 if kept else None)
+    if kept:
+        assert not robots.rules.allowed(f"{A}x")
+        assert robots.rules.allowed(f"{A}y")
+    without = cache.decode(encode_robots(answer, 2_000.0))
+    assert without.copy_of is None
+    assert without.unreachable is (kept or isinstance(answer, Failure))

@@ -94,8 +94,8 @@ MODULES: dict[str, str] = {
         host_states host_table statistics job_reader explanation record_stream job_view
     """,
     "engine": """
-        capacity_forecast reading page_reader discover ending judge ledger_resolver lifecycle loop_lag seeds context
-        injector gauges durability robots_redirect robots_visit visit run worker
+        capacity_forecast turns reading page_reader discover ending judge ledger_resolver lifecycle loop_lag seeds
+        context injector gauges durability robots_redirect robots_visit visit run worker
     """,
     "integrity": """
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.reading import Reading
+from crawler.engine.turns import Turns
 from crawler.fetch import Fetches
 
 
@@ -16,7 +17,8 @@ class Context:
 
     ``wake``: something has changed, so look for a ready host again. ``interrupt``: a run has stopped, so stop waiting
     for the rate limit. ``lag`` measures the event loop that all runs share. What servers send is read
-    with ``reading``; ``fetcher`` already is.
+    with ``reading``; ``fetcher`` already is. Each piece of
+    work that takes milliseconds waits for its turn (``turns``).
     """
 
     fetcher: Fetches
@@ -25,3 +27,4 @@ class Context:
     interrupt: Callable[[], None]
     lag: LoopLag
     reading: Reading
+    turns: Turns

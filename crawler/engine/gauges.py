@@ -59,6 +59,10 @@ class Gauges:
     def lag(self) -> dict[str, float]:
         return self._context.lag.figures()
 
+    @property
+    def stalls(self) -> dict[str, Any]:
+        return self._context.lag.stall_figures()
+
     def _progress(self) -> Progress:
         counters = self._job.counters
         return Progress(counters.done, counters.pending)

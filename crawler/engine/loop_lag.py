@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import math
 from bisect import bisect_left
+from typing import Any
 
 INTERVAL = 0.02  # seconds between two looks at the clock
+STALL = 0.25  # seconds; no delay should be so long, whatever a page holds
 STANDSTILL = 0.1  # seconds; a shorter delay means a busy event loop, not a blocked one
 # Upper bounds of the classes of delay, in seconds: from 0.1 ms to 100 s, each a fifth above the one before.
 _ENDS = [0.0001 * 1.2**step for step in range(77)]
@@ -20,6 +22,8 @@ class LoopLag:
     def __init__(self) -> None:
         self._classes = [0] * (len(_ENDS) + 1)
         self._looks = 0
+        self.stalls = 0  # delays of STALL or longer
+        self._work: tuple[float, str | None] = (0.0, None)  # the longest piece of work, if it was a stall
         self._due = math.inf  # when the next look should be, in seconds of the loop's clock
         self.longest = 0.0
         self.total = 0.0  # seconds: the sum of all delays of STANDSTILL or longer
@@ -39,6 +43,18 @@ class LoopLag:
         self.longest = max(self.longest, seconds)
         if seconds >= STANDSTILL:
             self.total += seconds
+        if seconds >= STALL:
+            self.stalls += 1
+
+    def held(self, work: str, seconds: float) -> None:
+        """Note that a piece of work took so long. In another thread it did not hold the loop."""
+        if seconds >= STALL and seconds > self._work[0] and _in_loop():
+            self._work = seconds, work
+
+    def stall_figures(self) -> dict[str, Any]:
+        """Return how many delays were of ``STALL`` or longer, and the piece of work that held the loop longest; None if
+        that is not known."""
+        return {"count": self.stalls, "work": self._work[1]}
 
     def stalled(self) -> float:
         """Return the seconds of all standstills so far. One that has just ended is counted before it is observed."""
@@ -57,3 +73,12 @@ class LoopLag:
             if left < 0:
                 return min(self.longest, _ENDS[number]) if number < len(_ENDS) else self.longest
         return 0.0
+
+
+def _in_loop() -> bool:
+    """Whether this thread runs an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

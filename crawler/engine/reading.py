@@ -12,6 +12,7 @@ stop the crawl.
 from __future__ import annotations
 
 import logging
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -49,15 +50,21 @@ class Unreadable:
 class Reading:
     """The guard. It logs one traceback for each place in the code that raised."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: Callable[[str, float], None] | None = None) -> None:
+        """``held`` is called with the name of each parser and the seconds for which it held the event loop."""
         self._told: set[str] = set()
+        self._held = held
 
     def read(self, parse: Callable[[*Ts], T], *arguments: *Ts) -> T | Unreadable:
         """Return what ``parse`` returns."""
+        begun = time.perf_counter()
         try:
             return parse(*arguments)
         except Exception as error:  # noqa: BLE001, see above
             return self.raised(error)
+        finally:
+            if self._held is not None:
+                self._held(getattr(parse, "__name__", "a parser"), time.perf_counter() - begun)
 
     def pieces(self, parts: Iterator[T]) -> Iterator[T | Unreadable]:
         """Give out what ``parts`` gives. What it raises is the last piece."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from crawler.engine.context import Context
 from crawler.engine.judge import parse_retry_after, request_outcome
+from crawler.engine.reading import Unreadable
 from crawler.fetch import Failure, FailureKind, Followed, NotNow, Response, ask_robots
 from crawler.fetch.robots_cache import RobotsCache, encode_robots
 from crawler.frontier import AddressKnown, Host, HostClosed, Lease, Limits, SideRequestDone
@@ -169,8 +170,8 @@ class RobotsRedirect:
         now = self._context.clock()
         request = request_outcome(answer, retry)
         if isinstance(answer, Response):
-            after = parse_retry_after(answer.retry_after, now, answer.headers.get("Date"))
-            request = request._replace(retry_after=after)
+            stated = self._context.reading.read(parse_retry_after, answer.retry_after, now, answer.headers.get("Date"))
+            request = request._replace(retry_after=None if isinstance(stated, Unreadable) else stated)
 
         def give_back(batch: Batch) -> None:
             if isinstance(answer, Response) and address == robots_url(address) and 200 <= answer.status < 300:

@@ -78,6 +78,7 @@ class RobotsVisits:
         host, settings = lease.host, self._settings
         href = self._job.frontier.peek(host).href
         result = await fetch_robots(self._context.fetcher, href, settings.robots, partial(self._redirect.follow, host))
+        await self._context.turns.turn()
         now = self._context.clock()
         if isinstance(result, NotNow):
             await self._job.room()
@@ -112,7 +113,8 @@ class RobotsVisits:
         if isinstance(answer, Failure):
             why = f"{answer.kind.value}: {answer.message}"
         else:
-            after = parse_retry_after(answer.retry_after, now, answer.headers.get("Date")) or 0.0
+            stated = self._context.reading.read(parse_retry_after, answer.retry_after, now, answer.headers.get("Date"))
+            after = 0.0 if isinstance(stated, Unreadable) else stated or 0.0
             wait, why = max(wait, min(after, settings.politeness.max_retry_after)), str(answer.status)
         if tries == 1:
             log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, why)

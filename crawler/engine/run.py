@@ -182,6 +182,7 @@ class Run:
             seeds_rejected=self.incoming.seeds_rejected,
             paused=None if pause is None else pause_text(pause),
             lag=self.gauges.lag,
+            stalls=self.gauges.stalls,
             commits=job.writer.commits,
         )
         kept = len(job.checkpointer.generations.numbers())

@@ -139,6 +139,7 @@ class Visitor:
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
         conditions = self._job.revisiting.conditions(entry)
         result = await self._context.fetcher.fetch(entry.href, accept=self._wanted(entry), headers=conditions)
+        await self._context.turns.turn()
         await self._job.room()
         answer, now, read = None, self._context.clock(), self._context.reading.read
         verdict = read(judge, entry, result, now, self._settings.retry)
@@ -175,6 +176,7 @@ class Visitor:
             job.finish(lease, finished, self._context.clock())
             return
         links = await self._reader.links(lease, finished.body, finished.charset)
+        await self._context.turns.turn()
         await job.room()
         await self._finish_html(lease, finished, links)
 
@@ -193,6 +195,7 @@ class Visitor:
             if number:
                 self._context.wake()
                 await asyncio.sleep(0)
+                await self._context.turns.turn()
                 await job.room()
             if isinstance(part, Unreadable):
                 self._finish_unreadable(lease, finished, part)
@@ -254,6 +257,7 @@ class Visitor:
                 job.admit(Found(links.inside, depth, entry.href, found_at=now, listing=links.listing))
             self._context.wake()
             await asyncio.sleep(0)
+            await self._context.turns.turn()
             await job.room()
         job.counters.sitemaps += 1
         fault = None if sitemap.fault is None else f"sitemap read in part: {sitemap.fault}"

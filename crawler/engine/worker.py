@@ -21,6 +21,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.reading import Guarded, Reading
 from crawler.engine.run import Run
+from crawler.engine.turns import Turns
 from crawler.fetch import Fetches
 from crawler.frontier import Lease
 from crawler.settings import Settings
@@ -56,9 +57,10 @@ class Worker:
         self._runs: deque[Run] = deque()  # runs that are not over; the first is next to get a slot
         self._wake = asyncio.Event()
         self._interrupted = asyncio.Event()
-        reading = Reading()
+        lag = lag or LoopLag()
+        reading = Reading(lag.held)
         network = Guarded(fetcher, reading)
-        self.context = Context(network, clock, self._wake.set, self._interrupted.set, lag or LoopLag(), reading)
+        self.context = Context(network, clock, self._wake.set, self._interrupted.set, lag, reading, Turns())
 
     async def drive(self, *runs: Run) -> None:
         """Drive the runs until all are over.

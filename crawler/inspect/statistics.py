@@ -40,13 +40,14 @@ class HostFigures:
 @dataclass(frozen=True, slots=True)
 class RunFigures:
     """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file, why
-    it is paused, the event loop's lag, and transactions written."""
+    it is paused, the event loop's lag and stalls, and transactions written."""
 
     elapsed: float
     in_flight: int
     seeds_rejected: int
     paused: str | None
     lag: dict[str, float]
+    stalls: dict[str, Any]
     commits: int
 
 
@@ -78,6 +79,7 @@ def assemble(
         "paused": None if run is None else run.paused,
         "disk_free_bytes": job.disk_free,
         "loop_stall_seconds": None if run is None else run.lag,
+        "loop_stalls": None if run is None else run.stalls,
         "checkpoint": None if job.manifest is None else _checkpoint(job.manifest, job.generations, now),
     }
 

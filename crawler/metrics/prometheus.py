@@ -240,6 +240,12 @@ METRICS: tuple[Metric, ...] = (
         "Time of this run in stalls of the event loop of a tenth of a second or longer.",
         ("loop_stall_seconds", "total"),
     ),
+    Metric(
+        "crawler_loop_stalls_total",
+        "counter",
+        "Stalls of the event loop in this run of a quarter of a second or longer.",
+        ("loop_stalls", "count"),
+    ),
     _counter("crawler_commits_total", "commits", "Steps written to the store in this run."),
     _gauge("crawler_checkpoint_generation", ("checkpoint", "generation"), "Number of the last checkpoint."),
     _gauge(

@@ -263,7 +263,14 @@ def test_a_screen_fits_its_terminal(width: int, height: int) -> None:
 
 
 def test_what_does_not_exist_leaves_a_dash() -> None:
-    nothing = {"seen": None, "checkpoint": None, "loop_stall_seconds": None, "advice": None, "elapsed_seconds": None}
+    nothing = {
+        "seen": None,
+        "checkpoint": None,
+        "loop_stall_seconds": None,
+        "loop_stalls": None,
+        "advice": None,
+        "elapsed_seconds": None,
+    }
     text = printed(Course(), {"next_time": None, "latency_seconds": None, "errors": {}}, **nothing)
     assert "checkpoint -" in text
     assert "There is no seen-set yet." in text

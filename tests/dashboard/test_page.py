@@ -113,6 +113,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "disk_free_bytes": "37.3 GiB",
         "loop_stall_seconds.longest": "20 ms",
         "loop_stall_seconds.p99": "3 ms",
+        "loop_stalls.count": "2",
     }
     assert page["sums"] == ["38", "43"]
     assert page["slices"] == [

@@ -59,6 +59,7 @@ _FULL: dict[str, Any] = {
     "paused": None,
     "disk_free_bytes": 40_000_000_000,
     "loop_stall_seconds": {"p99": 0.003, "longest": 0.02, "total": 0.0},
+    "loop_stalls": {"count": 2, "work": "extract_links"},
     "status": {"2xx": 9_800, "3xx": 150, "4xx": 190, "5xx": 10},
     "seen": {
         "kind": "scalable",

@@ -146,7 +146,15 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     stats = assemble(
         JobFigures(Counters(), seen, manifest, LedgerCounts(), generations=0, disk_free=0),
         HostFigures(0, {"ready": 0}, []),
-        RunFigures(1.0, in_flight=0, seeds_rejected=0, paused=None, lag=LoopLag().figures(), commits=0),
+        RunFigures(
+            1.0,
+            in_flight=0,
+            seeds_rejected=0,
+            paused=None,
+            lag=LoopLag().figures(),
+            stalls=LoopLag().stall_figures(),
+            commits=0,
+        ),
         state="ended",
         now=1.0,
         advice={field.name: None for field in fields(Advice)} | {"new_urls_per_second": None, "forecast": None},
@@ -159,8 +167,8 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     # What is expected is of the end, or of a day from now: no series, since the two would be mixed in one.
     nested -= {("advice", "forecast")}
     # A sentence has no place in a metric: the state says that the crawl is paused.
-    nested |= {("hosts_overlooked", "count")}  # the names are for people
-    nested_parts = ("seen", "advice", "checkpoint", "paused", "loop_stall_seconds", "hosts_overlooked")
+    nested |= {("hosts_overlooked", "count"), ("loop_stalls", "count")}  # the names are for people
+    nested_parts = ("seen", "advice", "checkpoint", "paused", "loop_stall_seconds", "loop_stalls", "hosts_overlooked")
     numbers = {(key,) for key in stats if key not in nested_parts} | nested
     assert numbers == {metric.path for metric in METRICS}
     assert {metric.field for metric in METRICS if metric.field} == SliceStatistics.__annotations__.keys()

@@ -1,0 +1,135 @@
+"""One pass of the event loop takes a bounded time, however much work has come in at once."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+
+from crawler.engine.loop_lag import STALL, LoopLag
+from crawler.engine.reading import Reading
+from crawler.engine.turns import Turns
+
+SHARE = 0.02
+PIECE = 0.03  # longer than a share: the worst case
+
+
+class Clock:
+    """Advances when work is done."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def passes(clock: Clock, tasks: list[asyncio.Task[None]]) -> float:
+    """The longest pass of the loop until all tasks are done, by the clock of the work."""
+    begins = [clock()]
+    while not all(task.done() for task in tasks):
+        await asyncio.sleep(0)
+        begins.append(clock())
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return max(later - earlier for earlier, later in pairwise(begins))
+
+
+async def test_a_pass_ends_soon_however_much_is_to_be_done() -> None:
+    clock = Clock()
+    turns, order = Turns(SHARE, clock), list[int]()
+
+    async def work(number: int) -> None:
+        await turns.turn()
+        clock.now += PIECE
+        order.append(number)
+
+    tasks = [asyncio.create_task(work(number)) for number in range(50)]
+    longest = await passes(clock, tasks)
+    assert order == list(range(50)), "in the order in which they came"
+    # The watch may run before or after the work in a pass.
+    assert longest <= 2 * PIECE + 1e-9
+
+
+async def test_small_pieces_share_a_pass() -> None:
+    clock, looks = Clock(), 0
+    turns = Turns(SHARE, clock)
+
+    async def work() -> None:
+        for _ in range(10):
+            await turns.turn()
+            clock.now += SHARE / 40
+            await asyncio.sleep(0)
+
+    tasks = [asyncio.create_task(work()) for _ in range(30)]
+    while not all(task.done() for task in tasks):
+        looks += 1
+        await asyncio.sleep(0)
+    assert looks < 60, "with one piece a pass it would be 300"
+
+
+async def test_everybody_gets_a_turn_beside_work_that_asks_for_none() -> None:
+    clock, left = Clock(), 20
+    turns = Turns(SHARE, clock)
+
+    async def rude() -> None:
+        while left:
+            clock.now += 1.0
+            await asyncio.sleep(0)
+
+    async def work() -> None:
+        nonlocal left
+        await turns.turn()
+        left -= 1
+
+    async with asyncio.timeout(10):
+        await asyncio.gather(rude(), *(work() for _ in range(left)))
+
+
+async def test_a_task_that_is_cancelled_takes_no_turn() -> None:
+    clock, done = Clock(), list[int]()
+    turns = Turns(SHARE, clock)
+
+    async def work(number: int) -> None:
+        await turns.turn()
+        clock.now += PIECE
+        done.append(number)
+
+    tasks = [asyncio.create_task(work(number)) for number in range(6)]
+    await asyncio.sleep(0)
+    tasks[2].cancel()
+    tasks[4].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert done == [0, 1, 3, 5]
+
+
+async def test_without_company_there_is_no_wait() -> None:
+    turns = Turns()
+    waiting = turns.turn()
+    with pytest.raises(StopIteration):
+        waiting.send(None)
+
+
+async def test_stalls_are_counted_and_the_longest_piece_of_work_is_named() -> None:
+    lag = LoopLag()
+    assert lag.stall_figures() == {"count": 0, "work": None}
+    lag.observe(STALL - 0.01)
+    lag.held("quick", STALL - 0.01)
+    assert lag.stall_figures() == {"count": 0, "work": None}
+    lag.observe(STALL)
+    lag.held("slow", 0.4)
+    lag.held("less", 0.3)
+    await asyncio.to_thread(lag.held, "in another thread", 0.9)
+    assert lag.stall_figures() == {"count": 1, "work": "slow"}
+
+
+def test_reading_tells_how_long_each_parser_took() -> None:
+    told: list[tuple[str, float]] = []
+
+    def parse(text: str) -> int:
+        return int(text)
+
+    reading = Reading(lambda work, seconds: told.append((work, seconds)))
+    reading.read(parse, "7")
+    reading.read(parse, "not a number")
+    assert [work for work, _ in told] == ["parse", "parse"]
+    assert all(seconds >= 0 for _, seconds in told)

@@ -32,6 +32,7 @@ class Family(StrEnum):
     CONTENT = "content"  # host, fingerprint of a page's content -> URL of the first page with it
     SEEN = "seen"  # host hash, key digest -> nothing; only where the seen-set is exact or has a ledger
     LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set calls seen, until they are looked up
+    REFUSED = "refused"  # rule NUL href -> entry; URLs that a rule of ours excluded, until a run permits them
 
 
 # The numbers of families in an encoded batch. They never change; new families get new numbers.
@@ -48,6 +49,7 @@ FAMILY_NUMBERS = {
     10: Family.CONTENT,
     11: Family.SEEN,
     12: Family.LEDGER,
+    13: Family.REFUSED,
 }
 _NUMBER_OF = {family: number for number, family in FAMILY_NUMBERS.items()}
 _MAGIC = 0xBA

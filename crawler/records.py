@@ -16,8 +16,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
+from crawler.refusal import Refusal, Rule
 from crawler.scope import Outside
 from crawler.traps import Content
+from crawler.urls.steps import drop_userinfo
 
 DIGEST_SIZE = 16  # bytes a key in the journal
 
@@ -36,7 +38,7 @@ class PageRecord:
     """One finished URL. ``fetched_at`` is in seconds since 1970; ``size`` is the body's bytes after content decoding,
     None if no body was read. ``links`` counts the distinct outlinks of a page; ``links_cut`` says that the page has
     more links than the crawler takes from one page. ``visit`` is 1 for the first visit. ``changed`` is the result of a
-    later visit: None if there is nothing to compare."""
+    later visit: None if there is nothing to compare. ``refusal``: the rule of ours that excluded the URL."""
 
     entry: Entry
     outcome: Outcome
@@ -51,18 +53,19 @@ class PageRecord:
     content: Content | None = None
     visit: int = 1
     changed: bool | None = None
+    refusal: Refusal | None = None
 
 
 def encode_page(record: PageRecord) -> bytes:
     """The record as a line of ``pages.jsonl``, including its line feed."""
     moment = datetime.fromtimestamp(record.fetched_at, UTC).isoformat(timespec="milliseconds")
     row: dict[str, object] = {
-        "url": record.entry.href,
+        "url": _public(record.entry.href),
         "status": record.status,
         "error": record.error,
         "outcome": record.outcome.value,
         "depth": record.entry.depth,
-        "via": record.entry.via,
+        "via": None if record.entry.via is None else _public(record.entry.via),
         "fetched_at": moment.replace("+00:00", "Z"),
         "content_type": record.content_type,
         "bytes": record.size,
@@ -78,9 +81,16 @@ def encode_page(record: PageRecord) -> bytes:
             row["simhash"] = f"{record.content.simhash:016x}"
         if record.content.duplicate_of is not None:
             row["duplicate_of"] = record.content.duplicate_of
+    if record.refusal is not None:
+        row["rule"] = record.refusal.rule.value
     if record.visit > 1:
         row |= {"visit": record.visit, "changed": record.changed}
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _public(href: str) -> str:
+    """The href without credentials, which earlier versions took from pages: such URLs may still be queued."""
+    return drop_userinfo(href) if "@" in href else href
 
 
 _FORGOTTEN = b"-"
@@ -217,6 +227,13 @@ class Counters:
     robots_unreachable: int = 0  # robots.txt answers after which everything is disallowed
     robots_stale: int = 0  # such answers for which the last good copy was used
     robots_cut: int = 0  # robots.txt files that were read in part
+    returned: int = 0  # of `revisits`: URLs that a rule of ours had excluded, and a later run permitted
+    refused_private: int = 0  # URLs that are held back now, by rule
+    refused_link_local: int = 0
+    refused_metadata: int = 0
+    refused_port: int = 0
+    refused_many_ports: int = 0
+    refused_many_hosts: int = 0
 
     @property
     def done(self) -> int:
@@ -248,6 +265,26 @@ def count_done(counters: Counters, outcome: Outcome, status: int | None, by: int
             counters.status_4xx += by
         case 5:
             counters.status_5xx += by
+
+
+_REFUSED = {
+    Rule.PRIVATE_ADDRESS: "refused_private",
+    Rule.LINK_LOCAL: "refused_link_local",
+    Rule.METADATA_ADDRESS: "refused_metadata",
+    Rule.BLOCKED_PORT: "refused_port",
+    Rule.TOO_MANY_PORTS: "refused_many_ports",
+    Rule.TOO_MANY_HOSTS: "refused_many_hosts",
+}
+
+
+def refused_by(counters: Counters, rule: Rule) -> int:
+    """How many URLs the rule holds back."""
+    return int(getattr(counters, _REFUSED[rule]))
+
+
+def count_refused(counters: Counters, rule: Rule, by: int) -> None:
+    """Count URLs that the rule holds back, or no more."""
+    setattr(counters, _REFUSED[rule], refused_by(counters, rule) + by)
 
 
 def count_outside(counters: Counters, reason: Outside, links: int) -> None:

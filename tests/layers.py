@@ -9,7 +9,7 @@ from __future__ import annotations
 # A package imports only from lower lines.
 LAYERS: list[set[str]] = [
     {"urls", "settings", "clock", "memory", "kv"},
-    {"slices", "robots"},
+    {"slices", "robots", "refusal"},
     {"filters"},
     {"links", "scope", "frontier"},
     {"traps"},
@@ -47,16 +47,19 @@ MODULES: dict[str, str] = {
     "links": """
         encoding sitemap tags refresh extract query
     """,
+    "refusal": """
+        addresses own_rules
+    """,
     "scope": """
         modes patterns boundary priority rule_faults
     """,
     "frontier": """
         entry fair_semaphore jitter timer_queue order page politeness request_outcome limits host revisits
-        postponement backoff_policy clock_step host_closed importance schedule working_set gate lease queues host_status
-        workbench watchdog ad_hoc_lease overrides frontier
+        postponement backoff_policy clock_step host_closed refused_hosts importance schedule working_set gate lease
+        queues host_status workbench watchdog ad_hoc_lease overrides frontier
     """,
     "traps": """
-        copies shape traps
+        counts copies origins shape traps
     """,
     "disk": """
         failpoints full expendable files faulty_disk
@@ -77,7 +80,7 @@ MODULES: dict[str, str] = {
         rows ledger seen
     """,
     "fetch": """
-        addresses outcome content_coding lenient patience connector robots_cache failures robots_fetch fetcher simulated
+        outcome content_coding lenient patience connector robots_cache failures robots_fetch fetcher simulated
     """,
     "dashboard": """
         event_stream feed listen access guard http_server token server
@@ -86,9 +89,9 @@ MODULES: dict[str, str] = {
         printable say summary supervisor text_table top_view live_line
     """,
     "job": """
-        clock_anchor directory formats identity job_lock event_log found history_file inbox platform revisit_backfill
-        scope_state seen_compaction stored_errors transaction admission live_status recovery conversion open_files
-        checkpointer revisit run_settings snapshot verdict parsing_notes suspects job durable_frontier
+        clock_anchor directory formats identity job_lock event_log found held_back history_file inbox platform
+        revisit_backfill scope_state seen_compaction stored_errors transaction admission live_status recovery conversion
+        open_files checkpointer revisit run_settings snapshot verdict parsing_notes suspects job durable_frontier
     """,
     "inspect": """
         host_states host_table statistics job_reader explanation record_stream job_view

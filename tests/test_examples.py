@@ -182,6 +182,16 @@ def test_finding_broken_links(tmp_path: Path) -> None:
             }
 
 
+def test_crawling_private_hosts(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    with Site(tree(10)) as site:
+        (here / "seeds.txt").write_text(site.url("/") + "\n")
+        *_, counted = carry_out("private-hosts.md", here, {"--contact you@example.org": "--delay 0"})
+        assert counted.split() == ["1"]
+        assert len(site.pages_asked()) == 10
+    assert [record["outcome"] for record in records(here / "wiki")] == ["excluded"] + ["fetched"] * 10
+
+
 def test_moving_a_job(tmp_path: Path) -> None:
     here = made(tmp_path)
     crawls = tmp_path / "crawls"

@@ -38,6 +38,7 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.LEDGER_COUNTS_DAMAGED: "meta {key}: {error}",
     Kind.PAGE_DAMAGED: "page {key}: {error}",
     Kind.DUE_DAMAGED: "due {key}: {error}",
+    Kind.HELD_BACK_DAMAGED: "refused {key}: {error}",
     Kind.LINE_CUT: "offset {offset}: not a whole line",
     Kind.LINE_NOT_JSON: "offset {offset}: not JSON: {error}",
     Kind.RECORD_DAMAGED: "offset {offset}: not a record of a URL",
@@ -72,6 +73,7 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.PAGE_NOT_DUE: "page {url} is missing from the schedule",
     Kind.DUE_UNKNOWN: "schedule: no page {url} is due at that time",
     Kind.SCHEDULED_COUNT: "{counted:page} counted as scheduled, but the schedule has {found}",
+    Kind.HELD_BACK_COUNT: "{counted:URL} counted as held back by the rule {rule}, but {found} are stored",
     Kind.OUTPUT_END: "ends at {found}, but the journal's last record ends at {journal}",
     Kind.OUTPUT_COUNT: "{found:record} found, but {counted:URL} counted as done",
 }
@@ -93,6 +95,7 @@ CHANGE_WORDS: Mapping[Done, str] = {
     Done.ROBOTS_REMOVED: "removed {count:damaged robots.txt record}, to be fetched again",
     Done.TRAPS_REMOVED: "removed {count:damaged trap record}; their counts start over",
     Done.COPIES_REMOVED: "removed {count:damaged content mark}",
+    Done.HELD_BACK_REMOVED: "removed {count:damaged row} of URLs that a rule of ours held back",
     Done.DOUBTS_REMOVED: "removed {count:unreadable doubted URL}, to be doubted again when a link is found",
     Done.DOUBTS_MOVED: "moved {count:doubted URL} to the right row",
     Done.LEDGER_COUNTS_LOST: "reset the counts of the ledger to 0, because they were lost",

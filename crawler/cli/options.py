@@ -86,6 +86,11 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "allow_private",
         {"action": "store_true", "help": "fetch loopback and private addresses"},
     ),
+    "--allow-network": (
+        "fetch",
+        "allow_networks",
+        {"action": "append", "metavar": "NET", "help": "fetch the addresses of this network; may be repeated"},
+    ),
     "--ignore-robots": ("robots", "ignore", {"action": "store_true", "help": "do not ask for robots.txt"}),
     "--min-free": (
         "durability",

@@ -26,6 +26,7 @@ from crawler.scope import LISTED_PRIORITY, Boundary, Outside
 from crawler.settings import LinkSettings, Settings, TrapSettings
 from crawler.traps import Content, Copies
 from crawler.urls import Canonical, Canonicaliser, Rejected
+from crawler.urls.whatwg import has_userinfo
 
 log = logging.getLogger("crawler")
 
@@ -113,6 +114,10 @@ class Discovery:
                 self.seeds_rejected += 1
                 log.warning("seed skipped: %s: %s", shown(line), url.reason)
                 continue
+            if has_userinfo(line):
+                log.warning(
+                    "seed %s: the credentials in it are not sent: they belong in the configuration", shown(url.href)
+                )
             found.append(url)
         return found
 

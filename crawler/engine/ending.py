@@ -5,6 +5,7 @@ nowhere else.
     seeds        read to the end
     pending      no URL is admitted and unfinished; URLs in flight are pending
     doubted      no URL waits for the ledger's decision
+    held back    no URL that a rule of ours excluded is to be looked at again
     inbox        no file waits
     transaction  written: while the disk is full, memory is one transaction ahead of it
     revisits     never over: there is always a next visit
@@ -45,6 +46,7 @@ class Ending:
             and not self.endless
             and not job.counters.pending
             and not job.doubted
+            and not job.held_back.left
             and job.blocked is None
             and not self._inbox.waiting()
         )

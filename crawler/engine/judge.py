@@ -84,7 +84,7 @@ def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySe
     if entry.tries + 1 < tries_of(failed_as, settings):
         return _again(entry, failure.message, request, settings)
     outcome = Outcome.EXCLUDED if failure.kind.excluded else Outcome.FAILED
-    return Finished(PageRecord(entry, outcome, now, error=f"{failure.kind.value}: {failure.message}"), request)
+    return Finished(PageRecord(entry, outcome, now, error=failure.error), request)
 
 
 def _again(entry: Entry, reason: str, request: RequestOutcome, settings: RetrySettings) -> Again:

@@ -20,8 +20,9 @@ from crawler.fetch.robots_cache import RobotsCache, encode_robots
 from crawler.frontier import AddressKnown, Host, HostClosed, Lease, Limits, SideRequestDone
 from crawler.job.job import Job
 from crawler.kv import Batch, Family
+from crawler.refusal import refusal_of_href
 from crawler.robots import robots_url
-from crawler.settings import PolitenessSettings, RetrySettings, RobotsSettings, Settings
+from crawler.settings import FetchSettings, PolitenessSettings, RetrySettings, RobotsSettings, Settings
 
 PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
 LATER = 5.0  # seconds; the shortest time until then
@@ -35,7 +36,7 @@ class RobotsVisitSettings:
     robots: RobotsSettings
     retry: RetrySettings
     politeness: PolitenessSettings
-    user_agent: str
+    fetch: FetchSettings
     sitemaps: bool  # whether the sitemaps that a robots.txt names are wanted
     most_waiting: int
 
@@ -45,7 +46,7 @@ class RobotsVisitSettings:
             settings.robots,
             settings.retry,
             settings.politeness,
-            settings.fetch.user_agent,
+            settings.fetch,
             settings.links.sitemaps,
             Limits.of(settings).slow_slots,
         )
@@ -67,6 +68,9 @@ class RobotsRedirect:
         Returns the answer and whether it came from another host, or NotNow if the host should come back later."""
         frontier = self._job.frontier
         name = frontier.queue_of(address)
+        refused = refusal_of_href(address, self._settings.fetch)
+        if refused is not None:
+            return Followed(Failure.refused(refused), elsewhere=name != host.name)
         if frontier.ad_hoc.share_a_key(host, name):
             await asyncio.sleep(frontier.ad_hoc.gap(host))
             answer = await ask_robots(self._context.fetcher, address, self._settings.robots)

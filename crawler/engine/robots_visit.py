@@ -13,12 +13,24 @@ from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsRedirect, RobotsVisitSettings
 from crawler.fetch import Failure, FailureKind, NotNow, RobotsResult, fetch_robots
 from crawler.fetch.robots_cache import NoRobots, Refusal, Robots, RobotsCache, encode_robots
-from crawler.frontier import FailureClass, Host, Lease, RequestOutcome, RobotsLater, retry_wait, tries_of
+from crawler.frontier import (
+    FailureClass,
+    Host,
+    Lease,
+    RequestOutcome,
+    RobotsLater,
+    SideRequestDone,
+    retry_wait,
+    tries_of,
+)
 from crawler.frontier.jitter import jitter
 from crawler.job.found import DECLARED, SITEMAP_DEPTH, Found
 from crawler.job.job import Job
 from crawler.job.verdict import RobotsAnswer
+from crawler.refusal import Refusal as OwnRefusal
 from crawler.robots import RobotsRules, robots_for_status, robots_url
+
+REFUSED_FOR = 60.0  # seconds; as long as a look-up of a name is believed
 
 log = logging.getLogger("crawler")
 
@@ -40,7 +52,7 @@ class RobotsVisits:
         self._discovery = discovery
         self._settings = settings
         self._context = context
-        self._cache = RobotsCache(job.store, settings.robots, settings.user_agent, self._parse)
+        self._cache = RobotsCache(job.store, settings.robots, settings.fetch.user_agent, self._parse)
         self._redirect = RobotsRedirect(job, self._cache, settings, context)
 
     def refusal(self, name: str, href: str) -> tuple[Refusal, str] | None:
@@ -84,6 +96,10 @@ class RobotsVisits:
             await self._job.room()
             self._come_back(lease, result.wait * (1 + settings.politeness.jitter * jitter(host.name, 1)), now)
             return
+        if isinstance(result.answer, Failure) and result.answer.refusal is not None:
+            await self._job.room()
+            self._refused(lease, result, result.answer.refusal, now)
+            return
         copy = self._cache.good_copy(host.name, now) if result.says_nothing else None
         stored = encode_robots(result.answer, now - result.last.age, copy)
         robots = await self._cache.decode_aside(stored)
@@ -99,6 +115,13 @@ class RobotsVisits:
             self._known(lease, href, _Known(stored, robots, charged), now)
         else:
             self._job.robots_later(lease, wait, now, charged)
+
+    def _refused(self, lease: Lease, result: RobotsResult, refusal: OwnRefusal, now: float) -> None:
+        """A rule of ours forbids to ask the host, or what its robots.txt redirects to: its URLs are not fetched."""
+        frontier = self._job.frontier
+        asked = RequestOutcome(result.seconds, result.received) if result.redirects else None
+        frontier.refused.remember(lease.host.name, refusal, now + REFUSED_FOR)
+        self._job.change_hosts(lambda batch: frontier.finish(lease, SideRequestDone(asked), now, batch))
 
     def _wait(self, host: Host, result: RobotsResult, failure: FailureClass | None, now: float) -> float | None:
         """Return the seconds until the next try; None if this answer is final."""
@@ -140,7 +163,7 @@ class RobotsVisits:
         if robots.copy_of is not None:
             counters.robots_stale += 1
             log.warning("%s: %s; the last good copy is used", name, robots.answer_words)
-        elif robots.unreachable and not robots.refused:
+        elif robots.unreachable:
             counters.robots_unreachable += 1
 
     def _come_back(self, lease: Lease, wait: float, now: float) -> None:

@@ -11,6 +11,7 @@ visits, a run reads its seeds and its inbox, keeps its job durable, and resolves
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -30,6 +31,7 @@ from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor, VisitSettings
 from crawler.frontier import Lease
 from crawler.inspect.statistics import JobFigures, RunFigures, assemble
+from crawler.job.held_back import OwnRules, return_beside
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
@@ -37,6 +39,8 @@ from crawler.job.revisit import revisit_beside
 from crawler.job.revisit_backfill import backfill_beside
 from crawler.job.seen_compaction import compact_beside
 from crawler.settings import Settings
+
+log = logging.getLogger("crawler")
 
 GRACE = 5.0  # seconds that requests in flight get when the run stops
 
@@ -54,6 +58,8 @@ class Run:
         self.disk_free = shutil.disk_usage(job.directory).free  # bytes, at the worker's last look
         self._context = context
         self._seeds = seeds
+        job.enforce(OwnRules.of(settings.fetch, settings.traps, job.store))
+        job.held_back.tell = log.warning
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
         discovery = Discovery.of(job, settings, context.reading)
         robots = RobotsVisits(job, discovery, RobotsVisitSettings.of(settings), context)
@@ -81,6 +87,8 @@ class Run:
         ]
         if job.ledger is not None:
             beside.append(resolve_beside(self._decide, lambda: job.doubted, self._is_idle))
+        if job.held_back.left:
+            beside.append(return_beside(job.sync, job.room, self._return))
         if self._ending.endless:
             beside.append(revisit_beside(self._revisit))
             if job.revisiting.backfill.left:
@@ -228,6 +236,11 @@ class Run:
 
     def _backfill(self) -> bool:
         return self.job.change_hosts(self.job.revisiting.backfill.step)
+
+    def _return(self) -> bool:
+        more = self.job.change_hosts(self.job.held_back.step)
+        self._context.wake()
+        return more
 
     def _release_all(self) -> None:
         for visit in self._visits:

@@ -15,8 +15,8 @@ from crawler.engine.discover import LINKS_A_PART, Discovery, listed_depth
 from crawler.engine.judge import answer_of, judge
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
-from crawler.engine.robots_visit import RobotsVisits
-from crawler.fetch import is_html
+from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
+from crawler.fetch import Failure, is_html
 from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
 from crawler.frontier.entry import CRASHES_MOST
 from crawler.job.found import Found
@@ -35,6 +35,7 @@ from crawler.links import (
     named_like_sitemap,
 )
 from crawler.records import Outcome, PageRecord
+from crawler.refusal import Refusal
 from crawler.settings import LinkSettings, RetrySettings, Settings
 from crawler.urls import Canonical
 
@@ -80,6 +81,9 @@ class Visitor:
         if entry is None:
             return False
         if lease.closed is not None:
+            if lease.closed.refusal is not None:
+                self._finish_refused(lease, entry, lease.closed.refusal)
+                return True
             outcome = Outcome.FAILED if lease.closed.failed else Outcome.EXCLUDED
             self._finish_unasked(lease, entry, outcome, lease.closed.error)
             return True
@@ -117,6 +121,18 @@ class Visitor:
         self._seed_failed(record)
         self._job.finish(lease, Finished(record, request, requested=False), record.fetched_at)
 
+    def _refused(self, lease: Lease, entry: Entry, refusal: Refusal) -> None:
+        """Finish a URL whose request was refused before it was made. The other URLs of the host end like it, without
+        waiting for its gap."""
+        self._job.frontier.refused.remember(lease.host.name, refusal, self._context.clock() + REFUSED_FOR)
+        self._finish_refused(lease, entry, refusal)
+
+    def _finish_refused(self, lease: Lease, entry: Entry, refusal: Refusal) -> None:
+        now = self._context.clock()
+        record = PageRecord(entry, Outcome.EXCLUDED, now, error=refusal.error, refusal=refusal)
+        self._seed_failed(record)
+        self._job.finish(lease, Finished(record, requested=False), now)
+
     async def visit(self, lease: Lease) -> None:
         """Carry out a lease to its end. If cancelled, release it."""
         if lease.entry is not None:
@@ -141,6 +157,9 @@ class Visitor:
         result = await self._context.fetcher.fetch(entry.href, accept=self._wanted(entry), headers=conditions)
         await self._context.turns.turn()
         await self._job.room()
+        if isinstance(result, Failure) and result.refusal is not None:
+            self._refused(lease, entry, result.refusal)
+            return
         answer, now, read = None, self._context.clock(), self._context.reading.read
         verdict = read(judge, entry, result, now, self._settings.retry)
         if self._job.revisiting.wants_answer(entry) and not isinstance(verdict, Unreadable):

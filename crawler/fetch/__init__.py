@@ -5,7 +5,6 @@ frontier and the crawl get the result and decide about gaps, tries and redirects
 redirects, as RFC 9309 asks.)
 """
 
-from crawler.fetch.addresses import refusal
 from crawler.fetch.fetcher import Fetcher, is_html
 from crawler.fetch.outcome import Failure, FailureKind, Fetches, Response
 from crawler.fetch.robots_fetch import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
@@ -24,5 +23,4 @@ __all__ = [
     "ask_robots",
     "fetch_robots",
     "is_html",
-    "refusal",
 ]

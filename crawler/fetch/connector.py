@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import socket
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 
-from crawler.fetch.addresses import refusal
 from crawler.fetch.lenient import LenientHandler
 from crawler.fetch.patience import Patience
+from crawler.refusal import Permits, Refusal, refusal_of_address
 from crawler.settings import FetchSettings
 
 if TYPE_CHECKING:
@@ -26,14 +26,15 @@ _DNS_ENTRIES = 10_000
 class Exchange:
     """The progress of one fetch. Its time limit applies to the current phase."""
 
-    __slots__ = ("dialled", "new_connection", "patience", "phase", "refused")
+    __slots__ = ("dialled", "new_connection", "patience", "phase", "refused", "unchecked")
 
     def __init__(self, patience: Patience) -> None:
         self.patience = patience
         self.phase = "headers"  # "connect", "headers", "body", "drop"
         self.new_connection = False
         self.dialled = False  # at least one address was allowed
-        self.refused: str | None = None  # an address that was refused, and why
+        self.refused: Refusal | None = None  # of an address
+        self.unchecked = False  # what is dialled is not chosen by a URL: it is a proxy of the user
 
     def enter(self, phase: str, seconds: float) -> None:
         self.phase = phase
@@ -57,10 +58,10 @@ class Connector(aiohttp.TCPConnector):
             ttl_dns_cache=_DNS_TTL,
             dns_cache_max_size=_DNS_ENTRIES,
             resolver=resolver,
-            socket_factory=_any_socket if settings.allow_private else _public_socket,
+            socket_factory=partial(_checked_socket, Permits.of(settings)),
         )
-        handler = functools.partial(LenientHandler, loop=self._loop, max_head=settings.max_headers)
-        self._factory = cast("functools.partial[ResponseHandler]", handler)
+        handler = partial(LenientHandler, loop=self._loop, max_head=settings.max_headers)
+        self._factory = cast("partial[ResponseHandler]", handler)
         self._idle_hosts = idle_hosts
         self._settings = settings
 
@@ -95,17 +96,14 @@ class Connector(aiohttp.TCPConnector):
                 protocol.close()
 
 
-def _any_socket(address_info: aiohttp.AddrInfoType) -> socket.socket:
-    family, kind, protocol, _, _ = address_info
-    return socket.socket(family, kind, protocol)
-
-
-def _public_socket(address_info: aiohttp.AddrInfoType) -> socket.socket:
-    address = str(address_info[4][0])
-    reason = refusal(address)
+def _checked_socket(permits: Permits, address_info: aiohttp.AddrInfoType) -> socket.socket:
+    """The socket for an address, which is checked here: the look-up that comes before may have another answer next
+    time. Raises PermissionError."""
+    family, kind, protocol, _, address = address_info
     exchange = current_exchange.get()
-    if reason is not None:
-        exchange.refused = f"{address} is {reason}"
-        raise PermissionError(f"{address} is {reason}")
+    refused = None if exchange.unchecked else refusal_of_address(str(address[0]), permits)
+    if refused is not None:
+        exchange.refused = refused
+        raise PermissionError(refused.why)
     exchange.dialled = True
-    return _any_socket(address_info)
+    return socket.socket(family, kind, protocol)

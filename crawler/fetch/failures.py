@@ -26,11 +26,6 @@ def classify(
     """Return the kind and the message of a failed exchange."""
     if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
         return FailureKind.BAD_URL, "not a URL that can be requested"
-    if exchange.refused is not None and not exchange.dialled:
-        return (
-            FailureKind.PRIVATE_ADDRESS,
-            f"{exchange.refused}; --allow-private permits it",
-        )
     if isinstance(error, TimeoutError):
         return _timeout(exchange, settings, idle=isinstance(error, aiohttp.SocketTimeoutError))
     if isinstance(error, aiohttp.ClientConnectorDNSError):

@@ -20,8 +20,10 @@ from crawler.fetch.failures import FAILURES, classify
 from crawler.fetch.lenient import MAX_HEADERS
 from crawler.fetch.outcome import Failure, FailureKind, Response
 from crawler.fetch.patience import Patience, Stalled, never
+from crawler.refusal import refusal_of
 from crawler.settings import FetchSettings
 from crawler.urls.host_key import split_origin
+from crawler.urls.steps import drop_userinfo
 
 HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
 
@@ -122,6 +124,8 @@ class Fetcher:
                 exchange.enter("headers", settings.headers_timeout)
                 return await self._exchange(href, want, exchange)
         except FAILURES as error:
+            if exchange.refused is not None and not exchange.dialled:
+                return Failure.refused(exchange.refused, exchange.patience.seconds)
             kind, message = classify(error, exchange, settings)
             return Failure(kind, message, exchange.patience.seconds)
         finally:
@@ -151,8 +155,15 @@ class Fetcher:
         try:
             url = yarl.URL(href, encoded=True)
             url.raw_host  # noqa: B018, yarl looks at host and port only now
+            if url.raw_user is not None or url.raw_password is not None:
+                # Credentials come from the configuration only. Jobs of earlier versions have queued some.
+                url = yarl.URL(drop_userinfo(href), encoded=True)
         except ValueError as error:
             return Failure(FailureKind.BAD_URL, str(error), exchange.patience.seconds)
+        # Before anything is dialled, a proxy or a name server for example.
+        refused = refusal_of(url.raw_host or "", url.port or 0, self._settings)
+        if refused is not None:
+            return Failure.refused(refused)
         answer = await self._session.get(url, allow_redirects=False, headers=want.headers)
         try:
             return await self._response(answer, want, exchange)

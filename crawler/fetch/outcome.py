@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from crawler.refusal import Refusal
+
 
 class FailureKind(StrEnum):
     """Why there is no complete response."""
@@ -23,7 +25,7 @@ class FailureKind(StrEnum):
     MALFORMED = "malformed"  # HTTP that no browser takes, or headers larger than the limits
     ENCODING = "encoding"  # the content encoding cannot be decoded
     TOO_LARGE = "too_large"
-    PRIVATE_ADDRESS = "private_address"
+    OWN_RULE = "own_rule"  # a rule of ours forbids the request; the refusal names it
     BAD_URL = "bad_url"  # no request can be made for this URL
     INTERNAL = "internal"  # the answer could not be read because of a bug
 
@@ -49,16 +51,27 @@ _TRANSIENT = frozenset(
         FailureKind.CUT_OFF,
     )
 )
-_EXCLUDED = frozenset((FailureKind.TOO_LARGE, FailureKind.PRIVATE_ADDRESS))
+_EXCLUDED = frozenset((FailureKind.TOO_LARGE, FailureKind.OWN_RULE))
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """No complete response: the reason in one line for people, and the seconds that it took."""
+    """No complete response: the reason in one line for people, and the seconds that it took. ``refusal``: the rule of
+    ours that forbids the request."""
 
     kind: FailureKind
     message: str
     seconds: float
+    refusal: Refusal | None = None
+
+    @classmethod
+    def refused(cls, refusal: Refusal, seconds: float = 0.0) -> Failure:
+        return cls(FailureKind.OWN_RULE, refusal.words, seconds, refusal)
+
+    @property
+    def error(self) -> str:
+        """The ``error`` field of a record."""
+        return f"{self.kind.value}: {self.message}" if self.refusal is None else self.refusal.error
 
 
 @dataclass(frozen=True, slots=True)

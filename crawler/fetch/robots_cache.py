@@ -25,7 +25,6 @@ from crawler.robots import DISALLOW_ALL, RobotsRecordError, RobotsRules, robots_
 from crawler.settings import RobotsSettings
 
 LARGE = 32_768  # bytes of a record: a larger one is parsed in a thread
-_REFUSED_TTL = 1.0  # seconds: checking our own rules again costs no request, and the next run may allow it
 _ENTRY = 512  # bytes of a parsed record besides its rules
 _VERSION = 1
 _VERSION_WITH_COPY = 2
@@ -37,7 +36,6 @@ class Refusal(Enum):
     """Why a URL may not be fetched according to robots.txt."""
 
     DISALLOWED = auto()  # it disallows the URL
-    OWN_RULE = auto()  # a rule of ours forbids to ask for it (a private address)
     SERVER_ERROR = auto()  # 5xx or 429: everything is disallowed until it can be fetched (RFC 9309)
     NO_ANSWER = auto()
 
@@ -88,13 +86,8 @@ class Robots:
         if self.copy_of is not None:
             return Refusal.DISALLOWED
         if self.status is None:
-            return Refusal.OWN_RULE if self.refused else Refusal.NO_ANSWER
+            return Refusal.NO_ANSWER
         return Refusal.SERVER_ERROR if unreachable(self.status) else Refusal.DISALLOWED
-
-    @property
-    def refused(self) -> bool:
-        """Return whether one of our own rules forbade the request."""
-        return self.failure is not None and self.failure.kind is not None and self.failure.kind.excluded
 
     @property
     def unreachable(self) -> bool:
@@ -113,8 +106,6 @@ class Robots:
         match refusal:
             case Refusal.DISALLOWED:
                 return "disallowed by robots.txt"
-            case Refusal.OWN_RULE:
-                return "" if self.failure is None else self.failure.text
             case Refusal.SERVER_ERROR:
                 return f"{self.answer_words}: everything is disallowed until it can be fetched (RFC 9309)"
             case Refusal.NO_ANSWER:
@@ -267,8 +258,6 @@ class RobotsCache:
 
     def ttl(self, robots: Robots) -> float:
         """Return the seconds for which the record may be used."""
-        if robots.refused:
-            return _REFUSED_TTL
         return self._settings.unreachable_ttl if robots.unreachable else self._settings.ttl
 
     def _stored(self, host: str) -> bytes | None:

@@ -33,6 +33,7 @@ class RobotsResult:
     last: Followed
     seconds: float
     received: int
+    redirects: int = 0  # that were followed
 
     @property
     def answer(self) -> Response | Failure:
@@ -82,7 +83,7 @@ async def fetch_robots(
             received += hop.answer.received if isinstance(hop.answer, Response) else 0
         target = None if redirects == _REDIRECTS else _target(hop.answer, address)
         if target is None:
-            return RobotsResult(hop, seconds, received)
+            return RobotsResult(hop, seconds, received, redirects)
         address, redirects = target, redirects + 1
         hop = await (follow or ask)(address)
     return hop

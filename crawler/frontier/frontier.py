@@ -41,6 +41,7 @@ from crawler.frontier.limits import Limits
 from crawler.frontier.order import Order, slot_of
 from crawler.frontier.overrides import Overrides
 from crawler.frontier.politeness import HoldReason
+from crawler.frontier.refused_hosts import RefusedHosts
 from crawler.frontier.watchdog import Watchdog
 from crawler.frontier.workbench import Workbench
 from crawler.kv import Batch, Reader
@@ -137,6 +138,7 @@ class Frontier:
         workbench, gate = self._workbench, self._gate
         gate.now, sent_away = now, 0
         while (host := workbench.next(now)) is not None:
+            gate.refused.judge(host.name)
             closed = gate.closure(host)
             if closed is not None:
                 gate.withdraw(host)
@@ -252,6 +254,11 @@ class Frontier:
             self._workbench.save(host, batch)
 
     # -- state -------------------------------------------------------------------------------------------------
+
+    @property
+    def refused(self) -> RefusedHosts:
+        """The hosts that a rule of ours forbids to ask."""
+        return self._gate.refused
 
     @property
     def hosts(self) -> int:

@@ -21,6 +21,7 @@ from crawler.frontier.host import Host, Politeness
 from crawler.frontier.host_closed import HostClosed, closure, pages_left
 from crawler.frontier.limits import Limits
 from crawler.frontier.politeness import HoldReason, gap, longest_hold
+from crawler.frontier.refused_hosts import RefusedHosts
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.settings import PolitenessSettings
 from crawler.urls import registrable_domain
@@ -50,6 +51,7 @@ class Gate:
         self.settings = settings
         self.limits = limits
         self.now = 0.0  # the time of the latest call
+        self.refused = RefusedHosts()
         self._called = called
         budget = limits.budget
         self._bounded = (budget.host_pages, budget.host_bytes, budget.host_seconds) != (None, None, None)
@@ -101,6 +103,8 @@ class Gate:
 
     def closure(self, host: Host) -> HostClosed | None:
         """Why requests to the host have stopped; None for an open host."""
+        if self.refused.any and (refused := self.refused.closure(host.name, self.now)) is not None:
+            return refused
         if not (self._bounded or host.politeness.blocked or host.failures.retired):
             return None  # most hosts, and this runs four times in a step
         return closure(host, self.limits.budget)

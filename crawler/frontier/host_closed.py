@@ -1,4 +1,4 @@
-"""Hosts that get no more requests: retired, blocked by the user, or over their budget.
+"""Hosts that get no more requests: retired, blocked by the user, refused by a rule of ours, or over their budget.
 
 A closed host's URLs are still handed out, so that each ends as a record with the reason, without a request. The same
 holds for URLs that are admitted later.
@@ -10,16 +10,19 @@ from dataclasses import dataclass
 
 from crawler.frontier.host import Host
 from crawler.frontier.request_outcome import FailureClass
+from crawler.refusal import Refusal
 from crawler.settings import BudgetSettings
 
 
 @dataclass(frozen=True, slots=True)
 class HostClosed:
-    """Why requests to a host have stopped. ``failed``: its URLs end as failed; otherwise they end as excluded."""
+    """Why requests to a host have stopped. ``failed``: its URLs end as failed; otherwise they end as excluded.
+    ``refusal``: the rule of ours that is the reason, if one is."""
 
     rule: str
     words: str
     failed: bool = False
+    refusal: Refusal | None = None
 
     @property
     def budget(self) -> bool:

@@ -83,9 +83,10 @@ class AddressKnown(NamedTuple):
 
 
 class SideRequestDone(NamedTuple):
-    """A request without a queued URL has ended (``ad_hoc_lease``)."""
+    """A request without a queued URL has ended: an ad-hoc lease, or one whose host must not be asked. ``request`` is
+    None if no request was made."""
 
-    request: RequestOutcome = ANSWERED
+    request: RequestOutcome | None = ANSWERED
 
 
 Completion = Done | Retry | Throttled | RobotsKnown | RobotsLater | AddressKnown | SideRequestDone

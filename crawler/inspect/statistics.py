@@ -9,7 +9,8 @@ from typing import Any
 from crawler.checkpoint import Manifest
 from crawler.exact import LedgerCounts
 from crawler.filters import SeenSet
-from crawler.records import Counters
+from crawler.records import Counters, refused_by
+from crawler.refusal import Rule
 
 OVERLOOKED_SHOWN = 20  # names of overlooked hosts in the statistics
 
@@ -84,12 +85,14 @@ def assemble(
     }
 
 
-def _urls(counters: Counters, in_flight: int) -> dict[str, int]:
+def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:
     return {
         "urls_admitted": counters.admitted,
         "urls_pending": counters.pending - in_flight,
         "urls_in_flight": in_flight,
         "urls_excluded": counters.excluded,
+        "urls_held_back": {rule.value: refused_by(counters, rule) for rule in Rule},
+        "urls_returned": counters.returned,
         "urls_duplicate": counters.duplicates,
         "pages_fetched": counters.fetched,
         "pages_failed": counters.failed,
@@ -122,7 +125,7 @@ def _visits(counters: Counters) -> dict[str, int]:
         "pages_copies": counters.copies,
         "pages_cut": counters.pages_cut,
         "pages_scheduled": counters.scheduled,
-        "revisits": counters.revisits,
+        "revisits": counters.revisits - counters.returned,
         "revisits_pending": counters.revisits_pending,
         "revisits_changed": counters.changed,
         "revisits_not_modified": counters.not_modified,

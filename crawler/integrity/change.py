@@ -31,6 +31,7 @@ class Done(StrEnum):
     ROBOTS_REMOVED = "robots-removed"
     TRAPS_REMOVED = "traps-removed"
     COPIES_REMOVED = "copies-removed"
+    HELD_BACK_REMOVED = "held-back-removed"
     DOUBTS_REMOVED = "doubts-removed"
     DOUBTS_MOVED = "doubts-moved"
     LEDGER_COUNTS_LOST = "ledger-counts-lost"

@@ -44,6 +44,7 @@ class Kind(StrEnum):
     LEDGER_COUNTS_DAMAGED = "ledger-counts-damaged"
     PAGE_DAMAGED = "page-damaged"
     DUE_DAMAGED = "due-damaged"
+    HELD_BACK_DAMAGED = "held-back-damaged"
     # Lines of the output.
     LINE_CUT = "line-cut"
     LINE_NOT_JSON = "line-not-json"
@@ -71,6 +72,7 @@ class Kind(StrEnum):
     PAGE_NOT_DUE = "page-not-due"
     DUE_UNKNOWN = "due-unknown"
     SCHEDULED_COUNT = "scheduled-count"
+    HELD_BACK_COUNT = "held-back-count"
     OUTPUT_END = "output-end"
     OUTPUT_COUNT = "output-count"
 

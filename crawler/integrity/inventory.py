@@ -39,6 +39,7 @@ from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.frontier.host import host_name
 from crawler.integrity.finding import Detail, Finding, Kind
 from crawler.job.directory import PAGES, STORE
+from crawler.job.held_back import HeldBackError, decode_row
 from crawler.job.recovery import OUTPUT_END, REPAIRING, OutputCut, stored_end
 from crawler.kv import Family, Reader, Row
 from crawler.output import Record, lines_of, record_of
@@ -51,12 +52,15 @@ from crawler.records import (
     Position,
     decode_done,
     decode_seen,
+    refused_by,
     sequence_key,
 )
+from crawler.refusal import Rule
 from crawler.robots import RobotsRecordError
 from crawler.settings import RobotsSettings, SeenSettings, Settings
 from crawler.traps import CopyRecordError, TrapRecordError, check_content, check_row
 from crawler.urls import Canonical, Canonicaliser
+from crawler.urls.steps import drop_userinfo
 
 _TOGETHER = 2_048  # digests that are summed up, or keys that are looked up, together
 _RESPONDED = (Outcome.FETCHED.value, Outcome.REDIRECT.value)
@@ -98,7 +102,9 @@ class UrlKeys:
     def key(self, href: str) -> str | None:
         """Return the key, or None for a URL that no crawl stores because it is not canonical."""
         url = self._canonicaliser.canonicalise(href)
-        return url.key if isinstance(url, Canonical) and url.href == href else None
+        # Earlier versions kept the credentials of URLs.
+        stored = drop_userinfo(href) if "@" in href else href
+        return url.key if isinstance(url, Canonical) and url.href == stored else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +216,7 @@ class Inventory:
         self.journal = Journal()
         self.queue = Queue()
         self.trap_counts = 0
+        self.held_back = dict.fromkeys(Rule, 0)
         self.damaged: dict[Family, list[Row]] = {family: [] for family in Family}
         self._source = source
         self._store = source.store
@@ -219,7 +226,10 @@ class Inventory:
         self._beyond_end = beyond_end
         self._cut = cut
         self._exact = source.settings.seen.kind == ExactSeenSet.kind
-        self._has_ledger = source.settings.seen.ledger
+
+    @property
+    def _has_ledger(self) -> bool:
+        return self._source.settings.seen.ledger
 
     def parts(self) -> Iterator[Findings]:
         """Yield the parts. Read each to its end before the next. A part that cannot be read raises StoreError; the
@@ -233,6 +243,7 @@ class Inventory:
         yield self._robots()
         yield self._traps()
         yield self._schedule()
+        yield self._refused()
         yield self._output()
 
     def _damage(self, kind: Kind, family: Family, row: Row, error: object = None, **details: Detail) -> Finding:
@@ -512,6 +523,22 @@ class Inventory:
                 yield Finding(Kind.DUE_UNKNOWN, STORE, {"url": href}, Family.DUE, row[0])
         if self._counters is not None and count != self._counters.scheduled:
             yield Finding(Kind.SCHEDULED_COUNT, STORE, {"counted": self._counters.scheduled, "found": count})
+
+    def _refused(self) -> Findings:
+        for row in self._store.rows(Family.REFUSED):
+            try:
+                rule, _, _ = decode_row(*row)
+            except HeldBackError as error:
+                yield self._damage(Kind.HELD_BACK_DAMAGED, Family.REFUSED, row, error)
+                continue
+            self.held_back[rule] += 1
+        if self._counters is None:
+            return
+        for rule, found in self.held_back.items():
+            counted = refused_by(self._counters, rule)
+            if counted != found:
+                details: dict[str, Detail] = {"rule": rule.value, "counted": counted, "found": found}
+                yield Finding(Kind.HELD_BACK_COUNT, STORE, details)
 
     # -- the output --------------------------------------------------------------------------------------------
 

@@ -45,10 +45,12 @@ from crawler.records import (
     JournalError,
     Outcome,
     count_done,
+    count_refused,
     decode_counters,
     decode_seen,
     encode_admitted,
     encode_counters,
+    refused_by,
     sequence_key,
 )
 
@@ -122,9 +124,12 @@ class Reconciliation:
             hosts=self._hosts(tally),
             trap_counts=inventory.trap_counts,
             revisits=visits - len(there),
+            returned=min(counters.returned, visits - len(there)),
             revisits_pending=sum(found.queue.revisits),
             scheduled=rebuild_schedule(context.store, context.quarantine, context.tell, inventory.queue.revisits),
         )
+        for rule, count in inventory.held_back.items():
+            count_refused(counters, rule, count - refused_by(counters, rule))
         self._settle(counters)
         return bool(difference.excess)
 
@@ -391,6 +396,7 @@ class Reconciliation:
             (Family.ROBOTS, Done.ROBOTS_REMOVED),
             (Family.TRAPS, Done.TRAPS_REMOVED),
             (Family.CONTENT, Done.COPIES_REMOVED),
+            (Family.REFUSED, Done.HELD_BACK_REMOVED),
         ):
             damaged = self._drop_all(family)
             if damaged:

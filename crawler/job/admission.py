@@ -32,7 +32,7 @@ from crawler.records import (
 )
 from crawler.scope import PriorityRules
 from crawler.slices.digests import digest_words
-from crawler.traps import Traps
+from crawler.traps import Origins, Traps
 from crawler.urls import Canonical
 
 
@@ -66,6 +66,7 @@ class Admission:
         self._policy = policy
         self._finish = finish
         self.journalled = 0  # keys added or removed since this was made
+        self.origins: Origins | None = None  # which servers links may lead to; None: any
 
     def admit(self, found: Found, transaction: Transaction) -> int:
         """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns how many
@@ -75,6 +76,7 @@ class Admission:
         urls = self._policy.router.ours(found, batch)
         if found_at is not None:
             links, urls = urls, self._policy.traps.open_links(urls)
+            urls = urls if self.origins is None else self.origins.open_links(urls)
             self.counters.trapped += len(links) - len(urls) if copy is None else 0
         if not urls:
             return 0
@@ -117,7 +119,9 @@ class Admission:
     def _refuse(
         self, entries: list[Entry], now: float, transaction: Transaction, copy: PageRecord | None = None
     ) -> list[Entry]:
-        """Finish the entries that a trap refuses. Returns the others."""
+        """Finish the entries that a trap or a rule of ours refuses. Returns the others."""
+        if copy is None and self.origins is not None:
+            entries = self._refuse_origins(self.origins, entries, now, transaction)
         rules: Sequence[str | None]
         if copy is not None and copy.content is not None:
             rules = [f"traps.duplicates: on a page that says the same as {copy.content.duplicate_of}"] * len(entries)
@@ -129,6 +133,19 @@ class Admission:
             if rule is not None:
                 self._finish(PageRecord(entry, Outcome.EXCLUDED, now, error=rule), transaction)
         return [entry for entry, rule in zip(entries, rules, strict=True) if rule is None]
+
+    def _refuse_origins(
+        self, origins: Origins, entries: list[Entry], now: float, transaction: Transaction
+    ) -> list[Entry]:
+        refusals, counted = origins.refusals([entry.href for entry in entries], transaction.batch)
+        self.counters.trap_counts += counted
+        if not any(refusals):
+            return entries
+        for entry, refusal in zip(entries, refusals, strict=True):
+            if refusal is not None:
+                record = PageRecord(entry, Outcome.EXCLUDED, now, error=refusal.error, refusal=refusal)
+                self._finish(record, transaction)
+        return [entry for entry, refusal in zip(entries, refusals, strict=True) if refusal is None]
 
     def decide(self, limit: int, transaction: Transaction, now: float) -> int:
         """Look up on disk at most ``limit`` of the URLs that the seen-set called seen, and admit those that are new.

@@ -79,6 +79,7 @@ class Formats:
 
 KNOWN = Formats(
     (
-        Format(),  # 2
+        # 2
+        Format(frozenset({Family.REFUSED})),
     )
 )

@@ -30,6 +30,7 @@ from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE
 from crawler.job.event_log import tell_failed, tell_host
 from crawler.job.found import DECLARED, KEEP_ALL, Found, Router
+from crawler.job.held_back import HeldBack, OwnRules
 from crawler.job.identity import shaping_of
 from crawler.job.open_files import OpenFiles
 from crawler.job.platform import Platform
@@ -115,6 +116,7 @@ class Job:
         ledger = Ledger(store) if settings.seen.ledger else None
         policy = AdmissionPolicy(Traps(settings.traps, store), PriorityRules(settings.priority.rules), router)
         self._admission = Admission(restored.seen, ledger, queues, counters, policy, self._finish_record)
+        self.held_back = HeldBack(store, queues, counters)
         self.checkpointer = Checkpointer(generations, self._admission, writer, store, output)
         self.checkpointer.replayed(restored.replayed)
         self._compaction = Compaction(restored.seen, store, settings.seen.compact_slices, say)
@@ -132,6 +134,12 @@ class Job:
         writer.apply(partial(self.revisiting.backfill.load, output.path, output.end, say))
         writer.apply(partial(keep_identity, store, files.identity))
         self._scopes = Scopes(store, settings.crawl.scope)
+
+    def enforce(self, rules: OwnRules) -> None:
+        """Apply rules of ours to what a crawl is led to. A job without them leaves that to its user. Raises OSError."""
+        self._admission.origins = rules.origins
+        self.frontier.refused.rule = rules.refusal_of_host
+        self.writer.apply(partial(self.held_back.load, rules))
 
     # -- parts -------------------------------------------------------------------------------------------------
 
@@ -289,6 +297,7 @@ class Job:
         self.counters.body_bytes += record.size or 0
         if record.content is not None:
             remember(record.entry.href, record.content, transaction.batch)
+        self.held_back.add(record, transaction.batch)
         if record.entry.seed and not record.entry.revisit and record.outcome is Outcome.FETCHED:
             self.counters.seeds_fetched += 1
         tell_failed(self.events, record)

@@ -22,6 +22,7 @@ from crawler.filters import SeenSet
 from crawler.frontier import Entry, Frontier, Revisits
 from crawler.job.directory import BROKEN_OFF, SEEN, STORE, JobError
 from crawler.job.formats import FIRST
+from crawler.job.held_back import drop_row
 from crawler.job.identity import Identity
 from crawler.job.transaction import TransactionWriter
 from crawler.kv import Batch, Family, Reader, Store
@@ -275,6 +276,8 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
         count_done(counters, done.outcome, done.status, by=-1)
         if entry.seed and not entry.revisit and done.outcome is Outcome.FETCHED:
             counters.seeds_fetched -= 1
+        if done.outcome is Outcome.EXCLUDED:
+            drop_row(into.store, counters, entry, batch)
         waits = entry.href not in again
         if waits:
             waits, unscheduled = revisits.take_back(entry, batch)

@@ -25,6 +25,11 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
         f"URLs      {count(stats['urls_admitted'])} admitted, {counted(get('urls_duplicate'), 'duplicate link')},"
         f" {count(stats['urls_pending'])} left, {counted(stats['hosts'], 'host')}",
     ]
+    held_back = [f"{count(number)} {rule}" for rule, number in (get("urls_held_back") or {}).items() if number]
+    if held_back:
+        lines.append(
+            f"held back {', '.join(held_back)} (rules of this crawl; `crawler explain` says what permits a URL)"
+        )
     if get("revisits"):
         lines.append(
             f"revisits  {count(stats['revisits'])} started, {count(stats['revisits_changed'])} found a change,"

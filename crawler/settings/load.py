@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import ipaddress
 import math
 import types
 import typing
@@ -95,6 +96,10 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("seen", "layout"): SEEN_LAYOUTS,
     ("links", "kinds"): LINK_KINDS,
     ("traps", "duplicates"): DUPLICATES,
+}
+_NUMBERS = {  # lists of whole numbers: what they are, the least, the most
+    ("retry", "lasting_statuses"): ("statuses", 500, 599),
+    ("fetch", "allow_ports"): ("ports", 0, 65_535),
 }
 _LEAST: dict[tuple[str, str], float] = {
     ("durability", "generations"): 2,
@@ -214,10 +219,11 @@ def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any
             raise SettingsError(f"{source.at(table)}: write each rule as a table of its own, [[{table}]]")
         return tuple(_rule(table, number, rule, source) for number, rule in enumerate(value))
     if hint == tuple[int, ...]:
+        word, least, most = _NUMBERS[table, key]
         whole = isinstance(value, (list, tuple)) and all(type(item) is int for item in value)
-        if not whole or not all(500 <= item <= 599 for item in value):
-            raise SettingsError(f"{name} must be a list of statuses from 500 to 599, not {_shown(value)}")
-        if 503 in value:
+        if not whole or not all(least <= item <= most for item in value):
+            raise SettingsError(f"{name} must be a list of {word} from {least} to {most}, not {_shown(value)}")
+        if (table, key) == ("retry", "lasting_statuses") and 503 in value:
             raise SettingsError(f"{name}: 503 is always temporary: leave it out")
         return tuple(value)
     if hint == tuple[str, ...]:
@@ -242,9 +248,27 @@ def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any
                 raise SettingsError(f"{name}: unknown {item!r}{nearest(item, _CHOICES[place])}; known: {known}")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         _check_number(place, name, value)
+    if place == ("fetch", "allow_networks"):
+        _check_networks(name, value)
     if place in _TEXT_LINES and not (str(value).isprintable() and str(value).isascii()):
         raise SettingsError(f"{name} must be one line of printable ASCII, not {value!r}: it is sent as a header")
     return value
+
+
+def _check_networks(name: str, networks: tuple[str, ...]) -> None:
+    for network in networks:
+        try:
+            ipaddress.ip_network(network)
+        except ValueError:
+            raise SettingsError(f"{name}: {_shown(network)} is no network{_network_hint(network)}") from None
+
+
+def _network_hint(text: str) -> str:
+    """A hint for a network whose address has bits behind the prefix, as in 10.0.0.1/8."""
+    try:
+        return f": did you mean {ipaddress.ip_network(text, strict=False)}?"
+    except ValueError:
+        return ": write an address or a prefix, as in 192.168.1.7, 10.0.0.0/8 or fd12:3456::/32"
 
 
 def _rule(table: str, number: int, stated: Any, source: Source) -> PriorityRule:

@@ -103,7 +103,9 @@ class FetchSettings:
     max_body: int = 16 * 2**20  # bytes after content decoding
     max_headers: int = 256 * 1024  # bytes of all headers of an answer
     max_redirects: int = 10  # redirects in a row
-    allow_private: bool = False  # loopback, private and link-local addresses
+    allow_private: bool = False  # loopback and private addresses, but not link-local ones
+    allow_networks: tuple[str, ...] = ()  # CIDR; the only way to link-local addresses and cloud metadata
+    allow_ports: tuple[int, ...] = ()  # of those that browsers block
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,8 @@ class TrapSettings:
     max_repeats: int = 4  # occurrences of the same segment in a path
     max_variants: int = 100_000  # distinct URLs of one pattern, on one host
     max_query_shapes: int = 1_000  # sets of parameter names of one path
+    max_ports: int = 16  # of one host name
+    max_hosts: int = 10_000  # of one registrable domain
     max_records: int = 100  # `excluded` records of one trap; further URLs are only counted
     duplicates: str = "record"  # what to do with a page that is a copy of another one of its host
     near_duplicates: bool = False  # pages that are nearly the same are copies too

@@ -1,13 +1,16 @@
 """Traps: endless generated URLs, and pages that are copies of others."""
 
 from crawler.traps.copies import Content, Copies, CopyRecordError, check_content, remember
+from crawler.traps.counts import TrapRecordError
+from crawler.traps.origins import Origins
 from crawler.traps.shape import odd_shape, variants_of
-from crawler.traps.traps import TrapRecordError, Traps, check_row
+from crawler.traps.traps import Traps, check_row
 
 __all__ = [
     "Content",
     "Copies",
     "CopyRecordError",
+    "Origins",
     "TrapRecordError",
     "Traps",
     "check_content",

@@ -19,30 +19,20 @@ used counts are in memory. So no URL is missed or counted twice, whenever the cr
 
 from __future__ import annotations
 
-import struct
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import mmh3
-
 from crawler.kv import Batch, Family, Reader
 from crawler.scope import Linked
 from crawler.settings import TrapSettings
+from crawler.traps.counts import COUNT, Counts, TrapRecordError, decode_count, digest_of
 from crawler.traps.shape import odd_shape, split_path, variants_of
 from crawler.urls import host_key
 
-COUNT = b"n"  # key: this and a digest; value: the number
 CLOSED = b"x"  # key: this and the same digest; value: which limit, and the host
-KEPT_MAX = 50_000  # numbers in memory, about 200 bytes each
 KEY_BYTES = 17
-_NUMBER = struct.Struct("<Q")
 _LIMITS = ("max_variants", "max_query_shapes", "max_segments", "max_repeats")
-
-
-class TrapRecordError(ValueError):
-    """Stored bytes are neither a count nor a closed trap."""
 
 
 L = TypeVar("L", bound=Linked)
@@ -66,12 +56,11 @@ class Traps:
     def __init__(self, settings: TrapSettings, store: Reader) -> None:
         """Raises TrapRecordError."""
         self._settings = settings
-        self._store = store
-        self._kept: OrderedDict[bytes, int] = OrderedDict()
+        self._counts = Counts(store)
         self._closed: dict[str, set[bytes]] = {}  # host -> keys
         for key, value in _rows(store, CLOSED):
             limit, host = decode_closed(value)
-            if getattr(settings, limit) and self._number(key[1:]) >= self._most(limit) + settings.max_records:
+            if getattr(settings, limit) and self._counts.number(key[1:]) >= self._most(limit) + settings.max_records:
                 self._closed.setdefault(host, set()).add(key[1:])
 
     def open_links(self, links: Sequence[L]) -> list[L]:
@@ -87,23 +76,18 @@ class Traps:
         rules = [self._refusal(href, changed, batch) for href in hrefs]
         grown = 0
         for key, number in changed.items():
-            grown += number - self._number(key)
-            batch.put(Family.TRAPS, COUNT + key, _NUMBER.pack(number))
-            self._keep(key, number)
+            grown += self._counts.set(key, number, batch)
         return rules, grown
 
     def takes_copies(self, href: str) -> bool:
         """Whether one more link of the copy at ``href`` may have a record."""
-        return self._number(_copies_key(href)) < self._settings.max_records
+        return self._counts.number(_copies_key(href)) < self._settings.max_records
 
     def count_copies(self, href: str, links: int, batch: Batch) -> int:
         """Count new links of the copy at ``href``, which are all refused. Returns the sum by which all counts have
         grown."""
         key = _copies_key(href)
-        number = self._number(key) + links
-        batch.put(Family.TRAPS, COUNT + key, _NUMBER.pack(number))
-        self._keep(key, number)
-        return links
+        return self._counts.set(key, self._counts.number(key) + links, batch)
 
     def explain(self, href: str) -> Iterator[str]:
         """Sentences that say what a URL is counted as, and the current counts."""
@@ -111,7 +95,7 @@ class Traps:
         if counted is None:
             yield "No trap: nothing in its path or query is counted."
         while counted is not None:
-            number, most = self._number(counted.key), getattr(self._settings, counted.limit)
+            number, most = self._counts.number(counted.key), getattr(self._settings, counted.limit)
             said = f"Counted as {counted.words}: {number} so far, traps.{counted.limit} is {most or 'off'}"
             if self._has_closed(href, counted.key):
                 said += "; closed: links to new ones are dropped"
@@ -127,27 +111,27 @@ class Traps:
         odd = odd_shape(path, self._settings)
         if odd is not None:
             limit = odd[0].removeprefix("traps.")
-            return Counted(limit, _digest(f"{host} {limit}"), odd[1])
+            return Counted(limit, digest_of(f"{host} {limit}"), odd[1])
         pattern = variants_of(path, query)
         if pattern is None:
             return None
         shapes = None
         if query is not None and self._settings.max_query_shapes:
             base = pattern.partition("?")[0]
-            key = _digest(f"{host}{base}? shapes")
+            key = digest_of(f"{host}{base}? shapes")
             shapes = Counted("max_query_shapes", key, f"sets of parameters of {base}")
         if shapes is None and not self._settings.max_variants:
             return None
-        return Counted("max_variants", _digest(f"{host}{pattern}"), f"URLs like {pattern}", shapes)
+        return Counted("max_variants", digest_of(f"{host}{pattern}"), f"URLs like {pattern}", shapes)
 
     def _refusal(self, href: str, changed: dict[bytes, int], batch: Batch) -> str | None:
         counted = self.counted(href)
         if counted is None:
             return None
-        number = changed.get(counted.key, self._number(counted.key))
+        number = changed.get(counted.key, self._counts.number(counted.key))
         if number == 0 and counted.shapes is not None:
             shapes = counted.shapes
-            changed[shapes.key] = patterns = changed.get(shapes.key, self._number(shapes.key)) + 1
+            changed[shapes.key] = patterns = changed.get(shapes.key, self._counts.number(shapes.key)) + 1
             most = self._most("max_query_shapes")
             if patterns > most:
                 self._close_at(patterns, shapes, href, batch)
@@ -178,7 +162,7 @@ class Traps:
         if counted.key in keys:
             return True
         # After the count of patterns is closed, patterns that were counted before stay open.
-        return counted.shapes is not None and counted.shapes.key in keys and not self._number(counted.key)
+        return counted.shapes is not None and counted.shapes.key in keys and not self._counts.number(counted.key)
 
     def _has_closed(self, href: str, key: bytes) -> bool:
         return key in self._closed.get(host_key(href), ())
@@ -186,29 +170,6 @@ class Traps:
     def _most(self, limit: str) -> int:
         """How many URLs the limit allows; 0 for odd paths."""
         return int(getattr(self._settings, limit)) if limit in ("max_variants", "max_query_shapes") else 0
-
-    def _number(self, key: bytes) -> int:
-        number = self._kept.get(key)
-        if number is not None:
-            self._kept.move_to_end(key)
-            return number
-        stored = self._store.get(Family.TRAPS, COUNT + key)
-        number = 0 if stored is None else decode_count(stored)
-        self._keep(key, number)
-        return number
-
-    def _keep(self, key: bytes, number: int) -> None:
-        self._kept[key] = number
-        self._kept.move_to_end(key)
-        if len(self._kept) > KEPT_MAX:
-            self._kept.popitem(last=False)
-
-
-def decode_count(value: bytes) -> int:
-    """The number of a stored count; raises TrapRecordError."""
-    if len(value) != _NUMBER.size:
-        raise TrapRecordError(f"not a count: {len(value)} bytes")
-    return int(_NUMBER.unpack(value)[0])
 
 
 def decode_closed(value: bytes) -> tuple[str, str]:
@@ -234,8 +195,4 @@ def _rows(store: Reader, kind: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _copies_key(href: str) -> bytes:
-    return _digest(f"{host_key(href)} copies")
-
-
-def _digest(text: str) -> bytes:
-    return mmh3.hash_bytes(text)
+    return digest_of(f"{host_key(href)} copies")

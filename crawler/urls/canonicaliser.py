@@ -24,6 +24,7 @@ from crawler.urls.whatwg import (
     drop_fragment,
     foreign_scheme,
     parse,
+    requested,
     resolve,
     scalar_values,
 )
@@ -32,7 +33,7 @@ from crawler.urls.whatwg import (
 class Canonical(NamedTuple):
     """The href and the key of one URL, both ASCII, and the server that the href names."""
 
-    href: str  # what is fetched: the WHATWG href without its fragment
+    href: str  # what is fetched: the WHATWG href without its fragment and without credentials
     key: str  # what the seen-set hashes
 
     # Computed from the href on demand: for links that are known already, they are never needed.
@@ -98,7 +99,7 @@ class Canonicaliser:
             joined: list[str | None] = [None] * len(links)
             same = False
         else:
-            split = Base(drop_fragment(own), self._roots)
+            split = Base(requested(own), self._roots)
             joined = split.join(links)
             same = split.plain and not self._rules
         found: dict[str, str] = {}
@@ -179,4 +180,4 @@ def _ask(link: str, base: str) -> str | Rejected:
     if link[-1:] in TRIMMED:
         link += "#"
     href = parse(scalar_values(link), base)
-    return href if isinstance(href, Rejected) else drop_fragment(href)
+    return href if isinstance(href, Rejected) else requested(href)

@@ -1,7 +1,7 @@
 """From the text of a link to an href, by the WHATWG URL Standard (https://url.spec.whatwg.org/).
 
 The parser is ada. This module adds what a crawler needs around it: text that is not a scalar-value
-string, only http and https, no fragment, and a reason if there is nothing to fetch.
+string, only http and https, no fragment, no credentials, and a reason if there is nothing to fetch.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 
 from ada_url import join_url, parse_url
+
+from crawler.urls.steps import drop_userinfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,24 @@ def drop_fragment(href: str) -> str:
     return href.partition("#")[0]
 
 
+def requested(href: str) -> str:
+    """What is fetched of a parsed href: no fragment, and no credentials, which are not for pages to choose."""
+    href = drop_fragment(href)
+    return drop_userinfo(href) if "@" in href else href
+
+
+def has_userinfo(text: str) -> bool:
+    """Whether an absolute URL names a user or a password."""
+    if "@" not in text:
+        return False
+    href = parse(scalar_values(text))
+    return not isinstance(href, Rejected) and drop_fragment(href) != requested(href)
+
+
 def resolve(text: str, base: str | None = None) -> str | Rejected:
     """The href of any text: what is fetched, or why there is nothing to fetch."""
     href = parse(scalar_values(text), None if base is None else scalar_values(base))
-    return href if isinstance(href, Rejected) else drop_fragment(href)
+    return href if isinstance(href, Rejected) else requested(href)
 
 
 def _reason(text: str, base: str | None) -> Rejected:

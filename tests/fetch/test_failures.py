@@ -9,7 +9,6 @@ import ssl
 import struct
 import subprocess
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -358,17 +357,3 @@ async def test_bugs_of_the_caller_come_through() -> None:
     async with site(page(b"x")) as served, Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
         with pytest.raises(ZeroDivisionError):
             await fetcher.fetch(served.url, accept=broken)
-
-
-async def test_private_addresses_are_refused_by_what_is_dialled() -> None:
-    settings = replace(LOCAL, allow_private=False)
-    names = Names(inside=["127.0.0.1"], both=["::1", "127.0.0.1", "10.0.0.1"])
-    async with site(page(b"secret")) as served:
-        port = served.url.rpartition(":")[2]
-        for host in ("127.0.0.1", "[::ffff:127.0.0.1]", "inside", "both", "localhost", "169.254.169.254"):
-            resolver = names if host in ("inside", "both") else None
-            failure = await fail(f"http://{host}:{port}", settings, resolver)
-            assert failure.kind is FailureKind.PRIVATE_ADDRESS, host
-            assert failure.kind.excluded
-            assert "--allow-private" in failure.message
-    assert served.connections == 0

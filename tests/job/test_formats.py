@@ -352,7 +352,7 @@ STORED: dict[int, dict[str, object]] = {
         },
     },
     2: {
-        "families": "admitted content done due hosts ledger meta pages pending robots seen traps",
+        "families": "admitted content done due hosts ledger meta pages pending refused robots seen traps",
         "shaping": (
             "canonical.rules crawl.order seen.capacity seen.fpp seen.growth seen.kind seen.layout seen.ledger "
             "seen.tightening"
@@ -362,7 +362,7 @@ STORED: dict[int, dict[str, object]] = {
             "entry": "00000000000100000000000000687474703a2f2f682e746573742f0a",
             "host": "03000000000000ff" + "00" * 38 + "f0bf" + "00" * 46 + "f0bf02" + "00" * 27,
             "done": "0200c8000000000000000100000000000000687474703a2f2f682e746573742f0a",
-            "counters": "01" + "00" * 328,
+            "counters": "01" + "00" * 384,
             "ledger": "01" + "00" * 24,
         },
     },

@@ -129,9 +129,9 @@ def test_neither_restarts_nor_a_small_memory_change_what_is_decided(
     plain, other = Web(), Web()
     with pytest.MonkeyPatch.context() as patch:
         for number, page in enumerate(linked):
-            patch.setattr("crawler.traps.traps.KEPT_MAX", 50_000)
+            patch.setattr("crawler.traps.counts.KEPT_MAX", 50_000)
             plain.links(*map(url, page))
-            patch.setattr("crawler.traps.traps.KEPT_MAX", kept)
+            patch.setattr("crawler.traps.counts.KEPT_MAX", kept)
             if number in restarts:
                 other.restart()
             other.links(*map(url, page))

@@ -86,7 +86,7 @@ def test_explanation_ends_with_the_key_or_the_reason(text: str, base: str | None
     if isinstance(got, Rejected):
         assert told[-1] == ("rejected", got.reason)
     else:
-        assert dict(told)["drop fragment"] == got.href
+        assert dict(told)["drop userinfo"] == got.href
         assert told[-1][1] == got.key
 
 

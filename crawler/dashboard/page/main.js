@@ -115,6 +115,7 @@ function show({ stats, point, trust, working, forecast, log: news }) {
   showShares("status", stats.status ?? {});
   // Only some crawls have these.
   find("ledger").hidden = !stats.seen?.ledger;
+  find("held-back").hidden = !Object.values(stats.urls_held_back ?? {}).some(Boolean);
   find("revisits").hidden = !stats.revisits && !stats.pages_scheduled;
   showState(stats.state);
   controls.showControls(stats);

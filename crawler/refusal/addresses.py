@@ -1,9 +1,4 @@
-"""Decides which addresses a crawl must not reach.
-
-A page on the public web may link to ``http://169.254.169.254/`` or resolve its name to 127.0.0.1, and thus use a
-crawler to reach an internal service. So the check applies to the address that is about to be dialled, whatever name or
-literal led there.
-"""
+"""Tells public addresses from those of the own machine, the own network and special uses."""
 
 from __future__ import annotations
 
@@ -30,17 +25,20 @@ _SPECIAL = tuple(
 )
 
 
-def refusal(address: str) -> str | None:
-    """Return why an IPv4 or IPv6 address must not be dialled ("loopback", "private" ...); None if it is public.
+Address = IPv4Address | IPv6Address
 
-    An address that carries an IPv4 address inside (mapped, 6to4, NAT64) is judged by that one. Raises ``ValueError``
-    for text that is not an address.
-    """
-    parsed = ip_address(address)
-    if isinstance(parsed, IPv6Address):
-        inner = _carried(parsed)
-        if inner is not None:
-            return refusal(str(inner))
+
+def bare(address: str) -> Address:
+    """The address that a text names: without a zone, and the IPv4 address that an IPv6 address carries inside (mapped,
+    6to4, NAT64). Raises ``ValueError`` for text that is not an address."""
+    parsed = ip_address(address.partition("%")[0])
+    return (_carried(parsed) or parsed) if isinstance(parsed, IPv6Address) else parsed
+
+
+def special_use(address: str) -> str | None:
+    """What an IPv4 or IPv6 address is for ("loopback", "private" ...); None if it is public. An address that carries an
+    IPv4 address inside is judged by that one. Raises ``ValueError`` for text that is not an address."""
+    parsed = bare(address)
     if parsed.is_unspecified:
         return "unspecified"
     if parsed.is_loopback:

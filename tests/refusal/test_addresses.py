@@ -1,4 +1,4 @@
-"""Which addresses may be dialled."""
+"""What addresses are for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.fetch import refusal
+from crawler.refusal.addresses import special_use
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ from crawler.fetch import refusal
     ],
 )
 def test_refused(address: str, reason: str) -> None:
-    assert refusal(address) == reason
+    assert special_use(address) == reason
 
 
 @pytest.mark.parametrize("address", ["::7f00:1", "100::1", "64:ff9b:1::1", "5f00::1", "fec0::1", "4000::1"])
 def test_all_of_ipv6_that_is_not_handed_out_is_refused(address: str) -> None:
-    assert refusal(address) is not None
+    assert special_use(address) is not None
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ def test_all_of_ipv6_that_is_not_handed_out_is_refused(address: str) -> None:
     ["1.1.1.1", "93.184.216.34", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::1.1.1.1"],
 )
 def test_public(address: str) -> None:
-    assert refusal(address) is None
+    assert special_use(address) is None
 
 
 @given(st.ip_addresses(v=4))
 def test_a_carried_address_is_judged_like_the_plain_one(address: IPv4Address) -> None:
-    plain = refusal(str(address))
-    assert refusal(f"::ffff:{address}") == plain
-    assert refusal(str(IPv6Address((0x64FF9B << 96) | int(address)))) == plain
+    plain = special_use(str(address))
+    assert special_use(f"::ffff:{address}") == plain
+    assert special_use(str(IPv6Address((0x64FF9B << 96) | int(address)))) == plain
 
 
 @given(st.ip_addresses())
 def test_public_is_at_least_what_the_library_calls_global(address: IPv4Address | IPv6Address) -> None:
-    if refusal(str(address)) is None and not (isinstance(address, IPv6Address) and address.sixtofour):
+    if special_use(str(address)) is None and not (isinstance(address, IPv6Address) and address.sixtofour):
         assert address.is_global
         assert not address.is_multicast
 
@@ -81,4 +81,4 @@ def test_public_is_at_least_what_the_library_calls_global(address: IPv4Address |
 @pytest.mark.parametrize("text", ["", "localhost", "1.2.3", "127.1"])
 def test_no_address(text: str) -> None:
     with pytest.raises(ValueError, match="address"):
-        refusal(text)
+        special_use(text)

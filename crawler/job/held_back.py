@@ -1,0 +1,227 @@
+"""URLs that a rule of ours excluded, kept so that a run whose settings permit them queues them again.
+
+A row of ``REFUSED`` is the rule, NUL and the href -> the refused address or port, and the entry. It is written in the
+transaction that finishes the URL as excluded, and goes in the one that queues it again.
+
+For each rule META holds, under ``held-back/`` and its name, a digest of the settings that the rows were last looked at
+with, and how far that has come. As long as the settings are the same, nothing is read. When they have changed, the rows
+of that rule are read a few at a time, beside the crawl, in one transaction each: a crash repeats nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import struct
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+from crawler.frontier import Entry, EntryError, Frontier, decode_entry, encode_entry
+from crawler.kv import Batch, Family, Reader, Store
+from crawler.records import Counters, PageRecord, count_refused, refused_by
+from crawler.refusal import Permits, Refusal, Rule, refusal_of, refusal_of_address
+from crawler.settings import FetchSettings, TrapSettings
+from crawler.traps import Origins
+
+ROWS = 256  # read in one transaction
+_STATE = b"held-back/"
+_LENGTH = struct.Struct("<H")
+_DIGEST = 16
+_MORE, _ALL = b"\0", b"\1"  # the first byte of a state
+
+
+class HeldBackError(ValueError):
+    """A row is not a URL that was held back."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRules:
+    """The rules of one run: what the user permits, and the limits of hosts and ports."""
+
+    permitted: FetchSettings
+    limits: TrapSettings
+    origins: Origins
+
+    @classmethod
+    def of(cls, permitted: FetchSettings, limits: TrapSettings, store: Reader) -> OwnRules:
+        return cls(permitted, limits, Origins(limits, permitted, store))
+
+    def refusal_of_host(self, name: str) -> Refusal | None:
+        """Why a ``host:port`` must not be asked, as far as it tells."""
+        host, _, port = name.rpartition(":")
+        return refusal_of(host, int(port), self.permitted)
+
+    def state(self, rule: Rule) -> bytes:
+        """A digest of the settings on which a rule depends."""
+        networks = ",".join(sorted(self.permitted.allow_networks))
+        match rule:
+            case Rule.PRIVATE_ADDRESS:
+                text = f"{self.permitted.allow_private} {networks}"
+            case Rule.LINK_LOCAL | Rule.METADATA_ADDRESS:
+                text = networks
+            case Rule.BLOCKED_PORT:
+                text = ",".join(map(str, sorted(self.permitted.allow_ports)))
+            case Rule.TOO_MANY_PORTS:
+                text = str(self.limits.max_ports)
+            case Rule.TOO_MANY_HOSTS:
+                text = str(self.limits.max_hosts)
+        return hashlib.blake2b(text.encode(), digest_size=_DIGEST).digest()
+
+    def still_refuses(self, rule: Rule, subject: str, href: str, batch: Batch) -> tuple[bool, int]:
+        """Whether the rule that excluded a URL still does, and the sum by which the counts of hosts and ports have
+        grown. Another rule may refuse the URL then: its turn comes when the URL does."""
+        match rule:
+            case Rule.BLOCKED_PORT:
+                return int(subject) not in self.permitted.allow_ports, 0
+            case Rule.TOO_MANY_PORTS | Rule.TOO_MANY_HOSTS:
+                open_again, grown = self.origins.take_back(href, rule, batch)
+                return not open_again, grown
+            case _:
+                return refusal_of_address(subject, Permits.of(self.permitted)) is not None, 0
+
+
+class HeldBack:
+    """The URLs of a job that are held back. ``tell`` is called with one line for the first URL of each rule."""
+
+    def __init__(self, store: Store, frontier: Frontier, counters: Counters) -> None:
+        self._store = store
+        self._frontier = frontier
+        self._counters = counters
+        self._rules: OwnRules | None = None
+        self._at: dict[Rule, bytes] = {}  # rules whose rows are to be looked at, and from which key on
+        self._told: set[Rule] = set()
+        self.tell: Callable[[str], None] = _nobody
+
+    def load(self, rules: OwnRules, batch: Batch) -> None:
+        """Begin a run with these rules."""
+        self._rules = rules
+        for rule in Rule:
+            stored, state = self._store.get(Family.META, _STATE + rule.encode()), rules.state(rule)
+            if stored is None and not refused_by(self._counters, rule):
+                _put_state(rule, _ALL, state, b"", batch)
+            elif stored is None or stored[1 : 1 + _DIGEST] != state:
+                self._at[rule] = _first(rule)
+                _put_state(rule, _MORE, state, _first(rule), batch)
+            elif stored[:1] == _MORE:
+                self._at[rule] = stored[1 + _DIGEST :]
+
+    @property
+    def left(self) -> bool:
+        """Whether rows are left to be looked at."""
+        return bool(self._at)
+
+    def counts(self) -> dict[Rule, int]:
+        """How many URLs each rule holds back."""
+        return {rule: number for rule in Rule if (number := refused_by(self._counters, rule))}
+
+    def add(self, record: PageRecord, batch: Batch) -> None:
+        """Keep a URL that is finished as excluded by a rule of ours. One that is visited again comes back anyway."""
+        refusal, entry = record.refusal, record.entry
+        if refusal is None:
+            return
+        if refusal.rule not in self._told:
+            self._told.add(refusal.rule)
+            self.tell(f"not fetched: {entry.href}: {refusal.error}; others of this kind are only counted")
+        if entry.revisit:
+            return
+        key = _key(refusal.rule, entry.href)
+        if self._store.get(Family.REFUSED, key) is None:
+            count_refused(self._counters, refusal.rule, 1)
+        batch.put(Family.REFUSED, key, encode_row(refusal, entry))
+
+    def step(self, batch: Batch) -> bool:
+        """Look at some rows, and queue the URLs that are permitted now. Returns whether more are left. Raises OSError,
+        HeldBackError."""
+        if self._rules is None or not self._at:
+            return False
+        rule, start = next(iter(self._at.items()))
+        rows = self._store.scan(Family.REFUSED, start, _end(rule), ROWS)
+        again: list[Entry] = []
+        for key, value in rows:
+            _, subject, entry = decode_row(key, value)
+            refused, grown = self._rules.still_refuses(rule, subject, entry.href, batch)
+            self._counters.trap_counts += grown
+            if not refused:
+                again.append(entry._replace(tries=0, throttled=0))
+                batch.delete(Family.REFUSED, key)
+        count_refused(self._counters, rule, -len(again))
+        self._counters.revisits += len(again)
+        self._counters.returned += len(again)
+        self._frontier.admit(again, batch)
+        if len(rows) < ROWS:
+            del self._at[rule]
+            _put_state(rule, _ALL, self._rules.state(rule), b"", batch)
+        else:
+            self._at[rule] = rows[-1][0] + b"\0"
+            _put_state(rule, _MORE, self._rules.state(rule), self._at[rule], batch)
+        return self.left
+
+
+async def return_beside(
+    sync: Callable[[], Awaitable[None]], room: Callable[[], Awaitable[None]], step: Callable[[], bool]
+) -> None:
+    """Call ``step`` until it returns False."""
+    # A record that a power loss takes queues its URL again. It must not do so for one that this has queued.
+    await sync()
+    more = True
+    while more:
+        await room()
+        more = step()
+        await asyncio.sleep(0)
+
+
+def drop_row(store: Reader, counters: Counters, entry: Entry, batch: Batch) -> None:
+    """Forget that a URL is held back, because its record was lost and it is queued again."""
+    for rule in Rule:
+        if store.get(Family.REFUSED, _key(rule, entry.href)) is not None:
+            batch.delete(Family.REFUSED, _key(rule, entry.href))
+            count_refused(counters, rule, -1)
+
+
+def encode_row(refusal: Refusal, entry: Entry) -> bytes:
+    """The value of a row."""
+    subject = refusal.subject.encode("ascii")
+    return _LENGTH.pack(len(subject)) + subject + encode_entry(entry)
+
+
+def decode_row(key: bytes, value: bytes) -> tuple[Rule, str, Entry]:
+    """(rule, subject, entry) of a row; raises HeldBackError."""
+    try:
+        name, _, href = key.decode("ascii").partition("\0")
+        rule = Rule(name)
+        end = _LENGTH.size + _LENGTH.unpack_from(value)[0]
+        subject, entry = value[_LENGTH.size : end].decode("ascii"), decode_entry(value[end:])
+        if rule is Rule.BLOCKED_PORT:
+            int(subject)
+        elif rule not in (Rule.TOO_MANY_PORTS, Rule.TOO_MANY_HOSTS):
+            refusal_of_address(subject, Permits.of(FetchSettings()))
+    except (EntryError, ValueError, struct.error) as error:
+        raise HeldBackError(f"not a URL that was held back: {error}") from error
+    if entry.href != href:
+        raise HeldBackError(f"not a URL that was held back: the entry of {entry.href}")
+    return rule, subject, entry
+
+
+def held_back(store: Reader) -> Iterator[tuple[bytes, bytes]]:
+    """All rows."""
+    return store.rows(Family.REFUSED)
+
+
+def _key(rule: Rule, href: str) -> bytes:
+    return f"{rule.value}\0{href}".encode("ascii")
+
+
+def _first(rule: Rule) -> bytes:
+    return _key(rule, "")
+
+
+def _end(rule: Rule) -> bytes:
+    return rule.value.encode("ascii") + b"\1"
+
+
+def _put_state(rule: Rule, progress: bytes, state: bytes, at: bytes, batch: Batch) -> None:
+    batch.put(Family.META, _STATE + rule.encode(), progress + state + at)
+
+
+def _nobody(text: str) -> None:
+    pass

@@ -13,7 +13,7 @@ Packages from low to high; a module imports only from lower ones:
     urls, filters, robots, settings, clock, kv    pure: no socket, no file, no event loop
     links, scope, frontier, traps, records        pure, built on those
     disk, store, exact, checkpoint, output        the job's files, and the seen-set in them
-    fetch, metrics, dashboard, progress           the network, and what people see
+    fetch, parsing, metrics, dashboard, progress  the network, what strangers wrote, and what people see
     job                                           the durable state of a crawl
     inspect, integrity                            looking at a job; verifying and repairing it
     engine                                        the running crawl: leases, visits, discovery

@@ -15,7 +15,7 @@ LAYERS: list[set[str]] = [
     {"traps"},
     {"records"},
     {"disk", "metrics"},
-    {"store", "checkpoint", "output", "fetch", "dashboard", "progress", "exact"},
+    {"store", "checkpoint", "output", "fetch", "parsing", "dashboard", "progress", "exact"},
     {"job"},
     {"inspect"},
     {"engine", "integrity"},
@@ -49,6 +49,9 @@ MODULES: dict[str, str] = {
     """,
     "refusal": """
         addresses own_rules
+    """,
+    "parsing": """
+        wire parser_child process pages
     """,
     "scope": """
         modes patterns boundary priority rule_faults

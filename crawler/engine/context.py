@@ -9,6 +9,7 @@ from crawler.engine.loop_lag import LoopLag
 from crawler.engine.reading import Reading
 from crawler.engine.turns import Turns
 from crawler.fetch import Fetches
+from crawler.parsing import PageParser
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +18,8 @@ class Context:
 
     ``wake``: something has changed, so look for a ready host again. ``interrupt``: a run has stopped, so stop waiting
     for the rate limit. ``lag`` measures the event loop that all runs share. What servers send is read
-    with ``reading``; ``fetcher`` already is. Each piece of
-    work that takes milliseconds waits for its turn (``turns``).
+    with ``reading``; ``fetcher`` already is. Each piece of work that takes milliseconds waits for its turn (``turns``).
+    Pages that may cost much are parsed by ``parser``.
     """
 
     fetcher: Fetches
@@ -28,3 +29,4 @@ class Context:
     lag: LoopLag
     reading: Reading
     turns: Turns
+    parser: PageParser

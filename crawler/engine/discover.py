@@ -31,6 +31,7 @@ from crawler.urls.whatwg import has_userinfo
 log = logging.getLogger("crawler")
 
 LINKS_A_PART = 1_000  # resolved at a time; the event loop may run between two parts
+CHARACTERS_A_PART = 64 * 1024
 _SHOWN = 200  # characters of foreign text in a message
 
 
@@ -148,21 +149,21 @@ class Discovery:
             return content
         if content is not None:
             content = self._copies.compare(entry.href, content)
-        self._job.counters.pages_cut += links.truncated
+        self._job.counters.pages_cut += links.truncated or links.cut is not None
         return Page(links, base, content, self._of_copy(content))
 
     def outlinks(self, entry: Entry, page: Page) -> Iterator[Outlinks | Unreadable]:
         """Give out the links of the page in parts, which together name each URL once. A part takes a few
         milliseconds."""
         hrefs, counters, known = page.links.hrefs, self._job.counters, set[str]()
-        for at in range(0, len(hrefs), LINKS_A_PART):
-            part = hrefs[at : at + LINKS_A_PART]
+        counters.too_long += page.links.too_long
+        for part in _parts(hrefs):
             resolved = self._reading.read(self._resolve, page.base, part, page.links.encoding)
             if isinstance(resolved, Unreadable):
                 yield resolved
                 return
             urls, rejected = resolved
-            if len(hrefs) > LINKS_A_PART:
+            if len(part) < len(hrefs):
                 urls = [url for url in urls if url.key not in known]
                 known.update([url.key for url in urls])
             counters.links += len(urls)
@@ -255,6 +256,21 @@ class Discovery:
         for reason, links in outside.items():
             count_outside(counters, reason, links)
         return inside
+
+
+def _parts(hrefs: list[str]) -> Iterator[list[str]]:
+    """Cut the links of a page into parts of so many links and characters; one link may be longer."""
+    if len(hrefs) <= LINKS_A_PART and sum(map(len, hrefs)) <= CHARACTERS_A_PART:
+        if hrefs:
+            yield hrefs
+        return
+    start = characters = 0
+    for at, href in enumerate(hrefs):
+        characters += len(href)
+        if at > start and (at - start == LINKS_A_PART or characters > CHARACTERS_A_PART):
+            yield hrefs[start:at]
+            start, characters = at, len(href)
+    yield hrefs[start:]
 
 
 def listed_depth(entry: Entry) -> int:

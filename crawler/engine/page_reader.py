@@ -1,68 +1,38 @@
-"""Reads the bodies of pages. Before a parser sees a body its URL is noted, so that a page that kills the process is
-known after the crash. Such a page is read in a process of its own."""
+"""Reads the bodies of pages. Before a parser of this process sees a body its URL is noted, so that a page that kills
+the process is known after the crash. Such a page, and any that may cost much, is parsed in another process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
 from crawler.engine.reading import Reading, Unreadable
 from crawler.frontier import Lease
 from crawler.job.parsing_notes import ParsingNotes
-from crawler.links import PageLinks, extract_links
+from crawler.links import PageLinks, extract_links, is_cheap
+from crawler.parsing import PageParser, ParserDied
 from crawler.settings import LinkSettings
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class Died(Protocol):
-    """The process of a parser died, or was ended because the page needed too much."""
-
-    @property
-    def reason(self) -> str:
-        """Words for the page's record."""
-
-
-class Parser(Protocol):
-    """Finds the links of HTML pages."""
-
-    async def links(self, body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | Died:
-        """Return the links. What is cheap is parsed in this process."""
-
-    async def parse_isolated(self, body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | Died:
-        """Return the links. The page is parsed in another process."""
-
-
-class InProcess:
-    """A parser without a process of its own."""
-
-    async def links(self, body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks:
-        """See ``Parser``."""
-        return extract_links(body, charset, settings)
-
-    parse_isolated = links
-
-
 class PageReader:
     """Reads the pages of one run."""
 
-    def __init__(self, notes: ParsingNotes, parser: Parser, settings: LinkSettings, reading: Reading) -> None:
+    def __init__(self, notes: ParsingNotes, parser: PageParser, settings: LinkSettings, reading: Reading) -> None:
         self._notes = notes
         self._parser = parser
         self._settings = settings
         self._reading = reading
 
     async def links(self, lease: Lease, body: bytes, charset: str | None) -> PageLinks | Unreadable:
-        """Return the links of a page."""
+        """Return the links of a page. A page that cannot kill this process is not noted: it is parsed in another."""
         suspect = lease.entry is not None and lease.entry.crashes > 0
-        parse = self._parser.parse_isolated if suspect else self._parser.links
-        with self._notes.reading(lease):
-            try:
-                found = await parse(body, charset, self._settings)
-            except Exception as error:  # noqa: BLE001, see `reading`
-                return self._reading.raised(error)
-        return found if isinstance(found, PageLinks) else Unreadable(found.reason)
+        if not suspect and is_cheap(body):
+            return self.read(lease, extract_links, body, charset, self._settings)
+        found = await self._parser.parse_isolated(body, charset, self._settings)
+        return self._reading.died(found) if isinstance(found, ParserDied) else found
 
     def read(self, lease: Lease, parse: Callable[[*Ts], T], *arguments: *Ts) -> T | Unreadable:
         """Return what ``parse`` makes of the body of a page."""

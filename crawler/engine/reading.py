@@ -21,6 +21,7 @@ from typing import TypeVar, TypeVarTuple
 
 from crawler.fetch import Failure, FailureKind, Fetches, Response, is_html
 from crawler.frontier import FailureClass
+from crawler.parsing import ParserDied
 
 log = logging.getLogger("crawler")
 
@@ -89,6 +90,15 @@ class Reading:
             details = printable("".join(traceback.format_exception(error)))
             log.error("a page could not be read, which is a bug; its record says `internal`:\n%s", details.rstrip())
         return Unreadable(message)
+
+    def died(self, died: ParserDied) -> Unreadable:
+        """Turn what the parser's process said of its end into a value."""
+        if died.traceback is not None:
+            place = next((line for line in reversed(died.traceback.splitlines()) if line.startswith("  File ")), "")
+            if place not in self._told:
+                self._told.add(place)
+                log.error("a page could not be read, which is a bug:\n%s", printable(died.traceback).rstrip())
+        return Unreadable(printable(died.reason)[:_SHOWN])
 
 
 class Guarded:

@@ -25,7 +25,7 @@ from crawler.engine.gauges import Gauges
 from crawler.engine.injector import Injector
 from crawler.engine.ledger_resolver import resolve_beside
 from crawler.engine.lifecycle import Lifecycle, Pause, PausedBy, State, Stop
-from crawler.engine.page_reader import InProcess, PageReader
+from crawler.engine.page_reader import PageReader
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor, VisitSettings
@@ -63,7 +63,7 @@ class Run:
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
         discovery = Discovery.of(job, settings, context.reading)
         robots = RobotsVisits(job, discovery, RobotsVisitSettings.of(settings), context)
-        self._reader = PageReader(ParsingNotes(job.directory), InProcess(), settings.links, context.reading)
+        self._reader = PageReader(ParsingNotes(job.directory), context.parser, settings.links, context.reading)
         self._visitor = Visitor(job, discovery, robots, self._reader, VisitSettings.of(settings), context)
         self.incoming = Injector(job, discovery, inbox, context.wake)
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless)

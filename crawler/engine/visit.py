@@ -221,7 +221,10 @@ class Visitor:
                 return
             found, outlinks = found + part.found, part.inside
             left_out += part.left_out[: LINKS_A_PART - len(left_out)]
-        record = replace(finished.record, links=found, links_cut=page.links.truncated, content=page.content)
+        cut = page.links.cut
+        error = finished.record.error if cut is None else f"page read in part: {cut}"
+        links_cut = page.links.truncated or cut is not None
+        record = replace(finished.record, links=found, links_cut=links_cut, error=error, content=page.content)
         finished = replace(finished, record=record)
         job.finish(lease, finished, self._context.clock(), outlinks=outlinks, left_out=left_out)
 

@@ -24,6 +24,7 @@ from crawler.engine.run import Run
 from crawler.engine.turns import Turns
 from crawler.fetch import Fetches
 from crawler.frontier import Lease
+from crawler.parsing import PageParser
 from crawler.settings import Settings
 
 log = logging.getLogger("crawler")
@@ -60,7 +61,9 @@ class Worker:
         lag = lag or LoopLag()
         reading = Reading(lag.held)
         network = Guarded(fetcher, reading)
-        self.context = Context(network, clock, self._wake.set, self._interrupted.set, lag, reading, Turns())
+        self.context = Context(
+            network, clock, self._wake.set, self._interrupted.set, lag, reading, Turns(), PageParser()
+        )
 
     async def drive(self, *runs: Run) -> None:
         """Drive the runs until all are over.
@@ -81,6 +84,7 @@ class Worker:
                         task.cancel()
                     while self._runs:
                         self._runs.pop().break_off()
+                    self.context.parser.close()
         except BaseExceptionGroup as errors:
             raise _first(errors) from errors
 

@@ -7,7 +7,7 @@ whatever it contains (see ``tags``).
 """
 
 from crawler.links.encoding import python_codec, sniff_encoding
-from crawler.links.extract import PageLinks, extract_links
+from crawler.links.extract import PageLinks, extract_links, is_cheap, scan_links
 from crawler.links.query import encode_queries
 from crawler.links.sitemap import (
     FEED_TYPES,
@@ -32,10 +32,12 @@ __all__ = [
     "called_sitemap",
     "encode_queries",
     "extract_links",
+    "is_cheap",
     "is_feed",
     "is_sitemap",
     "is_text_sitemap",
     "named_like_sitemap",
     "python_codec",
+    "scan_links",
     "sniff_encoding",
 ]

@@ -1,8 +1,15 @@
-"""Extracts the links of a page; Lexbor parses the HTML."""
+"""Extracts the links of a page.
+
+What a page links to is what its tree says, the tree that the HTML Standard describes and Lexbor builds:
+``extract_links``. A tree can cost any amount of time and memory, whatever the size of the page, so ``is_cheap`` says
+for which pages it may be built here; ``crawler.parsing`` builds that of any other in a process with limits. Where a
+tree breaks these, the links are those of ``scan_links``: the tags alone, in time and memory linear in the page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import codecs
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -10,14 +17,21 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from crawler.links.encoding import python_codec, sniff_encoding
 from crawler.links.refresh import refresh_target
-from crawler.links.tags import TREE_BYTES, link_tags
+from crawler.links.tags import link_tags
 from crawler.settings import LinkSettings
+from crawler.urls import foreign_scheme
 
+CHEAP_BYTES = 16 * 1024  # attributes of one tag are compared with each other: 16 KB of them take 30 ms
+CHEAP_PRODUCT = 2**20  # of bytes and start tags: what a tree of them needs at worst is 40 ms and 45 MB
+RAW_LENGTHS = 8  # times the longest URL that an href may be long as written: the parser shortens dots and spaces
 METAS_MOST = 64  # of one page
 META_CHARACTERS_MOST = 1_024  # of a content
 
 _SPACE = " \t\n\f\r"
-_TAGS_AT_ONCE = 4096  # of a large page: bounds the size of the tree, about 0.5 KB a tag
+_TAGS_AT_ONCE = 4096  # bounds the size of the tree, about 0.5 KB a tag
+_DECODED_AT_ONCE = 2**20  # bytes
+_ANCHORS = frozenset(("a", "area"))
+_FRAMES = frozenset(("iframe", "frame"))
 _RELATIONS = {"canonical": "canonical", "next": "next", "prev": "next", "alternate": "alternate"}
 _PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
 
@@ -30,7 +44,8 @@ class PageLinks:
     without surrounding ASCII white space, otherwise as written; they contain no lone surrogates.
     ``nofollow``: the robots meta element of the page asks not to follow its links; ``hrefs`` is then empty.
     ``truncated``: the page has more than ``LinkSettings.max_links``. ``metas`` are the name and content of each
-    ``meta`` element that has both.
+    ``meta`` element that has both. ``too_long`` counts the links that can only be longer than
+    ``LinkSettings.max_url_length``. ``cut`` says why the page was not read as a whole, if it was not.
     """
 
     base: str | None
@@ -39,6 +54,72 @@ class PageLinks:
     encoding: str
     truncated: bool
     metas: tuple[tuple[str, str], ...] = ()
+    too_long: int = 0
+    cut: str | None = None
+
+
+def is_cheap(body: bytes) -> bool:
+    """Whether the tree of a page costs no more than a few hundredths of a second, whatever the page holds.
+
+    The worst that a tree can do with ``n`` start tags is to copy all open formatting elements, with all their
+    attributes, for each of the others. The attributes are at most as many as bytes, so the product bounds the copies.
+    """
+    size = len(body)
+    if size > CHEAP_BYTES:
+        return False
+    return size <= 1_024 or size * (body.count(b"<") - body.count(b"</")) <= CHEAP_PRODUCT
+
+
+def extract_links(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks:
+    """The outlinks of an HTML page; ``charset`` is the label in its Content-Type header.
+
+    It accepts any bytes. Hrefs that lead to the page itself (empty, or only a fragment) are left out, unless a
+    ``base`` gives them another meaning.
+    """
+    return _read(body, charset, settings, lambda html: (bytes(html),))
+
+
+def scan_links(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks:
+    """As ``extract_links``, but of the page's tags alone, without a tree of all of it.
+
+    It differs where only the tree can tell what a tag is: inside ``svg`` and ``math``, and in pages of frames."""
+    return _read(body, charset, settings, _tag_groups)
+
+
+def _read(
+    body: bytes, charset: str | None, settings: LinkSettings, pieces: Callable[[bytes | bytearray], Iterable[bytes]]
+) -> PageLinks:
+    encoding = sniff_encoding(body, charset)
+    found = _Found(settings)
+    for piece in pieces(body if encoding == "utf-8" else _as_utf8(body, encoding)):
+        found.read(LexborHTMLParser(piece))
+    return found.links(encoding)
+
+
+def _as_utf8(body: bytes, encoding: str) -> bytearray:
+    """Lexbor reads UTF-8 alone. A large body is converted in pieces: one string could take four times as much."""
+    decoder = codecs.getincrementaldecoder(python_codec(encoding))("replace")
+    html = bytearray()
+    for at in range(0, len(body), _DECODED_AT_ONCE):
+        final = at + _DECODED_AT_ONCE >= len(body)
+        html += decoder.decode(body[at : at + _DECODED_AT_ONCE], final).encode("utf-8", "replace")
+    return html
+
+
+def _tag_groups(html: bytes | bytearray) -> Iterable[bytes]:
+    tags = link_tags(html)
+    while group := list(islice(tags, _TAGS_AT_ONCE)):
+        yield b"".join(map(_closed, dict.fromkeys(group)))
+
+
+def _closed(tag: bytes) -> bytes:
+    """The tag with its end tag, so that the tree stays flat. Outside a frameset the parser ignores a ``frame``."""
+    name = tag[1:7].lower()
+    if name == b"iframe":
+        return tag + b"</iframe>"
+    if name[:5] == b"frame":
+        return b"<iframe" + tag[6:] + b"</iframe>"
+    return tag + b"</a>" if name[0] == 97 and name[1:2] != b"r" else tag
 
 
 @dataclass(slots=True)
@@ -49,44 +130,75 @@ class _Found:
     base: str | None = None
     hrefs: dict[str, None] = field(default_factory=dict)
     metas: list[tuple[str, str]] = field(default_factory=list)
-
-    @property
-    def full(self) -> bool:
-        """Whether there is one more link than the limit."""
-        return len(self.hrefs) > self.settings.max_links
+    too_long: int = 0
 
     def read(self, parser: LexborHTMLParser) -> None:
         """Add what the tree holds."""
         for node in parser.tags("meta"):
             self._meta(node)
-        for node in parser.css("[href],[src]" if self._frames else "[href]"):
-            self._element(node)
-            if self.full:
-                break
+        hrefs, longest, most = self.hrefs, self._longest, self.settings.max_links
+        respect_rel = self.settings.respect_rel_nofollow
+        # This loop runs for each link of each page: what is usual is done in place.
+        for node in parser.css("[href],[src]" if _FRAMES.intersection(self.settings.kinds) else "[href]"):
+            if node.tag in _ANCHORS:
+                attributes = node.attrs
+                href = attributes.get("href")
+                if respect_rel and "nofollow" in (attributes.get("rel") or "").lower().split():
+                    continue
+            else:
+                href = self._other(node)
+            if href is None:
+                continue
+            href = href.strip(_SPACE)
+            if len(href) > longest or len(hrefs) > most:
+                self._add(href)
+            else:
+                hrefs[href] = None
+
+    def links(self, encoding: str) -> PageLinks:
+        """The links of the page."""
+        base, hrefs, metas, settings = self.base, self.hrefs, tuple(self.metas), self.settings
+        if settings.respect_meta_robots and _robots_say_nofollow(metas):
+            return PageLinks(base, [], True, encoding, False, metas)
+        if base is None:
+            for own in [href for href in hrefs if not href or href[0] == "#"]:
+                del hrefs[own]
+        elif len(base) > self._longest and not foreign_scheme(base):
+            # What a link means cannot be told without it, and nearly all would be too long.
+            cut = f"the base of its links has {len(base)} characters"
+            return PageLinks(None, [], False, encoding, False, metas, self.too_long + len(hrefs), cut)
+        found = list(islice(hrefs, settings.max_links))
+        truncated = len(hrefs) > settings.max_links
+        return PageLinks(base, found, False, encoding, truncated, metas, self.too_long)
 
     @property
-    def _frames(self) -> bool:
-        return not _FRAMES.isdisjoint(self.settings.kinds)
+    def _longest(self) -> int:
+        return RAW_LENGTHS * self.settings.max_url_length
 
-    def _element(self, node: LexborNode) -> None:
-        attributes = node.attrs
-        match node.tag:
-            case "a" | "area":
-                href = attributes.get("href")
-                if self.settings.respect_rel_nofollow and "nofollow" in (attributes.get("rel") or "").lower().split():
+    def _add(self, href: str) -> None:
+        """Add a link, unless there is one more than the limit already."""
+        href = href.strip(_SPACE)
+        if len(href) > self._longest:
+            href = href.partition("#")[0]
+            if len(href) > self._longest:
+                # Text that is plainly no URL of the web, such as an image in `data:`, is rejected by its beginning.
+                if not foreign_scheme(href):
+                    self.too_long += 1
                     return
-            case "link":
-                href = attributes.get("href") if self._leads_on(node) else None
-            case "base":
-                href = None
-                if self.base is None and (own := attributes.get("href")) is not None:
-                    self.base = own.strip(_SPACE)
-            case "iframe" | "frame" as kind:
-                href = attributes.get("src") if kind in self.settings.kinds else None
-            case _:
-                return
-        if href is not None:
-            self.hrefs[href.strip(_SPACE)] = None
+                href = href[: self._longest]
+        if len(self.hrefs) <= self.settings.max_links:
+            self.hrefs[href] = None
+
+    def _other(self, node: LexborNode) -> str | None:
+        """What an element leads to that is no anchor."""
+        kind = node.tag
+        if kind == "link":
+            return node.attrs.get("href") if self._leads_on(node) else None
+        if kind in _FRAMES:
+            return node.attrs.get("src") if kind in self.settings.kinds else None
+        if kind == "base" and self.base is None and (own := node.attrs.get("href")) is not None:
+            self.base = own.strip(_SPACE)
+        return None
 
     def _leads_on(self, node: LexborNode) -> bool:
         """Whether a ``link`` element names a page."""
@@ -107,42 +219,7 @@ class _Found:
         if "refresh" in self.settings.kinds and (attributes.get("http-equiv") or "").lower() == "refresh":
             target = refresh_target(content)
             if target is not None:
-                self.hrefs[target] = None
-
-
-_FRAMES = frozenset(("iframe", "frame"))
-
-
-def extract_links(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks:
-    """The outlinks of an HTML page; ``charset`` is the label in its Content-Type header.
-
-    It accepts any bytes. Hrefs that lead to the page itself (empty, or only a fragment) are left out, unless a
-    ``base`` gives them another meaning.
-    """
-    encoding = sniff_encoding(body, charset)
-    # Lexbor reads UTF-8 and replaces other bytes. So convert other encodings to UTF-8.
-    html = body if encoding == "utf-8" else body.decode(python_codec(encoding), "replace").encode()
-    found = _Found(settings)
-    for piece in _pieces(html):
-        found.read(LexborHTMLParser(piece))
-    hrefs, metas = found.hrefs, tuple(found.metas)
-    if settings.respect_meta_robots and _robots_say_nofollow(metas):
-        return PageLinks(found.base, [], True, encoding, False, metas)
-    if found.base is None:
-        for own in [href for href in hrefs if not href or href[0] == "#"]:
-            del hrefs[own]
-    limit = settings.max_links
-    return PageLinks(found.base, list(islice(hrefs, limit)), False, encoding, len(hrefs) > limit, metas)
-
-
-def _pieces(html: bytes) -> Iterator[bytes]:
-    if len(html) <= TREE_BYTES:
-        yield html
-        return
-    tags = link_tags(html)
-    while tag_group := list(islice(tags, _TAGS_AT_ONCE)):
-        # Links do not nest: closing each keeps the tree flat.
-        yield b"</a>".join(dict.fromkeys(tag_group))
+                self._add(target)
 
 
 def _robots_say_nofollow(metas: tuple[tuple[str, str], ...]) -> bool:

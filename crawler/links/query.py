@@ -7,9 +7,14 @@ that the encoding lacks becomes the numeric reference that a form would send.
 
 from __future__ import annotations
 
+import codecs
+import re
+
 from crawler.links.encoding import python_codec
 
 _UNICODE = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement"})
+_REFERENCE = "crawler.reference"  # the error handler for what an encoding lacks
+_FOREIGN = re.compile(r"[^\x00-\x7f]++")
 
 
 def encode_queries(hrefs: list[str], encoding: str) -> list[str]:
@@ -25,12 +30,22 @@ def _encode_query(href: str, codec: str) -> str:
     path, question_mark, query = rest.partition("?")
     if query.isascii():
         return href
-    sent = "".join(character if character.isascii() else _sent(character, codec) for character in query)
+    sent = _FOREIGN.sub(lambda found: _sent(found[0], codec), query)
     return f"{path}{question_mark}{sent}{hash_mark}{fragment}"
 
 
-def _sent(character: str, codec: str) -> str:
-    try:
-        return "".join(f"%{byte:02X}" for byte in character.encode(codec))
-    except UnicodeEncodeError:
-        return f"%26%23{ord(character)}%3B"
+def _sent(text: str, codec: str) -> str:
+    """Text of other than ASCII characters, as a form would send it."""
+    # Between two NUL, which no such character gives, stands what is sent for those that the encoding lacks.
+    parts = text.encode(codec, _REFERENCE).split(b"\0")
+    parts[::2] = [b"%" + part.hex("%").upper().encode() if part else b"" for part in parts[::2]]
+    return b"".join(parts).decode("ascii")
+
+
+def _reference(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    missing = error.object[error.start : error.end]
+    return "\0" + "".join([f"%26%23{ord(character)}%3B" for character in missing]) + "\0", error.end
+
+
+codecs.register_error(_REFERENCE, _reference)

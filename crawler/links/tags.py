@@ -1,11 +1,10 @@
 """The tags of a page that can matter to a crawler, found in one pass and without a tree.
 
-Building a tree takes quadratic time on hostile pages: a start tag may search the open elements, an
-attribute its predecessors (100,000 nested ``<div>`` in 500 KB cost Lexbor 11 s; the same in 5 MB would cost
-20 minutes). So a page above ``TREE_BYTES`` is not parsed as a whole: this pass follows the tokeniser of the
-HTML Standard (13.2.5) with one regular expression that never backtracks, skips comments, raw text,
-templates and all other elements, and yields the start tags of interest as bytes. Only these are passed to the
-parser.
+This is for pages whose tree would cost too much: a start tag may search the open elements, an attribute its
+predecessors, and each paragraph may copy all open formatting elements (16 KB can take half a gigabyte). This pass
+follows the tokeniser of the HTML Standard (13.2.5) with one regular expression that never backtracks, skips comments,
+raw text, templates and all other elements, and yields the start tags of interest as bytes. Only these are passed to the
+parser. Time and memory are linear in the page, whatever it contains.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-TREE_BYTES = 64 * 1024  # a hostile page of this size costs a tree builder about a quarter of a second
-MAX_ATTRIBUTES = 256  # a start tag with more is left out
+MAX_ATTRIBUTES = 256  # a start tag with more is left out ...
+MAX_TAG = 256 * 1024  # ... and one of more bytes
 
 _SPACE = rb"\t\n\f\r\ "
 _ATTRIBUTE = rb"""
@@ -23,7 +22,7 @@ _ATTRIBUTE = rb"""
 """ % {b"s": _SPACE}
 _REST = rb"(?: [%(s)s/]++ | %(attribute)s )*+ >" % {b"s": _SPACE, b"attribute": _ATTRIBUTE}
 _RAW_TEXT = rb"script|style|textarea|title|xmp|iframe|noembed|noframes|plaintext"
-_WANTED = rb"(?i:a|area|base|link|meta|/?template|%(raw)s)(?=[%(s)s/>])" % {b"s": _SPACE, b"raw": _RAW_TEXT}
+_WANTED = rb"(?i:a|area|base|frame|link|meta|/?template|%(raw)s)(?=[%(s)s/>])" % {b"s": _SPACE, b"raw": _RAW_TEXT}
 
 _step = re.compile(
     rb"""
@@ -47,9 +46,8 @@ _raw_text_end = {
 _script_mark = re.compile(rb"<!--|-->|</?script(?=[%b/>])" % _SPACE, re.I)
 
 
-def link_tags(html: bytes) -> Iterator[bytes]:
-    """The start tags of ``a``, ``area``, ``base``, ``link`` and ``meta``, in document order, in time linear in the
-    page.
+def link_tags(html: bytes | bytearray) -> Iterator[bytes]:
+    """The start tags of ``a``, ``area``, ``base``, ``frame``, ``iframe``, ``link`` and ``meta``, in document order.
 
     ``html`` is in any encoding that keeps ASCII bytes as they are (UTF-8 does).
     """
@@ -57,7 +55,7 @@ def link_tags(html: bytes) -> Iterator[bytes]:
     templates = 0  # what lies in a template belongs to no page until a script copies it
     while (step := _step.match(html, position)) is not None:
         position = step.end()
-        name = step["name"].lower()
+        name = bytes(step["name"]).lower()
         if name == b"template":
             templates += 1
         elif name == b"/template":
@@ -65,20 +63,22 @@ def link_tags(html: bytes) -> Iterator[bytes]:
         elif name == b"plaintext":
             return
         elif name in _raw_text_end:
+            if name == b"iframe" and not templates and _is_bounded(step):
+                yield bytes(step["tag"])
             end = _script_end(html, position) if name == b"script" else _raw_text_end[name].search(html, position)
             if end is None:
                 return
             position = end.start()
-        elif not templates and _attributes_bounded(step["tag"]):
-            yield step["tag"]
+        elif not templates and _is_bounded(step):
+            yield bytes(step["tag"])
 
 
-def _script_end(html: bytes, position: int) -> re.Match[bytes] | None:
+def _script_end(html: bytes | bytearray, position: int) -> re.Match[bytes] | None:
     """The end tag of a script. In ``<!--`` a script may hold another with its end tag (13.2.5.15 to 13.2.5.31)."""
     escaped = inner = False
     while (mark := _script_mark.search(html, position)) is not None:
         position = mark.end()
-        match mark[0].lower():
+        match bytes(mark[0]).lower():
             case b"<!--":
                 escaped = True
                 position -= 2  # "<!-->" is a start and an end
@@ -93,7 +93,8 @@ def _script_end(html: bytes, position: int) -> re.Match[bytes] | None:
     return None
 
 
-def _attributes_bounded(tag: bytes) -> bool:
-    if len(tag) <= 2 * MAX_ATTRIBUTES:
+def _is_bounded(step: re.Match[bytes]) -> bool:
+    length = step.end("tag") - step.start("tag")
+    if length <= 2 * MAX_ATTRIBUTES:
         return True
-    return sum(1 for _ in _attribute.finditer(tag)) <= MAX_ATTRIBUTES
+    return length <= MAX_TAG and sum(1 for _ in _attribute.finditer(step["tag"])) <= MAX_ATTRIBUTES

@@ -17,7 +17,7 @@ from crawler.urls.domain import registrable_domain
 from crawler.urls.host_key import host_key, host_name, surt
 from crawler.urls.rules import RULES, Rule
 from crawler.urls.steps import identity
-from crawler.urls.whatwg import Rejected
+from crawler.urls.whatwg import Rejected, foreign_scheme
 
 __all__ = [
     "RULES",
@@ -26,6 +26,7 @@ __all__ = [
     "Rejected",
     "Rule",
     "canonicalise",
+    "foreign_scheme",
     "host_key",
     "host_name",
     "identity",

@@ -10,18 +10,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crawler.links import PageLinks, extract_links
-from crawler.links.tags import TREE_BYTES, link_tags
+from crawler.links import PageLinks, extract_links, is_cheap, scan_links
+from crawler.links.extract import CHEAP_BYTES
+from crawler.links.tags import link_tags
 from crawler.settings import LinkSettings
 from tests.examples import TIMES
 
 DEFAULT = LinkSettings()
-# Enough text to make a page too large for a tree.
-PADDING = b"<p>" + b"." * TREE_BYTES
+Read = Callable[[bytes, str | None, LinkSettings], PageLinks]
+BOTH = pytest.mark.parametrize("read", [extract_links, scan_links])
 
 
-def links(body: bytes, charset: str | None = "utf-8", **options: object) -> PageLinks:
-    return extract_links(body, charset, replace(DEFAULT, **options))  # type: ignore[arg-type]
+def links(body: bytes, charset: str | None = "utf-8", read: Read = extract_links, **options: object) -> PageLinks:
+    return read(body, charset, replace(DEFAULT, **options))  # type: ignore[arg-type]
 
 
 CASES = [
@@ -77,28 +78,105 @@ CASES = [
 ]
 
 
+@BOTH
 @pytest.mark.parametrize(("body", "hrefs"), CASES)
-def test_hrefs(body: bytes, hrefs: list[str]) -> None:
+def test_hrefs(body: bytes, hrefs: list[str], read: Read) -> None:
+    found = links(body, read=read)
+    assert (found.hrefs, found.truncated, found.cut) == (hrefs, False, None)
+
+
+# Where only the tree knows what a tag is.
+OF_THE_TREE = [
+    # body, hrefs of the tree, hrefs of the tags alone
+    (b"<svg><style><a href=x></style></svg>", ["x"], []),
+    (b"<svg><![CDATA[><a href=x>]]></svg>", [], ["x"]),
+    (b"<a href=x><frameset><frame src=y></frameset>", ["y"], ["x", "y"]),
+    (b"<frame src=x><p>", [], ["x"]),
+]
+
+
+@pytest.mark.parametrize(("body", "tree", "tags"), OF_THE_TREE)
+def test_hrefs_that_need_the_tree(body: bytes, tree: list[str], tags: list[str]) -> None:
+    assert links(body).hrefs == tree
+    assert links(body, read=scan_links).hrefs == tags
+
+
+KINDS = [
+    # body, the kind that leads on, where to
+    (b"<iframe src=' x '><a href=no></iframe><iframe></iframe>", "iframe", ["x"]),
+    (b"<frameset><frame src=x><frame></frameset>", "frame", ["x"]),
+    (b"<meta http-equiv=Refresh content='5; URL=\"x\"'><meta http-equiv=refresh content=5>", "refresh", ["x"]),
+    (b"<link rel=canonical href=x>", "canonical", ["x"]),
+    (b"<link rel=next href=x><link rel='PREV up' href=y>", "next", ["x", "y"]),
+    (
+        b"<link rel=alternate hreflang=de href=x><link rel=alternate type='text/html; a' href=y>",
+        "alternate",
+        ["x", "y"],
+    ),
+    (b"<link rel=alternate type=application/rss+xml href=x><link rel=stylesheet href=x><link href=x>", "alternate", []),
+]
+
+
+@pytest.mark.parametrize(("body", "kind", "hrefs"), KINDS)
+def test_each_kind_of_link_can_be_switched_off(body: bytes, kind: str, hrefs: list[str]) -> None:
     assert links(body).hrefs == hrefs
+    assert links(body, kinds=(kind,)).hrefs == hrefs
+    assert links(body, kinds=tuple(other for other in DEFAULT.kinds if other != kind)).hrefs == []
 
 
-@pytest.mark.parametrize(("body", "hrefs"), CASES)
-def test_hrefs_of_a_large_page(body: bytes, hrefs: list[str]) -> None:
-    found = links(PADDING + body)
-    assert found.hrefs == hrefs
-    assert not found.truncated
+@BOTH
+def test_all_kinds_are_in_the_tags_too(read: Read) -> None:
+    for body, _, hrefs in KINDS:
+        assert links(body, read=read).hrefs == hrefs
 
 
-@pytest.mark.parametrize("padding", [b"", PADDING])
+@BOTH
+def test_metas_are_told_as_written_and_in_bounds(read: Read) -> None:
+    page = b"<meta name=' A&amp;B ' content=' c '><meta name=x><meta content=y><meta name=z content=''>"
+    assert links(page, read=read).metas == (("A&B", " c "), ("z", ""))
+    many = b"<meta name=n content=%b>" % (b"c" * 5_000) + b"".join(b"<meta name=%d content=c>" % n for n in range(100))
+    metas = links(many, read=read).metas
+    assert (len(metas), len(metas[0][1])) == (64, 1_024)
+
+
+class TestLongHrefs:
+    """What can only be longer than ``max_url_length`` is dropped before anything dear is done with it."""
+
+    LONG = "x" * (8 * DEFAULT.max_url_length + 1)
+
+    def test_it_is_counted_and_not_taken(self) -> None:
+        found = links(f"<a href='/?{self.LONG}'><a href=x>".encode())
+        assert (found.hrefs, found.too_long) == (["x"], 1)
+        assert links(f"<a href='{self.LONG[:-1]}'>".encode()).too_long == 0
+
+    def test_white_space_and_a_fragment_do_not_count(self) -> None:
+        found = links(f"<a href='{' ' * 20_000}x{' ' * 20_000}'><a href='y#{self.LONG}'>".encode())
+        assert (found.hrefs, found.too_long) == (["x", "y"], 0)
+
+    def test_what_is_no_url_of_the_web_is_rejected_as_such(self) -> None:
+        found = links(f"<a href='data:{self.LONG}'>".encode())
+        assert (len(found.hrefs[0]), found.too_long) == (len(self.LONG) - 1, 0)
+
+    def test_links_after_a_long_base_are_not_followed(self) -> None:
+        found = links(f"<base href='/{self.LONG}'><a href=x>".encode())
+        assert (found.base, found.hrefs, found.too_long) == (None, [], 1)
+        assert found.cut == "the base of its links has 16386 characters"
+
+    def test_a_long_base_that_browsers_ignore_is_ignored(self) -> None:
+        found = links(f"<base href='data:{self.LONG}'><a href=x>".encode())
+        assert (found.hrefs, found.cut) == (["x"], None)
+
+
+@BOTH
 class TestWhatAPageSaysOfItself:
-    def test_first_base_counts(self, padding: bytes) -> None:
+    def test_first_base_counts(self, read: Read) -> None:
         page = b"<base target=x><base href=' /a '><base href=/b><a href=''><a href=#y><a href=x>"
-        found = links(padding + page)
+        found = links(page, read=read)
         assert found.base == "/a"
         assert found.hrefs == ["", "#y", "x"]
 
-    def test_no_base(self, padding: bytes) -> None:
-        assert links(padding + b"<a title='<base href=x>'>").base is None
+    def test_no_base(self, read: Read) -> None:
+        assert links(b"<a title='<base href=x>'>", read=read).base is None
 
     @pytest.mark.parametrize(
         "meta",
@@ -109,12 +187,12 @@ class TestWhatAPageSaysOfItself:
             b"<meta name=robots content=noindex><meta name=robots content=nofollow>",
         ],
     )
-    def test_nofollow(self, padding: bytes, meta: bytes) -> None:
-        page = padding + meta + b"<a href=x>"
-        assert links(page).nofollow
-        assert links(page).hrefs == []
-        assert not links(page, respect_meta_robots=False).nofollow
-        assert links(page, respect_meta_robots=False).hrefs == ["x"]
+    def test_nofollow(self, read: Read, meta: bytes) -> None:
+        page = meta + b"<a href=x>"
+        assert links(page, read=read).nofollow
+        assert links(page, read=read).hrefs == []
+        assert not links(page, respect_meta_robots=False, read=read).nofollow
+        assert links(page, respect_meta_robots=False, read=read).hrefs == ["x"]
 
     @pytest.mark.parametrize(
         "meta",
@@ -126,21 +204,21 @@ class TestWhatAPageSaysOfItself:
             b"<!-- <meta name=robots content=nofollow> -->",
         ],
     )
-    def test_follow(self, padding: bytes, meta: bytes) -> None:
-        found = links(padding + meta + b"<a href=x>")
+    def test_follow(self, read: Read, meta: bytes) -> None:
+        found = links(meta + b"<a href=x>", read=read)
         assert (found.nofollow, found.hrefs) == (False, ["x"])
 
-    def test_rel_nofollow_is_an_option(self, padding: bytes) -> None:
-        page = padding + b"<a href=x rel='noopener NoFollow'><a href=y rel=nofollows><a href=z>"
-        assert links(page).hrefs == ["x", "y", "z"]
-        assert links(page, respect_rel_nofollow=True).hrefs == ["y", "z"]
+    def test_rel_nofollow_is_an_option(self, read: Read) -> None:
+        page = b"<a href=x rel='noopener NoFollow'><a href=y rel=nofollows><a href=z>"
+        assert links(page, read=read).hrefs == ["x", "y", "z"]
+        assert links(page, respect_rel_nofollow=True, read=read).hrefs == ["y", "z"]
 
-    def test_limit_of_links(self, padding: bytes) -> None:
-        page = padding + b"".join(b"<a href=%d>" % (n // 2) for n in range(20))
-        assert links(page, max_links=10).hrefs == [str(n) for n in range(10)]
-        assert not links(page, max_links=10).truncated
-        assert links(page, max_links=9).hrefs == [str(n) for n in range(9)]
-        assert links(page, max_links=9).truncated
+    def test_limit_of_links(self, read: Read) -> None:
+        page = b"".join(b"<a href=%d>" % (n // 2) for n in range(20))
+        assert links(page, max_links=10, read=read).hrefs == [str(n) for n in range(10)]
+        assert not links(page, max_links=10, read=read).truncated
+        assert links(page, max_links=9, read=read).hrefs == [str(n) for n in range(9)]
+        assert links(page, max_links=9, read=read).truncated
 
     @pytest.mark.parametrize(
         ("codec", "charset", "encoding"),
@@ -152,16 +230,16 @@ class TestWhatAPageSaysOfItself:
             ("utf-16-be", "utf-16be", "utf-16be"),
         ],
     )
-    def test_encodings(self, padding: bytes, codec: str, charset: str, encoding: str) -> None:
-        page = (padding.decode() + "<a href='/\u043f\u0443\u0442\u044c'>").encode(codec)
-        found = links(page, charset)
+    def test_encodings(self, read: Read, codec: str, charset: str, encoding: str) -> None:
+        page = "<a href='/\u043f\u0443\u0442\u044c'>".encode(codec)
+        found = links(page, charset, read=read)
         assert (found.encoding, found.hrefs) == (encoding, ["/\u043f\u0443\u0442\u044c"])
 
-    def test_a_wrong_charset_is_no_stop(self, padding: bytes) -> None:
-        page = padding + "<a href='/\u00e9'><a href=x>".encode("latin-1")
-        assert links(page, "utf-8").hrefs[-1] == "x"
-        assert links(page, None).hrefs == ["/\u00e9", "x"]
-        links(page, "utf-16")
+    def test_a_wrong_charset_is_no_stop(self, read: Read) -> None:
+        page = "<a href='/\u00e9'><a href=x>".encode("latin-1")
+        assert links(page, "utf-8", read=read).hrefs[-1] == "x"
+        assert links(page, None, read=read).hrefs == ["/\u00e9", "x"]
+        links(page, "utf-16", read=read)
 
 
 # Made when they are needed: together they are a hundred megabytes.
@@ -193,18 +271,42 @@ BURDENS: dict[str, Callable[[], bytes]] = {
 def test_burdens_cost_time_in_proportion(burden: str) -> None:
     body = BURDENS[burden]()
     started = time.process_time()
-    found = links(body)
+    found = links(body, read=scan_links)
     # Half a second for a megabyte is plenty; the tree of the first page would take 20 minutes.
     assert time.process_time() - started < 1 + len(body) / 2_000_000
     assert found.hrefs[-1:] == ["x"]
 
 
-def test_the_largest_tree_is_affordable() -> None:
-    for unit in (b"<div>", b"<ul><li>", b"<dl><dd>", b"<p><b>"):
-        body = (unit * TREE_BYTES)[: TREE_BYTES - 10] + b"<a href=x>"
-        started = time.process_time()
-        links(body)
-        assert time.process_time() - started < 5
+WORST: dict[str, Callable[[int], bytes]] = {
+    # The worst pages of a size that are known, with so many start tags in the second half.
+    "nested": lambda size: (b"<div>" * size)[: size - size % 5],
+    "attributes": lambda size: b"<a " + b" ".join(b"%x" % n for n in range(size // 4)),
+    "copies of one element": lambda size: (
+        b"<p><a " + b" ".join(b"%x" % n for n in range(size // 8)) + b">" + b"<p>x" * (size // 8)
+    ),
+    "copies of many elements": lambda size: (
+        b"<p>" + b"".join(b"<b %x>" % n for n in range(size // 14)) + b"<p>x" * (size // 8)
+    ),
+    "copies, deep": lambda size: b"<div>" * (size // 10) + b"<p><b><i><u><s><tt>" * 3 + b"<p>x" * (size // 8),
+}
+
+
+@pytest.mark.parametrize("worst", WORST)
+def test_a_tree_that_is_called_cheap_is(worst: str) -> None:
+    size = CHEAP_BYTES
+    while not is_cheap(body := WORST[worst](size)[:size]):
+        size -= 256
+    assert size >= 1_024
+    started = time.process_time()
+    links(body)
+    assert time.process_time() - started < 0.25  # 0.04 on a machine that does nothing else
+
+
+def test_ordinary_pages_are_cheap_and_large_ones_are_not() -> None:
+    assert is_cheap(b"<li><a href='/some/page/of/a/site'>with some text</a></li>\n" * 80)
+    assert is_cheap(b"x" * CHEAP_BYTES)
+    assert not is_cheap(b"x" * (CHEAP_BYTES + 1))
+    assert not is_cheap(b"<p>" * (CHEAP_BYTES // 3))
 
 
 def test_a_hundred_thousand_links() -> None:
@@ -275,23 +377,24 @@ PIECES = st.sampled_from(
 )
 
 
+PADDING = b"<p>" + b"." * 70_000
+
+
 @settings(max_examples=150 * TIMES, deadline=None)
 @given(st.lists(PIECES, max_size=12).map("".join))
 @example('<a href=x title="><a href=y>')
-def test_large_pages_are_read_as_small_ones(text: str) -> None:
-    """The pass over tags and the tree find the same links.
-
-    Put in front, the padding brings both into the body, where the tree keeps every ``a``.
-    """
-    small = links(b"<p>." + text.encode())
-    large = links(PADDING + text.encode())
-    assert large == small
+def test_the_links_of_a_page_do_not_depend_on_its_size(text: str) -> None:
+    """Nor on whether they are read from its tree or from its tags, in markup as common as this."""
+    page = b"<p>." + text.encode()  # in the body, where the tree keeps every `a`
+    small = links(page)
+    assert links(PADDING + page) == small
+    assert links(page, read=scan_links) == small
 
 
 @given(st.binary(), st.none() | st.sampled_from(["utf-8", "utf-16", "iso-2022-jp", "gbk", "big5", "x"]))
 def test_any_bytes(body: bytes, charset: str | None) -> None:
-    for page in (body, PADDING + body):
-        for href in links(page, charset).hrefs:
+    for read in (extract_links, scan_links):
+        for href in links(body, charset, read=read).hrefs:
             href.encode()
 
 

@@ -1,0 +1,183 @@
+"""The pages that the process parses, and what its death means for a page.
+
+Pages wait in one line. A few are sent ahead, so that the process does not wait for the event loop between two pages.
+When it dies, it is the first of these that it was parsing: that page is read again, by its tags alone, and the others
+are sent to the next process as if nothing had been.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections import deque
+from dataclasses import dataclass, replace
+
+from crawler.links import PageLinks, scan_links
+from crawler.parsing.process import KILLED, ParserProcess
+from crawler.parsing.wire import Kind, ParseLimits, ParserDied, Told, WireError, decode_links, request
+from crawler.settings import LinkSettings
+
+log = logging.getLogger("crawler")
+
+AHEAD_BYTES = 256 * 1024  # sent before the process has answered
+AHEAD_PAGES = 32
+STARTS_IN_VAIN = 3  # processes that ended before they were ready; then pages are read here, by their tags
+PATIENCE = 60.0  # seconds; a process that needs so long for a page does not run at all
+KILLS_MOST = 2  # times that a page is parsed again because somebody killed the process
+
+
+@dataclass(slots=True, eq=False)
+class _Page:
+    """A page in line."""
+
+    body: bytes
+    charset: str | None
+    settings: LinkSettings
+    links: asyncio.Future[PageLinks | ParserDied]
+    kind: Kind = Kind.TREE
+    cut: str | None = None  # why it is no longer read as a tree
+    kills: int = 0
+
+    def tell(self, links: PageLinks | ParserDied) -> None:
+        if not self.links.done():
+            self.links.set_result(links)
+
+
+class PageParser:
+    """Parses the pages of a run. Its process is started by the first page that needs it."""
+
+    def __init__(self, limits: ParseLimits | None = None) -> None:
+        self._limits = limits = limits or ParseLimits()
+        self._process = ParserProcess(limits.memory, self._take, self._ended)
+        self._waiting: deque[_Page] = deque()
+        self._sent: deque[_Page] = deque()
+        self._starts_in_vain = 0
+        self._watch: asyncio.TimerHandle | None = None
+        self.deaths = 0  # of the process, by a page
+
+    async def parse_isolated(self, body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | ParserDied:
+        """The links of a page, parsed in the process."""
+        page = _Page(body, charset, settings, asyncio.get_running_loop().create_future())
+        self._waiting.append(page)
+        self._send()
+        return await page.links
+
+    def close(self) -> None:
+        """End the process, and cancel what waits for a page. The next page starts another."""
+        self._unwatch()
+        self._process.kill()
+        for page in (*self._sent, *self._waiting):
+            page.links.cancel()
+        self._sent.clear()
+        self._waiting.clear()
+
+    # -- the line ----------------------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        while self._waiting:
+            if self._starts_in_vain >= STARTS_IN_VAIN:
+                self._read_here(self._waiting.popleft())
+                continue
+            if not self._process.running and not self._start():
+                continue
+            ahead = sum(len(page.body) for page in self._sent)
+            page = self._waiting[0]
+            if self._sent and (len(self._sent) >= AHEAD_PAGES or ahead + len(page.body) > AHEAD_BYTES):
+                return
+            self._waiting.popleft()
+            if page.links.done():  # cancelled
+                continue
+            self._sent.append(page)
+            seconds = self._limits.for_page(len(page.body))
+            self._process.send(request(page.kind, seconds, page.settings, page.charset, len(page.body)), page.body)
+            self._rewatch()
+
+    def _start(self) -> bool:
+        try:
+            self._process.start()
+        except OSError as error:
+            log.warning("cannot start the parser's process: %s", error)
+            self._starts_in_vain += 1
+            return False
+        self._starts_in_vain += 1  # until it says that it is ready
+        return True
+
+    def _read_here(self, page: _Page) -> None:
+        links = scan_links(page.body, page.charset, page.settings)
+        page.tell(_cut(links, "read by its tags alone: the parser's process does not start"))
+
+    # -- what the process does ---------------------------------------------------------------------------------
+
+    def _take(self, told: Told, ends: bool, payload: bytes) -> None:
+        if told is Told.READY:
+            self._starts_in_vain = 0
+            return
+        if not self._sent:
+            raise WireError("an answer to nothing")
+        page = self._sent.popleft()
+        match told:
+            case Told.LINKS:
+                page.tell(_links(page, payload))
+            case Told.MEMORY:
+                self._fail(page, f"{self._limits.memory // 2**20} MiB of memory")
+            case _:
+                reason, _, traceback = payload.decode("utf-8", "replace").partition("\n")
+                page.tell(ParserDied(reason, traceback))
+        self._rewatch()
+        if not ends:
+            self._send()
+
+    def _ended(self, code: int) -> None:
+        """The process has ended: by its own will, by a limit, or by a fault."""
+        self._unwatch()
+        if code != 0 and self._sent and not self._starts_in_vain:
+            page = self._sent.popleft()
+            if code == KILLED and page.kills < KILLS_MOST:
+                page.kills += 1
+                self._waiting.appendleft(page)
+            elif code == -signal.SIGPROF:
+                self._fail(page, f"{self._limits.for_page(len(page.body)):.2f} s of CPU time")
+            else:
+                how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+                self._fail(page, f"{self._limits.memory // 2**20} MiB of memory, or met a fault ({how})")
+        self._waiting.extendleft(reversed(self._sent))
+        self._sent.clear()
+        self._send()
+
+    def _fail(self, page: _Page, needed: str) -> None:
+        """The page needs more than it may: read it by its tags, or not at all."""
+        self.deaths += 1
+        if page.kind is Kind.TAGS:
+            page.tell(ParserDied(f"parsing needed more than {needed}"))
+            return
+        page.kind, page.cut = Kind.TAGS, f"read by its tags alone: its tree needs more than {needed}"
+        self._waiting.appendleft(page)
+
+    # -- patience ----------------------------------------------------------------------------------------------
+
+    def _rewatch(self) -> None:
+        self._unwatch()
+        if self._sent:
+            self._watch = asyncio.get_running_loop().call_later(PATIENCE, self._lose_patience)
+
+    def _unwatch(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+    def _lose_patience(self) -> None:
+        self._process.kill()
+        self._ended(KILLED)
+
+
+def _links(page: _Page, payload: bytes) -> PageLinks | ParserDied:
+    try:
+        links = decode_links(payload)
+    except WireError as error:
+        return ParserDied(str(error))
+    return links if page.cut is None else _cut(links, page.cut)
+
+
+def _cut(links: PageLinks, why: str) -> PageLinks:
+    return links if links.cut is not None else replace(links, cut=why)

@@ -1,0 +1,175 @@
+"""The crawler's end of the parser's processes: what starts them, and what is told when they end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+
+from crawler.parsing.parser_child import ENDED
+from crawler.parsing.wire import Answers, Told, WireError
+
+log = logging.getLogger("crawler")
+
+_READ_BYTES = 256 * 1024
+_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from crawler.parsing.parser_child import parent; "
+KILLED = -int(signal.SIGKILL)  # by somebody else: no limit of ours sends this signal
+
+Take = Callable[[Told, bool, bytes], None]
+
+
+class ParserProcess:
+    """One parser at a time, and the parent that forks it. Every method returns at once, on the event loop.
+
+    ``take`` is called with each answer. ``ended`` is called when the parser has ended and its answers are taken, with
+    its exit code or the negative number of a signal; then ``start`` may be called again.
+    """
+
+    def __init__(self, memory: int, take: Take, ended: Callable[[int], None]) -> None:
+        self._memory = memory
+        self._take = take
+        self._ended = ended
+        self._parent: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._channel: socket.socket | None = None
+        self._answers = Answers()
+        self._unsent: deque[memoryview] = deque()
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a parser to send to."""
+        return self._channel is not None
+
+    def start(self) -> None:
+        """Start a parser; it answers READY. Raises OSError."""
+        if self._control is None:
+            self._start_parent()
+        assert self._control is not None
+        ours, theirs = socket.socketpair()
+        with theirs:
+            ours.setblocking(False)
+            try:
+                socket.send_fds(self._control, [b"p"], [theirs.fileno()])
+            except OSError:
+                ours.close()
+                self.kill()
+                raise
+        self._channel = ours
+        self._answers = Answers()
+        asyncio.get_running_loop().add_reader(ours, self._read)
+
+    def send(self, *parts: bytes) -> None:
+        """Send a request."""
+        waiting = bool(self._unsent)
+        self._unsent += [memoryview(part) for part in parts if part]
+        if not waiting:
+            self._write()
+
+    def kill(self) -> None:
+        """End the parser and its parent now; ``ended`` is not called."""
+        loop = asyncio.get_running_loop()
+        self._close_channel()
+        if self._control is not None:
+            loop.remove_reader(self._control)
+            self._control.close()
+            self._control = None
+        if self._parent is not None:
+            self._parent.kill()  # the kernel kills the parser with it
+            self._parent.wait()
+            self._parent = None
+
+    def _start_parent(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            call = f"parent({theirs.fileno()}, {self._memory})"
+            try:
+                self._parent = subprocess.Popen(
+                    [sys.executable, "-I", "-c", _START + call, json.dumps(sys.path)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                )
+            except OSError:
+                ours.close()
+                raise
+        self._control = ours
+        asyncio.get_running_loop().add_reader(ours, self._told_of_end)
+
+    def _write(self) -> None:
+        if self._channel is None:
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            while self._unsent:
+                sent = self._channel.send(self._unsent[0])
+                if sent == len(self._unsent[0]):
+                    self._unsent.popleft()
+                else:
+                    self._unsent[0] = self._unsent[0][sent:]
+        except BlockingIOError:
+            loop.add_writer(self._channel, self._write)
+            return
+        except OSError:  # it has died: its parent tells
+            self._unsent.clear()
+        loop.remove_writer(self._channel)
+
+    def _read(self) -> None:
+        channel = self._channel
+        if channel is None:
+            return
+        try:
+            data = channel.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            asyncio.get_running_loop().remove_reader(channel)
+            return
+        try:
+            self._answers.add(data, self._take)
+        except WireError as error:
+            log.warning("the parser's process answers with %s", error)
+            self.kill()
+            self._ended(-signal.SIGABRT)
+
+    def _told_of_end(self) -> None:
+        assert self._control is not None
+        try:
+            told = self._control.recv(ENDED.size)
+        except OSError:
+            told = b""
+        while self._channel is not None and _reads(self._channel):
+            self._read()
+        if self._control is None:  # what it said last was no answer
+            return
+        if len(told) < ENDED.size:  # the parent itself has died
+            self.kill()
+            self._ended(KILLED)
+            return
+        self._close_channel()
+        self._ended(ENDED.unpack(told)[0])
+
+    def _close_channel(self) -> None:
+        self._unsent.clear()
+        if self._channel is not None:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._channel)
+            loop.remove_writer(self._channel)
+            self._channel.close()
+            self._channel = None
+
+
+def _reads(channel: socket.socket) -> bool:
+    """Whether there are answers left to read."""
+    try:
+        return bool(channel.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False

@@ -1,0 +1,159 @@
+"""What goes over the socket between the crawler and its parser.
+
+    request    kind (1), CPU seconds (8), bytes of settings (4), of the charset (2, 65535: none), of the body (8); then
+               these three
+    answer     kind (1), whether the parser ends with it (1), bytes that follow (8); then these
+
+The links come as JSON, of all but the hrefs, a line feed, and the hrefs with a NUL between them, which no href can
+hold. The parser read a stranger's page, so the crawler trusts its answers no more than that page: only these forms,
+and nothing that could be code.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any
+
+from crawler.links import PageLinks
+from crawler.settings import LinkSettings
+
+REQUEST = struct.Struct("<BdIHQ")
+ANSWER = struct.Struct("<BBQ")
+NO_CHARSET = 0xFFFF
+_CHARSET_MOST = 1_000  # bytes; no label is longer than 40
+
+
+@dataclass(frozen=True, slots=True)
+class ParseLimits:
+    """What parsing one page may take: bytes of memory of the whole process, and seconds of CPU."""
+
+    memory: int = 128 * 2**20
+    seconds: float = 0.05  # for any page ...
+    seconds_per_megabyte: float = 0.2  # ... and for its size: ten times what pages take
+
+    def for_page(self, size: int) -> float:
+        """The seconds for a body of ``size`` bytes."""
+        return self.seconds + self.seconds_per_megabyte * size / 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ParserDied:
+    """A page could not be parsed: why, and where in the code if an exception was raised."""
+
+    reason: str
+    traceback: str | None = None
+
+
+class Kind(IntEnum):
+    """How a page is read."""
+
+    TREE = 0
+    TAGS = 1  # without a tree: linear in time and memory
+
+
+class Told(IntEnum):
+    """What an answer holds."""
+
+    READY = 0  # the parser has started
+    LINKS = 1
+    MEMORY = 2  # more would have been needed
+    RAISED = 3  # an exception: its text, a line feed, its traceback
+
+
+def request(kind: Kind, seconds: float, settings: LinkSettings, charset: str | None, size: int) -> bytes:
+    """The head of a request; the body follows it."""
+    stated = _settings(settings)
+    if charset is None:
+        return REQUEST.pack(kind, seconds, len(stated), NO_CHARSET, size) + stated
+    label = charset.encode("utf-8", "replace")[:_CHARSET_MOST]
+    return REQUEST.pack(kind, seconds, len(stated), len(label), size) + stated + label
+
+
+def answer(told: Told, payload: bytes = b"", *, ends: bool = False) -> bytes:
+    """An answer."""
+    return ANSWER.pack(told, ends, len(payload)) + payload
+
+
+@lru_cache(maxsize=8)
+def _settings(settings: LinkSettings) -> bytes:
+    return json.dumps(asdict(settings)).encode()
+
+
+@lru_cache(maxsize=8)
+def decode_settings(stated: bytes) -> LinkSettings:
+    """The inverse of what ``request`` does with settings."""
+    values: dict[str, Any] = json.loads(stated)
+    values["kinds"] = tuple(values["kinds"])
+    return LinkSettings(**values)
+
+
+def encode_links(links: PageLinks) -> bytes:
+    """The links of a page as a payload."""
+    rest = {
+        "base": links.base,
+        "hrefs": len(links.hrefs),
+        "nofollow": links.nofollow,
+        "encoding": links.encoding,
+        "truncated": links.truncated,
+        "metas": links.metas,
+        "too_long": links.too_long,
+        "cut": links.cut,
+    }
+    return json.dumps(rest).encode() + b"\n" + "\0".join(links.hrefs).encode()
+
+
+class WireError(ValueError):
+    """Bytes that no parser of ours sends."""
+
+
+def decode_links(payload: bytes) -> PageLinks:
+    """The inverse of ``encode_links``; raises WireError."""
+    head, line_feed, hrefs = payload.partition(b"\n")
+    try:
+        rest = json.loads(head)
+        found = hrefs.decode().split("\0") if rest["hrefs"] else []
+        if not line_feed or len(found) != rest["hrefs"] or (hrefs and not found):
+            raise WireError("not the links of a page")
+        return PageLinks(
+            _text(rest["base"]),
+            found,
+            rest["nofollow"] is True,
+            str(rest["encoding"]),
+            rest["truncated"] is True,
+            tuple((str(name), str(content)) for name, content in rest["metas"]),
+            int(rest["too_long"]),
+            _text(rest["cut"]),
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise WireError(f"not the links of a page: {error}") from error
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+class Answers:
+    """Cuts a stream of bytes into answers."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def add(self, data: bytes, take: Callable[[Told, bool, bytes], None]) -> None:
+        """Call ``take`` with each answer that is complete now. Raises WireError."""
+        self._bytes += data
+        at = 0
+        while len(self._bytes) - at >= ANSWER.size:
+            kind, ends, length = ANSWER.unpack_from(self._bytes, at)
+            if kind > max(Told):
+                raise WireError(f"an answer of kind {kind}")
+            end = at + ANSWER.size + length
+            if len(self._bytes) < end:
+                break
+            take(Told(kind), bool(ends), bytes(self._bytes[at + ANSWER.size : end]))
+            at = end
+        del self._bytes[:at]

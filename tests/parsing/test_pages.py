@@ -1,0 +1,190 @@
+"""The parser's process: what a page may cost, and what is left of it after a page that cost more."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from crawler.links import PageLinks, extract_links
+from crawler.parsing import PageParser, ParseLimits, ParserDied
+from crawler.settings import LinkSettings
+
+SETTINGS = LinkSettings()
+LINK = b"<a href=x>"
+ORDINARY = b"<li><a href=/page/%d>some words</a>\n" * 3_000
+FORMATTING = (b"b", b"i", b"s", b"u", b"em", b"tt", b"big", b"code")
+
+
+def copies(elements: int, paragraphs: int) -> bytes:
+    """Each paragraph gets a copy of all elements that are open."""
+    opened = b"".join(b"<%b a=%d>" % (FORMATTING[n % 8], n) for n in range(elements))
+    return b"<p>" + opened + b"<p>x" * paragraphs + LINK
+
+
+def run(use: Callable[[PageParser], Awaitable[None]], limits: ParseLimits | None = None) -> None:
+    async def main() -> None:
+        parser = PageParser(limits)
+        try:
+            await use(parser)
+        finally:
+            parser.close()
+
+    asyncio.run(main())
+
+
+def links(body: bytes, limits: ParseLimits | None = None) -> PageLinks | ParserDied:
+    found: list[PageLinks | ParserDied] = []
+
+    async def use(parser: PageParser) -> None:
+        found.append(await parser.parse_isolated(body, "utf-8", SETTINGS))
+
+    run(use, limits)
+    return found[0]
+
+
+def descendants(pid: int) -> Iterator[int]:
+    for each in Path(f"/proc/{pid}/task").iterdir():
+        for child in (each / "children").read_text().split():
+            yield int(child)
+            yield from descendants(int(child))
+
+
+def test_the_links_are_those_that_are_found_here() -> None:
+    page = "<base href=/b><meta name=robots content='noindex'><a href='/\u00e9'><a href=''><a href=y>".encode()
+    assert links(page) == extract_links(page, "utf-8", SETTINGS)
+    assert links(b"") == extract_links(b"", "utf-8", SETTINGS)
+    large = b"".join(b"<a href=/%d>n</a> " % n for n in range(50_000))
+    assert links(large) == extract_links(large, "utf-8", SETTINGS)
+
+
+def test_settings_and_charset_are_obeyed() -> None:
+    settings = LinkSettings(kinds=("iframe",), max_links=2, respect_rel_nofollow=True, respect_meta_robots=False)
+    page = "<iframe src=/\u0436></iframe><a href=n rel=nofollow><link rel=next href=x><a href=1><a href=2>".encode(
+        "cp1251"
+    )
+
+    async def use(parser: PageParser) -> None:
+        for charset in ("windows-1251", None, "nonsense \u0436" * 1_000):
+            assert await parser.parse_isolated(page, charset, settings) == extract_links(page, charset, settings)
+
+    run(use)
+
+
+@pytest.mark.parametrize(
+    ("body", "needed"),
+    [
+        (copies(800, 20_000), "s of CPU time"),
+        (b"<div>" * 200_000 + LINK, "s of CPU time"),
+        (b"<a " + b" ".join(b"%x" % n for n in range(100_000)) + b">" + LINK, "s of CPU time"),
+        (b"<p>x" * 1_500_000 + LINK, "MiB of memory"),
+    ],
+    ids=["copies", "nested", "attributes", "elements"],
+)
+def test_a_tree_that_costs_too_much_is_not_built(body: bytes, needed: str) -> None:
+    started = time.process_time()
+    found = links(body, ParseLimits(memory=128 * 2**20))
+    assert isinstance(found, PageLinks)
+    assert found.cut is not None
+    assert found.cut.startswith("read by its tags alone: its tree needs more than ")
+    assert found.cut.endswith(needed)
+    assert found.hrefs[-1:] == ["x"], "what can be read is read"
+    assert time.process_time() - started < 5
+
+
+def test_copies_of_elements_cannot_take_the_memory() -> None:
+    """64 KB that took gigabytes."""
+    limits = ParseLimits(memory=96 * 2**20, seconds=60.0)
+    found = links(copies(800, 14_000), limits)
+    assert isinstance(found, PageLinks)
+    assert found.cut == "read by its tags alone: its tree needs more than 96 MiB of memory"
+
+
+def test_pages_in_line_with_one_that_kills_the_process_lose_nothing() -> None:
+    bodies = [(b"<div>" * 20_000 if n % 10 == 3 else ORDINARY) + b"<a href=%d>" % n for n in range(40)]
+
+    async def use(parser: PageParser) -> None:
+        found = await asyncio.gather(*(parser.parse_isolated(body, None, SETTINGS) for body in bodies))
+        for number, one in enumerate(found):
+            assert isinstance(one, PageLinks)
+            assert one.hrefs[-1] == str(number)
+            assert (one.cut is not None) == (number % 10 == 3)
+        assert parser.deaths == 4
+
+    run(use)
+
+
+def test_a_process_that_somebody_kills_is_not_held_against_the_page() -> None:
+    async def use(parser: PageParser) -> None:
+        assert isinstance(await parser.parse_isolated(LINK, None, SETTINGS), PageLinks)
+        (parent,) = [pid for pid in descendants(os.getpid()) if list(descendants(pid))]
+        (child,) = descendants(parent)
+        for victim in (child, parent):
+            waiting = asyncio.create_task(parser.parse_isolated(ORDINARY * 10, None, SETTINGS))
+            await asyncio.sleep(0)
+            os.kill(victim, signal.SIGKILL)
+            found = await waiting
+            assert isinstance(found, PageLinks)
+            assert found.cut is None
+            parent = next(pid for pid in descendants(os.getpid()) if list(descendants(pid)))
+        assert parser.deaths == 0
+
+    run(use)
+
+
+def test_the_processes_end_with_the_parser() -> None:
+    async def use(parser: PageParser) -> None:
+        await parser.parse_isolated(LINK, None, SETTINGS)
+        assert len(list(descendants(os.getpid()))) == 2
+        parser.close()
+        assert not list(descendants(os.getpid()))
+        assert isinstance(await parser.parse_isolated(LINK, None, SETTINGS), PageLinks), "it may be used again"
+
+    run(use)
+
+
+def test_a_visit_that_is_cancelled_leaves_the_line() -> None:
+    async def use(parser: PageParser) -> None:
+        tasks = [asyncio.create_task(parser.parse_isolated(ORDINARY, None, SETTINGS)) for _ in range(20)]
+        await asyncio.sleep(0)
+        for task in tasks[:19]:
+            task.cancel()
+        assert isinstance(await tasks[19], PageLinks)
+        assert all(task.cancelled() for task in tasks[:19])
+
+    run(use)
+
+
+def test_without_a_process_pages_are_read_by_their_tags() -> None:
+    found = links(ORDINARY + LINK, ParseLimits(memory=2**70))  # no such limit can be set
+    assert isinstance(found, PageLinks)
+    assert found.hrefs[-1] == "x"
+    assert found.cut == "read by its tags alone: the parser's process does not start"
+
+
+def test_the_loop_goes_on_while_a_large_page_is_parsed() -> None:
+    page = b"<p>" + b"word " * 3_000_000 + LINK
+    longest = 0.0
+
+    async def watch() -> None:
+        nonlocal longest
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(0)
+            longest = max(longest, time.perf_counter() - before)
+
+    async def use(parser: PageParser) -> None:
+        await parser.parse_isolated(LINK, None, SETTINGS)  # started
+        beside = asyncio.create_task(watch())
+        found = await parser.parse_isolated(page, "utf-8", SETTINGS)
+        beside.cancel()
+        assert isinstance(found, PageLinks)
+        assert found.hrefs == ["x"]
+
+    run(use)
+    assert longest < 0.25

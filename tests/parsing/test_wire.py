@@ -1,0 +1,66 @@
+"""Answers of the parser's process as bytes: whole, in pieces, and from a process that went wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.links import PageLinks
+from crawler.parsing.wire import ANSWER, Answers, Told, WireError, answer, decode_links, encode_links
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+PAGES = st.builds(
+    PageLinks,
+    base=st.none() | TEXT,
+    hrefs=st.lists(TEXT),
+    nofollow=st.booleans(),
+    encoding=st.just("utf-8"),
+    truncated=st.booleans(),
+    metas=st.lists(st.tuples(TEXT, TEXT)).map(tuple),
+    too_long=st.integers(0, 2**40),
+    cut=st.none() | TEXT,
+)
+
+
+@given(PAGES)
+def test_links_come_back(page: PageLinks) -> None:
+    assert decode_links(encode_links(page)) == page
+
+
+@given(st.lists(st.tuples(st.sampled_from(Told), st.booleans(), st.binary())), st.integers(1, 40))
+def test_answers_come_in_any_pieces(told: list[tuple[Told, bool, bytes]], size: int) -> None:
+    stream = b"".join(answer(kind, payload, ends=ends) for kind, ends, payload in told)
+    answers, taken = Answers(), list[tuple[Told, bool, bytes]]()
+    for at in range(0, len(stream), size):
+        answers.add(stream[at : at + size], lambda *one: taken.append(one))
+    assert taken == told
+
+
+PAGE = PageLinks("b", ["x", "y"], False, "utf-8", False)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"{}\n",
+        b"null\n",
+        b"[1]\n",
+        encode_links(PAGE)[:-1] + b"\xff",
+        encode_links(PAGE) + b"\0z",
+        encode_links(replace(PAGE, hrefs=[])) + b"z",
+        encode_links(PAGE).replace(b'"metas": []', b'"metas": [1]'),
+        b"[" * 100_000 + b"\n",
+    ],
+)
+def test_what_no_parser_sends_is_refused(payload: bytes) -> None:
+    with pytest.raises(WireError):
+        decode_links(payload)
+
+
+def test_an_unknown_kind_of_answer_is_refused() -> None:
+    with pytest.raises(WireError):
+        Answers().add(ANSWER.pack(9, 0, 0), lambda *_: None)

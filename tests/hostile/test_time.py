@@ -1,0 +1,35 @@
+"""Limits and signals are obeyed, and other hosts served, while dear bodies come in."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from crawler.engine.run import GRACE
+from tests.hostile.server import head, page
+from tests.hostile.web import EVIL, INNOCENT, STALL_MOST, Hostile
+
+MAX_TIME = 1.0
+MARGIN = 2.0  # for the start of the program and its last generation, on a busy machine
+ROBOTS = b"User-agent: *\n" + b"".join(b"Disallow: /*%d*a*b*c$\n" % number for number in range(100_000))
+DEAR = head("Content-Length: 510000", kind="text/plain") + ROBOTS[:510_000]
+ENTRIES = "".join(f"<url><loc>http://{EVIL}/{number}</loc></url>" for number in range(50_000))
+
+
+def dear_hosts(hostile: Hostile, count: int) -> list[str]:
+    """Hosts whose robots.txt takes long to parse, and a page that asks for a rule of it."""
+    return [
+        hostile.host(f"dear{number}.test", {"/robots.txt": DEAR, "/x": page("<p>x")}) + "/x" for number in range(count)
+    ]
+
+
+def test_a_time_limit_holds_while_dear_robots_txt_come_in(hostile: Hostile) -> None:
+    hostile.pages[EVIL] = {"/": page("<p>x")}
+    seeds = ["/", *dear_hosts(hostile, 20)]
+    with hostile.running("--max-time", str(MAX_TIME), "--concurrency", "64", seeds=seeds) as program:
+        crawled = program.end()
+    assert crawled.ran.code in (0, 3), crawled.ran.err  # 0: a fast machine has done it all
+    assert crawled.seconds < MAX_TIME + GRACE + MARGIN
+    assert crawled.stall < STALL_MOST
+    assert {row["outcome"] for row in crawled.of(INNOCENT).values()} == {"fetched"}
+    again = hostile.crawl("--concurrency", "64", seeds=seeds)
+    assert Counter(row["outcome"] for row in again.rows if "dear" in row["url"]) == {"fetched": 20}

@@ -37,8 +37,8 @@ MODULES: dict[str, str] = {
         path_patterns parse
     """,
     "slices": """
-        digest_batch digests errors key_hash fpp_model bit_storage blocked_slice classic_slice cow_snapshot table_slice
-        contract counting_slice cuckoo_slice guava_slice layouts
+        digest_batch digests errors sampling key_hash fpp_model bit_storage blocked_slice classic_slice
+        cow_snapshot table_slice contract counting_slice cuckoo_slice guava_slice layouts
     """,
     "filters": """
         chain_compaction protocol segment_format advisor guava filter_file slice_entry watched_keys chain

@@ -67,6 +67,7 @@ class Chain(ABC):
     def __init__(self, hash: KeyHash | None) -> None:
         """None: a hash with a secret of its own."""
         self.hash = hash or KeyHash.new()
+        self._sampling = self.hash.sampling()
         self._lock = Lock()
         self._watched = WatchedKeys()
         self._compactions = 0
@@ -230,6 +231,8 @@ class Chain(ABC):
         self._restack()
 
     def _restack(self) -> None:
+        for entry in self._chain:
+            entry.filter.sampling = self._sampling
         self._stack = stack_of([entry.filter for entry in reversed(self._chain)])
         self._ask_one = self._stack.holds_one
 
@@ -324,6 +327,7 @@ class Chain(ABC):
                 "slices": slices,
                 "count": count,
                 "count_estimated": sum(entry.reading().count_estimated for entry in self._chain),
+                "count_suspect": any(entry.suspect() for entry in self._chain),
                 "fpp_target": self.fpp,
                 "fpp_bound": self._bound(),
                 "fpp_estimated": compound(part["fpp_estimated"] for part in slices),

@@ -49,6 +49,7 @@ class SeenStatistics(TypedDict):
     slices: list[SliceStatistics]
     count: int  # new keys
     count_estimated: float  # the same, estimated from the fill ratio
+    count_suspect: bool  # the two differ more than chance explains: keys were chosen, or the memory is damaged
     fpp_target: float
     fpp_bound: float
     fpp_estimated: float  # for the next absent key

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from crawler.filters.protocol import SliceStatistics
 from crawler.slices.bit_storage import adopt_words
 from crawler.slices.contract import Forgetful, Slice
+from crawler.slices.counting_slice import CountingSlice
 from crawler.slices.cow_snapshot import CowSnapshot
 from crawler.slices.errors import JSON, FilterError
 from crawler.slices.fpp_model import SkipCurve
@@ -16,6 +17,10 @@ from crawler.slices.layouts import copied_slice, stored_slice
 
 # For an overfull slice: below this fpp the skipped keys are computed from the counts, above it from the fill.
 _COUNTS_TELL, _FILL_TELLS = 0.25, 0.75
+
+
+# How far the estimated number of keys may be off: see ``suspect``.
+_SIGMAS, _MODEL_ERROR, _FEW_KEYS = 6, 0.02, 8
 
 
 class Reading(NamedTuple):
@@ -50,6 +55,22 @@ class SliceEntry:
             part = self.filter
             self._last = Reading(changes, part.fill(), part.fpp_estimated(), part.count_estimated())
         return self._last
+
+    def suspect(self) -> bool:
+        """Whether the memory holds more or fewer keys than were added, beyond what chance explains.
+
+        Keys whose digests nobody chose leave a fill that is known in advance, up to its standard deviation: it lies
+        within six of them but for one time in 500 million. A fiftieth is added for what the model leaves out, and
+        some keys for tiny slices. Keys that were chosen to fall on few bits leave fewer, those that were chosen to
+        share no bits leave more; to raise the fpp they must do one or the other."""
+        part = self.filter
+        skipped, fpp = self.skipped(0.0)
+        if fpp > _COUNTS_TELL or (isinstance(part, CountingSlice) and (self.built or self.count < self.admitted)):
+            # An overfull slice is told by its fpp; united counters count a key of both once, and saturated ones lie.
+            return False
+        expected = self.count + skipped * self.count / max(1, self.admitted)
+        allowed = _SIGMAS * part.spread(expected) + _MODEL_ERROR * expected + _FEW_KEYS
+        return abs(self.reading().count_estimated - expected) > allowed
 
     def take_counts(self, other: SliceEntry) -> None:
         """Add the counts of a slice whose keys were put into this one."""

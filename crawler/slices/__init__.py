@@ -5,8 +5,10 @@ A slice knows only its memory: not its keys, not how many it holds, and not how 
 From low to high:
 
     errors          the errors of filters
-    digests         key -> the 128 bits that represent it, hashed once
+    digests         keys, and the 128 bits that represent them
+    key_hash        the hash that makes digests, and its secret
     bit_storage     the memory of the bits
+    sampling        which part of a slice is read to judge all of it
     fpp_model       how often a blocked filter is wrong, computed
     digest_batch    digests prepared once for lookups in all slices
     cow_snapshot    a slice's memory as it was at one moment, copied while the slice changes

@@ -39,6 +39,7 @@ from crawler.slices.bit_storage import zeroed_words
 from crawler.slices.digest_batch import MASK32, MASK_INTS, MULTIPLIER, Batch, Indices, Words
 from crawler.slices.errors import JSON, FilterError
 from crawler.slices.fpp_model import BlockShape, best_shape, load_for
+from crawler.slices.sampling import PAGES, UNFORESEEN, Sampling
 
 Bools = npt.NDArray[np.bool_]
 PlainSlice = tuple["memoryview[int]", int, int, list[int]]  # words, blocks a region, where region 1 begins, masks
@@ -50,7 +51,6 @@ _ALL_EIGHT = np.array(0x0101010101010101, np.uint64)
 LAYOUTS = {1: "blocked", 2: "paired"}
 
 _LEAST_LOAD = 1e-3  # keys a block; half a million bits a key
-_SAMPLE_BLOCKS = 16_384
 _FEW_TO_PUT = 4  # keys; below, plain loops are faster than numpy's calls
 _FEW_BLOCKS = 256  # up to which it pays to look whether all are different
 
@@ -70,6 +70,8 @@ def sized_blocks(capacity: int, fpp: float, *, blocks: int) -> tuple[BlockShape,
 
 class BlockedSlice:
     """A fixed filter of ``shape.blocks * blocks_per_region`` blocks, whatever number of keys it is for."""
+
+    sampling: Sampling = UNFORESEEN
 
     def __init__(self, shape: BlockShape, blocks_per_region: int, words: Words | None = None) -> None:
         """``words`` are the bits of a stored slice, taken over without a copy.
@@ -176,14 +178,9 @@ class BlockedSlice:
         return {"layout": self.layout, "hashes": self.hashes, "blocks_per_region": self.blocks_per_region}
 
     def sample(self) -> list[Words]:
-        """The first blocks of each region, of shape (blocks, words): at most a mebibyte in all.
-
-        Keys are spread evenly, so these represent all. They are read once a second, and must not cost a pass over
-        gigabytes.
-        """
-        size = min(self.blocks_per_region, _SAMPLE_BLOCKS)
-        starts = [region * self.blocks_per_region for region in range(self.shape.blocks)]
-        return [self._blocks[start : start + size] for start in starts]
+        """Blocks of each region, of shape (blocks, words): at most a mebibyte in all."""
+        regions = self._blocks.reshape(self.shape.blocks, self.blocks_per_region, self.shape.words)
+        return [self.sampling.rows(region, PAGES // self.shape.blocks) for region in regions]
 
     def fpp_at(self, count: float) -> float:
         """The chance that an absent key is found here when ``count`` keys are in, from the model."""
@@ -204,6 +201,15 @@ class BlockedSlice:
     def count_estimated(self) -> float:
         """How many keys explain the fill."""
         return self.shape.load_from_fill(self.fill()) * self.blocks_per_region
+
+    def spread(self, count: float) -> float:
+        """Two parts, as if independent: the keys that fall into the blocks of the sample are Poisson distributed; and
+        which of their bits coincide is left to chance, as in a classic filter."""
+        blocks = sum(len(part) for part in self.sample())
+        fallen = count * blocks / self.blocks_per_region
+        clear = math.exp(-self.shape.hashes * count / self.bits)
+        coinciding = self.bits / self.shape.hashes * math.sqrt((1 / clear - 1) / (blocks * self.shape.words * 64))
+        return math.hypot(count / math.sqrt(max(1.0, fallen)), coinciding)
 
 
 class BlockedStack:

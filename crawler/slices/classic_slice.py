@@ -42,13 +42,13 @@ from crawler.slices.bit_storage import zeroed_words
 from crawler.slices.digest_batch import MASK64, Batch
 from crawler.slices.errors import JSON
 from crawler.slices.fpp_model import FULLEST
+from crawler.slices.sampling import UNFORESEEN, Sampling
 
 Bools = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 MAX_HASHES = 30
 POSITIONS = "enhanced"  # in a stored slice: those of an earlier version were others
-_SAMPLE_WORDS = 2**17  # a mebibyte
 _FEW_TO_DIVIDE = 1_024
 _ALLOWED = 1.01  # of the fpp asked for: what the formula for large filters leaves out of them is less
 _MORE = 1.005
@@ -61,6 +61,13 @@ _ONE = np.uint64(1)
 def classic_fpp(count: float, size: float, hashes: int) -> float:
     """(1 - exp(-kn/m)) ** k"""
     return float((-math.expm1(-hashes * count / size)) ** hashes)
+
+
+def classic_spread(count: float, size: int, hashes: int, sample: int) -> float:
+    """The standard deviation of the number of keys that is estimated from ``sample`` of the positions: each of them is
+    set with probability 1 - exp(-kn/m), which goes through -(m/k) ln(1 - fill). That of all positions is smaller, as
+    their number of hits is fixed."""
+    return size / hashes * math.sqrt(math.expm1(min(700.0, hashes * count / size)) / sample)
 
 
 def tiny_fpp(count: float, size: int, hashes: int) -> float:
@@ -133,6 +140,7 @@ class ClassicSlice:
 
     layout = "classic"
     most_hashes = MAX_HASHES
+    sampling: Sampling = UNFORESEEN
 
     def __init__(self, bits: int, hashes: int, words: Words | None = None) -> None:
         """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its bits."""
@@ -178,7 +186,7 @@ class ClassicSlice:
             self._flat[at >> 6] |= 1 << (at & 63)
 
     def fill(self) -> float:
-        sample = self.words[:_SAMPLE_WORDS]
+        sample = self.sampling.rows(self.words)
         return int(np.bitwise_count(sample).sum()) / (64 * len(sample))
 
     def fpp_estimated(self) -> float:
@@ -190,6 +198,9 @@ class ClassicSlice:
     def count_estimated(self) -> float:
         """-(m/k) ln(1 - fill): Swamidass and Baldi, 2007."""
         return -math.log1p(-min(self.fill(), FULLEST)) * self.bits / self.hashes
+
+    def spread(self, count: float) -> float:
+        return classic_spread(count, self.bits, self.hashes, 64 * len(self.sampling.rows(self.words)))
 
     def geometry(self) -> dict[str, JSON]:
         return {"layout": self.layout, "bits": self.bits, "hashes": self.hashes, "positions": POSITIONS}

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from crawler.slices.cow_snapshot import CowSnapshot
 from crawler.slices.digest_batch import Batch
 from crawler.slices.errors import JSON
+from crawler.slices.sampling import Sampling
 
 Bools = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
@@ -20,6 +21,7 @@ class Slice(Protocol):
     """A filter of a fixed size over digests. It knows its memory, not how many keys it is meant for."""
 
     words: Words  # all of its memory, as it is stored
+    sampling: Sampling  # which part of it is read for the figures
 
     @property
     def hashes(self) -> int:
@@ -44,6 +46,10 @@ class Slice(Protocol):
 
     def fill(self) -> float:
         """The share of set bits, or of used places. Reads at most a mebibyte of the memory."""
+        ...
+
+    def spread(self, count: float) -> float:
+        """The standard deviation of ``count_estimated`` when ``count`` keys are in; rather too large."""
         ...
 
     def fpp_estimated(self) -> float:

@@ -28,6 +28,7 @@ from crawler.slices.classic_slice import (
     POSITIONS,
     classic_fpp,
     classic_size,
+    classic_spread,
     positions_of,
     positions_of_one,
 )
@@ -35,13 +36,14 @@ from crawler.slices.cow_snapshot import CowSnapshot
 from crawler.slices.digest_batch import Batch
 from crawler.slices.errors import JSON
 from crawler.slices.fpp_model import FULLEST
+from crawler.slices.sampling import UNFORESEEN, Sampling
 
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 
 COUNTER_BITS = (2, 4, 8)
-_SAMPLE_BYTES = 2**20
+_PIECE = 2**20  # bytes of another filter, added together
 
 
 class CountingSlice:
@@ -50,6 +52,8 @@ class CountingSlice:
     Counter i is bits ``counter_bits * (i mod per)`` and up of byte ``i // per``, with ``per`` of them in a
     byte.
     """
+
+    sampling: Sampling = UNFORESEEN
 
     def __init__(self, counters: int, hashes: int, counter_bits: int = 4, words: Words | None = None) -> None:
         """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its counters."""
@@ -120,8 +124,8 @@ class CountingSlice:
 
     def unite(self, other: CountingSlice) -> None:
         """Raise each counter by that of ``other``, which has the same geometry: as if its keys were added as well."""
-        for start in range(0, len(self._bytes), _SAMPLE_BYTES):
-            mine, theirs = (part._bytes[start : start + _SAMPLE_BYTES] for part in (self, other))
+        for start in range(0, len(self._bytes), _PIECE):
+            mine, theirs = (part._bytes[start : start + _PIECE] for part in (self, other))
             total = np.zeros(len(mine), np.uint8)
             for place in range(self._per):
                 shift = np.uint8(place * self.counter_bits)
@@ -137,7 +141,7 @@ class CountingSlice:
         return self._flat[at >> self._to_byte] >> at % self._per * self.counter_bits & self._largest
 
     def fill(self) -> float:
-        sample = self._bytes[:_SAMPLE_BYTES]
+        sample = self.sampling.rows(self._bytes)
         used = sum(
             int(np.count_nonzero(sample & np.uint8(self._largest << i * self.counter_bits))) for i in range(self._per)
         )
@@ -152,6 +156,10 @@ class CountingSlice:
     def count_estimated(self) -> float:
         """As for the classic filter; saturated counters make it too large once keys were forgotten."""
         return -math.log1p(-min(self.fill(), FULLEST)) * self.counters / self.hashes
+
+    def spread(self, count: float) -> float:
+        sample = len(self.sampling.rows(self._bytes)) * self._per
+        return classic_spread(count, self.counters, self.hashes, sample)
 
     def geometry(self) -> dict[str, JSON]:
         return {

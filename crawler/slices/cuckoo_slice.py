@@ -43,6 +43,7 @@ from crawler.slices.bit_storage import zeroed_words
 from crawler.slices.cow_snapshot import CowSnapshot
 from crawler.slices.digest_batch import MASK64, MULTIPLIER, Batch
 from crawler.slices.errors import JSON, FilterError
+from crawler.slices.sampling import UNFORESEEN, Sampling, spread_of_places
 
 Bools = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.intp]
@@ -54,7 +55,6 @@ LOAD = 0.92
 _MOVES = 500
 _SPREAD = 0xD6E8FEB86659FD93
 _SHIFT = np.uint64(32)
-_SAMPLE_BYTES = 2**20
 _BUCKETS = 2**12  # of another filter, put in together
 _TYPES: dict[int, np.dtype[Any]] = {8: np.dtype("<u1"), 16: np.dtype("<u2"), 32: np.dtype("<u4")}
 
@@ -68,6 +68,7 @@ class CuckooSlice:
     """``buckets`` buckets of four tags of ``tag_bits`` bits."""
 
     hashes = 2
+    sampling: Sampling = UNFORESEEN
 
     def __init__(
         self,
@@ -231,7 +232,7 @@ class CuckooSlice:
     # -- figures
 
     def fill(self) -> float:
-        sample = self._tags[: _SAMPLE_BYTES * 8 // (PLACES * self.tag_bits)]
+        sample = self.sampling.rows(self._tags)
         return np.count_nonzero(sample) / int(sample.size)
 
     def fpp_estimated(self) -> float:
@@ -242,6 +243,9 @@ class CuckooSlice:
 
     def count_estimated(self) -> float:
         return self.fill() * self.buckets * PLACES + len(self._stash)
+
+    def spread(self, count: float) -> float:
+        return spread_of_places(count, self.buckets, PLACES, len(self.sampling.rows(self._tags)))
 
     def geometry(self) -> dict[str, JSON]:
         stash: list[JSON] = [[bucket, tag] for bucket, tag in sorted(self._stash)]

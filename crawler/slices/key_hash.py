@@ -31,6 +31,7 @@ import mmh3
 
 from crawler.slices.digests import DIGEST_BYTES, Key, encode_key, list_keys
 from crawler.slices.errors import JSON, FilterError
+from crawler.slices.sampling import Sampling
 
 BLAKE2B, MMH3 = "blake2b", "mmh3"
 ALGORITHMS = (BLAKE2B, MMH3)
@@ -115,6 +116,10 @@ class KeyHash(ABC):
     @abstractmethod
     def forgeable(self) -> bool:
         """Whether a key with the digest of another one can be made."""
+
+    def sampling(self) -> Sampling:
+        """Which part of a filter with this hash is read for its figures: nobody else can foretell it."""
+        return Sampling(blake2b(b"sampling", key=self.secret, digest_size=16).digest() if self.keyed else None)
 
     def describe(self) -> HashDescription:
         """All but the secret."""

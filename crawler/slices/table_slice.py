@@ -24,6 +24,7 @@ import numpy.typing as npt
 from crawler.slices.bit_storage import zeroed_words
 from crawler.slices.digest_batch import MASK32, Batch
 from crawler.slices.errors import JSON, FilterError
+from crawler.slices.sampling import UNFORESEEN, Sampling, spread_of_places
 
 Bools = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.intp]
@@ -48,6 +49,7 @@ class TableSlice:
     """``buckets`` cache lines of digests of ``digest_bits`` bits."""
 
     hashes = 1
+    sampling: Sampling = UNFORESEEN
 
     def __init__(self, buckets: int, digest_bits: int = 128, words: Words | None = None) -> None:
         """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its buckets, or have no empty
@@ -174,7 +176,7 @@ class TableSlice:
         return self._places.shape[0] * self._places.shape[1]
 
     def fill(self) -> float:
-        sample = self._places[:_SAMPLE_BUCKETS, :, 0]
+        sample = self.sampling.rows(self._places)[:, :, 0]
         return int(np.count_nonzero(sample)) / sample.size
 
     def fpp_estimated(self) -> float:
@@ -185,6 +187,9 @@ class TableSlice:
 
     def count_estimated(self) -> float:
         return self.fill() * self._capacity()
+
+    def spread(self, count: float) -> float:
+        return spread_of_places(count, self.buckets, self._places.shape[1], len(self.sampling.rows(self._places)))
 
     def geometry(self) -> dict[str, JSON]:
         return {"layout": "table", "buckets": self.buckets, "digest_bits": self.digest_bits}

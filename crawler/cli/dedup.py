@@ -20,7 +20,7 @@ from crawler.dedup.stream import Keeper, Tally, deduplicate
 from crawler.filters import KINDS, Filter, FilterError, HashDescription, KeyHash, advise
 from crawler.filters.memory_budget import GUAVA
 from crawler.memory import available_memory
-from crawler.metrics import counted
+from crawler.metrics import counted, suspicion
 from crawler.settings import SEEN_HASHES, SeenSettings, Settings, SettingsError, settings_from
 from crawler.urls import Canonicaliser
 
@@ -226,6 +226,8 @@ def figures(seen: Filter) -> Iterator[str]:
         f"false positives {abs(now['fpp_estimated']):.2g} (target {now['fpp_target']:.2g}), "
         f"about {now['expected_urls_skipped']:,.1f} new lines mistaken for seen ones"
     )
+    if now["count_suspect"]:
+        yield f"warning: the seen-set cannot be trusted: {suspicion(now)}"
     warning = advise(now, seen.parameters(), memory=available_memory()).warning
     if warning:
         yield f"warning: {warning}"

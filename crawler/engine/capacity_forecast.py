@@ -14,6 +14,7 @@ from typing import Any
 from crawler.filters import FilterError, SeenSet, advise, project
 from crawler.filters.advisor import Cause, matters_at
 from crawler.memory import available_memory
+from crawler.metrics import suspicion
 
 log = logging.getLogger("crawler")
 
@@ -112,6 +113,7 @@ class Adviser:
         self._counts: deque[tuple[float, int]] = deque()  # when, URLs in the seen-set
         self._looks: deque[tuple[float, int, int]] = deque()  # when, URLs in the seen-set, URLs finished
         self._warned: set[Cause] = set()
+        self._suspected = False
         self._matters_at = sys.maxsize  # URLs in the seen-set at which a warning is possible
         self.advice: dict[str, Any] | None = None  # the value in ``stats --json``; None for a kind without slices
 
@@ -123,8 +125,9 @@ class Adviser:
 
         def tell() -> None:
             warning = self.look(seen, clock(), available_memory(), progress())
-            if warning is not None:
-                log.warning("seen-set: %s", warning)
+            for text in (warning, self.suspicion(seen)):
+                if text is not None:
+                    log.warning("seen-set: %s", text)
 
         try:
             while True:
@@ -165,6 +168,14 @@ class Adviser:
             return None
         self._warned.add(advice.cause)
         return advice.warning
+
+    def suspicion(self, seen: SeenSet) -> str | None:
+        """Return what is wrong with the seen-set, once, if its bits are not those of its keys."""
+        statistics = seen.statistics()
+        if self._suspected or not statistics["count_suspect"]:
+            return None
+        self._suspected = True
+        return suspicion(statistics)
 
     def _is_old(self, look: tuple[float, int, int], now: float, done: int) -> bool:
         """Return whether a window that begins at ``look``, later than the present one, would still be long enough."""

@@ -17,6 +17,7 @@ from crawler.metrics.sentences import (
     per_second,
     probability,
     size,
+    suspicion,
     trust,
     working,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "per_second",
     "probability",
     "size",
+    "suspicion",
     "trust",
     "working",
 ]

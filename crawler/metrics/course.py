@@ -7,7 +7,7 @@ from typing import Any
 
 from crawler.metrics.events import Events, EventsError, Kind
 from crawler.metrics.history import History, HistoryError
-from crawler.metrics.sentences import count, counted, outlook, probability, trust, working
+from crawler.metrics.sentences import count, counted, outlook, probability, suspicion, trust, working
 
 _LATELY = 60.0  # seconds that the sentences describe
 
@@ -69,6 +69,7 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
         size = counted(made["bytes"], "byte")
         yield Kind.CHECKPOINT, f"generation {made['generation']}: {size} in {1000 * made['seconds']:,.0f} ms"
     yield from _slices(before.get("seen") or {}, after.get("seen") or {})
+    yield from _suspicions(before.get("seen") or {}, after.get("seen") or {})
     if after.get("paused") != before.get("paused"):
         reason = after.get("paused")
         yield Kind.RUN, f"paused: {reason}" if reason else "resumed"
@@ -77,6 +78,11 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
     warning = (after.get("advice") or {}).get("warning")
     if warning and (after["advice"]["cause"] != (before.get("advice") or {}).get("cause")):
         yield Kind.SLICE, str(warning)
+
+
+def _suspicions(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:
+    if after.get("count_suspect") and not before.get("count_suspect"):
+        yield Kind.ERROR, f"the seen-set cannot be trusted: {suspicion(after)}"
 
 
 def _slices(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Kind, str]]:

@@ -127,6 +127,16 @@ METRICS: tuple[Metric, ...] = (
     _gauge(
         "crawler_seen_estimated_urls", ("seen", "count_estimated"), "URLs in the seen-set, estimated from the bits set."
     ),
+    _gauge(
+        "crawler_seen_suspect",
+        ("seen", "count_suspect"),
+        "1 while the two differ more than chance explains: chosen URLs, or damaged memory.",
+    ),
+    _gauge(
+        "crawler_seen_hash_forgeable",
+        ("seen", "hash", "forgeable"),
+        "1 if somebody can make a URL that the seen-set takes for another one.",
+    ),
     _gauge("crawler_seen_bytes", ("seen", "bytes"), "Size of the seen-set in memory."),
     Metric(
         "crawler_seen_url_bytes",

@@ -135,6 +135,15 @@ def forecast(stats: Mapping[str, Any]) -> str:
     return f"{text}, {'probably ' if skipped else ''}no URLs skipped by mistake."
 
 
+def suspicion(seen: Mapping[str, Any]) -> str:
+    """Say that a seen-set with the statistics ``seen`` is not what its keys should have made of it."""
+    estimated, admitted = count(round(seen["count_estimated"])), count(seen["count"])
+    return (
+        f"its bits are those of {estimated} keys, and {admitted} were added: more than chance explains. Somebody chose "
+        "keys to make it wrong more often, or its memory is damaged"
+    )
+
+
 def trust(stats: Mapping[str, Any]) -> str:
     """Say in one sentence how far the seen-set can be trusted."""
     seen = stats.get("seen")
@@ -159,4 +168,6 @@ def trust(stats: Mapping[str, Any]) -> str:
     estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
     if estimated is not None and target is not None and estimated > target:
         text += f" The estimated fpp is {probability(estimated)}, above the target of {probability(target)}."
+    if seen.get("count_suspect"):
+        text += f" Do not trust it: {suspicion(seen)}."
     return text

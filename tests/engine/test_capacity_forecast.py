@@ -47,6 +47,18 @@ def test_a_filter_of_fixed_size_warns_before_its_target_and_again_when_it_is_pas
     assert adviser.advice["cause"] == "passed"
 
 
+def test_chosen_urls_are_told_once() -> None:
+    """Seed 0 lets an author of links choose digests: here all with the same first block."""
+    seen, adviser = seen_set("scalable", 10_000), Adviser(2)
+    fill(seen, 0, 500)
+    assert adviser.suspicion(seen) is None
+    seen.restore(b"".join([number.to_bytes(8, "little") * 2 for number in range(500)]))
+    said = adviser.suspicion(seen)
+    assert said is not None
+    assert "1,000 were added" in said
+    assert adviser.suspicion(seen) is None
+
+
 def test_the_rate_is_that_of_the_last_minute() -> None:
     seen, adviser = seen_set("scalable", 100_000), Adviser(2)
     assert adviser.look(seen, 0.0, None, NOTHING) is None

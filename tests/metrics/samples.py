@@ -63,6 +63,7 @@ _FULL: dict[str, Any] = {
     "status": {"2xx": 9_800, "3xx": 150, "4xx": 190, "5xx": 10},
     "seen": {
         "kind": "scalable",
+        "hash": {"algorithm": "blake2b", "keyed": True, "forgeable": False},
         "slices": [
             {
                 "capacity": 8_000,
@@ -85,6 +86,7 @@ _FULL: dict[str, Any] = {
         ],
         "count": 12_345,
         "count_estimated": 12_340.5,
+        "count_suspect": False,
         "fpp_target": 0.001,
         "fpp_bound": 0.0008,
         "fpp_estimated": 0.00019,

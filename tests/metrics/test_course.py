@@ -40,6 +40,14 @@ def test_a_slice_and_a_compaction_are_told() -> None:
     ]
 
 
+def test_a_seen_set_that_is_not_what_its_keys_make_is_told_once() -> None:
+    wrong = statistics()["seen"] | {"count_suspect": True, "count_estimated": 7_000.4}
+    course = observed({}, {"seen": wrong}, {"seen": wrong})
+    ((kind, text),) = told(course)
+    assert kind == "error"
+    assert "cannot be trusted: its bits are those of 7,000 keys, and 12,345 were added" in text
+
+
 def test_a_full_disk_an_advice_and_the_end_are_told() -> None:
     warned = statistics()["advice"] | {"warning": "the next slice has no room", "cause": "memory"}
     course = observed(

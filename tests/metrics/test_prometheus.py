@@ -163,7 +163,8 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     nested |= {("seen", "fpp_measured", key) for key in MeasuredFpp.__annotations__}
     nested |= {("seen", "ledger", field.name) for field in fields(LedgerCounts)}
     nested |= {("loop_stall_seconds", key) for key in stats["loop_stall_seconds"]}
-    nested -= {("seen", "ledger"), ("seen", "kind"), ("seen", "fpp_measured"), ("advice", "warning")}
+    nested |= {("seen", "hash", "forgeable")}
+    nested -= {("seen", "ledger"), ("seen", "hash"), ("seen", "kind"), ("seen", "fpp_measured"), ("advice", "warning")}
     # What is expected is of the end, or of a day from now: no series, since the two would be mixed in one.
     nested -= {("advice", "forecast")}
     # A sentence has no place in a metric: the state says that the crawl is paused.

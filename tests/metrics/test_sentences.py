@@ -48,6 +48,11 @@ def test_trust_warns_when_the_target_is_missed() -> None:
     assert trust(stats).endswith("The estimated fpp is 0.002, above the target of 0.001.")
 
 
+def test_trust_warns_of_bits_that_the_keys_do_not_explain() -> None:
+    stats = statistics(seen=seen(count_suspect=True, count_estimated=7_000.4))
+    assert "Do not trust it: its bits are those of 7,000 keys, and 12,345 were added" in trust(stats)
+
+
 def test_trust_of_an_exact_an_empty_and_no_seen_set() -> None:
     assert "exact" in trust(statistics(seen=seen(expected_urls_skipped=None)))
     assert trust(statistics(urls_admitted=0, seen=seen(expected_urls_skipped=0.0))) == "No URL has been seen yet."

@@ -10,7 +10,6 @@ move only with the keys.
 from __future__ import annotations
 
 import math
-import random
 import secrets
 from typing import Any
 
@@ -37,8 +36,8 @@ class Sampling:
             return memory
         chosen = self._chosen.get((there, pages))
         if chosen is None:
-            drawn = random.Random(self._seed + there.to_bytes(8, "little")).sample(range(there), pages)
-            chosen = self._chosen[there, pages] = np.array(sorted(drawn), np.intp)
+            drawn = np.random.default_rng([*self._seed, there]).choice(there, pages, replace=False)
+            chosen = self._chosen[there, pages] = np.sort(drawn)
         grouped = memory[: there * size].reshape(there, size, *memory.shape[1:])
         return grouped[chosen].reshape(pages * size, *memory.shape[1:])
 

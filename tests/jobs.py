@@ -18,12 +18,14 @@ from typing import Any
 from crawler.checkpoint import Generations, Manifest
 from crawler.cli import main
 from crawler.disk import RealDisk
+from crawler.filters import SEED_ZERO
 from crawler.frontier import decode_host
 from crawler.frontier.entry import fresh_slot
 from crawler.frontier.host import encode_host, host_name
 from crawler.integrity.finding import Finding
 from crawler.integrity.inventory import Inventory, InventorySettings, Source
 from crawler.integrity.verifier import SeenCheck
+from crawler.job.recovery import kept_hash
 from crawler.kv import Family, Reader
 from crawler.records import Counters
 from crawler.settings import Settings
@@ -226,5 +228,7 @@ def hide_behind_the_cursor(job: Path) -> None:
 
 def findings(job: Path, store: Reader, counters: Counters) -> list[Finding]:
     """What verify would find in a store of the test's own."""
-    inventory = Inventory(Source(job, InventorySettings.of(Settings()), store, counters), SeenCheck())
+    inventory = Inventory(
+        Source(job, InventorySettings.of(Settings(), kept_hash(store) or SEED_ZERO), store, counters), SeenCheck()
+    )
     return [finding for part in inventory.parts() for finding in part]

@@ -92,9 +92,10 @@ MODULES: dict[str, str] = {
         printable say summary supervisor text_table top_view live_line
     """,
     "job": """
-        clock_anchor directory formats identity job_lock event_log found held_back history_file inbox platform
-        revisit_backfill scope_state seen_compaction stored_errors transaction admission live_status recovery conversion
-        open_files checkpointer revisit run_settings snapshot verdict parsing_notes suspects job durable_frontier
+        clock_anchor digest_sum directory formats identity job_lock event_log found held_back history_file inbox
+        platform revisit_backfill scope_state seen_compaction stored_errors transaction admission live_status recovery
+        rekey conversion open_files checkpointer revisit run_settings snapshot verdict parsing_notes suspects job
+        durable_frontier
     """,
     "inspect": """
         host_states host_table statistics job_reader explanation record_stream job_view

@@ -60,7 +60,7 @@ def back_up(directory: Path, to: Path, take: Callable[[], None], now: float) -> 
     with ExitStack() as held:
         held.enter_context(_alone(directory, "of that job"))
         before = _check_target(to)
-        to.mkdir(parents=True, exist_ok=True)
+        to.mkdir(mode=0o700, parents=True, exist_ok=True)
         held.enter_context(_alone(to, "to that directory"))
         try:
             take()
@@ -159,7 +159,7 @@ def _source(directory: Path, snapshot: Path) -> Source:
 def _copy_state(snapshot: Path, state: Path, before: Path | None, written: Copied) -> dict[str, int]:
     """Copy the snapshot. Returns the size of each file, by its path in the state."""
     files: dict[str, int] = {}
-    state.mkdir()
+    state.mkdir(mode=0o700)
     for top, directories, names in os.walk(snapshot):
         below = Path(top).relative_to(snapshot)
         for name in directories:

@@ -57,7 +57,7 @@ def _make_empty(directory: Path) -> None:
         raise BackupError(f"{directory} is not a directory")
     if holds_job(directory):
         raise BackupError(f"{directory} holds a crawl: name an empty directory")
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     left = sorted(path for path in directory.iterdir() if path.name != "lost+found")
     if left and not (directory / RESTORING).exists():
         raise BackupError(f"{directory} is not empty ({left[0].name}): name an empty directory")

@@ -46,6 +46,7 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.ADMITTED_NOT_SEEN: "journal {number}: the seen-set lacks {missing} of {of:admitted URL}",
     Kind.PENDING_NOT_SEEN: "the seen-set lacks {missing:pending URL}, the first at {key}",
     Kind.FINISHED_NOT_SEEN: "offset {offset}: the seen-set lacks a finished URL: {key_text}",
+    Kind.HASH_DIFFERS: "its hash of URLs, or the secret of it, is another than that of store/",
     Kind.ADMITTED_COUNT: "{counted:URL} counted as admitted, but the journal has {found}",
     Kind.PENDING_COUNT: (
         "{counted:URL} counted as pending ({admitted} admitted and {revisits:revisit}, minus {done} done), "
@@ -85,6 +86,8 @@ CHANGE_WORDS: Mapping[Done, str] = {
     Done.CRAWL_RESTARTED: "store/ is empty: moved the records away; the crawl starts over",
     Done.SETTINGS_REBUILT: "rebuilt job.json from {source}",
     Done.RULES_UNKNOWN: "no generation records canonical.rules: assumed none",
+    Done.SECRET_RESTORED: "restored the secret of the seen-set from {source}",
+    Done.SECRET_LOST: "the secret of the seen-set is lost: journal and seen-set are rebuilt with a new one",
     Done.RUN_SETTINGS_REMOVED: "{error}: moved it away; the next run writes it",
     Done.HISTORY_REMOVED: "{error}: moved it away; the history starts over",
     Done.INBOX_REMOVED: "inbox: {error}: moved it away",
@@ -115,7 +118,7 @@ CHANGE_WORDS: Mapping[Done, str] = {
     Done.SEEN_REBUILT: "rebuilt the seen-set from {source} and added {replayed:URL} from the journal",
 }
 
-_SOURCES = {"store": "the copy in store/", "generation": "a generation of the seen-set"}
+_SOURCES = {"store": "the copy in store/", "generation": "a generation of the seen-set", "job.json": "job.json"}
 _DIRECTORIES = frozenset({"store", "seen", "inbox"})
 
 
@@ -149,7 +152,7 @@ def _text(finding: Finding) -> str:
 def change_text(change: Change) -> str:
     """Return one line about the change."""
     details = _formattable(change.details)
-    if change.done is Done.SETTINGS_REBUILT:
+    if change.done in (Done.SETTINGS_REBUILT, Done.SECRET_RESTORED):
         details["source"] = _SOURCES[str(details["source"])]
     elif change.done is Done.SEEN_REBUILT:
         number = change.details["generation"]

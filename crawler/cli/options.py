@@ -10,7 +10,17 @@ from typing import Any
 
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.toml_lines import FileSource
-from crawler.settings import HOST_KEYS, ORDERS, SCOPES, SEEN_KINDS, SettingsError, Source, check_tables, one_table_each
+from crawler.settings import (
+    HOST_KEYS,
+    ORDERS,
+    SCOPES,
+    SEEN_HASHES,
+    SEEN_KINDS,
+    SettingsError,
+    Source,
+    check_tables,
+    one_table_each,
+)
 
 MutableTables = dict[str, dict[str, Any]]
 
@@ -76,6 +86,14 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"type": float, "metavar": "P", "help": "bound on the seen-set's false-positive probability (0.001)"},
     ),
     "--capacity": ("seen", "capacity", {"type": int, "metavar": "N", "help": "URLs in the first slice (1048576)"}),
+    "--hash": (
+        "seen",
+        "hash",
+        {
+            "choices": SEEN_HASHES,
+            "help": "hash of URLs: blake2b, which no page can forge, or the faster mmh3 (blake2b)",
+        },
+    ),
     "--ledger": (
         "seen",
         "ledger",

@@ -64,6 +64,11 @@ CONVERT_POINTS = (  # of the conversion of an older job
     "convert.ended",  # job.json names the new format alone, what was replaced is still there
 )
 
+REKEY_POINTS = (  # while an older job gets a secret: the copy of its state is converted
+    "rekey.named",  # a part of the new journal is written
+    "rekey.done",  # every digest in the copy is new, nothing of it is durable
+)
+
 BACKUP_POINTS = (  # of backups; a running crawl passes the first two
     "snapshot.linked",  # the snapshot has everything but the store
     "snapshot.made",  # it is complete
@@ -75,7 +80,7 @@ BACKUP_POINTS = (  # of backups; a running crawl passes the first two
     "restore.done",  # there is
 )
 
-POINTS = CRAWL_POINTS + SIDE_POINTS + CONVERT_POINTS + BACKUP_POINTS
+POINTS = CRAWL_POINTS + SIDE_POINTS + CONVERT_POINTS + REKEY_POINTS + BACKUP_POINTS
 
 _at, _times, _signal = (*os.environ.get(VARIABLE, "").split(":", 2), "", "")[:3]
 _left = int(_times) if _times.isdecimal() else 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from crawler.exact import rows_of
 from crawler.fetch.robots_cache import RobotsCache
-from crawler.filters import SeenSet, digest_keys
+from crawler.filters import KeyHash, SeenSet
 from crawler.frontier import Entry, HostSnapshot, HostState, queue_of, snapshot, unpack_page
 from crawler.frontier.entry import is_retry, retry_time
 from crawler.frontier.host import host_beside
@@ -67,7 +67,8 @@ class SeenAnswer:
     """What the seen-set says.
 
     ``exact``: it has no false positives. Otherwise ``fpp_estimated`` is the probability of yes for a key that was never
-    added. ``slices`` are those that say yes, among ``of`` slices."""
+    added. ``slices`` are those that say yes, among ``of`` slices. ``forgeable``: a page can have made the seen-set say
+    yes to a URL that it never met."""
 
     known: bool
     kind: str
@@ -75,6 +76,7 @@ class SeenAnswer:
     fpp_estimated: float
     slices: list[SliceAnswer]
     of: int
+    forgeable: bool
 
 
 class LedgerAnswer(StrEnum):
@@ -195,10 +197,11 @@ class Explanation:
 class Known:
     """Where to look. ``seen`` returns the answer for a key; ``in_flight`` maps URLs handed out to their times; ``host``
     returns the host as it is in a crawl that runs in this process, None if there is none; ``overlooked`` are the hosts
-    that the running crawl should ask and does not."""
+    that the running crawl should ask and does not. ``hash`` makes the digests of the ledger."""
 
     directory: Path
     settings: Settings
+    hash: KeyHash
     store: Reader
     seen: Callable[[Canonical], SeenAnswer]
     in_flight: Mapping[str, float]
@@ -213,6 +216,7 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Explana
         known = Known(
             directory,
             job.settings,
+            job.identity.hash_in_use,
             job.store,
             lambda url: explain_seen(job.restore_seen().seen, url),
             {} if live is None else live.in_flight,
@@ -252,6 +256,7 @@ def explain_seen(seen: SeenSet, url: Canonical) -> SeenAnswer:
         fpp_estimated=found.fpp,
         slices=[SliceAnswer(claim.number, claim.count, claim.fpp) for claim in found.claims],
         of=found.slices,
+        forgeable=seen.hash.forgeable,
     )
 
 
@@ -306,7 +311,7 @@ def _scope(known: Known, url: Canonical) -> ScopeAnswer:
 
 
 def _ledger(known: Known, url: Canonical) -> LedgerAnswer:
-    (row,) = rows_of([url.key], digest_keys([url.key]))
+    (row,) = rows_of([url.key], known.hash.digest_keys([url.key]))
     if known.store.get(Family.SEEN, row) is not None:
         return LedgerAnswer.ADMITTED
     return LedgerAnswer.NEW if known.store.get(Family.LEDGER, row) is None else LedgerAnswer.DOUBTED

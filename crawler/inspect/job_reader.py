@@ -17,7 +17,7 @@ from typing import Any
 
 from crawler.checkpoint import EnvelopeError, Generations
 from crawler.disk import RealDisk
-from crawler.exact import LEDGER_COUNTS, LedgerCounts, make_seen
+from crawler.exact import LEDGER_COUNTS, LedgerCounts
 from crawler.filters import FilterError, SeenSet, advise
 from crawler.frontier import Entry, Host, decode_entry, decode_host
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
@@ -28,9 +28,9 @@ from crawler.job.clock_anchor import job_time
 from crawler.job.directory import SEEN, STORE
 from crawler.job.formats import KNOWN, Formats
 from crawler.job.history_file import read_course
-from crawler.job.identity import check_readable
+from crawler.job.identity import Identity, check_readable
 from crawler.job.live_status import read_live
-from crawler.job.recovery import RestoredSeen, restore_seen, stored_counters
+from crawler.job.recovery import RestoredSeen, SeenSpec, restore_seen, stored_counters
 from crawler.job.run_settings import read_run
 from crawler.kv import Family, Reader, Store
 from crawler.memory import available_memory
@@ -50,6 +50,7 @@ class OpenJob:
     directory: Path
     settings: Settings
     settings_fault: str | None
+    identity: Identity
     store: Store
     counters: Counters
     generations: Generations
@@ -65,16 +66,16 @@ class OpenJob:
 
     def restore_seen(self) -> RestoredSeen:
         """Load the seen-set into the memory of this process."""
-        return restore_seen(
-            self.generations, self.store, lambda: make_seen(self.settings.seen, self.store), self.numbers
-        )
+        spec = SeenSpec(self.settings.seen, self.identity.hash_in_use)
+        return restore_seen(self.generations, self.store, spec, self.numbers)
 
 
 @contextlib.contextmanager
 def open_job(directory: Path, formats: Formats = KNOWN, *, as_run: bool = False) -> Iterator[OpenJob]:
     """Open a job for reading. ``as_run``: read everything that a run would read, if a run could open the store, and
     otherwise what can be read. Raises JobError, OSError, JournalError."""
-    optional = formats.families_after(check_readable(directory, formats).format)
+    identity = check_readable(directory, formats)
+    optional = formats.families_after(identity.format)
     run = read_run(directory, formats)
     settings = run.settings
     generations = Generations(directory / SEEN, settings.durability.generations, RealDisk())
@@ -84,7 +85,9 @@ def open_job(directory: Path, formats: Formats = KNOWN, *, as_run: bool = False)
         store, fault = _open_store(directory / STORE, Path(scratch), optional, as_run=as_run)
         try:
             counters = stored_counters(store)
-            yield OpenJob(directory, settings, run.fault, store, counters, generations, numbers, optional, fault)
+            yield OpenJob(
+                directory, settings, run.fault, identity, store, counters, generations, numbers, optional, fault
+            )
         finally:
             store.close()
 

@@ -20,6 +20,8 @@ class Done(StrEnum):
     CRAWL_RESTARTED = "crawl-restarted"
     SETTINGS_REBUILT = "settings-rebuilt"
     RULES_UNKNOWN = "rules-unknown"
+    SECRET_RESTORED = "secret-restored"
+    SECRET_LOST = "secret-lost"
     RUN_SETTINGS_REMOVED = "run-settings-removed"
     HISTORY_REMOVED = "history-removed"
     INBOX_REMOVED = "inbox-removed"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from crawler.exact import LEDGER_COUNTS, ROW_BYTES, ExactSeenSet, Ledger, LedgerCounts, make_seen
 from crawler.exact.seen import ROW_COUNT
-from crawler.filters import FilterError, digest_keys
+from crawler.filters import FilterError
 from crawler.integrity.change import Change, Done, Tell
 from crawler.integrity.inventory import InventorySettings, UrlKeys, doubted_entry
 from crawler.integrity.quarantine import Quarantine
@@ -50,11 +50,11 @@ class DigestRows:
             ledger = Ledger(self._store)
             while some := list(itertools.islice(there, _TOGETHER)):
                 batch = Batch()
-                ledger.put(some, digest_keys(some), batch)
+                ledger.put(some, self._settings.hash.digest_keys(some), batch)
                 self._store.write(batch)
 
     def _exact_rows(self, there: Iterator[str], out: set[bytes]) -> None:
-        seen = make_seen(self._settings.seen, self._store)
+        seen = make_seen(self._settings.seen, self._store, self._settings.hash)
         keys = Digests(self._settings)
         while some := list(itertools.islice(there, _TOGETHER)):
             batch = Batch()
@@ -63,7 +63,7 @@ class DigestRows:
 
     def _waiting(self) -> None:
         """Keep the doubted URLs that can be read, each in the row of its own digest."""
-        batch, keys = Batch(), UrlKeys(self._settings.rules)
+        batch, keys = Batch(), UrlKeys(self._settings)
         waiting, gone, moved = 0, 0, 0
         taken: set[bytes] = set()  # rows that received a moved URL
         for row, value in self._store.rows(Family.LEDGER):

@@ -54,6 +54,7 @@ class Kind(StrEnum):
     ADMITTED_NOT_SEEN = "admitted-not-seen"
     PENDING_NOT_SEEN = "pending-not-seen"
     FINISHED_NOT_SEEN = "finished-not-seen"
+    HASH_DIFFERS = "hash-differs"
     ADMITTED_COUNT = "admitted-count"
     PENDING_COUNT = "pending-count"
     HOST_COUNT = "host-count"

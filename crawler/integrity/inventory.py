@@ -15,13 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-import numpy as np
-
 from crawler.exact import LEDGER_COUNTS, ROW_BYTES, ExactSeenSet, LedgerCounts, rows_of
 from crawler.exact.rows import HOST_BYTES
 from crawler.exact.seen import ROW_COUNT, ROW_COUNT_FORM
 from crawler.fetch.robots_cache import RobotsCache
-from crawler.filters import FilterError, digest_keys
+from crawler.filters import FilterError, KeyHash
 from crawler.frontier import (
     Entry,
     EntryError,
@@ -38,6 +36,7 @@ from crawler.frontier import (
 from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.frontier.host import host_name
 from crawler.integrity.finding import Detail, Finding, Kind
+from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, STORE
 from crawler.job.held_back import HeldBackError, decode_row
 from crawler.job.recovery import OUTPUT_END, REPAIRING, OutputCut, stored_end
@@ -62,7 +61,7 @@ from crawler.traps import CopyRecordError, TrapRecordError, check_content, check
 from crawler.urls import Canonical, Canonicaliser
 from crawler.urls.steps import drop_userinfo
 
-_TOGETHER = 2_048  # digests that are summed up, or keys that are looked up, together
+_TOGETHER = 2_048  # keys that are looked up together
 _RESPONDED = (Outcome.FETCHED.value, Outcome.REDIRECT.value)
 
 Findings = Iterator[Finding]
@@ -93,11 +92,27 @@ class Observer(Protocol):
         """Return what is wrong with everything since the last call."""
 
 
-class UrlKeys:
-    """Makes keys from stored URLs."""
+@dataclass(frozen=True, slots=True)
+class InventorySettings:
+    """The settings of a job that an inventory needs."""
 
-    def __init__(self, rules: tuple[str, ...]) -> None:
-        self._canonicaliser = Canonicaliser(rules)
+    rules: tuple[str, ...]  # of canonicalisation
+    seen: SeenSettings
+    hash: KeyHash  # of the journal
+    robots: RobotsSettings
+    user_agent: str
+
+    @classmethod
+    def of(cls, settings: Settings, hash: KeyHash) -> InventorySettings:
+        return cls(settings.canonical.rules, settings.seen, hash, settings.robots, settings.fetch.user_agent)
+
+
+class UrlKeys:
+    """Makes keys from stored URLs, and from keys the digests that the job stores of them."""
+
+    def __init__(self, settings: InventorySettings) -> None:
+        self._canonicaliser = Canonicaliser(settings.rules)
+        self.digests = settings.hash.digest_keys
 
     def key(self, href: str) -> str | None:
         """Return the key, or None for a URL that no crawl stores because it is not canonical."""
@@ -108,20 +123,6 @@ class UrlKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class InventorySettings:
-    """The settings of a job that an inventory needs."""
-
-    rules: tuple[str, ...]  # of canonicalisation
-    seen: SeenSettings
-    robots: RobotsSettings
-    user_agent: str
-
-    @classmethod
-    def of(cls, settings: Settings) -> InventorySettings:
-        return cls(settings.canonical.rules, settings.seen, settings.robots, settings.fetch.user_agent)
-
-
-@dataclass(frozen=True, slots=True)
 class Source:
     """A job with an open store. ``counters`` is None if they cannot be read; then nothing is compared with them."""
 
@@ -129,28 +130,6 @@ class Source:
     settings: InventorySettings
     store: Reader
     counters: Counters | None
-
-
-class DigestSum:
-    """The number of digests, and the sums of their halves modulo 2**64, which do not depend on the order."""
-
-    def __init__(self) -> None:
-        self._waiting: list[bytes] = []
-        self._sums = (0, 0, 0)
-
-    def add(self, digests: bytes) -> None:
-        self._waiting.append(digests)
-        if len(self._waiting) >= _TOGETHER:
-            self.sums()
-
-    def sums(self) -> tuple[int, int, int]:
-        """Return (count, sum of the first halves, sum of the second halves)."""
-        count, low, high = self._sums
-        words = np.frombuffer(b"".join(self._waiting), "<u8").reshape(-1, 2)
-        more = words.sum(axis=0, dtype=np.uint64).tolist()
-        self._waiting.clear()
-        self._sums = count + len(words), (low + more[0]) % 2**64, (high + more[1]) % 2**64
-        return self._sums
 
 
 @dataclass(slots=True)
@@ -222,7 +201,7 @@ class Inventory:
         self._store = source.store
         self._counters = source.counters
         self._observer = observer
-        self._keys = UrlKeys(source.settings.rules)
+        self._keys = UrlKeys(source.settings)
         self._beyond_end = beyond_end
         self._cut = cut
         self._exact = source.settings.seen.kind == ExactSeenSet.kind
@@ -608,7 +587,7 @@ def doubted_entry(value: bytes, keys: UrlKeys) -> tuple[bytes, Entry] | None:
     except EntryError:
         return None
     key = keys.key(entry.href)
-    return None if key is None else (rows_of([key], digest_keys([key]))[0], entry)
+    return None if key is None else (rows_of([key], keys.digests([key]))[0], entry)
 
 
 def _split(row: Row) -> tuple[str, bytes, Entry | None, EntryError | None]:

@@ -26,7 +26,7 @@ class Quarantine:
     def made(self) -> Path:
         """Create the directory if needed and return it. Raises OSError."""
         if not self.path.is_dir():
-            self.path.mkdir()
+            self.path.mkdir(mode=0o700)
             self._disk.sync_directory(self._job)
         return self.path
 

@@ -2,6 +2,7 @@
 
     store       if RocksDB cannot open or read it, copied to a new store as far as it can be read
     job.json    rebuilt from the copy of its settings in the store, or from a generation
+    secret      of the seen-set: in job.json, the store and each generation; if none has it, there is a new one
     queue, journal, output, counters, hosts
                 read once (``inventory``) and made to agree (``reconcile``)
     seen-set    rebuilt from the newest whole generation and the journal after it, or from the journal alone
@@ -18,8 +19,8 @@ from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError
 from crawler.disk import Disk, RealDisk, failpoint
-from crawler.exact import make_seen
-from crawler.filters import FilterError, FormatError, NoMemoryError
+from crawler.exact.seen import usual_hash
+from crawler.filters import SEED_ZERO, FilterError, FormatError, KeyHash, NoMemoryError
 from crawler.frontier import Order
 from crawler.integrity.change import Change, Done, Tell
 from crawler.integrity.finding import Detail, Finding
@@ -33,7 +34,18 @@ from crawler.job.history_file import COURSE, course_fault
 from crawler.job.identity import Identity, OtherFormatError, read_identity, shaping_of, write_identity
 from crawler.job.inbox import Inbox
 from crawler.job.job_lock import JobLock
-from crawler.job.recovery import REPAIRING, keep_identity, kept_format, kept_shaping, restore_seen, stored_counters
+from crawler.job.recovery import (
+    HASH_KEPT,
+    REPAIRING,
+    SeenSpec,
+    encode_hash,
+    keep_identity,
+    kept_format,
+    kept_hash,
+    kept_shaping,
+    restore_seen,
+    stored_counters,
+)
 from crawler.job.run_settings import RUN, read_run
 from crawler.kv import Family
 from crawler.records import JournalError
@@ -138,6 +150,7 @@ class _Repair:
         self._quarantine = Quarantine(directory, disk)
         self._formats = formats
         self._optional: frozenset[Family] = frozenset()  # families that the store may lack
+        self._hash: KeyHash | None = None  # None: an older job without a secret
 
     def run(self, number: int) -> None:
         """Repair a job whose state is of that format; it is one of the newest then."""
@@ -155,21 +168,30 @@ class _Repair:
         if empty:
             self._restart_crawl()
         with self._store() as store:
+            rows_lost |= self._find_hash(store)
             settings = self._settings(store)
+            hash_in_use = self._hash or usual_hash(settings.seen.kind)
             kept = settings.durability.generations
             behind = self._generations_ahead(store, kept)
             context = RepairContext(
-                self._directory, InventorySettings.of(settings), store, self._disk, self._quarantine, self._tell
+                self._directory,
+                InventorySettings.of(settings, hash_in_use),
+                store,
+                self._disk,
+                self._quarantine,
+                self._tell,
             )
             forgotten = Reconciliation(context, Order(settings.crawl.order)).run(whole_store=not rows_lost)
             failpoint("repair.mended")
-            self._seen_set(store, settings.seen, kept, rebuild=behind or forgotten or rows_lost or begun or empty)
+            self._seen_set(
+                store,
+                SeenSpec(settings.seen, hash_in_use),
+                kept,
+                rebuild=behind or forgotten or rows_lost or begun or empty,
+            )
             failpoint("repair.done")
             self._quarantine.flush()
-            identity = Identity(self._formats.newest, shaping_of(settings))
-            batch = store.batch()
-            keep_identity(store, identity, batch)
-            store.write(batch)
+            identity = self._keep_identity(store, settings)
             _mark(store, None)
         if read_identity(self._directory, self._formats) != identity:
             write_identity(self._disk, self._directory, identity)
@@ -303,9 +325,72 @@ class _Repair:
         path = self._directory / IDENTITY
         if path.exists():
             self._quarantine.move(path)
-        write_identity(self._disk, self._directory, Identity(self._formats.newest, shaping_of(settings)))
+        write_identity(self._disk, self._directory, self._identity(settings))
         self._done(Done.SETTINGS_REBUILT, source=source)
         return settings
+
+    def _identity(self, settings: Settings) -> Identity:
+        return Identity(self._formats.newest, shaping_of(settings), hash=self._hash)
+
+    def _keep_identity(self, store: RocksStore, settings: Settings) -> Identity:
+        """Store the copy of what ``job.json`` says, and return that."""
+        batch = store.batch()
+        if self._hash is None or self._hash == SEED_ZERO:
+            self._hash = None  # what prevented a secret may be repaired now: the next run tries again
+            batch.delete(Family.META, HASH_KEPT)
+        identity = self._identity(settings)
+        keep_identity(store, identity, batch)
+        store.write(batch)
+        return identity
+
+    # -- the secret --------------------------------------------------------------------------------------------
+
+    def _find_hash(self, store: RocksStore) -> bool:
+        """Find the hash of the journal. Returns whether it was lost, and the journal with it."""
+        try:
+            identity: Identity | None = read_identity(self._directory, self._formats)
+        except JobError:
+            identity = None  # rebuilt later
+        told = None if identity is None else identity.hash
+        try:
+            kept = kept_hash(store)
+        except FilterError:
+            kept = None
+        self._hash = kept or told
+        if self._hash is None:
+            if identity is not None or kept_format(store) == FIRST:
+                return False
+            self._hash = self._hash_of_generation()
+        if self._hash is None:
+            self._begin_hash(store)
+            return True
+        if told != self._hash or kept != self._hash:
+            source = "store" if kept is not None else "job.json" if told is not None else "generation"
+            self._done(Done.SECRET_RESTORED, source=source)
+        return False
+
+    def _hash_of_generation(self) -> KeyHash | None:
+        generations = Generations(self._directory / SEEN, 2, self._disk)
+        for number in generations.numbers():
+            try:
+                state = generations.read_manifest(number).state
+                return KeyHash.from_json(state["hash"] if "hash" in state else state["front"]["hash"])
+            except (EnvelopeError, OSError, FilterError, LookupError, TypeError):
+                continue
+        return None
+
+    def _begin_hash(self, store: RocksStore) -> None:
+        """Begin a new journal with a new secret: nobody can tell what the digests of the old one were."""
+        tables = kept_shaping(store) or {}
+        algorithm = str(tables.get("seen", {}).get("hash", SeenSettings().hash))
+        self._hash = KeyHash.new(algorithm)
+        batch = store.batch()
+        batch.delete_range(Family.ADMITTED, b"", b"\xff" * 9)
+        batch.put(Family.META, HASH_KEPT, encode_hash(self._hash))
+        batch.put(Family.META, REPAIRING, _ROWS_LOST)
+        store.write(batch)
+        store.sync()
+        self._done(Done.SECRET_LOST)
 
     def _parameters(self) -> dict[str, dict[str, object]]:
         """Return the seen-set's settings from a generation. Raises JobError if there is none."""
@@ -362,7 +447,7 @@ class _Repair:
                 continue
         return False
 
-    def _seen_set(self, store: RocksStore, settings: SeenSettings, most: int, *, rebuild: bool) -> None:
+    def _seen_set(self, store: RocksStore, spec: SeenSpec, most: int, *, rebuild: bool) -> None:
         directory = self._directory / SEEN
         directory.mkdir(exist_ok=True)
         generations = Generations(directory, most, self._disk)
@@ -372,12 +457,12 @@ class _Repair:
             self._quarantine.move(path)
         failpoint("repair.cleared")
         try:
-            restored = restore_seen(generations, store, lambda: make_seen(settings, store))
+            restored = restore_seen(generations, store, spec)
         except FilterError as error:
             if not kept or isinstance(error, NoMemoryError):
                 raise
             self._done(Done.SEEN_DAMAGED, error=str(error))
-            self._seen_set(store, settings, most, rebuild=True)
+            self._seen_set(store, spec, most, rebuild=True)
             return
         if moved or not kept:
             newest = None if generations.newest is None else generations.newest.generation

@@ -23,11 +23,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from crawler.exact import digest_exactly
-from crawler.filters import digest_keys
 from crawler.frontier import Entry
 from crawler.integrity.finding import Finding
-from crawler.integrity.inventory import InventorySettings, UrlKeys
+from crawler.integrity.inventory import UrlKeys
 from crawler.output import Record
 from crawler.records import DIGEST_SIZE, Done
 
@@ -38,17 +36,10 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Digests(UrlKeys):
-    """Makes keys from stored URLs, and from keys the digests that the job's journal has of them."""
-
-    def __init__(self, settings: InventorySettings) -> None:
-        super().__init__(settings.rules)
-        self._digest = digest_exactly if settings.seen.kind == "exact" else digest_keys
-
-    def digests(self, keys: Sequence[str]) -> bytes:
-        return self._digest(keys)
+    """Also makes the halves of digests."""
 
     def halves(self, keys: Sequence[str]) -> Halves:
-        return as_halves(halves(self._digest(keys)))
+        return as_halves(halves(self.digests(keys)))
 
 
 def halves(digests: bytes) -> array[int]:

@@ -9,17 +9,17 @@ from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError
 from crawler.disk import ReadingDisk, RealDisk
-from crawler.filters import FormatError, NoMemoryError, SeenSet
+from crawler.filters import FilterError, FormatError, NoMemoryError, SeenSet
 from crawler.frontier import Entry
 from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.integrity.finding import Detail, Finding, Kind
 from crawler.integrity.inventory import Inventory, InventorySettings, Source
-from crawler.job.directory import PAGES, SEEN, STORE, JobError
+from crawler.job.directory import IDENTITY, PAGES, SEEN, STORE, JobError
 from crawler.job.formats import KNOWN, Formats
 from crawler.job.history_file import COURSE, course_fault
 from crawler.job.identity import check_format
 from crawler.job.inbox import INBOX, Inbox
-from crawler.job.recovery import OutputCut, check_output
+from crawler.job.recovery import HASH_KEPT, OutputCut, check_output, kept_hash
 from crawler.job.run_settings import RUN
 from crawler.job.stored_errors import DAMAGE
 from crawler.kv import Family, Reader
@@ -60,11 +60,14 @@ def _verify(directory: Path, formats: Formats) -> Iterator[Finding]:
         parts = _Parts()
         if job.store_fault is not None:
             yield Finding(Kind.STORE_NOT_OPENED, STORE, {"error": job.store_fault})
+        yield from parts.check(_hash(job))
         yield from parts.check(_parcels(job))
         yield from parts.check(_generations(job))
         observer = SeenCheck()
         yield from parts.check(observer.load(job))
-        source = Source(job.directory, InventorySettings.of(job.settings), job.store, job.counters)
+        source = Source(
+            job.directory, InventorySettings.of(job.settings, job.identity.hash_in_use), job.store, job.counters
+        )
         inventory = Inventory(source, observer, cut=_cut(job, observer.sequence))
         for part in inventory.parts():
             yield from parts.check(part)
@@ -205,6 +208,17 @@ def _small_files(job: OpenJob) -> Iterator[Finding]:
     fault = course_fault(job.directory)
     if fault is not None:
         yield Finding(Kind.HISTORY_DAMAGED, COURSE, {"error": fault})
+
+
+def _hash(job: OpenJob) -> Iterator[Finding]:
+    """Compare the two copies of the hash and its secret."""
+    try:
+        kept = kept_hash(job.store)
+    except FilterError as error:
+        yield Finding(Kind.META_DAMAGED, STORE, {"error": str(error)}, Family.META, HASH_KEPT)
+        return
+    if kept is not None and kept != job.identity.hash_in_use:
+        yield Finding(Kind.HASH_DIFFERS, IDENTITY)
 
 
 def _parcels(job: OpenJob) -> Iterator[Finding]:

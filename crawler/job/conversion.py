@@ -3,8 +3,9 @@
     convert.new/    a copy of the job's state, while it is converted; then the parts that are not in their place yet
     convert.old/    the parts that they replace, until the conversion has ended
 
-1. If stored bytes must change, the state is copied (tables get a second name) and the copy is converted. Until the
-   copy is complete and durable, the job is unchanged: if the process is killed here, the conversion begins again.
+1. If stored bytes must change, or the job's hash gets a secret (``rekey``), the state is copied (tables get a second
+   name) and the copy is converted. Until the copy is complete and durable, the job is unchanged: if the process is
+   killed here, the conversion begins again.
 2. ``job.json`` names the newest format and the one that the job is converted from. From here on, older programs refuse
    the job, and the next run continues with step 3.
 3. The copy replaces the original, part by part. The store gets the families that it lacks.
@@ -15,44 +16,119 @@ An additive format needs no copy. ``pages.jsonl`` is the user's and is never con
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from crawler.disk import Disk, failpoint
-from crawler.job.directory import SEEN, STORE
+from crawler.filters import KeyHash
+from crawler.job.directory import BROKEN_OFF, SEEN, STORE, JobError
 from crawler.job.formats import Formats, JobCopy
 from crawler.job.identity import Identity, read_identity, write_identity
+from crawler.job.recovery import REPAIRING, kept_hash
+from crawler.job.rekey import KeyChange, NotWholeError, rekey
+from crawler.kv import Family
 from crawler.store import RocksStore, copy_closed
 
 NEW = "convert.new"
 OLD = "convert.old"
+_SILENT = 5.0  # seconds between two lines about the progress
+log = logging.getLogger("crawler")
 
 
-def convert_job(disk: Disk, directory: Path, formats: Formats) -> str | None:
-    """Convert the job if it is of an older format, and finish a conversion that was interrupted. The caller holds the
-    job's lock. Returns a line that says what was done; None if nothing was.
+def convert_job(disk: Disk, directory: Path, formats: Formats) -> list[str]:
+    """Convert the job if it is of an older format, give its hash a secret if it has none, and finish a conversion that
+    was interrupted. The caller holds the job's lock. Returns lines that say what was done.
 
     Raises JobError, and OSError when the store cannot be opened or the disk fails."""
     identity = read_identity(directory, formats)
     start = identity.stored_format
-    while identity.converting is not None or identity.format < formats.newest:
+    notes: list[str] = []
+    while identity.converting is not None or identity.format < formats.newest or _lacks_hash(identity, formats):
         if identity.converting is None:
-            if formats.conversions_after(identity.format):
-                _convert_copy(disk, directory, identity.format, formats)
-            identity = replace(identity, format=formats.newest, converting=identity.format)
+            converted = _convert_copy(disk, directory, identity, formats)
+            if _lacks_hash(identity, formats):
+                notes += _words(converted)
+            identity = replace(converted, format=formats.newest, converting=identity.format)
             write_identity(disk, directory, identity)
             failpoint("convert.marked")
         identity = _finish(disk, directory, identity, formats)
     _remove(directory)
-    return None if start == identity.format else f"converted from format version {start} to {identity.format}"
+    return (
+        notes if start == identity.format else [f"converted from format version {start} to {identity.format}", *notes]
+    )
 
 
-def _convert_copy(disk: Disk, directory: Path, number: int, formats: Formats) -> None:
-    new = directory / NEW
+def _words(identity: Identity) -> Iterator[str]:
+    if identity.unkeyed is not None:
+        yield f"the seen-set keeps its hash without a secret, so that one page can hide another: {identity.unkeyed}"
+    elif identity.hash is not None and identity.hash.keyed:
+        yield "the seen-set was rebuilt with a secret: no page can hide another one any more"
+
+
+def _convert_copy(disk: Disk, directory: Path, identity: Identity, formats: Formats) -> Identity:
+    """If stored bytes must change, convert a copy of the job's state. Returns the identity with the hash of the
+    state."""
     _remove(directory)
-    (new / SEEN).mkdir(parents=True)
+    if _lacks_hash(identity, formats):
+        if identity.hash_in_use.forgeable:
+            try:
+                with _copied(disk, directory, identity.format, formats) as copy:
+                    return replace(identity, hash=_with_secret(directory, copy, identity), unkeyed=None)
+            except NotWholeError as error:
+                identity = replace(identity, unkeyed=str(error))
+                _remove(directory)
+        identity = replace(identity, hash=identity.hash_in_use)
+    if formats.conversions_after(identity.format):
+        with _copied(disk, directory, identity.format, formats):
+            pass
+    return identity
+
+
+def _lacks_hash(identity: Identity, formats: Formats) -> bool:
+    return identity.hash is None and formats.keyed
+
+
+def _with_secret(directory: Path, copy: JobCopy, identity: Identity) -> KeyHash:
+    """Replace all digests in the copy. Returns the new hash. Raises NotWholeError."""
+    if copy.store.get(Family.META, REPAIRING) is not None:
+        raise JobError(f"{directory}: {BROKEN_OFF}")
+    kept = kept_hash(copy.store)
+    if kept is not None:
+        return kept  # the store has a secret already: its `job.json` was replaced by an older one
+    settings = identity.shaping
+    new = KeyHash.new(settings["seen"]["hash"])
+    change = KeyChange(identity.hash_in_use, new, tuple(settings["canonical"]["rules"]), settings["seen"]["ledger"])
+    rekey(directory, copy.store, change, _Progress())
+    for path in copy.seen.iterdir():
+        path.unlink()  # the journal alone makes the seen-set
+    failpoint("rekey.done")
+    return new
+
+
+class _Progress:
+    """Says how far the new digests are, if it takes long."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _SILENT
+
+    def __call__(self, done: int, of: int) -> None:
+        if time.monotonic() >= self._next:
+            log.warning("rebuilding the seen-set with a secret, once: %s of %s URLs", f"{done:,}", f"{of:,}")
+            self._next = time.monotonic() + _SILENT
+
+
+@contextmanager
+def _copied(disk: Disk, directory: Path, number: int, formats: Formats) -> Iterator[JobCopy]:
+    """A copy of the job's state in the newest format; complete and durable when the block ends."""
+    new = directory / NEW
+    new.mkdir(mode=0o700)
+    (new / SEEN).mkdir()
     copy_closed(directory / STORE, new / STORE)
     for path in (directory / SEEN).iterdir():
         if path.is_file():
@@ -60,9 +136,11 @@ def _convert_copy(disk: Disk, directory: Path, number: int, formats: Formats) ->
     failpoint("convert.copied")
     store = RocksStore(new / STORE, optional=formats.families_after(number))
     try:
+        copy = JobCopy(store, new / SEEN)
         for convert in formats.conversions_after(number):
-            convert(JobCopy(store, new / SEEN))
+            convert(copy)
             failpoint("convert.step")
+        yield copy
         store.sync()
     finally:
         store.close()

@@ -50,6 +50,7 @@ _TABLES = {
     "exclude": "scope",
     "fpp": "seen",
     "capacity": "seen",
+    "hash": "seen",
     "rules": "canonical",
     "sync_interval": "durability",
     "checkpoint_interval": "durability",
@@ -71,6 +72,7 @@ class Options(TypedDict, total=False):
     seen: str  # kind of seen-set
     fpp: float
     capacity: int
+    hash: str  # of URLs: "blake2b", with a secret, or "mmh3"
     rules: tuple[str, ...]  # of canonicalisation
     sync_interval: float  # seconds
     checkpoint_interval: float  # seconds
@@ -102,7 +104,7 @@ class DurableFrontier:
         **options: Unpack[Options],
     ) -> None:
         """Begin a frontier, or resume one. A resumed frontier keeps the options that shaped it (``order``, ``seen``,
-        ``fpp``, ``capacity``, ``rules``); they need not be given again.
+        ``fpp``, ``capacity``, ``hash``, ``rules``); they need not be given again.
 
         Raises JobError for a directory that cannot be used, or is in use, SettingsError for an invalid option, and
         OSError when the disk fails."""

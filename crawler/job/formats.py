@@ -43,11 +43,12 @@ class JobCopy:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What one format adds to the one before it."""
+    """What one format adds to the one before it. ``keyed``: from now on the hash of URLs has a secret."""
 
     families: frozenset[Family] = frozenset()
     settings: tuple[AddedSetting, ...] = ()
     convert: Callable[[JobCopy], None] | None = None
+    keyed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,11 @@ class Formats:
     @property
     def newest(self) -> int:
         return FIRST + len(self.later)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether a new job has a secret, and an older one gets one if that is possible (``rekey``)."""
+        return any(each.keyed for each in self.later)
 
     def after(self, number: int) -> tuple[Format, ...]:
         """The formats after the one with that number."""
@@ -79,7 +85,7 @@ class Formats:
 
 KNOWN = Formats(
     (
-        # 2
-        Format(frozenset({Family.REFUSED})),
+        # 2. An older job is read as it is; ``seen.hash`` is what it gets with its secret.
+        Format(frozenset({Family.REFUSED}), (AddedSetting("seen", "hash", "blake2b"),), keyed=True),
     )
 )

@@ -1,4 +1,4 @@
-"""``DIR/job.json``: the format of the job, and the settings that its stored state depends on.
+"""``DIR/job.json``: the format of the job, the settings that its stored state depends on, and the secret of its hash.
 
 The number in its head is the job's format. It is read before anything else of the job, because only a program that
 knows a format can tell what the stored bytes mean.
@@ -6,16 +6,18 @@ knows a format can tell what the stored bytes mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from crawler import __version__
 from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, envelope_version, read_bounded
 from crawler.disk import Disk, replace_file
+from crawler.exact.seen import usual_hash
+from crawler.filters import FilterError, KeyHash
 from crawler.job.directory import IDENTITY, UNUSABLE, JobError, holds_job
 from crawler.job.formats import FIRST, KNOWN, Formats
-from crawler.settings import SHAPING, Settings, as_tables
+from crawler.settings import SEEN_HASHES, SHAPING, Settings, as_tables
 
 MAGIC = "crawler-job"
 VERSION = KNOWN.newest
@@ -30,16 +32,26 @@ class OtherFormatError(JobError):
 class Identity:
     """The content of ``job.json``. ``shaping`` has every shaping setting; those that the job's format does not know
     have the values that the program used then. ``converting`` is the format from which the job is being converted to
-    ``format``; None if no conversion is under way."""
+    ``format``; None if no conversion is under way.
+
+    ``hash`` is that of the job's URLs, with its secret; None for an older job that has not got a secret yet: the next
+    run gives it one, if it can. ``unkeyed`` says why it could not."""
 
     format: int
     shaping: Shaping
     converting: int | None = None
+    hash: KeyHash | None = None
+    unkeyed: str | None = None
 
     @property
     def stored_format(self) -> int:
         """The format of the job's state, which changes only when a conversion ends."""
         return self.format if self.converting is None else self.converting
+
+    @property
+    def hash_in_use(self) -> KeyHash:
+        """The hash of what is stored now."""
+        return usual_hash(str(self.shaping["seen"]["kind"])) if self.hash is None else self.hash
 
 
 def read_identity(directory: Path, formats: Formats = KNOWN) -> Identity:
@@ -58,7 +70,14 @@ def read_identity(directory: Path, formats: Formats = KNOWN) -> Identity:
         content = decode_envelope(data, MAGIC, known, str(path))
         shaping = {table: dict(values) for table, values in content["shaping"].items()}
         converting = content.get("converting")
-        identity = Identity(known, shaping, None if converting is None else int(converting))
+        unkeyed = content.get("unkeyed")
+        identity = Identity(
+            known,
+            shaping,
+            None if converting is None else int(converting),
+            _stored_hash(path, content.get("hash")),
+            None if unkeyed is None else str(unkeyed),
+        )
     except (FileNotFoundError, NotADirectoryError):
         raise JobError(f"{directory} holds no crawl: name a job directory") from None
     except EnvelopeError as error:  # before ValueError, its base
@@ -70,6 +89,20 @@ def read_identity(directory: Path, formats: Formats = KNOWN) -> Identity:
     except (KeyError, TypeError, ValueError, AttributeError):
         raise JobError(f"{path}: the shaping settings are missing") from None
     return _completed(path, identity, formats)
+
+
+def _stored_hash(path: Path, stored: object) -> KeyHash | None:
+    """Raises OtherFormatError for an algorithm that this program does not know, and JobError for damage."""
+    algorithm = stored.get("algorithm") if isinstance(stored, dict) else None
+    if isinstance(algorithm, str) and algorithm not in SEEN_HASHES:
+        raise OtherFormatError(
+            f"{path}: the job's URLs are hashed with {algorithm}; this program, crawler {__version__}, knows "
+            f"{' and '.join(SEEN_HASHES)}: use the program that made the job, nothing was changed"
+        )
+    try:
+        return None if stored is None else KeyHash.from_json(stored)
+    except FilterError as error:
+        raise JobError(f"{path}: {error}") from error
 
 
 def _writer(data: bytes, number: int) -> str:
@@ -94,7 +127,7 @@ def _completed(path: Path, identity: Identity, formats: Formats) -> Identity:
                 new_job=True,
             )
         shaping.setdefault(table, {})[key] = stored[key] if key in stored else added[table, key]
-    return Identity(identity.format, shaping, identity.converting)
+    return replace(identity, shaping=shaping)
 
 
 def check_readable(directory: Path, formats: Formats = KNOWN) -> Identity:
@@ -139,6 +172,10 @@ def _encoded(identity: Identity) -> bytes:
     content: dict[str, Any] = {"program": __version__, "shaping": identity.shaping}
     if identity.converting is not None:
         content["converting"] = identity.converting
+    if identity.hash is not None:
+        content["hash"] = identity.hash.as_json()
+    if identity.unkeyed is not None:
+        content["unkeyed"] = identity.unkeyed
     return encode_envelope(MAGIC, identity.format, content)
 
 

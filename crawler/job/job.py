@@ -21,7 +21,7 @@ from crawler import frontier
 from crawler.checkpoint import Generations
 from crawler.clock import Anchor
 from crawler.disk import Disk, failpoint
-from crawler.exact import Ledger, make_seen
+from crawler.exact import Ledger
 from crawler.filters import SeenSet
 from crawler.frontier import Answer, FailureClass, Frontier, Lease, Limits, Order, RequestOutcome
 from crawler.job.admission import Admission, AdmissionPolicy
@@ -37,7 +37,9 @@ from crawler.job.platform import Platform
 from crawler.job.recovery import (
     COUNTERS,
     Requeue,
+    SeenSpec,
     check_counts,
+    check_hash,
     check_output,
     keep_identity,
     note_faults,
@@ -93,13 +95,15 @@ class Job:
 
     def _load(self, settings: Settings, now: float, anchor: Anchor | None, router: Router) -> None:
         files, store, output, say = self.files, self.files.store, self.files.output, self.notes.append
-        if files.converted is not None:
-            say(files.converted)
+        for line in files.converted:
+            say(line)
         for damage in files.dropped:
             say(f"{STORE}/{damage}: read up to there; later work is done again")
         self.counters = counters = stored_counters(store)
         generations = Generations(files.directory / SEEN, settings.durability.generations, files.disk)
-        restored = restore_seen(generations, store, lambda: make_seen(settings.seen, store))
+        hash_in_use = files.identity.hash_in_use
+        check_hash(store, hash_in_use)
+        restored = restore_seen(generations, store, SeenSpec(settings.seen, hash_in_use))
         self.frontier = queues = Frontier(
             store,
             settings.politeness,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from crawler.disk import DisplacedError, failpoint, is_at
+from crawler.filters import KeyHash
 from crawler.job.conversion import OLD, convert_job
 from crawler.job.directory import (
     BROKEN_OFF,
@@ -29,16 +31,14 @@ from crawler.store.wal import dropped_records
 
 
 class OpenFiles:
-    """Lock, identity, store and output. ``resumed``: the directory held a job before. ``converted``: a line that says
-    from which format to which the job was converted; None if it was not. ``dropped``: the parts of its logs that the
-    store could not read."""
+    """Lock, identity, store and output. ``resumed``: the directory held a job before. ``converted``: lines about the
+    conversion of an older job. ``dropped``: the parts of its logs that the store could not read."""
 
     def __init__(self, directory: Path, shaping: Shaping, platform: Platform) -> None:
         """Raises JobError (also for an unwritable directory), and OSError when the disk fails."""
         self.directory = directory
         self.resumed = holds_job(directory)
         self.disk = disk = platform.disk
-        self.identity = Identity(platform.formats.newest, shaping)
         if self.resumed:
             read_identity(directory, platform.formats)  # before anything is written, the lock's file among it
         with contextlib.ExitStack() as undo:
@@ -54,15 +54,15 @@ class OpenFiles:
             place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             undo.callback(os.close, place)
             self._place = os.fstat(place)
-            self.converted = self._identify(platform)
-            (directory / STORE).mkdir(exist_ok=True)
+            self.converted, self.identity = self._identify(platform, shaping)
+            _make_private(directory / STORE)
             self._store_place = os.stat(directory / STORE)  # RocksDB holds it open
             self.store = platform.open_store(directory / STORE)
             undo.callback(self.store.close)
             self.dropped = dropped_records(directory / STORE)
             self.output = JsonlOutput(directory / PAGES, disk)
             undo.callback(self.output.close)
-            (directory / SEEN).mkdir(exist_ok=True)
+            _make_private(directory / SEEN)
             # Without a sync of the directory a power loss may remove the names of synced files.
             disk.sync_directory(directory)
             failpoint("resume.opened")
@@ -92,9 +92,9 @@ class OpenFiles:
         """Whether the path of the job directory still leads to it. Works also after ``close``."""
         return is_at(self._place, self.directory)
 
-    def _identify(self, platform: Platform) -> str | None:
+    def _identify(self, platform: Platform, shaping: Shaping) -> tuple[list[str], Identity]:
         """Begin the job in its directory, or check that no part of the job to resume is missing, and convert it to the
-        newest format."""
+        newest format. Returns what a conversion says, and the identity."""
         directory, disk = self.directory, platform.disk
         pages = directory / PAGES
         if (directory / REPAIRED).exists():
@@ -103,7 +103,8 @@ class OpenFiles:
             stores = (directory / STORE, directory / OLD / STORE)
             if not any(path.is_dir() for path in stores) and pages.exists() and pages.stat().st_size:
                 raise JobError(f"{directory}: {STORE}/ is missing but {PAGES} exists: restore {STORE}/", new_job=True)
-            return convert_job(disk, directory, platform.formats)
+            converted = convert_job(disk, directory, platform.formats)
+            return converted, replace(read_identity(directory, platform.formats), shaping=shaping)
         check_restored(directory)
         if any((directory / name).exists() for name in (PAGES, STORE, SEEN)):
             raise JobError(
@@ -111,9 +112,18 @@ class OpenFiles:
                 f"`crawler repair {directory}`",
                 new_job=True,
             )
-        begin_identity(disk, directory, self.identity)
-        return None
+        secret = KeyHash.new(shaping["seen"]["hash"]) if platform.formats.keyed else None
+        identity = Identity(platform.formats.newest, shaping, hash=secret)
+        begin_identity(disk, directory, identity)
+        return [], identity
 
     def close(self) -> None:
         """Release all files. Writes nothing."""
         self._undo.close()
+
+
+def _make_private(path: Path) -> None:
+    """Make the directory, if it is missing, and keep others out: the secret of the job is in its files."""
+    path.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(PermissionError):  # another user's, who decides
+        path.chmod(0o700)

@@ -11,16 +11,16 @@ from __future__ import annotations
 import itertools
 import json
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
 from crawler.checkpoint import Generations
 from crawler.disk import FULL
-from crawler.exact import load_seen
-from crawler.filters import SeenSet
+from crawler.exact import load_seen, make_seen
+from crawler.filters import FilterError, KeyHash, SeenSet
 from crawler.frontier import Entry, Frontier, Revisits
-from crawler.job.directory import BROKEN_OFF, SEEN, STORE, JobError
+from crawler.job.directory import BROKEN_OFF, IDENTITY, SEEN, STORE, JobError
 from crawler.job.formats import FIRST
 from crawler.job.held_back import drop_row
 from crawler.job.identity import Identity
@@ -41,14 +41,23 @@ from crawler.records import (
     encode_counters,
     sequence_key,
 )
-from crawler.settings import RecrawlSettings
+from crawler.settings import RecrawlSettings, SeenSettings
 
 COUNTERS = b"counters"
 OUTPUT_END = b"output-end"
 SHAPING_KEPT = b"shaping"
 FORMAT_KEPT = b"format"
+HASH_KEPT = b"hash"
 REPAIRING = b"repairing"  # present while a repair is running, and after one was interrupted
 _END = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class SeenSpec:
+    """What the seen-set of a job is made of. ``hash`` is that of the journal."""
+
+    settings: SeenSettings
+    hash: KeyHash
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +79,13 @@ def stored_counters(store: Reader) -> Counters:
 
 
 def restore_seen(
-    generations: Generations, store: Store, fresh: Callable[[], SeenSet], numbers: Sequence[int] | None = None
+    generations: Generations,
+    store: Store,
+    spec: SeenSpec,
+    numbers: Sequence[int] | None = None,
 ) -> RestoredSeen:
-    """The seen-set as of the last written transaction. ``fresh`` makes an empty one of the job's kind. ``numbers`` are
-    the generations to choose from, newest first (default: all).
+    """The seen-set as of the last written transaction. ``numbers`` are the generations to choose from, newest first
+    (default: all).
 
     Raises UnknownVersionError, and JobError when the generations do not belong to the store."""
     loaded, faults = generations.load_newest(numbers)
@@ -92,13 +104,16 @@ def restore_seen(
         # but not queued would be lost for ever. So use only the journal.
         faults.append(fault)
         loaded = generations.newest = None
-    if loaded is None:
-        seen, sequence, start = fresh(), 0, 0
-    else:
+    if loaded is not None:
         manifest = loaded.manifest
-        seen, sequence = load_seen(manifest.state, loaded.payloads, store), manifest.sequence
-        start = manifest.seen_sequence
-    return RestoredSeen(seen, sequence, _replay(seen, store, start), faults)
+        seen = load_seen(manifest.state, loaded.payloads, store)
+        if seen.hash == spec.hash:
+            replayed = _replay(seen, store, manifest.seen_sequence)
+            return RestoredSeen(seen, manifest.sequence, replayed, faults)
+        faults.append(f"generation {manifest.generation} has another hash than the journal")
+        generations.newest = None
+    seen = make_seen(spec.settings, store, spec.hash)
+    return RestoredSeen(seen, 0, _replay(seen, store, 0), faults)
 
 
 def _replay(seen: SeenSet, store: Reader, sequence: int) -> int:
@@ -174,9 +189,36 @@ def encode_end(end: int) -> bytes:
 def keep_identity(store: Reader, identity: Identity, batch: Batch) -> None:
     """Copy what ``job.json`` says into the store, so that each can be rebuilt from the other."""
     shaping = json.dumps(identity.shaping, sort_keys=True).encode("ascii")
-    for name, value in ((SHAPING_KEPT, shaping), (FORMAT_KEPT, str(identity.format).encode("ascii"))):
+    kept = {SHAPING_KEPT: shaping, FORMAT_KEPT: str(identity.format).encode("ascii")}
+    if identity.hash is not None:
+        kept[HASH_KEPT] = encode_hash(identity.hash)
+    for name, value in kept.items():
         if store.get(Family.META, name) != value:
             batch.put(Family.META, name, value)
+
+
+def encode_hash(hash: KeyHash) -> bytes:
+    """The hash as the store keeps it."""
+    return json.dumps(hash.as_json(), sort_keys=True).encode("ascii")
+
+
+def kept_hash(store: Reader) -> KeyHash | None:
+    """The hash in the store, which is that of the journal; None if there is none. Raises FilterError if it is
+    damaged."""
+    value = store.get(Family.META, HASH_KEPT)
+    if value is None:
+        return None
+    try:
+        return KeyHash.from_json(json.loads(value))
+    except (ValueError, RecursionError) as error:  # FilterError among them
+        raise FilterError(f"{STORE}/: the hash of the job is damaged: {error}") from error
+
+
+def check_hash(store: Reader, hash: KeyHash) -> None:
+    """Raise JobError if the journal has another hash than ``job.json`` says, and FilterError if that is unknown."""
+    kept = kept_hash(store)
+    if kept is not None and kept != hash:
+        raise JobError(f"{IDENTITY} and {STORE}/ have different secrets; {_HOW}")
 
 
 def kept_format(store: Reader) -> int:

@@ -39,7 +39,7 @@ def make_snapshot(directory: Path, copy_store: Callable[[Path], None]) -> None:
     """Make the snapshot. ``copy_store`` copies the store to a directory that does not exist yet. Raises OSError, also
     if a snapshot already exists."""
     snapshot = directory / SNAPSHOT
-    snapshot.mkdir()
+    snapshot.mkdir(mode=0o700)
     _link_files(directory / INBOX, snapshot / INBOX, _PARCELS)
     _link_files(directory / SEEN, snapshot / SEEN)
     for name in _FILES:

@@ -60,6 +60,14 @@ def _seen(seen: SeenAnswer) -> Iterator[Line]:
     else:
         chance = f"{seen.fpp_estimated:.2g}"
         yield "seen", f"yes; the {seen.kind} seen-set says yes to a new URL with probability {chance}"
+    if seen.known and seen.forgeable:
+        yield (
+            "forgeable",
+            (
+                "the job's hash has no secret that holds: a page can name another URL that looks like this one to the "
+                "seen-set, and hide it"
+            ),
+        )
     for each in seen.slices:
         keys, chance = counted(each.count, "key"), f"{each.fpp_estimated:.2g}"
         yield (

@@ -92,6 +92,7 @@ class RunView:
         known = Known(
             job.directory,
             self._settings,
+            job.seen.hash,
             job.store,
             lambda _: seen[0],
             dict(run.under_way),

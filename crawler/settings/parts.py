@@ -270,5 +270,6 @@ SHAPING = (
     ("seen", "tightening"),
     ("seen", "layout"),
     ("seen", "ledger"),
+    ("seen", "hash"),
     ("canonical", "rules"),
 )

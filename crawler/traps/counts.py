@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-
-import mmh3
+from hashlib import blake2b
 
 from crawler.kv import Batch, Family, Reader
 
@@ -58,5 +57,5 @@ def decode_count(value: bytes) -> int:
 
 
 def digest_of(text: str) -> bytes:
-    """The digest of what is counted."""
-    return mmh3.hash_bytes(text)
+    """The digest of what is counted. It is a cryptographic one, so that no host can fill the counts of another."""
+    return blake2b(text.encode(), digest_size=16).digest()

@@ -16,6 +16,7 @@ from crawler.disk import Fault, FaultyDisk, PowerCutError
 from crawler.frontier import decode_entry
 from crawler.integrity.change import Change
 from crawler.integrity.repairer import repair_job
+from crawler.job.formats import KNOWN
 from crawler.job.recovery import COUNTERS, SHAPING_KEPT
 from crawler.kv import Family
 from crawler.records import decode_counters, encode_counters
@@ -103,7 +104,7 @@ def test_a_job_in_use_and_a_directory_without_one_are_refused(stopped: Stopped, 
 
 def test_another_version_is_no_damage(job: Path) -> None:
     identity = job / "job.json"
-    identity.write_bytes(identity.read_bytes().replace(b"crawler-job 1 ", b"crawler-job 99 ", 1))
+    identity.write_bytes(identity.read_bytes().replace(f"crawler-job {KNOWN.newest} ".encode(), b"crawler-job 99 ", 1))
     before = contents(job)
     ran = repair(job)
     assert (ran.code, ran.said) == (2, {})

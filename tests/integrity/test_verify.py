@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.filters import digest_keys
 from crawler.frontier import decode_entry
-from crawler.job.recovery import COUNTERS
+from crawler.job.recovery import COUNTERS, kept_hash
 from crawler.kv import Family
 from crawler.records import DIGEST_SIZE, Counters, decode_counters, encode_counters
 from tests.jobs import (
@@ -295,7 +294,9 @@ def test_a_url_that_the_seen_set_does_not_know(job: Path, finished: bool) -> Non
     with store_of(job) as store:
         pending = {decode_entry(value).href for _, value in store.scan(Family.PENDING, b"")}
         wanted = {row["url"] for row in rows(job)} if finished else pending
-        digests = {digest_keys([url]) for url in wanted}
+        hashed = kept_hash(store)
+        assert hashed is not None
+        digests = {hashed.digest_keys([url]) for url in wanted}
         key, value = next(
             (key, value) for key, value in store.scan(Family.ADMITTED, b"") if value[-DIGEST_SIZE:] in digests
         )

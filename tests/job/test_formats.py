@@ -354,8 +354,8 @@ STORED: dict[int, dict[str, object]] = {
     2: {
         "families": "admitted content done due hosts ledger meta pages pending refused robots seen traps",
         "shaping": (
-            "canonical.rules crawl.order seen.capacity seen.fpp seen.growth seen.kind seen.layout seen.ledger "
-            "seen.tightening"
+            "canonical.rules crawl.order seen.capacity seen.fpp seen.growth seen.hash seen.kind seen.layout "
+            "seen.ledger seen.tightening"
         ),
         "versions": {"generation": 2, "segment": 1, "batch": 1, "inbox": 1, "run": 1},
         "encoded": {

@@ -132,7 +132,7 @@ def test_a_long_chain_takes_several_pieces_and_what_comes_meanwhile_is_in(tmp_pa
             pieces += 1
         assert pieces > 3
         keys = [url.key for url in found([*range(20_000), *range(100_000, 100_000 + pieces)])]
-        assert holds(job, digest_keys(keys))
+        assert holds(job, job.seen.digests(keys))
         assert figures(job)["bits_per_url"] < 60
         assert not job.compact()
     finally:
@@ -151,7 +151,7 @@ def test_nothing_is_compacted_while_a_step_is_not_written(tmp_path: Path) -> Non
         assert job.writer.write_again()
         assert job.compact()
         assert figures(job)["compactions"] == 1
-        assert holds(job, digest_keys([url.key for url in found(list(range(60)))]))
+        assert holds(job, job.seen.digests([url.key for url in found(list(range(60)))]))
     finally:
         job.close()
 

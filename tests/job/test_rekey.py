@@ -1,0 +1,394 @@
+"""An older job gets a secret: every digest is made anew, and nothing is lost, done twice or hidden."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from crawler.checkpoint import encode_envelope
+from crawler.disk.failpoints import CONVERT_POINTS, REKEY_POINTS, VARIABLE
+from crawler.filters import SEED_ZERO, UNKEYED
+from crawler.inspect.job_reader import open_job
+from crawler.integrity.repairer import repair_job
+from crawler.integrity.verifier import verify_job
+from crawler.job.directory import IDENTITY, PAGES, JobError
+from crawler.job.durable_frontier import DurableFrontier, Options
+from crawler.job.formats import FIRST, KNOWN, Formats
+from crawler.job.identity import MAGIC, OtherFormatError, read_identity
+from crawler.job.platform import Platform
+from crawler.job.recovery import HASH_KEPT, REPAIRING, kept_hash
+from crawler.kv import Family
+from crawler.urls import Canonicaliser
+from tests.jobs import store_of
+from tests.program import Ran, crawler
+
+URLS = [f"https://{host}.test/{number}" for host in "abc" for number in range(100)]
+SESSIONS = 4
+DONE = 8  # in each session
+OLD = Platform(formats=Formats())
+KINDS = ["scalable", "bloom", "counting", "cuckoo", "digest", "bitmap"]
+
+
+def old_job(directory: Path, **options: object) -> Path:
+    """A job as the first format has it, with records that the journal no longer names."""
+    shape: Options = {"delay": 0, "capacity": 64, "fpp": 1e-6, **options}  # type: ignore[typeddict-item]
+    if shape.get("seen", "scalable") != "scalable":
+        shape["capacity"] = 1024
+    if shape.get("seen") == "bitmap":
+        shape["fpp"] = 0.01
+    for session in range(SESSIONS):
+        with DurableFrontier(directory, platform=OLD, **shape) as frontier:
+            frontier.add(URLS[session::SESSIONS])
+            finish(frontier, DONE)
+    return directory
+
+
+def finish(frontier: DurableFrontier, most: int) -> list[str]:
+    taken = []
+    while len(taken) < most and (lease := frontier.take()) is not None:
+        taken.append(lease.url)
+        frontier.finish(lease, [f"{lease.url}/link"])
+    return taken
+
+
+def done_of(job: Path) -> list[str]:
+    return [json.loads(line)["url"] for line in (job / PAGES).read_bytes().splitlines()]
+
+
+def check_whole(job: Path) -> None:
+    """Every URL is known, and each is finished once."""
+    with DurableFrontier(job, delay=0) as frontier:
+        again = frontier.add(URLS)
+        assert (again.admitted, again.known) == (0, len(URLS))
+        assert frontier.add("https://new.test/").admitted == 1
+        finish(frontier, 10_000)
+        assert not len(frontier)
+    done = done_of(job)
+    assert len(done) == len(set(done))
+    assert set(URLS) < set(done)
+    assert [finding for finding in verify_job(job) if not finding.mends] == []
+
+
+def check_keyed(job: Path) -> None:
+    identity = read_identity(job)
+    assert (identity.format, identity.converting, identity.unkeyed) == (KNOWN.newest, None, None)
+    assert identity.hash is not None
+    assert identity.hash.describe() == {"algorithm": "blake2b", "keyed": True, "forgeable": False}
+    with store_of(job) as store:
+        assert kept_hash(store) == identity.hash
+    assert not list(job.glob("convert.*"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return old_job(tmp_path_factory.mktemp("old") / "job")
+
+
+@pytest.fixture
+def old(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "job"))
+
+
+def test_an_older_job_is_read_as_it_is(old: Path) -> None:
+    assert read_identity(old).format == FIRST
+    with open_job(old) as job:
+        assert job.identity.hash is None
+        seen = job.restore_seen().seen
+        assert seen.hash == SEED_ZERO
+        assert seen.statistics()["hash"]["forgeable"]
+        assert seen.contains_many(URLS) == [True] * len(URLS)
+    assert [finding for finding in verify_job(old) if not finding.mends] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_older_job_gets_a_secret(tmp_path: Path, kind: str) -> None:
+    job = old_job(tmp_path / "job", seen=kind)
+    before = (job / PAGES).read_bytes()
+    with DurableFrontier(job, delay=0) as frontier:
+        notes = frontier.job.notes
+        assert notes[0] == f"converted from format version 1 to {KNOWN.newest}"
+        assert "rebuilt with a secret" in notes[1]
+        assert frontier.job.seen.statistics()["hash"]["keyed"]
+        assert len(frontier.job.seen) == frontier.job.counters.admitted
+    assert (job / PAGES).read_bytes() == before
+    check_keyed(job)
+    check_whole(job)
+    with DurableFrontier(job, delay=0) as frontier:
+        assert frontier.job.notes == [], "once"
+
+
+def test_an_exact_job_needs_none(tmp_path: Path) -> None:
+    job = old_job(tmp_path / "job", seen="exact")
+    with DurableFrontier(job, delay=0) as frontier:
+        assert frontier.job.seen.statistics()["hash"] == {"algorithm": "blake2b", "keyed": False, "forgeable": False}
+    assert read_identity(job).hash == UNKEYED
+    check_whole(job)
+
+
+@pytest.mark.parametrize("kind", ["counting", "cuckoo"])
+def test_what_was_forgotten_stays_so(tmp_path: Path, kind: str) -> None:
+    job = old_job(tmp_path / "job", seen=kind)
+    gone, back, twice = (key(url) for url in done_of(job)[:3])
+    with DurableFrontier(job, delay=0, platform=OLD) as frontier:
+        assert frontier.job.forget([gone, back, twice]) == {}
+        frontier.add([back, twice])
+        assert frontier.job.forget([twice]) == {}
+        frontier.add([twice])
+    with DurableFrontier(job, delay=0) as frontier:
+        assert "rebuilt with a secret" in frontier.job.notes[1]
+        assert frontier.job.seen.contains_many([gone, back, twice]) == [False, True, True]
+        assert frontier.add([gone, back, twice]).admitted == 1
+        assert frontier.job.forget([gone, back]) == {}
+        assert frontier.job.seen.contains_many([gone, back, twice]) == [False, False, True]
+    check_keyed(job)
+    assert [finding for finding in verify_job(job) if not finding.mends] == []
+
+
+def key(url: str) -> str:
+    found = Canonicaliser(()).canonicalise(url)
+    assert not isinstance(found, str)
+    return found.key  # type: ignore[union-attr]
+
+
+def test_records_that_a_power_loss_took_are_fetched_again(old: Path) -> None:
+    whole = done_of(old)
+    with store_of(old) as store:
+        assert store.scan(Family.DONE, b""), "the journal names the last records"
+    lines = (old / PAGES).read_bytes().splitlines(keepends=True)
+    (old / PAGES).write_bytes(b"".join(lines[:-3]) + lines[-3][:10])
+    with DurableFrontier(old, delay=0) as frontier:
+        assert "rebuilt with a secret" in frontier.job.notes[1]
+        assert frontier.job.counters.pending
+    assert done_of(old) == whole[:-3]
+    check_keyed(old)
+    check_whole(old)
+
+
+def damage_line(job: Path) -> None:
+    data = (job / PAGES).read_bytes()
+    (job / PAGES).write_bytes(b"#" + data[1:])
+
+
+def other_url(job: Path) -> None:
+    data = (job / PAGES).read_bytes()
+    (job / PAGES).write_bytes(data.replace(b".test/", b".tent/", 1))
+
+
+def drop_line(job: Path) -> None:
+    """What somebody who edits the file does; its length stays what the journal says."""
+    lines = (job / PAGES).read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1][:-1] + b" " * len(lines[0]) + b"\n"
+    (job / PAGES).write_bytes(b"".join(lines[1:]))
+
+
+@pytest.mark.parametrize("damage", [damage_line, other_url, drop_line])
+def test_a_job_that_is_not_whole_keeps_its_hash_and_says_so(old: Path, damage: Callable[[Path], None]) -> None:
+    damage(old)
+    with DurableFrontier(old, delay=0) as frontier:
+        (_, note) = frontier.job.notes
+        assert "keeps its hash without a secret" in note
+        assert frontier.job.seen.hash == SEED_ZERO
+        assert frontier.add(URLS).admitted == 0, "nothing is fetched again"
+    identity = read_identity(old)
+    assert identity.hash == SEED_ZERO
+    assert identity.unkeyed is not None
+    assert PAGES in identity.unkeyed
+    with DurableFrontier(old, delay=0) as frontier:
+        assert frontier.job.notes == [], "tried once"
+        assert frontier.job.seen.statistics()["hash"]["forgeable"]
+    assert not list(old.glob("convert.*"))
+
+
+def test_a_repair_gives_it_another_chance(old: Path) -> None:
+    damage_line(old)
+    with DurableFrontier(old, delay=0):
+        pass
+    assert read_identity(old).hash == SEED_ZERO
+    assert not repair_job(old, 0.0, lambda _: None).was_whole
+    assert read_identity(old).hash is None
+    with DurableFrontier(old, delay=0) as frontier:
+        assert "rebuilt with a secret" in frontier.job.notes[0]
+    check_keyed(old)
+    assert [finding for finding in verify_job(old) if not finding.mends] == []
+
+
+def test_an_interrupted_repair_is_finished_first(old: Path) -> None:
+    with store_of(old) as store:
+        batch = store.batch()
+        batch.put(Family.META, REPAIRING, b"")
+        store.write(batch)
+    with pytest.raises(JobError, match="a repair was interrupted here"):
+        DurableFrontier(old)
+    assert read_identity(old).format == FIRST
+
+
+def resume(job: Path, point: str = "") -> Ran:
+    """Open it with the program."""
+    return crawler("add", job, "https://new.test/added", env={VARIABLE: point} if point else {})
+
+
+# Without "convert.step", of formats that change other bytes.
+POINTS = [*REKEY_POINTS, "rekey.named:2", *(point for point in CONVERT_POINTS if point != "convert.step")]
+
+
+@pytest.mark.parametrize("point", [*POINTS, "convert.aside:2", "convert.placed:2"])
+def test_killed_at_any_moment_the_next_run_goes_on(old: Path, point: str) -> None:
+    assert resume(old, point).code == -signal.SIGKILL, f"{point} was not reached"
+    ran = resume(old)
+    assert ran.code == 0, ran.err
+    check_keyed(old)
+    check_whole(old)
+
+
+def test_an_older_job_json_over_a_job_with_a_secret(old: Path) -> None:
+    before = (old / IDENTITY).read_bytes()
+    with DurableFrontier(old, delay=0) as frontier:
+        secret = frontier.job.seen.hash
+    (old / IDENTITY).write_bytes(before)
+    with DurableFrontier(old, delay=0) as frontier:
+        assert frontier.job.seen.hash == secret
+    check_whole(old)
+
+
+def test_an_unknown_hash_is_refused_and_left_alone(old: Path) -> None:
+    with DurableFrontier(old, delay=0):
+        pass
+    content = json.loads((old / IDENTITY).read_bytes().partition(b"\n")[2])
+    content["hash"]["algorithm"] = "blake4"
+    (old / IDENTITY).write_bytes(encode_envelope(MAGIC, KNOWN.newest, content))
+    before = (old / IDENTITY).read_bytes()
+    with pytest.raises(OtherFormatError, match=r"hashed with blake4; this program, .* knows blake2b and mmh3"):
+        DurableFrontier(old)
+    for command in ("stats", "verify", "repair"):
+        ran = crawler(command, old)
+        assert (ran.code, ran.out) == (2, ""), ran
+        assert "blake4" in ran.err
+    assert (old / IDENTITY).read_bytes() == before
+
+
+# -- the secret is damaged or gone -----------------------------------------------------------------------------
+
+
+def lose_in_file(job: Path) -> None:
+    (job / IDENTITY).write_bytes(b"")
+
+
+def lose_in_store(job: Path) -> None:
+    with store_of(job) as store:
+        batch = store.batch()
+        batch.delete(Family.META, HASH_KEPT)
+        store.write(batch)
+
+
+def damage_in_store(job: Path) -> None:
+    with store_of(job) as store:
+        batch = store.batch()
+        batch.put(Family.META, HASH_KEPT, b"{}")
+        store.write(batch)
+
+
+def lose_generations(job: Path) -> None:
+    for path in (job / "seen").iterdir():
+        path.unlink()
+
+
+def other_secret(job: Path) -> None:
+    content = json.loads((job / IDENTITY).read_bytes().partition(b"\n")[2])
+    content["hash"]["secret"] = "00" * 15 + "01"
+    (job / IDENTITY).write_bytes(encode_envelope(MAGIC, KNOWN.newest, content))
+
+
+@pytest.mark.parametrize("seen", ["scalable", "exact"])
+@pytest.mark.parametrize(
+    ("losses", "same"),
+    [
+        ([lose_in_file], True),
+        ([lose_in_store], True),
+        ([damage_in_store], True),
+        ([other_secret], True),
+        ([lose_in_file, lose_in_store], True),
+        ([lose_in_file, damage_in_store, lose_generations], False),
+    ],
+)
+def test_a_secret_that_is_lost_is_restored_or_replaced(
+    tmp_path: Path, seen: str, losses: list[Callable[[Path], None]], same: bool
+) -> None:
+    job = tmp_path / "job"
+    for _ in range(2):
+        with DurableFrontier(job, delay=0, seen=seen) as frontier:
+            frontier.add(URLS)
+            finish(frontier, DONE)
+            secret = frontier.job.seen.hash
+    assert secret.keyed
+    for lose in losses:
+        lose(job)
+    said: list[str] = []
+    repaired = repair_job(job, 0.0, lambda change: said.append(change.done.value))
+    assert repaired.left == []
+    found = read_identity(job).hash
+    assert found is not None
+    assert (found == secret) is same
+    assert same or ("secret-lost" in said and found.keyed)
+    with store_of(job) as store:
+        if losses != [lose_in_store]:
+            assert kept_hash(store) == found
+    check_whole(job)
+
+
+def test_two_secrets_are_refused_until_a_repair(tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    with DurableFrontier(job, delay=0) as frontier:
+        frontier.add(URLS)
+    other_secret(job)
+    with pytest.raises(JobError, match="have different secrets"):
+        DurableFrontier(job)
+    assert "hash-differs" in [finding.kind for finding in verify_job(job)]
+    assert repair_job(job, 0.0, lambda _: None).left == []
+    check_whole(job)
+
+
+def test_the_secret_is_told_nowhere(tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    with DurableFrontier(job, delay=0) as frontier:
+        frontier.add(URLS)
+        finish(frontier, DONE)
+        secret = frontier.job.seen.hash.secret.hex()
+        assert secret not in repr(frontier.job.seen.hash)
+    for words in (("stats", job, "--json"), ("stats", job), ("explain", job, URLS[0], "--json"), ("verify", job)):
+        ran = crawler(*words)
+        assert ran.code == 0, ran
+        assert secret not in ran.out + ran.err
+    for name in (PAGES, "run.json"):
+        assert secret not in (job / name).read_text()
+    assert secret in (job / IDENTITY).read_text()
+
+
+def test_mmh3_has_a_seed_of_its_own_and_is_named(tmp_path: Path) -> None:
+    seeds = set()
+    for name in "ab":
+        with DurableFrontier(tmp_path / name, delay=0, hash="mmh3") as frontier:
+            seeds.add(frontier.job.seen.hash)
+            assert frontier.job.seen.statistics()["hash"] == {"algorithm": "mmh3", "keyed": True, "forgeable": True}
+    assert len(seeds) == 2
+    with pytest.raises(JobError, match=r"seen\.hash cannot change"):
+        DurableFrontier(tmp_path / "a", hash="blake2b")
+
+
+def test_the_secret_is_for_its_owner_alone(old: Path, tmp_path: Path) -> None:
+    with DurableFrontier(tmp_path / "new", delay=0):
+        pass
+    for path in (old, old / "store", old / "seen"):
+        path.chmod(0o755)
+    (old / IDENTITY).chmod(0o644)
+    with DurableFrontier(old, delay=0):
+        pass
+    for job in (tmp_path / "new", old):
+        assert (job / IDENTITY).stat().st_mode & 0o777 == 0o600
+        assert (job / "store").stat().st_mode & 0o777 == 0o700
+        assert (job / "seen").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700

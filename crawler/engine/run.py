@@ -60,6 +60,7 @@ class Run:
         self._seeds = seeds
         job.enforce(OwnRules.of(settings.fetch, settings.traps, job.store))
         job.held_back.tell = log.warning
+        job.held_back.tell_rest()
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
         discovery = Discovery.of(job, settings, context.reading)
         robots = RobotsVisits(job, discovery, RobotsVisitSettings.of(settings), context)

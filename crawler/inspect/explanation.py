@@ -28,7 +28,7 @@ from crawler.output.reverse_reader import last_record
 from crawler.robots import RobotsRecordError
 from crawler.scope import Boundary, Outside, PriorityRules, Scope
 from crawler.settings import Settings
-from crawler.traps import Traps
+from crawler.traps import Origins, Traps
 from crawler.urls import Canonical, Canonicaliser, Rejected
 
 QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are searched for a URL
@@ -164,8 +164,9 @@ class RevisitSchedule:
 class Explanation:
     """What is known of the URL ``url`` at ``at`` (seconds since 1970). A part that does not apply is None.
 
-    ``rejected`` says why the text is not a URL to crawl. ``host_row`` is the row of the table of hosts, None if no URL
-    of the host was admitted. ``queue_searched`` is how many entries were searched without finding the URL, if the queue
+    ``rejected`` says why the text is not a URL to crawl, ``refused`` which rule of ours forbids to ask for it.
+    ``host_row`` is the row of the table of hosts, None if no URL of the host was admitted. ``queue_searched`` is how
+    many entries were searched without finding the URL, if the queue
     has more. ``record`` is the last one in the output. ``damage`` says what could not be read; the parts after it are
     missing."""
 
@@ -178,6 +179,7 @@ class Explanation:
     key: str | None = None
     host: str | None = None
     scope: ScopeAnswer | None = None
+    refused: str | None = None
     traps: list[str] = field(default_factory=list)
     seen: SeenAnswer | None = None
     ledger: LedgerAnswer | None = None
@@ -262,6 +264,8 @@ def explain_seen(seen: SeenSet, url: Canonical) -> SeenAnswer:
 
 def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
     found.scope = _scope(known, url)
+    refusal = Origins(known.settings.traps, known.settings.fetch, known.store).refusal(url.href)
+    found.refused = None if refusal is None else refusal.error
     found.traps = list(Traps(known.settings.traps, known.store).explain(url.href))
     found.seen = known.seen(url)
     if known.settings.seen.ledger:

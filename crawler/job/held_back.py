@@ -97,18 +97,28 @@ class HeldBack:
         self._rules = rules
         for rule in Rule:
             stored, state = self._store.get(Family.META, _STATE + rule.encode()), rules.state(rule)
-            if stored is None and not refused_by(self._counters, rule):
+            changed = stored is None or stored[1 : 1 + _DIGEST] != state
+            if changed and not refused_by(self._counters, rule):
                 _put_state(rule, _ALL, state, b"", batch)
-            elif stored is None or stored[1 : 1 + _DIGEST] != state:
+            elif changed:
                 self._at[rule] = _first(rule)
                 _put_state(rule, _MORE, state, _first(rule), batch)
-            elif stored[:1] == _MORE:
+            elif stored is not None and stored[:1] == _MORE:
                 self._at[rule] = stored[1 + _DIGEST :]
 
     @property
     def left(self) -> bool:
         """Whether rows are left to be looked at."""
         return bool(self._at)
+
+    def tell_rest(self) -> None:
+        """Say how many URLs of earlier runs stay held back."""
+        for rule, number in self.counts().items():
+            if rule not in self._at:
+                are = "URL is" if number == 1 else "URLs are"
+                self.tell(
+                    f"{number} {are} held back by the rule {rule.value}: `crawler explain` says what permits a URL"
+                )
 
     def counts(self) -> dict[Rule, int]:
         """How many URLs each rule holds back."""

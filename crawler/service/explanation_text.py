@@ -41,6 +41,8 @@ def explanation_lines(found: Explanation) -> Iterator[Line]:
     if found.scope is not None:
         for sentence in found.scope.reasons:
             yield f"scope {found.scope.mode}", sentence
+    if found.refused is not None:
+        yield "refused", found.refused
     for sentence in found.traps:
         yield "traps", sentence
     if found.seen is not None:

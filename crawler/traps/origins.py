@@ -95,6 +95,15 @@ class Origins:
         refusal, grown = self._meet(href[: href.find("/", 8)], href, batch)
         return refusal is None, less + grown
 
+    def refusal(self, href: str) -> Refusal | None:
+        """Why a link to the URL would be refused now."""
+        refused = refusal_of_href(href, self._permitted)
+        name = host_key(href)
+        if refused is not None or self._store.get(Family.HOSTS, name.encode("ascii")) is not None:
+            return refused
+        full = (each for each in self._limits(name) if each.most and self._counts.number(each.taken) >= each.most)
+        return next((limit.refusal for limit in full), None)
+
     def _meet(self, origin: str, href: str, batch: Batch) -> tuple[Refusal | None, int]:
         """Decide on the URL of an origin that is not in memory."""
         refused = refusal_of_href(href, self._permitted)

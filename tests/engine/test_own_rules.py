@@ -134,6 +134,14 @@ def test_a_link_to_a_private_address_ends(tmp_path: Path) -> None:
     stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
     assert stats["urls_held_back"]["private-address"] == 1
     assert "held back 1 private-address" in crawler("stats", tmp_path / "job").out
+    told = crawler("explain", tmp_path / "job", "http://127.0.0.99:8099/")
+    assert (
+        "private-address: 127.0.0.99 is loopback; --allow-private or --allow-network 127.0.0.99 permits it" in told.out
+    )
+    assert "blocked-port" in crawler("explain", tmp_path / "job", "http://a.test:25/").out
+    again = crawler(*words)
+    assert again.code == 1
+    assert "1 URL is held back by the rule private-address" in again.err
 
 
 def test_the_same_command_with_the_flag_carries_on(tmp_path: Path) -> None:
@@ -167,11 +175,11 @@ def test_no_page_chooses_credentials(tmp_path: Path) -> None:
         pages["/based"] = f'<base href="{base}"><a href="relative">x</a>'
         (tmp_path / "seeds.txt").write_text(f"{site.url('/')}\n{base}seed\n")
         ran = crawler(tmp_path / "seeds.txt", "--job", tmp_path / "job", "--quiet", "--delay", "0", "--allow-private")
+    assert sent == [None] * 4
     assert ran.code == 0
     assert (
         ran.err == f"seed {site.url('/seed')}: the credentials in it are not sent: they belong in the configuration\n"
     )
-    assert sent == [None] * 4
     assert "user:pw" not in (tmp_path / "job" / "pages.jsonl").read_text()
     assert {row["url"] for row in rows(tmp_path / "job")} >= {site.url(name) for name in names}
 

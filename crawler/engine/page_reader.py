@@ -29,15 +29,19 @@ class PageReader:
     async def links(self, lease: Lease, body: bytes, charset: str | None) -> PageLinks | Unreadable:
         """Return the links of a page. A page that cannot kill this process is not noted: it is parsed in another."""
         suspect = lease.entry is not None and lease.entry.crashes > 0
-        if not suspect and is_cheap(body):
-            return self.read(lease, extract_links, body, charset, self._settings)
+        links = None if suspect else self.read(lease, _links_if_cheap, body, charset, self._settings)
+        if links is not None:
+            return links
         found = await self._parser.parse_isolated(body, charset, self._settings)
         return self._reading.died(found) if isinstance(found, ParserDied) else found
 
     def read(self, lease: Lease, parse: Callable[[*Ts], T], *arguments: *Ts) -> T | Unreadable:
         """Return what ``parse`` makes of the body of a page."""
-        with self._notes.reading(lease):
+        noted = self._notes.begin(lease)
+        try:
             return self._reading.read(parse, *arguments)
+        finally:
+            self._notes.end(noted)
 
     def pieces(self, lease: Lease, parts: Iterator[T]) -> Iterator[T | Unreadable]:
         """Give out what ``parts`` makes of the body of a page, piece by piece."""
@@ -52,3 +56,8 @@ class PageReader:
     def close(self) -> None:
         """Nothing is being read any more."""
         self._notes.close()
+
+
+def _links_if_cheap(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | None:
+    """The links of a page; None if its bytes do not prove that it is cheap."""
+    return extract_links(body, charset, settings) if is_cheap(body) else None

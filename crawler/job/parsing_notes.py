@@ -6,7 +6,7 @@ process ends. It need not survive a power loss, which no page can cause.
 
     file    =  head, filled with zeros to 512 bytes; then 64 notes of 512 bytes each
     head    =  magic "crwlnote", version (2 bytes, 1), notes (2 bytes), size of a note (4 bytes)
-    note    =  state (1 byte: 1 in use), 0, size of the key (2 bytes), CRC-32 of the key, CRC-32 of the href, key
+    note    =  state (1 byte: 1 in use), 0, size of the key (2 bytes), CRC-32 of key and href, key
 
 Numbers are little-endian. The key is that of the URL's entry in the family ``pending``. Slot numbers are never reused,
 so a note whose entry is gone is of a page that was finished.
@@ -33,15 +33,20 @@ VERSION = 1
 _NOTES = 64
 _SIZE = 512
 _HEAD = struct.Struct("<8sHHI")
-_NOTE = struct.Struct("<BxHII")
+_NOTE = struct.Struct("<BxHI")
+_KEY_MOST = _SIZE - _NOTE.size
 _WHOLE = (1 + _NOTES) * _SIZE
 
 
 class Note(NamedTuple):
-    """A page that was being read: the key of its entry, and the CRC-32 of its href."""
+    """A page that was being read: the key of its entry, and the checksum of key and href."""
 
     key: bytes
-    href_crc: int
+    checksum: int
+
+    def is_of(self, href: str) -> bool:
+        """Whether the note names this URL, and was written in full."""
+        return _checksum(self.key, href) == self.checksum
 
 
 class NotesError(ValueError):
@@ -68,11 +73,14 @@ def read_notes(directory: Path) -> list[Note]:
 
 
 def _note(content: bytes, at: int) -> Note | None:
-    """The note at that offset; None if there is none, or if it was being written."""
-    state, length, key_crc, href_crc = _NOTE.unpack_from(content, at)
+    """The note at that offset; None if it is not in use."""
+    state, length, checksum = _NOTE.unpack_from(content, at)
     key = content[at + _NOTE.size : at + _NOTE.size + length]
-    whole = state == 1 and 0 < length <= _SIZE - _NOTE.size and crc32(key) == key_crc
-    return Note(key, href_crc) if whole else None
+    return Note(key, checksum) if state == 1 and 0 < length <= _KEY_MOST else None
+
+
+def _checksum(key: bytes, href: str) -> int:
+    return crc32(href.encode("ascii", "replace"), crc32(key))
 
 
 def remove_notes(directory: Path) -> None:
@@ -86,39 +94,41 @@ class ParsingNotes:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._free = list(range(_SIZE, _WHOLE, _SIZE))  # offsets
+        self._free: list[int] = []  # offsets
         self._map: mmap.mmap | None = None
         with Expendable(str(directory / PARSING)):
             self._map = _mapped(directory / PARSING)
+            self._free = list(range(_SIZE, _WHOLE, _SIZE))
 
-    @contextlib.contextmanager
-    def reading(self, lease: Lease) -> Iterator[None]:
-        """Note the URL of the lease while the block runs."""
-        at = self._begin(lease)
-        try:
-            yield
-        finally:
-            self._end(at)
-
-    def _begin(self, lease: Lease) -> int:
+    def begin(self, lease: Lease) -> int:
+        """Note the URL of the lease. Returns the offset of the note; 0 if it cannot be noted."""
         entry = lease.entry
-        if self._map is None or entry is None or not self._free:
+        if not self._free or self._map is None or entry is None:
             return 0
         key = pending_key(lease.host.name, lease.slot)
-        if len(key) > _SIZE - _NOTE.size:
+        if len(key) > _KEY_MOST:
             return 0
         at = self._free.pop()
         start = at + _NOTE.size
         self._map[start : start + len(key)] = key
-        # The state comes last, and is part of what is written with its checksum.
-        _NOTE.pack_into(self._map, at, 1, len(key), crc32(key), crc32(entry.href.encode("ascii")))
+        _NOTE.pack_into(self._map, at, 1, len(key), _checksum(key, entry.href))
         failpoint("parsing")
         return at
 
-    def _end(self, at: int) -> None:
+    def end(self, at: int) -> None:
+        """Take back the note at that offset."""
         if at and self._map is not None:
             self._map[at] = 0
             self._free.append(at)
+
+    @contextlib.contextmanager
+    def reading(self, lease: Lease) -> Iterator[None]:
+        """Note the URL of the lease while the block runs."""
+        at = self.begin(lease)
+        try:
+            yield
+        finally:
+            self.end(at)
 
     def close(self) -> None:
         """Remove the file, because the run has ended in order: nothing is being read."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from zlib import crc32
 
 from crawler.disk import Expendable, failpoint
 from crawler.frontier import Entry, decode_entry, postpone
@@ -43,7 +42,7 @@ def postpone_suspects(
 
 def _postpone(note: Note, store: Store, counters: Counters, batch: Batch) -> Entry | None:
     value = store.get(Family.PENDING, note.key)
-    if value is None or crc32(decode_entry(value).href.encode("ascii")) != note.href_crc:
+    if value is None or not note.is_of(decode_entry(value).href):
         return None  # the page was finished
     entry = postpone(store, note.key, counters.next_number, batch)
     if entry is not None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections import Counter
 
 from crawler.engine.run import GRACE
 from tests.hostile.server import head, page
 from tests.hostile.web import EVIL, INNOCENT, STALL_MOST, Hostile
+from tests.program import wait_until
+from tests.site import linked
 
 MAX_TIME = 1.0
 MARGIN = 2.0  # for the start of the program and its last generation, on a busy machine
@@ -33,3 +37,21 @@ def test_a_time_limit_holds_while_dear_robots_txt_come_in(hostile: Hostile) -> N
     assert {row["outcome"] for row in crawled.of(INNOCENT).values()} == {"fetched"}
     again = hostile.crawl("--concurrency", "64", seeds=seeds)
     assert Counter(row["outcome"] for row in again.rows if "dear" in row["url"]) == {"fetched": 20}
+
+
+def test_a_signal_is_obeyed_while_dear_pages_and_sitemaps_come_in(hostile: Hostile) -> None:
+    many = page(linked(f"/{number}" for number in range(100_000)))
+    listing = page(f"<urlset>{ENTRIES}</urlset>", kind="application/xml")
+    paths = [f"/{kind}{number}" for kind in ("many", "sitemap") for number in range(1)]
+    hostile.pages[EVIL] = {path: many if path.startswith("/many") else listing for path in paths}
+    settings = {"politeness.per_host": 8, "politeness.delay": 0.0}
+    with hostile.running(seeds=paths, settings=settings) as program:
+        wait_until(lambda: all(hostile.server.count(path) for path in paths), "all are asked for")
+        begun = time.monotonic()
+        program.process.send_signal(signal.SIGTERM)
+        crawled = program.end()
+        took = time.monotonic() - begun
+    assert crawled.ran.code == 130, crawled.ran.err
+    assert took < GRACE + MARGIN
+    assert crawled.stall < STALL_MOST
+    assert {row["outcome"] for row in crawled.rows} <= {"fetched"}

@@ -97,15 +97,19 @@ def test_a_file_without_a_head_has_no_notes(tmp_path: Path, content: bytes) -> N
     assert read_notes(tmp_path) == []
 
 
-def test_a_note_that_was_being_written_is_none(tmp_path: Path) -> None:
+def test_a_note_that_was_being_written_is_of_no_url(tmp_path: Path) -> None:
     notes = ParsingNotes(tmp_path)
     with notes.reading(lease_of(1)):
         content = bytearray((tmp_path / PARSING).read_bytes())
-        at = content.index(b"h.test")
-        content[at] ^= 1
     notes.close()
     (tmp_path / PARSING).write_bytes(content)
-    assert read_notes(tmp_path) == []
+    (note,) = read_notes(tmp_path)
+    assert note.is_of("http://h.test/1")
+    assert not note.is_of("http://h.test/2")
+    content[content.index(b"h.test")] ^= 1
+    (tmp_path / PARSING).write_bytes(content)
+    (note,) = read_notes(tmp_path)
+    assert not note.is_of("http://h.test/1")
 
 
 # -- what a restart makes of them ------------------------------------------------------------------------------

@@ -38,7 +38,8 @@ class PageRecord:
     """One finished URL. ``fetched_at`` is in seconds since 1970; ``size`` is the body's bytes after content decoding,
     None if no body was read. ``links`` counts the distinct outlinks of a page; ``links_cut`` says that the page has
     more links than the crawler takes from one page. ``visit`` is 1 for the first visit. ``changed`` is the result of a
-    later visit: None if there is nothing to compare. ``refusal``: the rule of ours that excluded the URL."""
+    later visit: None if there is nothing to compare. ``refusal``: the rule of ours that excluded the URL. ``robots``
+    are the directives of the page for this crawler."""
 
     entry: Entry
     outcome: Outcome
@@ -54,6 +55,7 @@ class PageRecord:
     visit: int = 1
     changed: bool | None = None
     refusal: Refusal | None = None
+    robots: tuple[str, ...] = ()
 
 
 def encode_page(record: PageRecord) -> bytes:
@@ -83,6 +85,8 @@ def encode_page(record: PageRecord) -> bytes:
             row["duplicate_of"] = record.content.duplicate_of
     if record.refusal is not None:
         row["rule"] = record.refusal.rule.value
+    if record.robots:
+        row["robots"] = record.robots
     if record.visit > 1:
         row |= {"visit": record.visit, "changed": record.changed}
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"

@@ -34,7 +34,7 @@ MODULES: dict[str, str] = {
         parts load
     """,
     "robots": """
-        path_patterns parse
+        path_patterns parse directives
     """,
     "slices": """
         digest_batch digests errors sampling key_hash fpp_model bit_storage blocked_slice classic_slice
@@ -45,7 +45,7 @@ MODULES: dict[str, str] = {
         memory_budget projection key_filter bloom scalable counting cuckoo digest_table kinds
     """,
     "links": """
-        encoding sitemap tags refresh extract query
+        encoding sitemap tags refresh headers extract query
     """,
     "refusal": """
         addresses own_rules
@@ -101,8 +101,8 @@ MODULES: dict[str, str] = {
         host_states host_table statistics job_reader explanation record_stream job_view
     """,
     "engine": """
-        capacity_forecast turns reading page_reader discover ending judge ledger_resolver lifecycle loop_lag seeds
-        context injector gauges durability robots_redirect robots_visit visit run worker
+        capacity_forecast turns reading page_reader heading discover ending judge ledger_resolver lifecycle loop_lag
+        seeds context injector gauges durability robots_redirect robots_visit visit run worker
     """,
     "integrity": """
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer

@@ -170,6 +170,21 @@ class Discovery:
             counters.rejected_links += rejected
             yield self._outlinks(urls, page, entry.depth + 1)
 
+    def resolve(self, base: str, hrefs: Sequence[str]) -> list[str]:
+        """Return the valid ones as absolute URLs; pure."""
+        urls = (self._canonicaliser.canonicalise(href, base) for href in hrefs)
+        return [url.href for url in urls if isinstance(url, Canonical)]
+
+    def stated(self, entry: Entry, hrefs: Sequence[str]) -> Outlinks | Unreadable:
+        """Return the links in the headers of what is no page."""
+        resolved = self._reading.read(self._canonicaliser.outlinks, entry.href, hrefs)
+        if isinstance(resolved, Unreadable):
+            return resolved
+        urls, rejected = resolved
+        self._job.counters.links += len(urls)
+        self._job.counters.rejected_links += rejected
+        return Outlinks(len(urls), self._inside(urls, entry.depth + 1))
+
     def _outlinks(self, urls: list[Canonical], page: Page, depth: int) -> Outlinks:
         links = [] if page.links.nofollow else urls
         if page.of_copy:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from crawler.engine.context import Context
 from crawler.engine.discover import LINKS_A_PART, Discovery, listed_depth
+from crawler.engine.heading import HeadingReader
 from crawler.engine.judge import answer_of, judge
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
@@ -21,7 +22,7 @@ from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOu
 from crawler.frontier.entry import CRASHES_MOST
 from crawler.job.found import Found
 from crawler.job.job import Job
-from crawler.job.verdict import NOT_REQUESTED, Again, Finished, Throttled
+from crawler.job.verdict import NOT_REQUESTED, Again, Finished, Heading, Throttled
 from crawler.links import (
     FEED_TYPES,
     SITEMAP_TYPES,
@@ -46,10 +47,11 @@ class VisitSettings:
 
     retry: RetrySettings
     links: LinkSettings
+    headings: HeadingReader
 
     @classmethod
     def of(cls, settings: Settings) -> VisitSettings:
-        return cls(settings.retry, settings.links)
+        return cls(settings.retry, settings.links, HeadingReader.of(settings))
 
 
 class Visitor:
@@ -162,11 +164,16 @@ class Visitor:
             return
         answer, now, read = None, self._context.clock(), self._context.reading.read
         verdict = read(judge, entry, result, now, self._settings.retry)
+        heading = read(self._settings.headings.read, result)
+        verdict = heading if isinstance(heading, Unreadable) else verdict
         if self._job.revisiting.wants_answer(entry) and not isinstance(verdict, Unreadable):
             known = read(answer_of, result)
             answer, verdict = (None, known) if isinstance(known, Unreadable) else (known, verdict)
         if isinstance(verdict, Unreadable):
             verdict = judge(entry, verdict.failure(result.seconds), now, self._settings.retry)
+        if isinstance(verdict, Finished) and isinstance(heading, Heading):
+            directives = self._settings.headings.directives(heading, (), now)
+            verdict = replace(verdict, heading=heading, record=replace(verdict.record, robots=directives))
         match verdict:
             case Again() as again:
                 self._job.retry(lease, again, now)
@@ -181,7 +188,7 @@ class Visitor:
         record, job = finished.record, self._job
         if finished.body is None:
             self._seed_failed(record)
-            job.finish(lease, finished, self._context.clock())
+            self._finish_other(lease, finished)
             return
         entry = record.entry
         sitemap = self._settings.links.sitemaps and self._reader.read(lease, self._is_sitemap, entry, finished.body)
@@ -192,7 +199,7 @@ class Visitor:
             await self._finish_sitemap(lease, finished, finished.body)
             return
         if not is_html(record.content_type):
-            job.finish(lease, finished, self._context.clock())
+            self._finish_other(lease, finished)
             return
         links = await self._reader.links(lease, finished.body, finished.charset)
         await self._context.turns.turn()
@@ -200,9 +207,11 @@ class Visitor:
         await self._finish_html(lease, finished, links)
 
     async def _finish_html(self, lease: Lease, finished: Finished, links: PageLinks | Unreadable) -> None:
-        job, entry = self._job, finished.record.entry
-        assert finished.body is not None
-        page = links if isinstance(links, Unreadable) else self._discovery.page(entry, links, finished.body)
+        job, entry, body = self._job, finished.record.entry, finished.body
+        assert body is not None
+        if not isinstance(links, Unreadable):
+            finished, links = self._obey(finished, links)
+        page = links if isinstance(links, Unreadable) else self._discovery.page(entry, links, body)
         if isinstance(page, Unreadable):
             self._finish_unreadable(lease, finished, page)
             return
@@ -227,6 +236,32 @@ class Visitor:
         record = replace(finished.record, links=found, links_cut=links_cut, error=error, content=page.content)
         finished = replace(finished, record=record)
         job.finish(lease, finished, self._context.clock(), outlinks=outlinks, left_out=left_out)
+
+    def _obey(self, finished: Finished, links: PageLinks) -> tuple[Finished, PageLinks | Unreadable]:
+        """Add the directives of the page to those of its headers, and the links of its headers to its own."""
+        record, heading, read = finished.record, finished.heading, self._context.reading.read
+        names = read(self._settings.headings.directives, heading, links.metas, record.fetched_at)
+        if isinstance(names, Unreadable):
+            return finished, names
+        if not self._settings.headings.follows(names):
+            links = replace(links, hrefs=[], nofollow=True)
+        elif heading.hrefs:
+            stated = read(self._discovery.resolve, record.entry.href, heading.hrefs)
+            if isinstance(stated, Unreadable):
+                return finished, stated
+            links = replace(links, hrefs=[*stated, *links.hrefs])
+        return replace(finished, record=replace(record, robots=names)), links
+
+    def _finish_other(self, lease: Lease, finished: Finished) -> None:
+        """Finish what is no page. Its headers may name links."""
+        record, outlinks = finished.record, list[Canonical]()
+        if finished.heading.hrefs and self._settings.headings.follows(record.robots):
+            links = self._discovery.stated(record.entry, finished.heading.hrefs)
+            if isinstance(links, Unreadable):
+                self._finish_unreadable(lease, finished, links)
+                return
+            outlinks, finished = links.inside, replace(finished, record=replace(record, links=links.found))
+        self._job.finish(lease, finished, self._context.clock(), outlinks=outlinks)
 
     def _finish_unreadable(self, lease: Lease, finished: Finished, why: Unreadable) -> None:
         """Finish a page that the crawler could not read. It answered, so its host is not blamed."""

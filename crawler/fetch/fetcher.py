@@ -18,7 +18,7 @@ from crawler.fetch.connector import Connector, Exchange, current_exchange
 from crawler.fetch.content_coding import Decoder, Overlong, decoder
 from crawler.fetch.failures import FAILURES, classify
 from crawler.fetch.lenient import MAX_HEADERS
-from crawler.fetch.outcome import Failure, FailureKind, Response
+from crawler.fetch.outcome import Failure, FailureKind, Response, browser_text
 from crawler.fetch.patience import Patience, Stalled, never
 from crawler.refusal import refusal_of
 from crawler.settings import FetchSettings
@@ -196,8 +196,8 @@ class Fetcher:
             content_type,
             charset,
             body,
-            None if location is None else _browser_text(location),
-            _browser_text(headers.get("Retry-After", "")) or None,
+            None if location is None else browser_text(location),
+            browser_text(headers.get("Retry-After", "")) or None,
             exchange.patience.seconds,
             received,
             note,
@@ -287,16 +287,5 @@ def _content_type(header: str | None) -> tuple[str | None, str | None]:
     charset = _CHARSET.search(header)
     return (
         None if found is None else found[1].lower(),
-        None if charset is None else _browser_text(charset[1] or charset[2] or "") or None,
+        None if charset is None else browser_text(charset[1] or charset[2] or "") or None,
     )
-
-
-def _browser_text(header: str) -> str:
-    """Decode a header as UTF-8, or else as Latin-1. (aiohttp keeps a byte that is not UTF-8 as a lone surrogate.)"""
-    if header.isascii():
-        return header
-    raw = header.encode("utf-8", "surrogateescape")
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return raw.decode("latin-1")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from multidict import MultiMapping
+
 from crawler.refusal import Refusal
 
 
@@ -96,6 +98,25 @@ class Response:
     seconds: float
     received: int
     note: str | None = None
+
+    def values(self, name: str) -> tuple[str, ...]:
+        """All values of a header, in order, as text without lone surrogates."""
+        headers = self.headers
+        if isinstance(headers, MultiMapping):
+            return tuple([browser_text(value) for value in headers.getall(name, ())])
+        value = headers.get(name)
+        return () if value is None else (browser_text(value),)
+
+
+def browser_text(header: str) -> str:
+    """Decode a header as UTF-8, or else as Latin-1. (aiohttp keeps a byte that is not UTF-8 as a lone surrogate.)"""
+    if header.isascii():
+        return header
+    raw = header.encode("utf-8", "surrogateescape")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
 
 
 class Fetches(Protocol):

@@ -12,6 +12,18 @@ NOT_REQUESTED = RequestOutcome()
 
 
 @dataclass(frozen=True, slots=True)
+class Heading:
+    """What the headers of an answer say of the page. ``tags`` are the values of ``X-Robots-Tag``, ``hrefs`` the targets
+    of ``Link`` and ``Refresh``, as written."""
+
+    tags: tuple[str, ...] = ()
+    hrefs: tuple[str, ...] = ()
+
+
+NO_HEADING = Heading()
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The URL is done. ``body``: the page from which links are extracted. ``location``: the target of a redirect.
     ``request``: the outcome of the last request. ``answer``: kept for comparison with a later visit. ``requested`` is
@@ -24,6 +36,7 @@ class Finished:
     location: str | None = None
     answer: Answer | None = None
     requested: bool = True
+    heading: Heading = NO_HEADING
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ whatever it contains (see ``tags``).
 
 from crawler.links.encoding import python_codec, sniff_encoding
 from crawler.links.extract import PageLinks, extract_links, is_cheap, scan_links
+from crawler.links.headers import header_links
 from crawler.links.query import encode_queries
 from crawler.links.sitemap import (
     FEED_TYPES,
@@ -32,6 +33,7 @@ __all__ = [
     "called_sitemap",
     "encode_queries",
     "extract_links",
+    "header_links",
     "is_cheap",
     "is_feed",
     "is_sitemap",

@@ -1,5 +1,6 @@
-"""What a host asks of crawlers, as plain data: robots.txt by RFC 9309."""
+"""What a host asks of crawlers, as plain data: robots.txt by RFC 9309, and the directives of a page."""
 
+from crawler.robots.directives import directives, forbids_links
 from crawler.robots.parse import (
     ALLOW_ALL,
     DISALLOW_ALL,
@@ -25,6 +26,8 @@ __all__ = [
     "Cut",
     "RobotsRecordError",
     "RobotsRules",
+    "directives",
+    "forbids_links",
     "parse_robots",
     "product_token",
     "robots_for_status",

@@ -1,0 +1,42 @@
+"""Reads what the headers of an answer say of the page: robots directives, and links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crawler.fetch import Failure, Response
+from crawler.job.verdict import NO_HEADING, Heading
+from crawler.links import header_links
+from crawler.robots import directives, forbids_links, product_token
+from crawler.settings import LinkSettings, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class HeadingReader:
+    """Reads headings, for the crawler with the product token ``agent``."""
+
+    links: LinkSettings
+    agent: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> HeadingReader:
+        return cls(settings.links, product_token(settings.fetch.user_agent))
+
+    def read(self, result: Response | Failure) -> Heading:
+        """Return what the headers say."""
+        if isinstance(result, Failure):
+            return NO_HEADING
+        tags, links, refresh = (result.values(name) for name in ("X-Robots-Tag", "Link", "Refresh"))
+        if not (tags or links or refresh):
+            return NO_HEADING
+        if not 200 <= result.status < 300:
+            return Heading(tags)
+        return Heading(tags, tuple(header_links(links, refresh[0] if refresh else None, self.links)))
+
+    def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
+        """Return the directives of headers and page."""
+        return directives(heading.tags, metas, self.agent, now) if heading.tags or metas else ()
+
+    def follows(self, names: tuple[str, ...]) -> bool:
+        """Return whether the links of a page with these directives are followed."""
+        return not (names and self.links.respect_meta_robots and forbids_links(names))

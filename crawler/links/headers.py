@@ -1,0 +1,61 @@
+"""Links in the headers of an answer: ``Link`` (RFC 8288) and ``Refresh``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from crawler.links.refresh import refresh_target
+from crawler.settings import LinkSettings
+
+LINKS_MOST = 100  # taken from one answer
+_VALUES = 16  # headers that are read
+_CHARACTERS = 16_384  # of each
+
+_SPACE = " \t\n\f\r"
+_RELATIONS = {"canonical": "canonical", "next": "next", "prev": "next", "previous": "next", "alternate": "alternate"}
+_PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
+# A target and its parameters. No part can be read in two ways, so nothing is tried twice.
+_LINK = re.compile(
+    r"""<(?P<target>[^<>]*+)>
+    (?P<parameters>
+      (?: [ \t]*+ ; [ \t]*+ [^\s=;,"<>]*+ (?: [ \t]*+ = [ \t]*+ (?: "(?:[^"\\]|\\.)*+" | [^\s";,]*+ ) )?+ )*+
+    )""",
+    re.VERBOSE,
+)
+_PARAMETER = re.compile(
+    r"""; [ \t]*+ (?P<name>[^\s=;,"<>]++) [ \t]*+ = [ \t]*+
+    (?: "(?P<quoted>(?:[^"\\]|\\.)*+)" | (?P<plain>[^\s";,]*+) )""",
+    re.VERBOSE,
+)
+
+
+def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettings) -> list[str]:
+    """The distinct targets, as written, of the kinds that are switched on. ``links`` are the values of ``Link``,
+    ``refresh`` is that of ``Refresh``.
+
+    A link that says something about another resource (``anchor``) is left out.
+    """
+    found: dict[str, None] = {}
+    for value in links[:_VALUES]:
+        for link in _LINK.finditer(value[:_CHARACTERS]):
+            if len(found) < LINKS_MOST and _leads_on(link["parameters"], settings):
+                found[link["target"].strip(_SPACE)] = None
+    target = None if refresh is None or "refresh" not in settings.kinds else refresh_target(refresh[:_CHARACTERS])
+    if target is not None:
+        found[target] = None
+    return list(found)
+
+
+def _leads_on(parameters: str, settings: LinkSettings) -> bool:
+    """Whether a link names a page."""
+    given: dict[str, str] = {}
+    for parameter in _PARAMETER.finditer(parameters):
+        value = parameter["plain"] if parameter["quoted"] is None else re.sub(r"\\(.)", r"\1", parameter["quoted"])
+        given.setdefault(parameter["name"].lower(), value.lower())  # the first counts (RFC 8288, 3.3)
+    relations = given.get("rel", "").split()
+    if "anchor" in given or (settings.respect_rel_nofollow and "nofollow" in relations):
+        return False
+    if {_RELATIONS.get(relation) for relation in relations}.isdisjoint(settings.kinds):
+        return False
+    return given.get("type", "").partition(";")[0].strip(_SPACE) in _PAGE_TYPES

@@ -1,0 +1,126 @@
+"""The wishes of one page for crawlers: ``X-Robots-Tag`` headers and robots ``meta`` elements.
+
+Both hold directives such as ``noindex``, separated by commas or spaces. A header may name a crawler in front of them,
+as in ``otherbot: noindex``; an element names it with its ``name``. What is said to all crawlers and what is said to
+this one are added up. Nothing here is more than a few kilobytes, however much was sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+MOST = 32  # directives of one page
+_VALUES = 16  # headers or elements that are read
+_CHARACTERS = 2_048  # of each
+_NAME_CHARACTERS = 40  # of one directive
+_DATES = 4  # in one value
+
+# Directives that take a value behind a colon. Any other name with a colon is that of a crawler.
+_VALUED = frozenset(("max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"))
+# What holds anyway.
+_DEFAULTS = frozenset(("", "all", "index", "follow"))
+_UNAVAILABLE = "unavailable_after"
+_DATE = re.compile(rf"({_UNAVAILABLE})[ \t]*+:[ \t]*+", re.IGNORECASE)
+_DATE_WORD = (
+    r"(?:[0-9+-][0-9a-z:+.-]*+|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?"
+    r"|jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?|utc?|gmt|z|[ecmp][sd]t)(?![a-z_])"
+)
+_DATE_WORDS = re.compile(rf"{_DATE_WORD}(?:,?[ \t]+{_DATE_WORD}){{0,7}}", re.IGNORECASE)
+_SEPARATOR = re.compile(r"[\s,;]+")
+_COLON = re.compile(r"\s*+:\s*+")
+_TOKEN = re.compile(r"[a-z0-9_.*-]+(?::[a-z0-9_.*-]+)?")
+
+
+def directives(headers: Sequence[str], metas: Iterable[tuple[str, str]], agent: str, now: float) -> tuple[str, ...]:
+    """The directives of a page for the crawler with this product token: distinct, in lower case, in the order in which
+    they were found.
+
+    ``headers`` are the values of ``X-Robots-Tag``, ``metas`` name and content of the meta elements. A value follows a
+    colon: ``max-snippet:50``, ``unavailable_after:2030-01-31T12:00:00Z``. If that time is before ``now`` (in seconds
+    since 1970), the page is ``noindex``. Those that say what holds anyway (``all``, ``index``, ``follow``) are left
+    out.
+    """
+    agent = agent.lower()
+    found: dict[str, None] = {}
+    for value in headers[:_VALUES]:
+        found.update(dict.fromkeys(_of_value(value, agent, header=True)))
+    read = 0
+    for name, content in metas:
+        if read < _VALUES and name.strip().lower() in ("robots", agent or "robots"):
+            read += 1
+            found.update(dict.fromkeys(_of_value(content, agent, header=False)))
+    names = [each for each in found if each not in _DEFAULTS][:MOST]
+    if "noindex" not in found and any(_has_passed(each, now) for each in names):
+        names.append("noindex")
+    return tuple(names)
+
+
+def forbids_links(names: Iterable[str]) -> bool:
+    """Return whether the links of the page are not to be followed."""
+    return not {"nofollow", "none"}.isdisjoint(names)
+
+
+def _of_value(value: str, agent: str, *, header: bool) -> Iterator[str]:
+    """The directives of one value that are for this crawler."""
+    value, ours = value[:_CHARACTERS], True
+    for _ in range(_DATES):
+        date = _DATE.search(value)
+        if date is None:
+            break
+        words, ours = _words(value[: date.start()], agent, ours=ours, header=header)
+        yield from words
+        moment, value = _date(value[date.end() :])
+        if ours:
+            yield _UNAVAILABLE if moment is None else f"{_UNAVAILABLE}:{_iso(moment)}"
+    yield from _words(value, agent, ours=ours, header=header)[0]
+
+
+def _words(text: str, agent: str, *, ours: bool, header: bool) -> tuple[list[str], bool]:
+    """The directives of a text without dates, and whether those that follow it are ours."""
+    found = []
+    for word in _SEPARATOR.split(_COLON.sub(":", text.lower())):
+        name, colon, rest = word.partition(":")
+        directive = word
+        if header and colon and name not in _VALUED:
+            ours, directive = name in ("*", "robots", agent), rest
+        if name == _UNAVAILABLE:
+            continue  # beyond the dates that are read
+        if ours and len(directive) <= _NAME_CHARACTERS and _TOKEN.fullmatch(directive):
+            found.append(directive)
+    return found, ours
+
+
+def _date(text: str) -> tuple[datetime | None, str]:
+    """The date with which a text begins, and what follows it. RFC 822, RFC 850 (which has a comma) and ISO 8601 are
+    understood. A text that begins with no date is passed up to its first comma."""
+    stated = _DATE_WORDS.match(text)
+    if stated is None:
+        return None, text.partition(",")[2]
+    return _parsed(stated[0]), text[stated.end() :]
+
+
+def _parsed(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            moment = parsedate_to_datetime(text)
+        except (ValueError, OverflowError):
+            return None
+    try:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None  # beyond the years that a datetime has
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _has_passed(name: str, now: float) -> bool:
+    text = name.removeprefix(f"{_UNAVAILABLE}:")
+    return text != name and datetime.fromisoformat(text).timestamp() <= now

@@ -114,7 +114,7 @@ def copies() -> Iterator[tuple[Response | Failure, bool]]:
         yield answer, True
     yield page("", status=404), False
     yield page("User-agent: *"), False
-    yield Failure(FailureKind.PRIVATE_ADDRESS, "10.0.0.1", 0.0), False
+    yield Failure(FailureKind.TOO_LARGE, "larger", 0.0), False
 
 
 @pytest.mark.parametrize(("answer", "kept"), list(copies()))

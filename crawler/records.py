@@ -83,10 +83,10 @@ def encode_page(record: PageRecord) -> bytes:
             row["simhash"] = f"{record.content.simhash:016x}"
         if record.content.duplicate_of is not None:
             row["duplicate_of"] = record.content.duplicate_of
-    if record.refusal is not None:
-        row["rule"] = record.refusal.rule.value
     if record.robots:
         row["robots"] = record.robots
+    if record.refusal is not None:
+        row["rule"] = record.refusal.rule.value
     if record.visit > 1:
         row |= {"visit": record.visit, "changed": record.changed}
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"

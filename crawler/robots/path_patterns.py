@@ -185,15 +185,18 @@ class _Sorted:
         texts = sorted(weights)
         self._text = "".join(texts)
         self._ends = array("I", accumulate(map(len, texts), initial=0))
-        self._parents = array("i")  # of each text: the longest other one that is its prefix; -1 if there is none
-        self._best = array("I")  # of each text: the greatest weight of it and of its prefixes
+        parents, best = [-1] * len(texts), [weights[text] for text in texts]
         nested: list[int] = []
         for number, text in enumerate(texts):
             while nested and not text.startswith(texts[nested[-1]]):
                 nested.pop()
-            self._parents.append(nested[-1] if nested else -1)
-            self._best.append(max(weights[text], self._best[nested[-1]] if nested else 0))
+            if nested:
+                parents[number] = parent = nested[-1]
+                if best[parent] > best[number]:
+                    best[number] = best[parent]
             nested.append(number)
+        self._parents = array("i", parents)  # of each text: the longest other one that is its prefix, or -1
+        self._best = array("I", best)  # of each text: the greatest weight of it and of its prefixes
 
     def __len__(self) -> int:
         return len(self._parents)

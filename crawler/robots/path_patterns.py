@@ -192,8 +192,7 @@ class _Sorted:
                 nested.pop()
             if nested:
                 parents[number] = parent = nested[-1]
-                if best[parent] > best[number]:
-                    best[number] = best[parent]
+                best[number] = max(best[number], best[parent])
             nested.append(number)
         self._parents = array("i", parents)  # of each text: the longest other one that is its prefix, or -1
         self._best = array("I", best)  # of each text: the greatest weight of it and of its prefixes

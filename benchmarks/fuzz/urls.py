@@ -14,7 +14,7 @@ import ada_url
 
 from crawler.urls import Canonical, Canonicaliser, Rejected
 from crawler.urls.rules import RULES, chosen, settle
-from crawler.urls.steps import STEPS
+from crawler.urls.steps import STEPS, drop_userinfo
 
 _BASES = (
     "http://h.test/",
@@ -108,8 +108,8 @@ def _asked(rules: Sequence[str], text: str, base: str | None) -> Canonical | Non
         return None
     if not href.startswith(("http://", "https://")):
         return None
-    href = href.partition("#")[0]
-    key = href
+    # No page chooses the name and the password that a request carries.
+    href = key = drop_userinfo(href.partition("#")[0])
     for step in STEPS:
         key = step(key)
     return Canonical(href, settle(key, chosen(rules)))

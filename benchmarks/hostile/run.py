@@ -34,7 +34,7 @@ _SETTINGS = {
     "fetch.headers_timeout": 3.0,
     "fetch.body_timeout": 5.0,
     "fetch.idle_timeout": 3.0,
-    "traps.max_variants": 1000,
+    "traps.max_variants": 300,
     "traps.max_records": 20,
 }
 _PATIENCE = 1800.0  # seconds

@@ -18,14 +18,13 @@ from tests.site import linked
 _LINKS = 40  # traps on a host
 
 
-def _many(answer: Answer, robots: Answer | None = None) -> Pages:
+def _many(answer: Answer, robots: Answer | None = None, name: str = "") -> Pages:
     """A start page that leads to the same trap again and again, and to a page that is none."""
-    start = page(linked([*(f"/{number}" for number in range(_LINKS)), "/ok"]))
+    traps = dict.fromkeys([f"/{name}{number}" for number in range(_LINKS)], answer)
+    others = {"/": page(linked([*traps, "/ok"])), "/robots.txt": robots}
 
     def pages(path: str) -> Answer | None:
-        if path == "/robots.txt":
-            return robots
-        return {"/": start, "/ok": page("still here")}.get(path, answer)
+        return {**traps, **others}.get(path, page("still here"))
 
     return pages
 
@@ -89,8 +88,8 @@ def _sitemap(encoding: str) -> bytes:
 
 
 def _with_sitemaps(body: bytes) -> Pages:
-    named = "".join(f"Sitemap: /sitemap-{number}.xml\n" for number in range(_LINKS))
-    return _many(page(body, kind="application/xml"), _robots(f"User-agent: *\nAllow: /\n{named}".encode()))
+    named = "".join(f"Sitemap: /sitemap-{number}\n" for number in range(_LINKS))
+    return _many(page(body, kind="application/xml"), _robots(named.encode()), "sitemap-")
 
 
 def _formatting() -> bytes:

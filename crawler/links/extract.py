@@ -142,7 +142,9 @@ class _Found:
         for node in parser.css("[href],[src]" if _FRAMES.intersection(self.settings.kinds) else "[href]"):
             if node.tag in _ANCHORS:
                 attributes = node.attrs
-                href = attributes.get("href")
+                if "href" not in attributes:
+                    continue
+                href: str | None = attributes["href"] or ""  # without a value it is empty
                 if respect_rel and "nofollow" in (attributes.get("rel") or "").lower().split():
                     continue
             else:
@@ -196,8 +198,8 @@ class _Found:
             return node.attrs.get("href") if self._leads_on(node) else None
         if kind in _FRAMES:
             return node.attrs.get("src") if kind in self.settings.kinds else None
-        if kind == "base" and self.base is None and (own := node.attrs.get("href")) is not None:
-            self.base = own.strip(_SPACE)
+        if kind == "base" and self.base is None and "href" in node.attrs:
+            self.base = (node.attrs["href"] or "").strip(_SPACE)
         return None
 
     def _leads_on(self, node: LexborNode) -> bool:

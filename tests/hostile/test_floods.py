@@ -24,6 +24,14 @@ def test_a_calendar_without_end(hostile: Hostile) -> None:
     assert ran.row("/ok")["outcome"] == "fetched"
 
 
+def test_a_page_with_links_to_100_000_hosts(hostile: Hostile) -> None:
+    many = page(linked(f"http://h{number}.example/" for number in range(100_000)))
+    hostile.pages[EVIL] = {"/": page(linked(["/many", "/ok"])), "/many": many, "/ok": page("still here")}
+    ran = hostile.crawl()
+    assert ran.row("/many")["links"] == 100_000
+    assert ran.outcomes() == {"fetched": 3}
+
+
 def test_hosts_that_are_not_there(hostile: Hostile) -> None:
     odd = [
         "http://-.example/",

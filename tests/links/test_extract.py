@@ -175,6 +175,10 @@ class TestWhatAPageSaysOfItself:
         assert found.base == "/a"
         assert found.hrefs == ["", "#y", "x"]
 
+    def test_an_attribute_without_a_value_is_empty(self, read: Read) -> None:
+        found = links(b"<base href><base href=/b><a href><a name=x>", read=read)
+        assert (found.base, found.hrefs) == ("", [""])
+
     def test_no_base(self, read: Read) -> None:
         assert links(b"<a title='<base href=x>'>", read=read).base is None
 

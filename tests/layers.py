@@ -65,7 +65,7 @@ MODULES: dict[str, str] = {
         counts copies origins shape traps
     """,
     "disk": """
-        failpoints full expendable files faulty_disk
+        failpoints full private expendable files faulty_disk
     """,
     "metrics": """
         events history prometheus sentences course

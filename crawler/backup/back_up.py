@@ -22,7 +22,7 @@ from crawler.backup.layout import (
     state_name,
     write_manifest,
 )
-from crawler.disk import RealDisk, failpoint
+from crawler.disk import RealDisk, failpoint, make_private_directory
 from crawler.inspect.job_reader import open_job
 from crawler.job.directory import BROKEN_OFF, PAGES, REPAIRED, SEEN, STORE
 from crawler.job.identity import check_readable
@@ -60,7 +60,7 @@ def back_up(directory: Path, to: Path, take: Callable[[], None], now: float) -> 
     with ExitStack() as held:
         held.enter_context(_alone(directory, "of that job"))
         before = _check_target(to)
-        to.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(to, parents=True, exist_ok=True)
         held.enter_context(_alone(to, "to that directory"))
         try:
             take()
@@ -159,11 +159,11 @@ def _source(directory: Path, snapshot: Path) -> Source:
 def _copy_state(snapshot: Path, state: Path, before: Path | None, written: Copied) -> dict[str, int]:
     """Copy the snapshot. Returns the size of each file, by its path in the state."""
     files: dict[str, int] = {}
-    state.mkdir(mode=0o700)
+    make_private_directory(state)
     for top, directories, names in os.walk(snapshot):
         below = Path(top).relative_to(snapshot)
         for name in directories:
-            (state / below / name).mkdir()
+            make_private_directory(state / below / name)
         for name in names:
             path = below / name
             # Only tables and slices keep their names and never change; other files are small.

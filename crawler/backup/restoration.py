@@ -8,7 +8,7 @@ from pathlib import Path
 
 from crawler.backup.copying import Copied, copy_range, link_or_copy, sync
 from crawler.backup.layout import BackupError, Manifest, output_name, read_manifest, state_name
-from crawler.disk import failpoint
+from crawler.disk import failpoint, make_private_directory
 from crawler.job.directory import IDENTITY, PAGES, RESTORING, SEEN, holds_job
 from crawler.job.identity import check_readable
 
@@ -57,7 +57,7 @@ def _make_empty(directory: Path) -> None:
         raise BackupError(f"{directory} is not a directory")
     if holds_job(directory):
         raise BackupError(f"{directory} holds a crawl: name an empty directory")
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_directory(directory, parents=True, exist_ok=True)
     left = sorted(path for path in directory.iterdir() if path.name != "lost+found")
     if left and not (directory / RESTORING).exists():
         raise BackupError(f"{directory} is not empty ({left[0].name}): name an empty directory")

@@ -19,7 +19,7 @@ from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import DEFAULT_JOB, add_crawl_options, settings_tables
 from crawler.dashboard import access_of
-from crawler.disk import DisplacedError
+from crawler.disk import DisplacedError, private_opener
 from crawler.engine.lifecycle import Stop
 from crawler.engine.seeds import (
     STDIN,
@@ -240,7 +240,8 @@ def _stopped_by(error: Exception, directory: Path, began: bool) -> int:
         path = directory / "crash.txt"
         details = "".join(traceback.format_exception(error))
         try:
-            path.write_text(details, "utf-8")
+            with open(path, "w", encoding="utf-8", opener=private_opener) as stream:
+                stream.write(details)
             where = f"; details in {path}"
         except OSError:
             # There is no room for the file: an ugly screen is better than a bug without a trace.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from crawler.dashboard.access import Access
 from crawler.dashboard.listen import is_loopback, parse_listen
+from crawler.disk import private_opener
 from crawler.settings import DashboardSettings
 
 TOKEN = "dashboard-token"
@@ -50,7 +51,7 @@ def keep_token(settings: DashboardSettings, directory: Path, token: str) -> None
     path = directory / TOKEN
     part = directory / f"{TOKEN}.part"
     part.unlink(missing_ok=True)
-    with open(part, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as stream:
+    with open(part, "x", opener=private_opener) as stream:
         stream.write(f"{token}\n")
     os.replace(part, path)
 

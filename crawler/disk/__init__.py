@@ -16,11 +16,13 @@ from crawler.disk.files import (
     write_file,
 )
 from crawler.disk.full import FULL, no_room
+from crawler.disk.private import PRIVATE_FILE, make_private_directory, private_opener
 
 __all__ = [
     "FULL",
     "PASSING",
     "POINTS",
+    "PRIVATE_FILE",
     "Appender",
     "Disk",
     "DiskFile",
@@ -34,7 +36,9 @@ __all__ = [
     "RealDisk",
     "failpoint",
     "is_at",
+    "make_private_directory",
     "no_room",
+    "private_opener",
     "replace_file",
     "write_file",
 ]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from crawler.disk.failpoints import failpoint
+from crawler.disk.private import PRIVATE_FILE
 
 
 class Place(Enum):
@@ -84,8 +85,7 @@ class RealFile:
     """A file of the operating system."""
 
     def __init__(self, path: Path, flags: int) -> None:
-        # A job and a filter hold secrets, and what a crawl has read: only their owner may read them.
-        self._fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        self._fd = os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
         self._appends = False  # while it is set, Linux writes at the end, whatever the offset
 
     def size(self) -> int:

@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from crawler.disk import Appender, Disk
+from crawler.disk import Appender, Disk, make_private_directory
 from crawler.kv import Family
 
 PREFIX = "damaged-"
@@ -26,7 +26,7 @@ class Quarantine:
     def made(self) -> Path:
         """Create the directory if needed and return it. Raises OSError."""
         if not self.path.is_dir():
-            self.path.mkdir(mode=0o700)
+            make_private_directory(self.path)
             self._disk.sync_directory(self._job)
         return self.path
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError, Generations, UnknownVersionError
-from crawler.disk import Disk, RealDisk, failpoint
+from crawler.disk import Disk, RealDisk, failpoint, make_private_directory
 from crawler.exact.seen import usual_hash
 from crawler.filters import SEED_ZERO, FilterError, FormatError, KeyHash, NoMemoryError
 from crawler.frontier import Order
@@ -449,7 +449,7 @@ class _Repair:
 
     def _seen_set(self, store: RocksStore, spec: SeenSpec, most: int, *, rebuild: bool) -> None:
         directory = self._directory / SEEN
-        directory.mkdir(exist_ok=True)
+        make_private_directory(directory, exist_ok=True)
         generations = Generations(directory, most, self._disk)
         kept = set() if rebuild else self._whole_files(generations)
         moved = [path for path in sorted(directory.iterdir()) if path.is_file() and path.name not in kept]

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from crawler.disk import Disk, failpoint
+from crawler.disk import Disk, failpoint, make_private_directory
 from crawler.filters import KeyHash
 from crawler.job.directory import BROKEN_OFF, SEEN, STORE, JobError
 from crawler.job.formats import Formats, JobCopy
@@ -127,8 +127,8 @@ class _Progress:
 def _copied(disk: Disk, directory: Path, number: int, formats: Formats) -> Iterator[JobCopy]:
     """A copy of the job's state in the newest format; complete and durable when the block ends."""
     new = directory / NEW
-    new.mkdir(mode=0o700)
-    (new / SEEN).mkdir()
+    make_private_directory(new)
+    make_private_directory(new / SEEN)
     copy_closed(directory / STORE, new / STORE)
     for path in (directory / SEEN).iterdir():
         if path.is_file():
@@ -155,7 +155,7 @@ def _finish(disk: Disk, directory: Path, identity: Identity, formats: Formats) -
     for part in (STORE, SEEN):
         if not (new / part).exists():
             continue
-        old.mkdir(exist_ok=True)
+        make_private_directory(old, exist_ok=True)
         if (directory / part).exists():
             disk.move(directory / part, old / part)
             disk.sync_directory(old)

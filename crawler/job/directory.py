@@ -7,7 +7,7 @@ import errno
 from collections.abc import Collection
 from pathlib import Path
 
-from crawler.disk import Disk
+from crawler.disk import Disk, make_private_directory
 
 IDENTITY = "job.json"
 STORE = "store"
@@ -82,7 +82,7 @@ def check_vacant(directory: Path, own: Collection[str] = ()) -> None:
 def make_directory(directory: Path, disk: Disk) -> None:
     """Create the directory and its missing parents, and make their names durable. Raises OSError."""
     above = [parent for parent in directory.absolute().parents if not parent.exists()]
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_directory(directory, parents=True, exist_ok=True)
     for path in (directory.absolute(), *above):
         # A directory that this user may not read existed before.
         with contextlib.suppress(PermissionError):

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
-from crawler.disk import PASSING, Disk, failpoint, replace_file
+from crawler.disk import PASSING, Disk, failpoint, make_private_directory, replace_file
 
 INBOX = "inbox"
 MAGIC = "crawler-inbox"
@@ -95,7 +95,7 @@ class Inbox:
 
     def deposit(self, urls: Sequence[str], *, seed: bool, answer: bool) -> str:
         """Leave at most ``MOST_URLS`` URLs; durable on return. Returns a name, to be passed to ``answer``."""
-        self.path.mkdir(exist_ok=True)
+        make_private_directory(self.path, exist_ok=True)
         self._disk.sync_directory(self._directory)
         name = self._next_name()
         content = {"urls": list(urls), "seed": seed, "answer": answer}
@@ -126,7 +126,7 @@ class Inbox:
 
     def command(self, content: Mapping[str, Any]) -> str:
         """Leave a command. Returns a name, to be passed to ``command_answer``."""
-        self.path.mkdir(exist_ok=True)
+        make_private_directory(self.path, exist_ok=True)
         name = self._next_name()
         _put(self.path / (name + _COMMAND), encode_envelope(COMMAND_MAGIC, VERSION, dict(content)))
         return name
@@ -207,7 +207,7 @@ class Inbox:
     def set_aside(self, name: str) -> Path:
         """Move a damaged or foreign file, given by its name in the inbox, out of the way. Returns its new path."""
         aside = self.path / _ASIDE
-        aside.mkdir(exist_ok=True)
+        make_private_directory(aside, exist_ok=True)
         others = (aside / f"{name}.{number}" for number in itertools.count(1))
         target = next(path for path in itertools.chain([aside / name], others) if not path.exists())
         self._disk.move(self.path / name, target)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from crawler.disk import PRIVATE_FILE
 from crawler.job.directory import JobError
 
 LOCK = "lock"
@@ -25,7 +26,7 @@ class JobLock:
         """Raises JobError when another process holds it, OSError when the file cannot be written.
 
         ``lock_holder`` takes the lock for a moment too, so this tries for a second. ``pause`` sleeps between tries."""
-        fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             self._take(fd, directory, pause)
         except BaseException:

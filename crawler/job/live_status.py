@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.checkpoint import read_bounded
-from crawler.disk import FULL
+from crawler.disk import FULL, private_opener
 from crawler.job.directory import LIVE
 from crawler.job.job_lock import lock_holder
 
@@ -47,7 +47,8 @@ def write_live(directory: Path, live: Live) -> None:
         "events": live.events,
     }
     try:
-        part.write_text(json.dumps(content) + " " * _SPARE, "ascii")
+        with open(part, "w", encoding="ascii", opener=private_opener) as stream:
+            stream.write(json.dumps(content) + " " * _SPARE)
         os.replace(part, path)
     except OSError as error:
         part.unlink(missing_ok=True)

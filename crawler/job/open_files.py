@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from crawler.disk import DisplacedError, failpoint, is_at
+from crawler.disk import DisplacedError, failpoint, is_at, make_private_directory
 from crawler.filters import KeyHash
 from crawler.job.conversion import OLD, convert_job
 from crawler.job.directory import (
@@ -124,6 +124,6 @@ class OpenFiles:
 
 def _make_private(path: Path) -> None:
     """Make the directory, if it is missing, and keep others out: the secret of the job is in its files."""
-    path.mkdir(mode=0o700, exist_ok=True)
+    make_private_directory(path, exist_ok=True)
     with contextlib.suppress(PermissionError):  # another user's, who decides
         path.chmod(0o700)

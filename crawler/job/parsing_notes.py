@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from crawler.disk import Expendable, failpoint
+from crawler.disk import PRIVATE_FILE, Expendable, failpoint
 from crawler.frontier import Lease
 from crawler.frontier.entry import pending_key
 
@@ -142,7 +142,7 @@ class ParsingNotes:
 def _mapped(path: Path) -> mmap.mmap:
     """Raises OSError."""
     path.unlink(missing_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         # All blocks exist before the file is mapped: a page fault that found the disk full would kill the process.
         os.posix_fallocate(fd, 0, _WHOLE)

@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from crawler.disk import failpoint
+from crawler.disk import failpoint, make_private_directory
 from crawler.job.directory import IDENTITY, SEEN, STORE
 from crawler.job.history_file import COURSE
 from crawler.job.inbox import INBOX
@@ -39,7 +39,7 @@ def make_snapshot(directory: Path, copy_store: Callable[[Path], None]) -> None:
     """Make the snapshot. ``copy_store`` copies the store to a directory that does not exist yet. Raises OSError, also
     if a snapshot already exists."""
     snapshot = directory / SNAPSHOT
-    snapshot.mkdir(mode=0o700)
+    make_private_directory(snapshot)
     _link_files(directory / INBOX, snapshot / INBOX, _PARCELS)
     _link_files(directory / SEEN, snapshot / SEEN)
     for name in _FILES:
@@ -51,7 +51,7 @@ def make_snapshot(directory: Path, copy_store: Callable[[Path], None]) -> None:
 
 
 def _link_files(source: Path, target: Path, suffix: str = "") -> None:
-    target.mkdir()
+    make_private_directory(target)
     for path in source.iterdir() if source.is_dir() else ():
         if path.name.endswith(suffix) and path.is_file():
             with contextlib.suppress(FileNotFoundError):  # the crawl has admitted a parcel since

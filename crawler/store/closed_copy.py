@@ -6,11 +6,13 @@ import os
 import shutil
 from pathlib import Path
 
+from crawler.disk import make_private_directory
+
 
 def copy_closed(path: Path, to: Path) -> None:
     """Create the directory ``to``, on the same file system, with the files of the database at ``path``, if there is
     one. Nothing is made durable. Raises OSError."""
-    to.mkdir()
+    make_private_directory(to)
     for source in path.iterdir() if path.is_dir() else ():
         # Tables are never changed in place: a second name is enough.
         if source.suffix == ".sst":

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from rocksdict import Options, Rdict
 
+from crawler.disk import make_private_directory
 from crawler.kv import Family, Store
 from crawler.store.closed_copy import copy_closed
 from crawler.store.rocks import Broken, RocksStore, StoreError, as_store_error, database_options, families_in
@@ -126,7 +127,7 @@ def _replay_on_empty(store: Path) -> None:
         raise StoreError("there is no log, or no OPTIONS file that names its families")
     beside = store.with_name(f"{store.name}.logs")
     _remove(beside)
-    beside.mkdir()
+    make_private_directory(beside)
     for log in logs:
         os.replace(log, beside / log.name)
     shutil.rmtree(store)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from crawler.disk import make_private_directory
+
 _LOCK = "LOCK"
 
 
@@ -15,7 +17,7 @@ def data_files(path: Path) -> list[str]:
 
 def link_files(path: Path, links: Path) -> None:
     """Create the directory ``links`` with a link to each file of the database at ``path``, if there is one."""
-    links.mkdir(parents=True)
+    make_private_directory(links, parents=True)
     if path.is_dir():
         for name in data_files(path):
             (links / name).symlink_to(path.absolute() / name)

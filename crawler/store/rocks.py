@@ -350,39 +350,48 @@ class RocksStore(Store):
         values: list[bytes | None] = found
         return values
 
+    # A database is closed when its last cursor is gone. So each is the local of a function that has returned when
+    # the lock of the readers is released.
+
     def holds_prefix(self, family: Family, prefix: bytes) -> bool:
         with self._reading:
-            options = ReadOptions()
-            end = _after(prefix)
-            if end is not None:
-                options.set_iterate_upper_bound(end)
-            cursor = self._database.tables[family].iter(options)
-            cursor.seek(prefix)
-            found = bool(cursor.valid())
-            cursor.status()
+            return self._holds_prefix(family, prefix)
+
+    def _holds_prefix(self, family: Family, prefix: bytes) -> bool:
+        options = ReadOptions()
+        end = _after(prefix)
+        if end is not None:
+            options.set_iterate_upper_bound(end)
+        cursor = self._database.tables[family].iter(options)
+        cursor.seek(prefix)
+        found = bool(cursor.valid())
+        cursor.status()
         return found
 
     def scan(
         self, family: Family, start: bytes, end: bytes | None = None, limit: int | None = None
     ) -> list[tuple[bytes, bytes]]:
-        rows: list[tuple[bytes, bytes]] = []
         with self._reading:
-            options = ReadOptions()
-            if family is Family.SEEN:
-                # With prefix filters, RocksDB otherwise guarantees the order only within the prefix of `start`.
-                options.set_total_order_seek(True)
-            if end is not None:
-                options.set_iterate_upper_bound(end)
-            cursor = self._database.tables[family].iter(options)
-            cursor.seek(start)
-            key, value, step = cursor.key, cursor.value, cursor.next
-            while limit is None or len(rows) < limit:
-                found = key()
-                if found is None:
-                    cursor.status()
-                    break
-                rows.append((found, value()))
-                step()
+            return self._scan(family, start, end, limit)
+
+    def _scan(self, family: Family, start: bytes, end: bytes | None, limit: int | None) -> list[tuple[bytes, bytes]]:
+        rows: list[tuple[bytes, bytes]] = []
+        options = ReadOptions()
+        if family is Family.SEEN:
+            # With prefix filters, RocksDB otherwise guarantees the order only within the prefix of `start`.
+            options.set_total_order_seek(True)
+        if end is not None:
+            options.set_iterate_upper_bound(end)
+        cursor = self._database.tables[family].iter(options)
+        cursor.seek(start)
+        key, value, step = cursor.key, cursor.value, cursor.next
+        while limit is None or len(rows) < limit:
+            found = key()
+            if found is None:
+                cursor.status()
+                break
+            rows.append((found, value()))
+            step()
         return rows
 
     def sync(self) -> None:

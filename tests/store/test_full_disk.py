@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -177,14 +178,21 @@ def test_a_reader_beside_is_waited_for(tmp_path: Path) -> None:
                     failures.append(error)
                     return
 
-        reader = threading.Thread(target=read)
-        reader.start()
-        for _ in range(3):
-            disk.fill()
-            put_until_full(store, 1)
-            disk.free()
-            store.reopen()
-        over.set()
-        reader.join()
+        readers = [threading.Thread(target=read) for _ in range(4)]
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)  # the reader is interrupted everywhere, also between its last row and its end
+        try:
+            for reader in readers:
+                reader.start()
+            for _ in range(3):
+                disk.fill()
+                put_until_full(store, 1)
+                disk.free()
+                store.reopen()
+        finally:
+            sys.setswitchinterval(interval)
+            over.set()
+            for reader in readers:
+                reader.join()
         assert not failures
         store.close()

@@ -31,7 +31,7 @@ MODULES: dict[str, str] = {
         host_key rules steps whatwg clean domain base canonicaliser
     """,
     "settings": """
-        parts load
+        parts access load
     """,
     "robots": """
         path_patterns parse directives
@@ -83,7 +83,8 @@ MODULES: dict[str, str] = {
         rows ledger seen
     """,
     "fetch": """
-        outcome content_coding lenient patience connector robots_cache failures robots_fetch fetcher simulated
+        outcome content_coding lenient patience secret proxies cookies socks ways connector robots_cache failures
+        robots_fetch fetcher simulated
     """,
     "dashboard": """
         event_stream feed listen access guard http_server token server

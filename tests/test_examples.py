@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from crawler.demo import DemoSite
 from crawler.demo.modules import MODULES
 from tests.demo.walk import walk
 from tests.documents import ROOT, page
+from tests.hostile.server import NOT_FOUND, Answer, Server, Talk
+from tests.hostile.server import page as answered
 from tests.program import crawler
 from tests.site import Site, linked, tree
 
@@ -190,6 +193,38 @@ def test_crawling_private_hosts(tmp_path: Path) -> None:
         assert counted.split() == ["1"]
         assert len(site.pages_asked()) == 10
     assert [record["outcome"] for record in records(here / "wiki")] == ["excluded"] + ["fetched"] * 10
+
+
+def test_proxies_and_logins(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    origin = "http://docs.example.org"
+    pages = {f"{origin}/": answered(linked(["/a"])), f"{origin}/a": answered("<p>here")}
+    heads: list[bytes] = []
+
+    def say(path: str) -> Answer | None:
+        async def answer(talk: Talk) -> None:
+            heads.append(talk.head)
+            await talk.send(pages.get(path, NOT_FOUND))
+
+        return answer
+
+    with Server({"docs.example.org": say}) as proxy:
+        proxy.listen("127.0.0.1")
+        (toml,) = [block for block in blocks("proxies-and-logins.md") if block.title == "crawl.toml"]
+        own = f"http://127.0.0.1:{proxy.port}"
+        (here / "crawl.toml").write_text(toml.text.replace("http://proxy.example.org:3128", own))
+        (here / "seeds.txt").write_text(f"{origin}/\n")
+        carry_out("proxies-and-logins.md", here, {"--contact you@example.org": "--delay 0"})
+    assert {record["outcome"] for record in records(here / "docs")} == {"fetched"}
+    assert len(heads) == 3
+    for head in heads:
+        assert b"\r\nProxy-Authorization: Basic " + b64encode(b"robot:let-me-out") + b"\r\n" in head
+        assert b"\r\nAuthorization: Basic " + b64encode(b"reader:let-me-in") + b"\r\n" in head
+        assert b"\r\nX-Api-Key: k3y\r\n" in head
+    for path in (here / "docs").rglob("*"):
+        if path.is_file():
+            for secret in (b"let-me", b"k3y", b64encode(b"reader:let-me-in")):
+                assert secret not in path.read_bytes(), f"{path} contains a secret"
 
 
 def test_moving_a_job(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from crawler.engine.seeds import (
     stream_batches,
 )
 from crawler.exact import check_room
+from crawler.fetch import check_access
 from crawler.filters import FilterError, NoMemoryError
 from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.job.identity import check_shape, shape_of_job, shaping_of
@@ -100,6 +101,7 @@ def build_settings(arguments: argparse.Namespace, own: Collection[str] = ()) -> 
             _check_room(settings.seen)
         if settings.dashboard.listen is not None:
             access_of(settings.dashboard, directory)
+        check_access(settings.fetch)
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(job_error_text(error)) from error
     return settings, source

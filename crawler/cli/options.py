@@ -99,6 +99,11 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "ledger",
         {"action": "store_true", "help": "check on disk later whether skipped URLs were really seen"},
     ),
+    "--proxy": (
+        "fetch",
+        "proxy",
+        {"metavar": "URL", "help": "fetch through a proxy; `direct`: also not through one of the environment"},
+    ),
     "--allow-private": (
         "fetch",
         "allow_private",

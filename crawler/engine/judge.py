@@ -28,6 +28,7 @@ _CLASSES = {
     FailureKind.CUT_OFF: FailureClass.CUT_OFF,
     FailureKind.PROTOCOL: FailureClass.PROTOCOL,
     FailureKind.INTERNAL: FailureClass.INTERNAL,
+    FailureKind.PROXY: FailureClass.PROXY,
 }
 
 
@@ -81,6 +82,8 @@ def failure_class(kind: FailureKind) -> FailureClass:
 def _judge_failure(entry: Entry, failure: Failure, now: float, settings: RetrySettings) -> Verdict:
     failed_as = failure_class(failure.kind)
     request = request_outcome(failure, settings)
+    if failed_as is FailureClass.PROXY:
+        return Again(entry, proxy_wait(settings, entry.href), failure.message, request)  # no try: nobody was asked
     if entry.tries + 1 < tries_of(failed_as, settings):
         return _again(entry, failure.message, request, settings)
     outcome = Outcome.EXCLUDED if failure.kind.excluded else Outcome.FAILED
@@ -91,6 +94,11 @@ def _again(entry: Entry, reason: str, request: RequestOutcome, settings: RetrySe
     assert request.failure is not None
     again = entry._replace(tries=entry.tries + 1)
     return Again(again, retry_wait(request.failure, again.tries, settings, entry.href), reason, request)
+
+
+def proxy_wait(settings: RetrySettings, name: str) -> float:
+    """Return the seconds until the proxy is tried again for a URL or a robots.txt."""
+    return retry_wait(FailureClass.PROXY, 2, settings, name)
 
 
 def parse_retry_after(text: str | None, now: float, sent: str | None = None) -> float | None:

@@ -8,7 +8,7 @@ from functools import partial
 
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
-from crawler.engine.judge import parse_retry_after, request_outcome
+from crawler.engine.judge import parse_retry_after, proxy_wait, request_outcome
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsRedirect, RobotsVisitSettings
 from crawler.fetch import Failure, FailureKind, NotNow, RobotsResult, fetch_robots
@@ -95,6 +95,10 @@ class RobotsVisits:
         if isinstance(result, NotNow):
             await self._job.room()
             self._come_back(lease, result.wait * (1 + settings.politeness.jitter * jitter(host.name, 1)), now)
+            return
+        if isinstance(result.answer, Failure) and result.answer.kind is FailureKind.PROXY:
+            await self._job.room()
+            self._come_back(lease, proxy_wait(settings.retry, host.name), now)  # says nothing about the host
             return
         if isinstance(result.answer, Failure) and result.answer.refusal is not None:
             await self._job.room()

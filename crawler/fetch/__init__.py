@@ -9,6 +9,7 @@ from crawler.fetch.fetcher import Fetcher, is_html
 from crawler.fetch.outcome import Failure, FailureKind, Fetches, Response
 from crawler.fetch.robots_fetch import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
 from crawler.fetch.simulated import SimulatedWeb
+from crawler.fetch.ways import check_access
 
 __all__ = [
     "Failure",
@@ -21,6 +22,7 @@ __all__ = [
     "RobotsResult",
     "SimulatedWeb",
     "ask_robots",
+    "check_access",
     "fetch_robots",
     "is_html",
 ]

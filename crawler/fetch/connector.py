@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import ssl
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -12,6 +14,8 @@ from aiohttp.abc import AbstractResolver
 
 from crawler.fetch.lenient import LenientHandler
 from crawler.fetch.patience import Patience
+from crawler.fetch.proxies import Proxy
+from crawler.fetch.socks import connect_through
 from crawler.refusal import Permits, Refusal, refusal_of_address
 from crawler.settings import FetchSettings
 
@@ -26,7 +30,7 @@ _DNS_ENTRIES = 10_000
 class Exchange:
     """The progress of one fetch. Its time limit applies to the current phase."""
 
-    __slots__ = ("dialled", "new_connection", "patience", "phase", "refused", "unchecked")
+    __slots__ = ("dialled", "new_connection", "patience", "phase", "proxy", "refused", "unchecked")
 
     def __init__(self, patience: Patience) -> None:
         self.patience = patience
@@ -34,6 +38,7 @@ class Exchange:
         self.new_connection = False
         self.dialled = False  # at least one address was allowed
         self.refused: Refusal | None = None  # of an address
+        self.proxy: Proxy | None = None
         self.unchecked = False  # what is dialled is not chosen by a URL: it is a proxy of the user
 
     def enter(self, phase: str, seconds: float) -> None:
@@ -51,8 +56,16 @@ class Connector(aiohttp.TCPConnector):
     against a host that has done nothing.
     """
 
-    def __init__(self, settings: FetchSettings, *, idle_hosts: int, resolver: AbstractResolver | None = None) -> None:
+    def __init__(
+        self,
+        settings: FetchSettings,
+        *,
+        idle_hosts: int,
+        resolver: AbstractResolver | None = None,
+        trust: ssl.SSLContext | None = None,
+    ) -> None:
         super().__init__(
+            ssl=True if trust is None else trust,
             limit=0,
             limit_per_host=0,
             ttl_dns_cache=_DNS_TTL,
@@ -85,8 +98,43 @@ class Connector(aiohttp.TCPConnector):
         exchange.new_connection = True
         self._close_idle()
         exchange.enter("connect", self._settings.connect_timeout)
-        connection = await super()._create_connection(req, traces, timeout)
+        proxy = exchange.proxy
+        if proxy is not None and proxy.socks:
+            connection = await self._create_socks_connection(req, proxy, timeout)
+        else:
+            connection = await super()._create_connection(req, traces, timeout)
         exchange.enter("headers", self._settings.headers_timeout)
+        return connection
+
+    async def _create_socks_connection(
+        self,
+        req: ClientRequest,
+        proxy: Proxy,
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109, aiohttp's signature
+    ) -> ResponseHandler:
+        context = self._get_ssl_context(req)
+        _, protocol = await self._wrap_existing_connection(
+            self._factory,
+            timeout=timeout,
+            ssl=context,
+            sock=await connect_through(proxy, req.host, req.port or 0),
+            server_hostname=req.host.rstrip(".") if context else None,
+            req=req,
+        )
+        return protocol
+
+    async def _create_direct_connection(
+        self,
+        req: ClientRequest,
+        traces: list[Any],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109, aiohttp's signature
+        *,
+        client_error: type[Exception] = aiohttp.ClientConnectorError,
+    ) -> tuple[asyncio.Transport, ResponseHandler]:
+        exchange = current_exchange.get()
+        exchange.unchecked = client_error is aiohttp.ClientProxyConnectionError
+        connection = await super()._create_direct_connection(req, traces, timeout, client_error=client_error)
+        exchange.unchecked = False
         return connection
 
     def _close_idle(self) -> None:

@@ -11,6 +11,7 @@ from crawler.fetch.connector import Exchange
 from crawler.fetch.content_coding import Undecodable
 from crawler.fetch.lenient import Malformed
 from crawler.fetch.outcome import FailureKind
+from crawler.fetch.proxies import ProxyTrouble
 from crawler.settings import FetchSettings
 
 # All errors that a URL, a server or a network can cause. `OSError` includes `TimeoutError` and `ssl.SSLError`.
@@ -26,6 +27,10 @@ def classify(
     """Return the kind and the message of a failed exchange."""
     if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
         return FailureKind.BAD_URL, "not a URL that can be requested"
+    if exchange.proxy is not None and (exchange.unchecked or _at_proxy(error)):
+        return FailureKind.PROXY, _first_line(f"{exchange.proxy.shown}: {_proxy_reason(error)}")
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return FailureKind.UNREACHABLE, f"the proxy answered {error.status}"
     if isinstance(error, TimeoutError):
         return _timeout(exchange, settings, idle=isinstance(error, aiohttp.SocketTimeoutError))
     if isinstance(error, aiohttp.ClientConnectorDNSError):
@@ -45,8 +50,32 @@ def classify(
     if isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientConnectionResetError)):
         return FailureKind.CUT_OFF, "connection closed before the response"
     if isinstance(error, OSError):
+        inner = getattr(error, "os_error", error)
+        if exchange.phase == "connect" and isinstance(inner, ConnectionError) and inner.errno not in _REFUSED:
+            return FailureKind.CUT_OFF, "connection closed in the TLS handshake"
         return _system(error, exchange)
     return FailureKind.MALFORMED, _first_line(str(error) or type(error).__name__)
+
+
+_LOGIN_WANTED = 407
+
+
+def _at_proxy(error: Exception) -> bool:
+    """Return whether the proxy itself is at fault, not what is behind it."""
+    return isinstance(error, ProxyTrouble) or (
+        isinstance(error, aiohttp.ClientHttpProxyError) and error.status == _LOGIN_WANTED
+    )
+
+
+def _proxy_reason(error: Exception) -> str:
+    if isinstance(error, ProxyTrouble):
+        return str(error)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return "it wants another login (407)"
+    if isinstance(error, TimeoutError):
+        return "no connection in time"
+    inner = getattr(error, "os_error", None) or error
+    return getattr(inner, "strerror", None) or str(inner)
 
 
 def _timeout(exchange: Exchange, settings: FetchSettings, *, idle: bool) -> tuple[FailureKind, str]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,14 +19,19 @@ from aiohttp.abc import AbstractResolver
 
 from crawler.fetch.connector import Connector, Exchange, current_exchange
 from crawler.fetch.content_coding import Decoder, Overlong, decoder
+from crawler.fetch.cookies import Cookies
 from crawler.fetch.failures import FAILURES, classify
 from crawler.fetch.lenient import MAX_HEADERS
 from crawler.fetch.outcome import Failure, FailureKind, Response, browser_text
 from crawler.fetch.patience import Patience, Stalled, never
+from crawler.fetch.proxies import ProxyTrouble
+from crawler.fetch.ways import Ways, trust_of
 from crawler.refusal import refusal_of
 from crawler.settings import FetchSettings
 from crawler.urls.host_key import split_origin
 from crawler.urls.steps import drop_userinfo
+
+log = logging.getLogger("crawler")
 
 HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
 
@@ -32,6 +40,7 @@ _DROP_BYTES = 64 * 1024  # bytes; reading more than this costs more than a new c
 _DROP_SECONDS = 1.0
 _DECODED_AT_ONCE = 1024 * 1024  # bytes that come out of a decoder before the event loop has its turn
 _IDLE_CONNECTIONS = 4  # idle connections kept for each fetch that may run at once
+_LOGIN_WANTED = 407  # Proxy Authentication Required
 _REQUESTABLE = re.compile("https?://[!-~]+").fullmatch
 _CONTENT_TYPE = re.compile(r"[\t ]*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)[\t ]*(?:[;,]|$)")
 _CHARSET = re.compile(r";[\t ]*charset[\t ]*=[\t ]*(?:\"([^\"]*)\"|([^\t \";,]+))", re.IGNORECASE)
@@ -56,8 +65,9 @@ class Fetcher:
     """Owns the connections. An async context manager; any number of ``fetch`` calls may run at once.
 
     The caller respects ``concurrency`` and ``per_host``; here they only bound the number of idle connections.
-    ``resolver`` replaces the name service. ``stalled()`` returns the seconds in which the event loop stood still so
-    far: they are not part of any time limit nor of the seconds of a result.
+    ``resolver`` replaces the name service, ``environ`` the environment, which may name proxies and secrets.
+    ``stalled()`` returns the seconds in which the event loop stood still so far: they are not part of any time limit
+    nor of the seconds of a result. Raises SettingsError if a proxy, a login or a file of the settings cannot be used.
     """
 
     def __init__(
@@ -68,9 +78,15 @@ class Fetcher:
         per_host: int,
         resolver: AbstractResolver | None = None,
         stalled: Stalled = never,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         self._settings = settings
         self._stalled = stalled
+        self._ways = Ways(settings, os.environ if environ is None else environ)
+        self._trust = trust_of(settings)
+        self._cookies = Cookies() if settings.cookies else None
+        self._plain = not self._ways and self._cookies is None
+        self._proxy_fails = False
         self._idle_hosts = max(1, _IDLE_CONNECTIONS * concurrency // max(1, per_host))
         self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
@@ -81,7 +97,7 @@ class Fetcher:
         user_agent = settings.user_agent
         if settings.contact:
             user_agent = f"{user_agent} (+{settings.contact})"
-        self._connector = Connector(settings, idle_hosts=self._idle_hosts, resolver=self._resolver)
+        self._connector = Connector(settings, idle_hosts=self._idle_hosts, resolver=self._resolver, trust=self._trust)
         self._session = aiohttp.ClientSession(
             connector=self._connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -127,15 +143,24 @@ class Fetcher:
             if exchange.refused is not None and not exchange.dialled:
                 return Failure.refused(exchange.refused, exchange.patience.seconds)
             kind, message = classify(error, exchange, settings)
+            if kind is FailureKind.PROXY:
+                self._tell_of_proxy(message)
             return Failure(kind, message, exchange.patience.seconds)
         finally:
             exchange.patience.end()
             current_exchange.reset(token)
 
+    @property
+    def notes(self) -> list[str]:
+        """What the user is told when a run begins."""
+        return self._ways.proxies.spoken()
+
     async def resolve(self, href: str) -> str | None:
         """Return the IP address of the href's host, or the first in order if it has several. None if it has none or no
         name server answered in time."""
         assert self._connector is not None, "a Fetcher is used inside `async with`"
+        if self._ways and self._ways.to(href).proxy is not None:
+            return None  # only the proxy knows
         _, host, port, _ = split_origin(href)
         try:
             async with asyncio.timeout(None) as limit:
@@ -164,12 +189,44 @@ class Fetcher:
         refused = refusal_of(url.raw_host or "", url.port or 0, self._settings)
         if refused is not None:
             return Failure.refused(refused)
-        answer = await self._session.get(url, allow_redirects=False, headers=want.headers)
+        answer = await self._ask(self._session, url, href, want, exchange)
         try:
             return await self._response(answer, want, exchange)
         finally:
             # A connection whose response was read to its end is back in the pool by now. Any other cannot be reused.
             answer.close()
+
+    async def _ask(
+        self, session: aiohttp.ClientSession, url: yarl.URL, href: str, want: _Want, exchange: Exchange
+    ) -> aiohttp.ClientResponse:
+        """Send the request the way that the settings say, and return the answer when its headers are complete."""
+        if self._plain:
+            return await session.get(url, allow_redirects=False, headers=want.headers)
+        headers, way = dict(want.headers or {}), self._ways.to(href)
+        headers.update(way.headers or {})
+        exchange.proxy = way.proxy
+        through = None if way.proxy is None or way.proxy.socks else way.proxy.url
+        host, path, secure = url.raw_host or "", url.raw_path, url.scheme == "https"
+        if self._cookies is not None and "Cookie" not in headers:
+            cookie = self._cookies.header(host, path, secure=secure, now=time.time())
+            if cookie is not None:
+                headers["Cookie"] = cookie
+        answer = await session.get(url, allow_redirects=False, headers=headers, proxy=through)
+        if through is not None and answer.status == _LOGIN_WANTED and not secure:
+            answer.close()
+            raise ProxyTrouble("it wants another login (407)")
+        if self._cookies is not None:
+            lines = answer.headers.getall("Set-Cookie", ())
+            self._cookies.note(host, path, lines, secure=secure, now=time.time())
+        if way.proxy is not None and self._proxy_fails:
+            self._proxy_fails = False
+            log.warning("the proxy answers again")
+        return answer
+
+    def _tell_of_proxy(self, message: str) -> None:
+        if not self._proxy_fails:
+            self._proxy_fails = True
+            log.warning("nothing can be fetched through the proxy, and nothing is lost: %s", message)
 
     async def _response(self, answer: aiohttp.ClientResponse, want: _Want, exchange: Exchange) -> Response | Failure:
         headers, status = answer.headers, answer.status

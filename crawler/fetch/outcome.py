@@ -28,6 +28,7 @@ class FailureKind(StrEnum):
     ENCODING = "encoding"  # the content encoding cannot be decoded
     TOO_LARGE = "too_large"
     OWN_RULE = "own_rule"  # a rule of ours forbids the request; the refusal names it
+    PROXY = "proxy"  # the proxy cannot be reached, or does not serve us: not the fault of the host
     BAD_URL = "bad_url"  # no request can be made for this URL
     INTERNAL = "internal"  # the answer could not be read because of a bug
 
@@ -51,6 +52,7 @@ _TRANSIENT = frozenset(
         FailureKind.HEADERS_TIMEOUT,
         FailureKind.BODY_TIMEOUT,
         FailureKind.CUT_OFF,
+        FailureKind.PROXY,
     )
 )
 _EXCLUDED = frozenset((FailureKind.TOO_LARGE, FailureKind.OWN_RULE))

@@ -23,6 +23,7 @@ class FailureClass(IntEnum):
     PROTOCOL = 8  # not HTTP
     OTHER = 9  # a limit of the crawler, a content encoding that cannot be decoded
     INTERNAL = 10  # the host answered, but the crawler could not read the answer: a bug
+    PROXY = 11  # no request reached the host: says nothing about it
 
     @property
     def word(self) -> str:
@@ -41,7 +42,14 @@ class FailureClass(IntEnum):
 
 
 _UNTIMED = frozenset(
-    (FailureClass.DNS, FailureClass.REFUSED, FailureClass.UNREACHABLE, FailureClass.TLS, FailureClass.OTHER)
+    (
+        FailureClass.DNS,
+        FailureClass.REFUSED,
+        FailureClass.UNREACHABLE,
+        FailureClass.TLS,
+        FailureClass.OTHER,
+        FailureClass.PROXY,
+    )
 )
 _UNANSWERED = frozenset(
     (

@@ -31,10 +31,11 @@ class LastRun:
 
 
 def write_run(disk: Disk, directory: Path, settings: Settings) -> None:
-    """Write the settings, without the dashboard's token. Raises OSError."""
+    """Write the settings, without the dashboard's token and the headers of sites. Raises OSError."""
     tables = as_tables(settings)
     table, key = _SECRET
     tables[table][key] = None  # others may read the file
+    tables["fetch"]["site"] = []  # headers may contain secrets, and no command needs them
     replace_file(disk, directory / RUN, encode_envelope(MAGIC, VERSION, {"settings": tables}))
 
 

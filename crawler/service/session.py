@@ -108,6 +108,8 @@ async def run_crawl(
         front.course.events.add(clock(), Kind.RUN, "resumed" if job.files.resumed else "begun")
         if view is not None:
             run.keeper.tell_notes(view.say)
+            for line in fetcher.notes:
+                view.say(line)
             for line in [] if access is None or address is None else spoken_of(settings.dashboard, access, address):
                 view.say(line)
             if resumed is not None and not finite:

@@ -1,5 +1,6 @@
 """Every setting of the program, and how tables become settings."""
 
+from crawler.settings.access import DIRECT, PROXY_SCHEMES, secret_reference
 from crawler.settings.load import (
     SettingsError,
     Source,
@@ -37,14 +38,17 @@ from crawler.settings.parts import (
     ScopeSettings,
     SeenSettings,
     Settings,
+    Site,
     TrapSettings,
 )
 
 __all__ = [
     "CLASSES",
+    "DIRECT",
     "HOST_KEYS",
     "LEDGER_KINDS",
     "ORDERS",
+    "PROXY_SCHEMES",
     "RETRY_CLASSES",
     "SCOPES",
     "SEEN_HASHES",
@@ -68,6 +72,7 @@ __all__ = [
     "SeenSettings",
     "Settings",
     "SettingsError",
+    "Site",
     "Source",
     "Tables",
     "TrapSettings",
@@ -75,5 +80,6 @@ __all__ = [
     "check_tables",
     "nearest",
     "one_table_each",
+    "secret_reference",
     "settings_from",
 ]

@@ -12,9 +12,15 @@ import ipaddress
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from crawler.settings.access import (
+    fault_of_header,
+    fault_of_origin,
+    fault_of_proxy,
+    fault_of_reference,
+)
 from crawler.settings.parts import (
     CLASSES,
     DUPLICATES,
@@ -29,6 +35,7 @@ from crawler.settings.parts import (
     SEEN_LAYOUTS,
     PriorityRule,
     Settings,
+    Site,
 )
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -149,6 +156,14 @@ _ORDERED: tuple[tuple[str, str, str, str | None], ...] = (
     ("retry", "first_wait", "max_wait", "first_wait"),
     *(("retry", f"{fault}_wait", "max_wait", None) for fault in RETRY_CLASSES if fault != "throttled"),
 )
+_FAULTS: dict[tuple[str, str], Callable[[str], str | None]] = {
+    ("fetch", "proxy"): fault_of_proxy,
+    ("fetch", "proxy_login"): fault_of_reference,
+    ("fetch.site", "origin"): fault_of_origin,
+    ("fetch.site", "headers"): fault_of_header,
+    ("fetch.site", "login"): fault_of_reference,
+    ("fetch.site", "proxy"): fault_of_proxy,
+}
 _TEXT_LINES = frozenset({("fetch", "user_agent"), ("fetch", "contact")})
 
 
@@ -218,6 +233,10 @@ def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any
         if not isinstance(value, (list, tuple)):
             raise SettingsError(f"{source.at(table)}: write each rule as a table of its own, [[{table}]]")
         return tuple(_rule(table, number, rule, source) for number, rule in enumerate(value))
+    if hint == tuple[Site, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise SettingsError(f"{name}: write each site as a table of its own, [[{table}.{key}]]")
+        return tuple(_site(table, key, number, site, source) for number, site in enumerate(value))
     if hint == tuple[int, ...]:
         word, least, most = _NUMBERS[table, key]
         whole = isinstance(value, (list, tuple)) and all(type(item) is int for item in value)
@@ -250,9 +269,20 @@ def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any
         _check_number(place, name, value)
     if place == ("fetch", "allow_networks"):
         _check_networks(name, value)
+    _check_access(place, name, value)
     if place in _TEXT_LINES and not (str(value).isprintable() and str(value).isascii()):
         raise SettingsError(f"{name} must be one line of printable ASCII, not {value!r}: it is sent as a header")
     return value
+
+
+def _check_access(place: tuple[str, str], name: str, value: Any) -> None:
+    fault_of = _FAULTS.get(place)
+    if fault_of is None or value is None:
+        return
+    for item in value if isinstance(value, tuple) else (value,):
+        fault = fault_of(item)
+        if fault is not None:
+            raise SettingsError(f"{name} {fault}")
 
 
 def _check_networks(name: str, networks: tuple[str, ...]) -> None:
@@ -287,6 +317,24 @@ def _rule(table: str, number: int, stated: Any, source: Source) -> PriorityRule:
     if "class" not in checked:
         raise SettingsError(f"{name} has no class: add class = 0 (goes first) to {CLASSES - 1}")
     return PriorityRule(class_=checked.pop("class"), **checked)
+
+
+def _site(table: str, key: str, number: int, stated: Any, source: Source) -> Site:
+    if isinstance(stated, Site):
+        return stated
+    name = f"{source.at(table, key, number)}: {table}.{key} {number + 1}"
+    if not isinstance(stated, Mapping):
+        raise SettingsError(f"{name} must be a table of keys")
+    hints = typing.get_type_hints(Site)
+    checked: dict[str, Any] = {}
+    of_site = _Nested(source, (table, key, number))
+    for each, value in stated.items():
+        if each not in hints:
+            raise SettingsError(f"{of_site.at('', each)}: unknown key {table}.{key}.{each}{nearest(each, hints)}")
+        checked[each] = _checked(f"{table}.{key}", each, value, hints[each], of_site)
+    if "origin" not in checked:
+        raise SettingsError(f'{name} has no origin: add one, as in origin = "https://example.org"')
+    return Site(**checked)
 
 
 class _Nested(Source):

@@ -91,6 +91,16 @@ class PolitenessSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Site:
+    """One ``[[fetch.site]]``: what only requests to one origin get."""
+
+    origin: str  # scheme, host and port, as in a URL
+    headers: tuple[str, ...] = ()  # "Name: value"; a value may be a reference: env:NAME, file:PATH
+    login: str | None = None  # reference to user:password, for basic authentication
+    proxy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FetchSettings:
     """One HTTP exchange."""
 
@@ -106,6 +116,12 @@ class FetchSettings:
     allow_private: bool = False  # loopback and private addresses, but not link-local ones
     allow_networks: tuple[str, ...] = ()  # CIDR; the only way to link-local addresses and cloud metadata
     allow_ports: tuple[int, ...] = ()  # of those that browsers block
+    proxy: str | None = None  # its URL; "direct": none; without a value the environment's
+    proxy_login: str | None = None  # reference to user:password: env:NAME or file:PATH
+    no_proxy: tuple[str, ...] = ()  # hosts that are reached directly, with all below them
+    ca_file: str | None = None  # certificates in PEM that are trusted besides the system's
+    cookies: bool = False  # kept for the run, each for its own host
+    site: tuple[Site, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,30 @@
+"""Secrets by reference: a setting says where a secret is, so that no file of a job and no message ever contains it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from crawler.settings import SettingsError, secret_reference
+
+
+def read_secret(reference: str, name: str, environ: Mapping[str, str]) -> str:
+    """Return what ``env:NAME`` or ``file:PATH`` refers to, without the line feed at its end. ``name`` is the setting's.
+    Raises SettingsError, which does not contain the secret."""
+    found = secret_reference(reference)
+    if found is None:
+        raise SettingsError(f"{name} must be env:NAME or file:PATH")
+    kind, place = found
+    if kind == "env":
+        if place not in environ:
+            raise SettingsError(f"{name}: the environment has no variable {place}")
+        secret = environ[place]
+    else:
+        try:
+            secret = Path(place).read_text("utf-8").rstrip("\r\n")
+        except (OSError, UnicodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
+            raise SettingsError(f"{name}: cannot read {place}: {reason}") from error
+    if not secret or not secret.isprintable():
+        raise SettingsError(f"{name}: what {reference} refers to is not one line of text")
+    return secret

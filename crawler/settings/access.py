@@ -1,0 +1,71 @@
+"""Checks of the settings that say how requests leave: proxies, headers and logins of named sites, secrets by reference.
+
+Each function returns what is wrong in a few words, never with the value: it may be a password.
+"""
+
+from __future__ import annotations
+
+import re
+
+PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
+DIRECT = "direct"
+
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Those that the crawler writes itself, or that rules in robots.txt address it by.
+_OWN_HEADERS = frozenset(
+    (
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "user-agent",
+    )
+)
+
+
+def secret_reference(text: str) -> tuple[str, str] | None:
+    """Return what ``env:NAME`` or ``file:PATH`` refers to: ("env" or "file", NAME or PATH)."""
+    kind, colon, place = text.partition(":")
+    if not colon or kind not in ("env", "file") or not place:
+        return None
+    return None if kind == "env" and not _VARIABLE.fullmatch(place) else (kind, place)
+
+
+def fault_of_reference(text: str) -> str | None:
+    if secret_reference(text) is None:
+        return "must be env:NAME or file:PATH, so that no other file contains the secret"
+    return None
+
+
+def fault_of_proxy(text: str) -> str | None:
+    scheme, separator, rest = text.partition("://")
+    if text == DIRECT:
+        return None
+    if separator and scheme not in PROXY_SCHEMES:
+        return f'must be "direct" or the URL of a proxy: {", ".join(PROXY_SCHEMES)}'
+    if "@" in (rest if separator else text):
+        return "must not contain a login: refer to it, with fetch.proxy_login"
+    return None
+
+
+def fault_of_origin(text: str) -> str | None:
+    """An origin is written as in a URL: in small letters, and without the port of the scheme."""
+    if _ORIGIN.fullmatch(text) is None or re.search(r"\Ahttp:.*:80\Z|\Ahttps:.*:443\Z", text):
+        return "must be scheme, host and, if it is not that of the scheme, port, as in https://example.org:8443"
+    return None
+
+
+def fault_of_header(line: str) -> str | None:
+    name, colon, value = line.partition(":")
+    if not colon or _NAME.fullmatch(name) is None or not (value.isascii() and value.isprintable()):
+        return 'must be lines such as "X-Name: value", in printable ASCII'
+    if name.lower() in _OWN_HEADERS or name.lower().startswith("proxy-"):
+        return f"must not contain {name}: the crawler writes it itself"
+    return None

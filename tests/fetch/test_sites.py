@@ -1,0 +1,206 @@
+"""What only one origin gets: headers, a login, a proxy, trust, cookies."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawler.fetch import Failure, FailureKind, Fetcher, Response, check_access
+from crawler.fetch.cookies import Cookies
+from crawler.settings import FetchSettings, SettingsError, Site, settings_from
+from tests.fetch.certificates import Authority
+from tests.fetch.proxies import proxy
+from tests.fetch.sites import LOCAL, page, site
+
+NOW = 1_750_000_000.0
+
+
+async def get(url: str, settings: FetchSettings, environ: Mapping[str, str] | None = None) -> Response:
+    async with Fetcher(settings, concurrency=4, per_host=1, environ=environ or {}) as fetcher:
+        answer = await fetcher.fetch(url, headers={"If-None-Match": '"x"'})
+    assert isinstance(answer, Response), answer
+    return answer
+
+
+async def test_headers_and_a_login_go_to_one_origin() -> None:
+    async with site(page(b"")) as ours, site(page(b"")) as other:
+        named = Site(ours.url.rstrip("/"), headers=("X-Key: env:KEY", "Accept-Language: de"), login="env:LOGIN")
+        settings = replace(LOCAL, site=(named,))
+        environ = {"KEY": "k1", "LOGIN": "me:p@ss:word"}
+        await get(ours.url + "a", settings, environ)
+        await get(other.url, settings, environ)
+        await get(ours.url.replace("127.0.0.1", "localhost"), settings, environ)
+    assert b"\r\nX-Key: k1\r\n" in ours.requests[0]
+    assert b"\r\nAccept-Language: de\r\n" in ours.requests[0]
+    assert b"\r\nAuthorization: Basic " + b64encode(b"me:p@ss:word") + b"\r\n" in ours.requests[0]
+    assert b"\r\nIf-None-Match: " in ours.requests[0]
+    for request in (*other.requests, *ours.requests[1:]):
+        assert b"X-Key" not in request
+        assert b"Authorization" not in request
+        assert b"Accept-Language" not in request
+
+
+async def test_a_redirect_takes_nothing_along() -> None:
+    async with site(page(b"")) as other:
+        moved = f"HTTP/1.1 302 Found\r\nLocation: {other.url}\r\nContent-Length: 0\r\n\r\n".encode()
+        async with site(moved) as ours:
+            settings = replace(LOCAL, site=(Site(ours.url.rstrip("/"), login="env:LOGIN"),), cookies=True)
+            async with Fetcher(settings, concurrency=1, per_host=1, environ={"LOGIN": "a:b"}) as fetcher:
+                answer = await fetcher.fetch(ours.url)
+                assert isinstance(answer, Response)
+                assert answer.location is not None
+                await fetcher.fetch(answer.location)
+    assert b"Authorization" in ours.requests[0]
+    assert b"Authorization" not in other.requests[0]
+
+
+async def test_a_proxy_for_one_origin() -> None:
+    async with site(page(b"via")) as far, site(page(b"direct")) as near, proxy(to=far.url) as relay:
+        origin = near.url.rstrip("/")
+        both = replace(LOCAL, proxy=relay.address, site=(Site(origin, proxy="direct"),))
+        assert (await get(near.url, both)).body == b"direct"
+        assert (await get("http://shop.example/", both)).body == b"via"
+        one = replace(LOCAL, site=(Site(origin, proxy=relay.address),))
+        assert (await get(near.url, one)).body == b"via"
+
+
+async def test_trust_in_another_authority(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    async with site(page(b"safe"), tls=authority.server("IP:127.0.0.1")) as served:
+        assert (await get(served.url, replace(LOCAL, ca_file=str(authority.file)))).body == b"safe"
+        async with Fetcher(LOCAL, concurrency=1, per_host=1, environ={}) as fetcher:
+            failure = await fetcher.fetch(served.url)
+    assert isinstance(failure, Failure)
+    assert failure.kind is FailureKind.TLS
+
+
+def test_what_cannot_be_used_is_said_before_anything_begins(tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing.pem"
+    nothing.write_text("no certificate")
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\x00")
+    origin = "https://a.org"
+    for settings, words in [
+        (FetchSettings(ca_file="/no/such/file"), "fetch.ca_file: cannot read /no/such/file: No such file"),
+        (FetchSettings(ca_file=str(nothing)), "contains no certificates"),
+        (FetchSettings(proxy="http://p:1", proxy_login="env:NO_SUCH_NAME"), "no variable NO_SUCH_NAME"),
+        (FetchSettings(site=(Site(origin, login="file:/no/such"),)), f"fetch.site {origin}: login: cannot read /no"),
+        (FetchSettings(site=(Site(origin, headers=(f"X: file:{binary}",)),)), "X: cannot read"),
+    ]:
+        with pytest.raises(SettingsError, match=words):
+            check_access(settings)
+
+
+SITE = {"origin": "https://a.org"}
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"proxy": "http://me:secret@p:1"}, "fetch.proxy must not contain a login"),
+    ({"proxy": "me:secret@p:1"}, "fetch.proxy must not contain a login"),
+    ({"proxy": "ftp://p"}, "fetch.proxy must be"),
+    ({"proxy_login": "me:secret"}, "fetch.proxy_login must be env:NAME or file:PATH"),
+    ({"proxy_login": "env:a secret"}, "fetch.proxy_login must be env:NAME or file:PATH"),
+    ({"site": {}}, "[[fetch.site]]"),
+    ({"site": [1]}, "fetch.site 1 must be a table"),
+    ({"site": [{}]}, "fetch.site 1 has no origin"),
+    ({"site": [SITE, {"orgin": 1}]}, "unknown key fetch.site.orgin (did you mean 'origin'?)"),
+    ({"site": [SITE | {"login": "me:secret"}]}, "fetch.site.login must be env:NAME or file:PATH"),
+    ({"site": [SITE | {"headers": ["secret"]}]}, "fetch.site.headers must be lines"),
+    ({"site": [SITE | {"headers": ["X: secret\r\nY: z"]}]}, "fetch.site.headers must be lines"),
+    ({"site": [SITE | {"headers": ["Host: secret"]}]}, "the crawler writes it itself"),
+    ({"site": [SITE | {"headers": ["User-Agent: secret"]}]}, "the crawler writes it itself"),
+    ({"site": [SITE | {"proxy": "http://me:secret@p"}]}, "fetch.site.proxy must not contain a login"),
+    *(
+        ({"site": [{"origin": origin}]}, "fetch.site.origin must be scheme, host")
+        for origin in ("a.org", "https://a.org/", "https://A.org", "https://a.org:443", "http://a.org:80", "ftp://a")
+    ),
+]
+
+
+@pytest.mark.parametrize(("keys", "words"), REFUSED)
+def test_settings_that_are_refused(keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        settings_from({"fetch": keys}, "some.toml")
+    assert words in str(error.value)
+    assert "secret" not in str(error.value).removesuffix("so that no other file contains the secret")
+
+
+def test_settings_that_are_taken() -> None:
+    keys = {
+        "proxy": "socks5://p:1",
+        "no_proxy": ["a.org"],
+        "site": [{"origin": "http://[::1]:8080", "headers": ["X: y"], "login": "env:L", "proxy": "direct"}],
+    }
+    fetch = settings_from({"fetch": keys}).fetch
+    assert fetch.site == (Site("http://[::1]:8080", ("X: y",), "env:L", "direct"),)
+    assert fetch.proxy == "socks5://p:1"
+
+
+async def test_cookies_go_back_to_their_host() -> None:
+    setting = page(b"", "Set-Cookie: a=1; Domain=localhost; HttpOnly", "Set-Cookie: b=2; Path=/deep")
+    async with site(setting, page(b"")) as served:
+        elsewhere = served.url.replace("127.0.0.1", "localhost")
+        async with Fetcher(replace(LOCAL, cookies=True), concurrency=1, per_host=1, environ={}) as fetcher:
+            for url in (served.url, served.url, served.url + "deep/x", elsewhere):
+                assert isinstance(await fetcher.fetch(url), Response)
+    assert b"Cookie" not in served.requests[0]
+    assert b"\r\nCookie: a=1\r\n" in served.requests[1]
+    assert b"\r\nCookie: b=2; a=1\r\n" in served.requests[2]
+    assert b"Cookie" not in served.requests[3]
+
+
+@pytest.mark.parametrize(
+    ("line", "later", "path", "secure", "sent"),
+    [
+        ("a=b", 0.0, "/x", False, "a=b"),
+        ("a=b", 0.0, "/dir/y", False, "a=b"),
+        (" a = b ; Path=/", 0.0, "/", False, "a=b"),
+        ("=b; Path=/", 0.0, "/", False, "b"),
+        ("b; Path=/", 0.0, "/", False, "b"),
+        ("a=b=c; Path=/", 0.0, "/", False, "a=b=c"),
+        ("; Path=/", 0.0, "/", False, None),
+        ("a=b; Path=/dir", 0.0, "/directory", False, None),
+        ("a=b; Path=/dir", 0.0, "/dir", False, "a=b"),
+        ("a=b; Path=/; Max-Age=10", 9.0, "/", False, "a=b"),
+        ("a=b; Path=/; Max-Age=10", 10.0, "/", False, None),
+        ("a=b; Path=/; Max-Age=99999999999999999999999", 10.0, "/", False, "a=b"),
+        ("a=b; Path=/; Max-Age=-1", 0.0, "/", False, None),
+        ("a=b; Path=/; Expires=Thu, 01-Jan-1970 00:00:00 GMT", 0.0, "/", False, None),
+        ("a=b; Path=/; Expires=Thu, 01 Jan 2099 00:00:00 GMT", 0.0, "/", False, "a=b"),
+        ("a=b; Path=/; Expires=nonsense", 0.0, "/", False, "a=b"),
+        ("a=b; Path=/; Secure", 0.0, "/", True, "a=b"),
+        ("a=b; Path=/; Secure", 0.0, "/", False, None),
+        ("a=\x01; Path=/", 0.0, "/", False, None),
+        ("a=\xe9; Path=/", 0.0, "/", False, None),
+        ("a=" + "b" * 5000, 0.0, "/", False, None),
+    ],
+)
+def test_cookies(line: str, later: float, path: str, secure: bool, sent: str | None) -> None:
+    cookies = Cookies()
+    cookies.note("a.org", "/dir/x" if "dir" in path else "/x", [line], secure=True, now=NOW)
+    assert cookies.header("a.org", path, secure=secure, now=NOW + later) == sent
+
+
+def test_cookies_are_bounded() -> None:
+    cookies = Cookies(hosts=3)
+    for number in range(100):
+        cookies.note("a.org", "/", [f"c{number}=x"], secure=True, now=NOW)
+    sent = cookies.header("a.org", "/", secure=True, now=NOW)
+    assert sent is not None
+    assert len(sent.split("; ")) == 50
+    assert "c99=x" in sent
+    for name in ("b.org", "c.org"):
+        cookies.note(name, "/", ["a=b"], secure=True, now=NOW)
+    assert cookies.header("a.org", "/", secure=True, now=NOW) == sent, "asked for last"
+    cookies.note("d.org", "/", ["a=b"], secure=True, now=NOW)
+    assert cookies.header("b.org", "/", secure=True, now=NOW) is None
+    assert cookies.header("a.org", "/", secure=True, now=NOW) == sent
+
+
+def test_a_cookie_over_http_cannot_be_secure() -> None:
+    cookies = Cookies()
+    cookies.note("a.org", "/", ["a=b; Secure"], secure=False, now=NOW)
+    assert cookies.header("a.org", "/", secure=True, now=NOW) is None

@@ -31,7 +31,7 @@ MODULES: dict[str, str] = {
         host_key rules steps whatwg clean domain base canonicaliser
     """,
     "settings": """
-        parts access load
+        parts leaving load
     """,
     "robots": """
         path_patterns parse directives

@@ -1,6 +1,6 @@
 """Every setting of the program, and how tables become settings."""
 
-from crawler.settings.access import DIRECT, PROXY_SCHEMES, secret_reference
+from crawler.settings.leaving import DIRECT, PROXY_SCHEMES, secret_reference
 from crawler.settings.load import (
     SettingsError,
     Source,

@@ -15,7 +15,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from crawler.settings.access import (
+from crawler.settings.leaving import (
     fault_of_header,
     fault_of_origin,
     fault_of_proxy,

@@ -13,6 +13,7 @@ from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsRedirect, RobotsVisitSettings
 from crawler.fetch import Failure, FailureKind, NotNow, RobotsResult, fetch_robots
 from crawler.fetch.robots_cache import NoRobots, Refusal, Robots, RobotsCache, encode_robots
+from crawler.fetch.robots_fetch import locate
 from crawler.frontier import (
     FailureClass,
     Host,
@@ -72,6 +73,10 @@ class RobotsVisits:
         rules = self._context.reading.read(robots_for_status, status, body, user_agent, max_bytes)
         return NoRobots(FailureKind.INTERNAL, rules.message) if isinstance(rules, Unreadable) else rules
 
+    def _locate(self, location: str, address: str) -> str | None:
+        target = self._context.reading.read(locate, location, address)
+        return None if isinstance(target, Unreadable) else target
+
     def at_hand(self, name: str) -> bool:
         """Return whether ``refusal`` is quick, because the rules of the host are parsed, or short."""
         return self._settings.robots.ignore or self._cache.at_hand(name)
@@ -89,7 +94,8 @@ class RobotsVisits:
         """Fetch the robots.txt of the host, and end the lease with its answer or with the time of the next try."""
         host, settings = lease.host, self._settings
         href = self._job.frontier.peek(host).href
-        result = await fetch_robots(self._context.fetcher, href, settings.robots, partial(self._redirect.follow, host))
+        follow = partial(self._redirect.follow, host)
+        result = await fetch_robots(self._context.fetcher, href, settings.robots, follow, self._locate)
         await self._context.turns.turn()
         now = self._context.clock()
         if isinstance(result, NotNow):

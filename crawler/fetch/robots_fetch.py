@@ -64,13 +64,23 @@ class NotNow:
 Follow = Callable[[str], Awaitable[Followed | NotNow]]
 
 
+def locate(location: str, address: str) -> str | None:
+    """Return the URL that a Location of ``address`` leads to; None if it is not a valid one."""
+    target = Canonicaliser().canonicalise(location, address)
+    return None if isinstance(target, Rejected) else target.href
+
+
 async def fetch_robots(
-    fetcher: Fetches, href: str, settings: RobotsSettings, follow: Follow | None = None
+    fetcher: Fetches,
+    href: str,
+    settings: RobotsSettings,
+    follow: Follow | None = None,
+    locate: Callable[[str, str], str | None] = locate,
 ) -> RobotsResult | NotNow:
     """Fetch the robots.txt that rules ``href`` (any URL of the host).
 
     ``follow`` fetches the target of a redirect politely and says whether that was another host, whose cost is not part
-    of the result. Returns NotNow if ``follow`` does."""
+    of the result. Returns NotNow if ``follow`` does. ``locate`` reads the Location."""
 
     async def ask(address: str) -> Followed | NotNow:
         return Followed(await ask_robots(fetcher, address, settings))
@@ -81,7 +91,8 @@ async def fetch_robots(
         if not hop.elsewhere:
             seconds += hop.answer.seconds
             received += hop.answer.received if isinstance(hop.answer, Response) else 0
-        target = None if redirects == _REDIRECTS else _target(hop.answer, address)
+        location = hop.answer.location if isinstance(hop.answer, Response) else None
+        target = None if redirects == _REDIRECTS or location is None else locate(location, address)
         if target is None:
             return RobotsResult(hop, seconds, received, redirects)
         address, redirects = target, redirects + 1
@@ -92,14 +103,6 @@ async def fetch_robots(
 async def ask_robots(fetcher: Fetches, address: str, settings: RobotsSettings) -> Response | Failure:
     """Make one request for a robots.txt."""
     return await fetcher.fetch(address, accept=_any_type, max_body=settings.max_bytes, truncate=True)
-
-
-def _target(answer: Response | Failure, address: str) -> str | None:
-    """Return the target of the answer's redirect, or None if it is not a redirect to a valid URL."""
-    if isinstance(answer, Failure) or answer.location is None:
-        return None
-    target = Canonicaliser().canonicalise(answer.location, address)
-    return None if isinstance(target, Rejected) else target.href
 
 
 def _any_type(content_type: str | None) -> bool:

@@ -134,7 +134,8 @@ class NextTry:
 @dataclass(frozen=True, slots=True)
 class Place:
     """The place of a URL in its host's queue. ``number`` counts from 1; it is None for a URL in flight, which was
-    handed out at ``in_flight_since``. ``priority_rule`` is the sentence for the rule that gives its class today."""
+    handed out at ``in_flight_since``. ``crashes`` counts how often the crawler died while it read the page; such a URL
+    is the last of its host. ``priority_rule`` is the sentence for the rule that gives its class today."""
 
     number: int | None
     lane: str
@@ -144,6 +145,7 @@ class Place:
     tries: int
     throttled: int
     visited_before: bool
+    crashes: int
     priority_class: int
     priority_rule: str
     next: NextTry | None
@@ -381,6 +383,7 @@ def _place(
         tries=entry.tries,
         throttled=entry.throttled,
         visited_before=entry.revisit,
+        crashes=entry.crashes,
         priority_class=entry.priority,
         priority_rule=rules.explain(entry.href, entry.depth, seed=entry.seed),
         next=upcoming,

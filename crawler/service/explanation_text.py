@@ -135,6 +135,9 @@ def _place(place: Place, row: Row, host: str | None) -> Iterator[Line]:
     lane = "retry lane" if place.lane == "retry" else "queue"
     yield "pending", f"number {place.number} in the {lane} of {host}, {found}"
     yield "class", f"{place.priority_class} since it was admitted. {place.priority_rule}"
+    if place.crashes:
+        times = counted(place.crashes, "time")
+        yield "crashes", f"visited last of its host: the crawler died {times} while it read the page"
     if place.next is not None:
         yield "next", _next(place.next, row)
 

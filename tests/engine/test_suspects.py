@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from crawler.disk.failpoints import VARIABLE
 from crawler.job.parsing_notes import PARSING, read_notes
 from tests.jobs import verify
@@ -30,11 +32,16 @@ def rows(directory: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (directory / "job" / "pages.jsonl").read_text().splitlines()]
 
 
-def test_a_kill_while_a_page_is_read_costs_the_page_its_place_and_nothing_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT], ids=lambda number: number.name)
+def test_a_crash_while_a_page_is_read_costs_the_page_its_place_and_nothing_else(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     with Site(PAGES) as site:
-        assert crawl(tmp_path, site, at="parsing:5") == -signal.SIGKILL
+        assert crawl(tmp_path, site, at=f"parsing:5:{number.name}") == -number
         assert len(read_notes(tmp_path / "job")) == 1
         before = [row["url"] for row in rows(tmp_path)]
+        told = crawler("explain", tmp_path / "job", site.url(site.asked[-1].path)).out
+        assert "crashes" not in told, "nothing is known before the next run"
         asked = [one.path for one in site.asked]
         assert crawl(tmp_path, site) == 0
     found = rows(tmp_path)

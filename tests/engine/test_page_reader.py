@@ -1,0 +1,78 @@
+"""Where a page is parsed: here if its bytes prove that it is cheap, elsewhere if it may have killed this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from crawler.engine.page_reader import PageReader
+from crawler.engine.reading import Reading, Unreadable
+from crawler.frontier import Entry, Host, Lease
+from crawler.frontier.entry import fresh_slot
+from crawler.job.parsing_notes import ParsingNotes, read_notes
+from crawler.links import PageLinks, extract_links
+from crawler.parsing import PageParser, ParserDied
+from crawler.settings import LinkSettings
+
+SETTINGS = LinkSettings()
+PAGE = b"<a href=/x>x</a>"
+
+
+class Recorded(PageParser):
+    """A parser that starts no process. ``died``: what it says of every page."""
+
+    def __init__(self, directory: Path, died: ParserDied | None = None) -> None:
+        super().__init__()
+        self.directory = directory
+        self.died = died
+        self.isolated: list[bytes] = []
+        self.noted: list[int] = []
+
+    async def parse_isolated(self, body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | ParserDied:
+        self.isolated.append(body)
+        self.noted.append(len(read_notes(self.directory)))
+        return self.died or extract_links(body, charset, settings)
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Iterator[ParsingNotes]:
+    notes = ParsingNotes(tmp_path)
+    yield notes
+    notes.close()
+
+
+def lease(crashes: int = 0) -> Lease:
+    return Lease(Host("h.test:80"), fresh_slot(1), Entry("http://h.test/", 0, crashes=crashes), 0.0)
+
+
+async def test_a_cheap_page_is_parsed_here_and_noted_meanwhile(tmp_path: Path, notes: ParsingNotes) -> None:
+    parser = Recorded(tmp_path)
+    reader = PageReader(notes, parser, SETTINGS, Reading())
+    links = await reader.links(lease(), PAGE, None)
+    assert isinstance(links, PageLinks)
+    assert links.hrefs == ["/x"]
+    assert parser.isolated == []
+    assert reader.read(lease(), lambda: len(read_notes(tmp_path))) == 1
+    assert list(reader.pieces(lease(), (len(read_notes(tmp_path)) for _ in range(2)))) == [1, 1]
+    assert read_notes(tmp_path) == []
+
+
+@pytest.mark.parametrize("crashes", [1, 2])
+async def test_a_page_that_may_have_killed_the_program_is_parsed_in_another_process(
+    tmp_path: Path, notes: ParsingNotes, crashes: int
+) -> None:
+    parser = Recorded(tmp_path)
+    links = await PageReader(notes, parser, SETTINGS, Reading()).links(lease(crashes), PAGE, None)
+    assert isinstance(links, PageLinks)
+    assert links.hrefs == ["/x"]
+    assert parser.isolated == [PAGE]
+    assert parser.noted == [0], "to be killed meanwhile is not held against it"
+
+
+async def test_a_page_that_kills_that_process_too_has_failed(tmp_path: Path, notes: ParsingNotes) -> None:
+    parser = Recorded(tmp_path, ParserDied("parsing needed more than 192 MiB of memory"))
+    links = await PageReader(notes, parser, SETTINGS, Reading()).links(lease(1), PAGE, None)
+    assert links == Unreadable("parsing needed more than 192 MiB of memory")
+    assert links.error == "internal: parsing needed more than 192 MiB of memory"

@@ -122,6 +122,7 @@ def test_a_host_that_the_frontier_overlooks_is_named_everywhere(tmp_path: Path) 
         told = Known(
             tmp_path / "job",
             lab.settings,
+            job.seen.hash,
             job.store,
             lambda _: SeenAnswer(True, "exact", True, 0.0, [], 0),
             {},

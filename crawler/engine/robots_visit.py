@@ -11,7 +11,7 @@ from crawler.engine.discover import Discovery
 from crawler.engine.judge import parse_retry_after, proxy_wait, request_outcome
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsRedirect, RobotsVisitSettings
-from crawler.fetch import Failure, FailureKind, NotNow, RobotsResult, fetch_robots
+from crawler.fetch import Failure, FailureKind, NotNow, Response, RobotsResult, fetch_robots
 from crawler.fetch.robots_cache import NoRobots, Refusal, Robots, RobotsCache, encode_robots
 from crawler.fetch.robots_fetch import locate
 from crawler.frontier import (
@@ -120,7 +120,9 @@ class RobotsVisits:
             request = request._replace(failure=FailureClass.INTERNAL)
         wait = None if copy is not None else self._wait(host, result, request.failure, now)
         # Do not charge what another host did to this one.
-        charged = RequestOutcome(result.seconds, result.received, None if result.last.elsewhere else request.failure)
+        charged = RequestOutcome(result.seconds, result.received)
+        if not result.last.elsewhere:
+            charged = charged._replace(failure=request.failure, retry_after=self._retry_after(result.answer, now))
         if wait is None:
             self._known(lease, href, _Known(stored, robots, charged), now)
         else:
@@ -146,12 +148,17 @@ class RobotsVisits:
         if isinstance(answer, Failure):
             why = f"{answer.kind.value}: {answer.message}"
         else:
-            stated = self._context.reading.read(parse_retry_after, answer.retry_after, now, answer.headers.get("Date"))
-            after = 0.0 if isinstance(stated, Unreadable) else stated or 0.0
+            after = self._retry_after(answer, now) or 0.0
             wait, why = max(wait, min(after, settings.politeness.max_retry_after)), str(answer.status)
         if tries == 1:
             log.warning("%s: robots.txt again in %.0f s: %s", host.name, wait, why)
         return wait
+
+    def _retry_after(self, answer: Response | Failure, now: float) -> float | None:
+        if isinstance(answer, Failure):
+            return None
+        stated = self._context.reading.read(parse_retry_after, answer.retry_after, now, answer.headers.get("Date"))
+        return None if isinstance(stated, Unreadable) else stated
 
     def _known(self, lease: Lease, href: str, known: _Known, now: float) -> None:
         name, robots = lease.host.name, known.robots

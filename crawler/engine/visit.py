@@ -191,6 +191,9 @@ class Visitor:
             self._finish_other(lease, finished)
             return
         entry = record.entry
+        if not self._robots.at_hand(lease.host.name):
+            await self._robots.prepare(lease.host.name)  # it was dropped from memory meanwhile
+            await job.room()
         sitemap = self._settings.links.sitemaps and self._reader.read(lease, self._is_sitemap, entry, finished.body)
         if isinstance(sitemap, Unreadable):
             self._finish_unreadable(lease, finished, sitemap)

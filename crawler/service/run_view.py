@@ -78,7 +78,7 @@ class RunView:
         host = run.job.frontier.snapshot(name, now)
         if host is None:
             return None
-        row = host_page(run.job.store, self._page, host)
+        row = await self._in_thread(functools.partial(host_page, run.job.store, self._page, host))
         return row | {"recent": await self._look(recent(run.job.directory / PAGES, run.job.files.output.end, name))}
 
     async def explain(self, text: str) -> Explanation:

@@ -13,6 +13,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.fetch import Failure, FailureKind, Response
 from crawler.fetch.robots_cache import GoodCopy, RobotsCache, encode_robots
 from crawler.fetch.simulated import page
+from crawler.kv import Family
 from crawler.settings import PolitenessSettings, RetrySettings, RobotsSettings
 from tests.laboratory import SETTINGS, Laboratory, links
 
@@ -130,3 +131,14 @@ def test_what_is_stored_of_an_answer(answer: Response | Failure, kept: bool) -> 
     without = cache.decode(encode_robots(answer, 2_000.0))
     assert without.copy_of is None
     assert without.unreachable is (kept or isinstance(answer, Failure))
+
+
+def test_explain_says_which_copy_holds(tmp_path: Path) -> None:
+    lab = laboratory(tmp_path, page(RULES), page("", status=500))
+    assert lab.run(A) is Stop.FINISHED
+    host = lab.store.scan(Family.ROBOTS, b"")[0][0].decode()
+    known = RobotsCache(lab.store, RobotsSettings(), "crawler").get(host)
+    assert known is not None
+    assert known.answer_words == "robots.txt answered 500"
+    assert known.copy_of is not None
+    assert known.copy_of < known.asked_at

@@ -18,6 +18,8 @@ from crawler import __version__
 from crawler.checkpoint import encode_envelope, generations
 from crawler.disk.failpoints import CONVERT_POINTS, VARIABLE
 from crawler.exact import LedgerCounts
+from crawler.fetch.robots_cache import GoodCopy, encode_robots
+from crawler.fetch.simulated import page
 from crawler.filters import segment_format
 from crawler.frontier import Entry, Host, decode_host, encode_entry, encode_host
 from crawler.inspect.job_reader import open_job
@@ -364,6 +366,7 @@ STORED: dict[int, dict[str, object]] = {
             "done": "0200c8000000000000000100000000000000687474703a2f2f682e746573742f0a",
             "counters": "01" + "00" * 384,
             "ledger": "01" + "00" * 24,
+            "robots": "02f401000000000000f03f0000c80000000000000000002a",
         },
     },
 }
@@ -387,6 +390,7 @@ def test_what_is_stored_changes_with_the_format_alone() -> None:
             "done": encode_done(Done(Outcome.FETCHED, 200, entry, ())).hex(),
             "counters": encode_counters(Counters()).hex(),
             "ledger": LedgerCounts().encode().hex(),
+            "robots": encode_robots(page("", status=500), 1.0, GoodCopy(200, 0.0, b"*")).hex(),
         },
     }
     assert max(STORED) == KNOWN.newest, "each format has its row"

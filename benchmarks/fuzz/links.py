@@ -11,7 +11,7 @@ import re
 import warnings
 
 import html5lib
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from crawler.links import extract_links, scan_links
 from crawler.settings import LinkSettings
@@ -95,10 +95,22 @@ def check(page: bytes) -> str:
 def reference(page: bytes) -> tuple[str | None, list[str]]:
     """What Lexbor's tree holds."""
     tree = LexborHTMLParser(page)
-    bases = [node.attrs.get("href") or "" for node in tree.css("base[href]")]
+    # The selector also finds `xlink:href`, and elements of SVG and MathML.
+    bases = [node.attrs.get("href") or "" for node in tree.css("base") if "href" in node.attrs and not _foreign(node)]
     base = bases[0].strip(_SPACE) if bases else None
-    hrefs = [(node.attrs.get("href") or "").strip(_SPACE) for node in tree.css("a[href],area[href]")]
+    hrefs = [(node.attrs.get("href") or "").strip(_SPACE) for node in tree.css("a,area") if "href" in node.attrs]
     return base, list(dict.fromkeys(href for href in hrefs if base is not None or _leads_away(href)))
+
+
+def _foreign(node: LexborNode) -> bool:
+    """Whether the element is one of SVG or MathML."""
+    parent = node.parent
+    while parent is not None and (parent.tag or "").lower() not in _PLACES:
+        parent = parent.parent
+    return parent is not None and (parent.tag or "").lower() in ("svg", "math")
+
+
+_PLACES = ("svg", "math", "foreignobject", "desc", "title", "annotation-xml", "mi", "mo", "mn", "ms", "mtext")
 
 
 def html5(page: bytes) -> set[str]:

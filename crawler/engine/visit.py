@@ -301,7 +301,7 @@ class Visitor:
         return is_text_sitemap(body) and (called_sitemap(entry.href) or self._is_declared(entry))
 
     async def _finish_sitemap(self, lease: Lease, finished: Finished, body: bytes) -> None:
-        entry, job, sitemap = finished.record.entry, self._job, Sitemap(body, self._settings.links)
+        entry, job, sitemap = finished.record.entry, self._job, Sitemap(body, self._settings.links, finished.charset)
         found = 0
         for listed in self._reader.pieces(lease, iter(sitemap)):
             if isinstance(listed, Unreadable):

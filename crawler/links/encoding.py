@@ -101,6 +101,10 @@ _charset_in_content = re.compile(
 )
 
 
+_WIDE = {b"\xff\xfe": "utf-16le", b"\xfe\xff": "utf-16be", b"<\0": "utf-16le", b"\0<": "utf-16be"}
+_XML_DECLARATION = re.compile(rb"""\s*+<\?xml\s[^>]*?\sencoding\s*+=\s*+["']([^"'>]*+)""")
+
+
 def sniff_encoding(body: bytes, charset: str | None) -> str:
     """The encoding of an HTML page, as browsers find it: a name of the Encoding Standard, lower-case.
 
@@ -117,6 +121,23 @@ def sniff_encoding(body: bytes, charset: str | None) -> str:
     if charset is not None and (name := _encoding_name(charset)) is not None:
         return name
     return _prescan(body[:PRESCAN_BYTES]) or FALLBACK
+
+
+def sniff_xml_encoding(head: bytes, charset: str | None) -> str:
+    """The encoding of an XML document or a plain text that begins with ``head``, as ``sniff_encoding`` gives it: byte
+    order mark, then the HTTP header (RFC 7303, 3), then what the declaration says or its bytes imply, then UTF-8."""
+    mark = head[:3]
+    if mark == b"\xef\xbb\xbf":
+        return "utf-8"
+    wide = _WIDE.get(head[:2])
+    if wide is not None:
+        return wide
+    stated = _XML_DECLARATION.match(head)
+    for label in (charset, None if stated is None else stated[1].decode("latin-1")):
+        name = None if label is None else _encoding_name(label)
+        if name is not None and not name.startswith("utf-16"):  # which the bytes above would show
+            return name
+    return "utf-8"
 
 
 def python_codec(encoding: str) -> str:

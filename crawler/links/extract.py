@@ -32,6 +32,8 @@ _TAGS_AT_ONCE = 4096  # bounds the size of the tree, about 0.5 KB a tag
 _DECODED_AT_ONCE = 2**20  # bytes
 _ANCHORS = frozenset(("a", "area"))
 _FRAMES = frozenset(("iframe", "frame"))
+# Elements of SVG and MathML whose content is HTML (HTML Standard, 13.2.6: integration points).
+_HTML_INSIDE = frozenset(("foreignobject", "desc", "title", "annotation-xml", "mi", "mo", "mn", "ms", "mtext"))
 _RELATIONS = {"canonical": "canonical", "next": "next", "prev": "next", "alternate": "alternate"}
 _PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
 
@@ -142,9 +144,9 @@ class _Found:
         for node in parser.css("[href],[src]" if _FRAMES.intersection(self.settings.kinds) else "[href]"):
             if node.tag in _ANCHORS:
                 attributes = node.attrs
-                if "href" not in attributes:
-                    continue
-                href: str | None = attributes["href"] or ""  # without a value it is empty
+                href = attributes.get("href")
+                if href is None and "href" in attributes:  # without a value
+                    href = ""
                 if respect_rel and "nofollow" in (attributes.get("rel") or "").lower().split():
                     continue
             else:
@@ -194,12 +196,13 @@ class _Found:
     def _other(self, node: LexborNode) -> str | None:
         """What an element leads to that is no anchor."""
         kind = node.tag
+        attributes = node.attrs
         if kind == "link":
-            return node.attrs.get("href") if self._leads_on(node) else None
+            return attributes.get("href") if self._leads_on(node) else None
         if kind in _FRAMES:
-            return node.attrs.get("src") if kind in self.settings.kinds else None
-        if kind == "base" and self.base is None and "href" in node.attrs:
-            self.base = (node.attrs["href"] or "").strip(_SPACE)
+            return attributes.get("src") if kind in self.settings.kinds else None
+        if kind == "base" and self.base is None and "href" in attributes and not _is_foreign(node):
+            self.base = (attributes.get("href") or "").strip(_SPACE)
         return None
 
     def _leads_on(self, node: LexborNode) -> bool:
@@ -222,6 +225,17 @@ class _Found:
             target = refresh_target(content)
             if target is not None:
                 self._add(target)
+
+
+def _is_foreign(node: LexborNode) -> bool:
+    """Whether the element belongs to SVG or MathML, where its name means nothing."""
+    parent = node.parent
+    while parent is not None:
+        name = (parent.tag or "").lower()
+        if name in ("svg", "math") or name in _HTML_INSIDE:
+            return name not in _HTML_INSIDE
+        parent = parent.parent
+    return False
 
 
 def _robots_say_nofollow(metas: tuple[tuple[str, str], ...]) -> bool:

@@ -4,6 +4,9 @@ A sitemap lists pages, a sitemap index lists sitemaps; both name each in a ``loc
 text with one URL on each line, and feeds (RSS 2.0 and 1.0, Atom), in which the ``link`` of each item counts. Texts and
 feeds are common, so they are read as sitemaps only if the site says that they are.
 
+The encoding is found as browsers find it, among all of the Encoding Standard, and bytes that it does not know are
+replaced. The parser only sees UTF-8.
+
 A sitemap is read in pieces: each piece is decompressed, parsed and dropped. A hostile sitemap cannot make memory grow.
 Reading ends at a document type, which could declare entities, at elements nested deeper than in any real sitemap, at
 markup without end, and at more bytes than the protocol allows. The URLs read before still count.
@@ -11,6 +14,7 @@ markup without end, and at more bytes than the protocol allows. The URLs read be
 
 from __future__ import annotations
 
+import codecs
 import re
 import zlib
 from collections.abc import Iterator
@@ -18,6 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from xml.parsers import expat
 
+from crawler.links.encoding import python_codec, sniff_xml_encoding
 from crawler.settings import LinkSettings
 
 XML_TYPES = frozenset(("text/xml", "application/xml"))
@@ -37,10 +42,12 @@ _MARKUP_MOST = 4 * _PIECE  # bytes without one whole piece of markup or text
 _DEPTH_MOST = 16  # elements in each other; extensions of the protocol use 5
 _GZIP = b"\x1f\x8b"
 _GZIP_BITS = 31  # zlib's word for gzip with any window
+_MEMBERS_MOST = 1_024
 _INPUT = 8 * 1024  # compressed bytes handed over at a time
 _HEAD = 8 * 1024  # bytes in which the root element must begin
 _GROUP_MOST = 1_000  # URLs of a text given out at a time
 _PROLOG = rb"\A(?:\xef\xbb\xbf)?(?:\s++|<\?[^>]*+>|<!--(?:[^-]|-(?!->))*+-->)*+<(?:[\w.-]++:)?"
+_DECLARATION = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*+<\?xml\s[^>]*+>")
 _ROOT = re.compile(_PROLOG + rb"(?:urlset|sitemapindex)(?=[\s/>])")
 _FEED = re.compile(_PROLOG + rb"(?:rss|RDF|feed)(?=[\s/>])")
 _TEXT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*+https?://\S++[ \t]*+(?:[\r\n]|\Z)", re.I)
@@ -83,6 +90,13 @@ def is_text_sitemap(body: bytes) -> bool:
 
 
 def _head(body: bytes) -> bytes:
+    """The beginning in an encoding that keeps ASCII bytes as they are."""
+    head = _raw_head(body)
+    wide = sniff_xml_encoding(head, None)
+    return head.decode(python_codec(wide), "replace").encode() if wide.startswith("utf-16") else head
+
+
+def _raw_head(body: bytes) -> bytes:
     if not body.startswith(_GZIP):
         return body[:_HEAD]
     try:
@@ -109,21 +123,23 @@ _FORMS = {
 
 
 class Sitemap:
-    """The URLs of one sitemap: an iterator over groups of them. ``fault`` says why reading ended early, if it did."""
+    """The URLs of one sitemap: an iterator over groups of them. ``fault`` says why reading ended early, if it did.
+    ``charset`` is the label in the Content-Type header."""
 
-    def __init__(self, body: bytes, settings: LinkSettings) -> None:
+    def __init__(self, body: bytes, settings: LinkSettings, charset: str | None = None) -> None:
         self.fault: str | None = None
         self.is_index = False  # known with the first group
         self.found = 0
         self._body = body
         self._settings = settings
+        self._codec = python_codec(sniff_xml_encoding(_raw_head(body), charset))
         self._form = _LISTING
         self._listed: list[Listed] = []
         self._depth = 0
         self._field: str | None = None  # text of the element that is being read
         self._loc: str | None = None
         self._priority: float | None = None
-        self._fed = self._parsed = 0  # bytes handed to the parser; as many when it last told of something
+        self._silent = 0  # bytes handed to the parser since it last told of something
 
     def __iter__(self) -> Iterator[list[Listed]]:
         return self._lines() if is_text_sitemap(self._body) else self._elements()
@@ -157,7 +173,7 @@ class Sitemap:
         return False
 
     def _elements(self) -> Iterator[list[Listed]]:
-        parser = expat.ParserCreate()
+        parser = expat.ParserCreate("utf-8")
         parser.buffer_text = False
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
@@ -165,10 +181,11 @@ class Sitemap:
         parser.CommentHandler = parser.ProcessingInstructionHandler = self._heard
         parser.StartDoctypeDeclHandler = _refuse_doctype
         try:
-            for piece in self._pieces():
-                self._fed += len(piece)
-                parser.Parse(piece, False)
-                if self._fed - self._parsed > _MARKUP_MOST:
+            for number, piece in enumerate(self._pieces()):
+                self._silent += len(piece)
+                # The encoding is known, and what the declaration calls it is often no name that XML permits.
+                parser.Parse(piece if number else _DECLARATION.sub(b"", piece, 1), False)
+                if self._silent > _MARKUP_MOST:
                     raise _Odd("markup without end")
                 yield self._take()
             parser.Parse(b"", True)
@@ -177,24 +194,26 @@ class Sitemap:
         yield self._take()
 
     def _pieces(self) -> Iterator[bytes]:
-        """The document, decompressed piece by piece."""
+        """The document in UTF-8, decompressed piece by piece."""
         left = self._settings.max_sitemap_bytes
+        decoder = codecs.getincrementaldecoder(self._codec)("replace")
         for piece in _decompressed(self._body):
             if len(piece) > left:
-                yield piece[:left]
+                yield _encoded(decoder.decode(piece[:left]))
                 raise _Odd(f"larger than {self._settings.max_sitemap_bytes} bytes (links.max_sitemap_bytes)")
             left -= len(piece)
-            yield piece
+            yield _encoded(decoder.decode(piece))
+        yield _encoded(decoder.decode(b"", True))
 
     def _take(self) -> list[Listed]:
         listed, self._listed = self._listed, []
         return listed
 
     def _heard(self, *_: object) -> None:
-        self._parsed = self._fed
+        self._silent = 0
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self._parsed = self._fed
+        self._silent = 0
         self._depth += 1
         if self._depth > _DEPTH_MOST:
             raise _Odd(f"elements nested deeper than {_DEPTH_MOST}")
@@ -213,13 +232,13 @@ class Sitemap:
                 self._loc = self._loc or attributes.get("href", "")[: self._settings.max_url_length + 1].strip()
 
     def _text(self, text: str) -> None:
-        self._parsed = self._fed
+        self._silent = 0
         # One character too many is enough to call it too long.
         if self._field is not None and len(self._field) <= self._settings.max_url_length:
             self._field += text[: self._settings.max_url_length + 1]
 
     def _end(self, name: str) -> None:
-        self._parsed = self._fed
+        self._silent = 0
         if self._field is not None and _local(name) == self._form.url:
             # In a feed there may be an `atom:link` beside it, which has no text.
             self._loc = self._field.strip() or self._loc
@@ -245,16 +264,22 @@ def _refuse_doctype(*_: object) -> None:
     raise _Odd("a document type is declared")
 
 
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
 def _decompressed(body: bytes) -> Iterator[bytes]:
     if not body.startswith(_GZIP):
         yield from (body[at : at + _PIECE] for at in range(0, len(body), _PIECE))
         return
-    stream = zlib.decompressobj(_GZIP_BITS)
+    stream, members = zlib.decompressobj(_GZIP_BITS), 1
     for at in range(0, len(body), _INPUT):
         data = body[at : at + _INPUT]
         while data:
             if stream.eof:  # a file may have several members
-                stream = zlib.decompressobj(_GZIP_BITS)
+                stream, members = zlib.decompressobj(_GZIP_BITS), members + 1
+                if members > _MEMBERS_MOST:
+                    raise _Odd(f"more than {_MEMBERS_MOST} members of gzip")
             yield stream.decompress(data, _PIECE)
             data = stream.unused_data.lstrip(b"\0") if stream.eof else stream.unconsumed_tail  # padded, some are
     while piece := stream.decompress(b"", _PIECE):

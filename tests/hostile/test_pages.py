@@ -37,7 +37,7 @@ def test_trees_that_explode(hostile: Hostile) -> None:
     assert {row["outcome"] for row in rows.values()} == {"fetched"}
     assert set(rows) == {"/", *bombs, "/ok", "/found"}
     for path in ("/copies", "/small-copies", "/deep", "/attributes", "/many"):
-        assert rows[path]["links_cut"], path
+        assert rows[path].get("links_cut"), rows[path]
         assert rows[path]["error"].startswith("page read in part: read by its tags alone: its tree needs more than")
         assert rows[path]["links"] == (path != "/small-copies")
     assert "links_cut" not in rows["/large"]
@@ -66,3 +66,54 @@ def test_links_without_measure(hostile: Hostile) -> None:
     assert {"/found", "/ok"} <= set(rows)
     assert rows["/base"]["error"] == "page read in part: the base of its links has 1000001 characters"
     assert [rows[path]["links"] for path in pages] == [1, 301, 0, 1, 501]
+
+
+LABELS = (
+    "GBK",
+    "gb18030",
+    "Big5",
+    "EUC-JP",
+    "Shift_JIS",
+    "EUC-KR",
+    "ISO-2022-JP",
+    "KOI8-U",
+    "UTF-16LE",
+    "866",
+    "latin1",
+)
+
+
+def test_sitemaps_that_end_a_reader(hostile: Hostile) -> None:
+    """All encodings, one of which ended the crawl and each restart of it; entities, depth, attributes, bombs."""
+    listing = "<?xml version='1.0' encoding='{0}'?><urlset><url><loc>{1}</loc></url>"
+    laughs = "".join(f"<!ENTITY l{n + 1} '{f'&l{n};' * 10}'>" for n in range(20))
+    odd = {
+        "/laughs.xml": f"<!DOCTYPE u [<!ENTITY l0 'ha'>{laughs}]><urlset><url><loc>&l20;</loc></url></urlset>".encode(),
+        "/outside.xml": b"<!DOCTYPE u [<!ENTITY f SYSTEM 'file:///etc/passwd'>]><urlset><url><loc>&f;</loc></url></urlset>",
+        "/deep.xml": b"<urlset>" + b"<url>" * 1_000_000,
+        "/text.xml": b"<urlset><url><loc>" + b"x" * 8_000_000,
+        "/attribute.xml": b"<urlset><url a='" + b"x" * 8_000_000,
+        "/attributes.xml": b"<urlset><url " + b" ".join(b"a%d=''" % n for n in range(20_000)) + b">",
+        "/bomb.xml": gzip.compress(b"<urlset>" + b" " * 60_000_000, 9),
+    }
+    packed = {path: gzip.compress(body, 9) for path, body in odd.items()}
+    names = [*(f"/{label}.xml" for label in LABELS), *odd]
+    robots = "".join(f"Sitemap: {hostile.url(name)}\n" for name in names)
+    hostile.pages[EVIL] = {
+        "/robots.txt": page(robots, kind="text/plain"),
+        "/": page("x"),
+        **{
+            f"/{label}.xml": page(listing.format(label, hostile.url(f"/of-{label}")).encode(label), kind="text/xml")
+            for label in LABELS
+        },
+        **{path: page(body, "Content-Encoding: gzip", kind="text/xml") for path, body in packed.items()},
+        **{f"/of-{label}": page("listed") for label in LABELS},
+    }
+    rows = hostile.crawl().of()
+    assert {rows[f"/of-{label}"]["outcome"] for label in LABELS} == {"fetched"}
+    assert {rows[path]["outcome"] for path in names} == {"fetched"}
+    for path in ("/laughs.xml", "/outside.xml"):  # a document type: no sitemap, so nothing reads it
+        assert rows[path]["links"] == 0
+    for path in list(odd)[2:]:
+        assert rows[path].get("links_cut"), rows[path]
+        assert rows[path]["error"].startswith("sitemap read in part: "), path

@@ -179,6 +179,10 @@ class TestWhatAPageSaysOfItself:
         found = links(b"<base href><base href=/b><a href><a name=x>", read=read)
         assert (found.base, found.hrefs) == ("", [""])
 
+    def test_an_element_of_svg_is_no_base(self) -> None:
+        page = b"<svg><base href=/no><desc><base href=/yes></desc></svg><a href=x>"
+        assert (links(page).base, links(b"<svg><base href=/no></svg><a href=x>").base) == ("/yes", None)
+
     def test_no_base(self, read: Read) -> None:
         assert links(b"<a title='<base href=x>'>", read=read).base is None
 

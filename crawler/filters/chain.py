@@ -22,7 +22,8 @@ Threads. Every public method takes the filter's lock, so several threads may add
 exceptions are a snapshot that is not whole, which belongs to the thread that completes it, and ``Successor``.
 
 Invariants: the memory of a sealed slice is never written again; a new slice is opened only when a key arrives for which
-the last one has no room; without ``forget`` and ``unite``, every slice but the last is full.
+the last one has no room; without ``forget`` and ``unite``, every slice but the last is full, or was crowded by chosen
+keys and sealed early, which is always safe.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ _HASHES_DIFFER = (
     "(--secret-of FILE; in Python, hash=other.hash)"
 )
 _CHUNK = 4096  # keys compared with the same state; bounds the memory of a batch
+_WARY = 256  # keys put together into a slice that chosen ones may crowd
 _WATCHED = "watched"
 _FEW_TO_SORT = 40
 _NARROW = 256  # keys; above, it pays to look up in older slices only what the newer ones do not hold
@@ -165,6 +167,8 @@ class Chain(ABC):
             part = size - start
             if not self._overfills:
                 part = min(part, entry.capacity - entry.count)
+            if entry.filter.crowdable and self.hash.forgeable:
+                part = min(part, _WARY)
             entry.filter.put(batch if part == size else batch.at(np.arange(start, start + part)))
             entry.count += part
             entry.admitted += part
@@ -173,6 +177,8 @@ class Chain(ABC):
     def _add_one(self, h1: int, h2: int) -> bool:
         new = not self._ask_one(h1, h2)
         if new:
+            if self._chain[-1].filter.crowded:
+                self._need(1)
             self._put_one(h1, h2)
         self._watched.watch_one(h1, h2, new)
         return new
@@ -213,7 +219,9 @@ class Chain(ABC):
             )
 
     def _full(self, entry: SliceEntry) -> bool:
-        return entry.count >= entry.capacity and not self._overfills
+        if self._overfills:
+            return False
+        return entry.count >= entry.capacity or (entry.filter.crowded and self._room() is None)
 
     def _open(self) -> SliceEntry:
         """The slice that takes the next key."""

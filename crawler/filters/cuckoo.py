@@ -52,11 +52,17 @@ class CuckooFilter(ForgettingFilter):
             fpp = cuckoo_fpp(LOAD, tag_bits)
             if fpp <= may:
                 capacity = int(self.capacity * (self.growth or 1) ** number)
-                return CuckooSlice.sized(capacity, tag_bits), capacity, fpp
+                return CuckooSlice.sized(capacity, tag_bits, self._multiplier()), capacity, fpp
         raise FilterError(f"no tag of a cuckoo filter is wide enough for an fpp of {may:.3g}")
 
+    def _multiplier(self) -> int:
+        # Filters of one slice can be united only if they put keys into the same places.
+        return self.hash.multiplier() if self.growth is not None or self.hash.keyed else 1
+
     def _room(self) -> int | None:
-        return None if self.growth is not None else self.capacity - len(self)
+        if self.growth is not None:
+            return None
+        return 0 if self._chain[0].filter.crowded else self.capacity - len(self)
 
     @property
     def _overfills(self) -> bool:

@@ -50,7 +50,8 @@ class DigestTable(Filter):
 
     def _make(self, number: int) -> tuple[Slice, int, float]:
         capacity = int(self.capacity * self.growth**number)
-        return TableSlice.sized(capacity, self.digest_bits), capacity, capacity / 2.0**self.digest_bits
+        part = TableSlice.sized(capacity, self.digest_bits, self.hash.multiplier())
+        return part, capacity, capacity / 2.0**self.digest_bits
 
     def _room(self) -> int | None:
         return None

@@ -72,6 +72,7 @@ class BlockedSlice:
     """A fixed filter of ``shape.blocks * blocks_per_region`` blocks, whatever number of keys it is for."""
 
     sampling: Sampling = UNFORESEEN
+    crowded = crowdable = False
 
     def __init__(self, shape: BlockShape, blocks_per_region: int, words: Words | None = None) -> None:
         """``words`` are the bits of a stored slice, taken over without a copy.

@@ -141,6 +141,7 @@ class ClassicSlice:
     layout = "classic"
     most_hashes = MAX_HASHES
     sampling: Sampling = UNFORESEEN
+    crowded = crowdable = False
 
     def __init__(self, bits: int, hashes: int, words: Words | None = None) -> None:
         """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its bits."""

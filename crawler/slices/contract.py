@@ -24,6 +24,16 @@ class Slice(Protocol):
     sampling: Sampling  # which part of it is read for the figures
 
     @property
+    def crowded(self) -> bool:
+        """Whether so many keys meet in the same places that lookups would become slow: add no more."""
+        ...
+
+    @property
+    def crowdable(self) -> bool:
+        """Whether digests can be chosen that make it so."""
+        ...
+
+    @property
     def hashes(self) -> int:
         """Positions a key has."""
         ...

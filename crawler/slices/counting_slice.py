@@ -54,6 +54,7 @@ class CountingSlice:
     """
 
     sampling: Sampling = UNFORESEEN
+    crowded = crowdable = False
 
     def __init__(self, counters: int, hashes: int, counter_bits: int = 4, words: Words | None = None) -> None:
         """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its counters."""

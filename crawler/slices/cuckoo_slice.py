@@ -14,6 +14,11 @@ next, until one finds room. Below a load of 95% that works nearly always with bu
 full at 92%, and a tag that found no place in 500 moves is kept in a *stash* beside the buckets, so that no
 key is ever lost.
 
+Chosen digests could all have the same few buckets, and fill the stash. A slice for a hash that can be forged first
+mixes both halves with an odd number that nobody else knows. A slice that was made without (by an earlier version) is
+*crowded* when 64 tags are in the stash, which does not happen by chance: it takes no more keys, and
+the next slice multiplies.
+
 An absent key is mistaken for a present one that has the same tag and the same pair of buckets. A key that is mistaken
 is not added, so no two of the n keys share both, and each adds the same amount to the fpp. With the load a = n / 4 N,
 and a tag of 1 twice as likely as the others,
@@ -33,6 +38,7 @@ to another key, which would then be denied. So forget only keys that were new wh
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -41,7 +47,7 @@ import numpy.typing as npt
 
 from crawler.slices.bit_storage import zeroed_words
 from crawler.slices.cow_snapshot import CowSnapshot
-from crawler.slices.digest_batch import MASK64, MULTIPLIER, Batch
+from crawler.slices.digest_batch import MASK64, MULTIPLIER, Batch, check_multiplier, spread_all, spread_one
 from crawler.slices.errors import JSON, FilterError
 from crawler.slices.sampling import UNFORESEEN, Sampling, spread_of_places
 
@@ -52,7 +58,8 @@ Words = npt.NDArray[np.uint64]
 TAG_BITS = (8, 16, 32)
 PLACES = 4
 LOAD = 0.92
-_MOVES = 500
+_MOVES, _FEW_MOVES = 500, 8
+_MOST_STASHED = 64
 _SPREAD = 0xD6E8FEB86659FD93
 _SHIFT = np.uint64(32)
 _BUCKETS = 2**12  # of another filter, put in together
@@ -76,6 +83,7 @@ class CuckooSlice:
         tag_bits: int,
         words: Words | None = None,
         stash: Iterable[tuple[int, int]] = (),
+        multiplier: int = 1,
     ) -> None:
         """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its buckets."""
         if tag_bits not in TAG_BITS:
@@ -87,26 +95,38 @@ class CuckooSlice:
             raise ValueError(f"a slice of {size * 8} bytes cannot be made from {len(words) * 8}")
         self.buckets = buckets
         self.tag_bits = tag_bits
+        self.multiplier = check_multiplier(multiplier)
         self.words = zeroed_words(size) if words is None else words
         self.cow_snapshot: CowSnapshot | None = None
         self._tags = self.words.view(_TYPES[tag_bits])[: buckets * PLACES].reshape(buckets, PLACES)
         self._flat = memoryview(self._tags.reshape(-1).data)
-        self._stash = list(stash)
+        self._stash = Counter(stash)
         self._moves = 0
 
     @classmethod
-    def sized(cls, capacity: int, tag_bits: int) -> CuckooSlice:
+    def sized(cls, capacity: int, tag_bits: int, multiplier: int = 1) -> CuckooSlice:
         """The filter that is full with ``capacity`` keys."""
-        return cls(max(2, math.ceil(capacity / (PLACES * LOAD))), tag_bits)
+        return cls(max(2, math.ceil(capacity / (PLACES * LOAD))), tag_bits, multiplier=multiplier)
+
+    @property
+    def crowdable(self) -> bool:
+        return self.multiplier == 1
+
+    @property
+    def crowded(self) -> bool:
+        return len(self._stash) >= _MOST_STASHED
 
     # -- where a key belongs
 
     def _belongs(self, batch: Batch) -> tuple[Words, Indices, Indices]:
         """Tags and both buckets of each key."""
         scale = np.uint64(self.buckets)
-        tags = batch.halves[:, 1] * np.uint64(MULTIPLIER) >> np.uint64(64 - self.tag_bits)
+        places, h2 = batch.halves[:, 0], batch.halves[:, 1]
+        if self.multiplier != 1:
+            places, h2 = spread_all(places, h2, self.multiplier), h2 * np.uint64(self.multiplier)
+        tags = h2 * np.uint64(MULTIPLIER) >> np.uint64(64 - self.tag_bits)
         np.maximum(tags, 1, out=tags)
-        first = (batch.halves[:, 0] >> _SHIFT) * scale >> _SHIFT
+        first = (places >> _SHIFT) * scale >> _SHIFT
         return tags, first.view(np.intp), self._others(tags, first)
 
     def _others(self, tags: Words, buckets: Words) -> Indices:
@@ -115,6 +135,8 @@ class CuckooSlice:
         return np.asarray((spread + (scale - buckets)) % scale).view(np.intp)
 
     def _belongs_one(self, h1: int, h2: int) -> tuple[int, int, int]:
+        if self.multiplier != 1:
+            h1, h2 = spread_one(h1, h2, self.multiplier), h2 * self.multiplier & MASK64
         tag = ((h2 * MULTIPLIER & MASK64) >> (64 - self.tag_bits)) or 1
         first = (h1 >> 32) * self.buckets >> 32
         return tag, first, self._other(first, tag)
@@ -146,7 +168,7 @@ class CuckooSlice:
             tags = rows[buckets, places].astype(np.uint64)
             buckets += start
             self._put(tags, buckets, self._others(tags, buckets.view(np.uint64)))
-        for bucket, tag in other._stash:
+        for bucket, tag in other._stash.elements():
             self._put_tag(bucket, self._other(bucket, tag), tag)
 
     def _put(self, tags: Words, first: Indices, other: Indices) -> None:
@@ -193,7 +215,7 @@ class CuckooSlice:
                 self._set(place, 0)
                 return True
             if (bucket, tag) in self._stash:
-                self._stash.remove((bucket, tag))
+                self._stash -= Counter([(bucket, tag)])
                 return True
         return False
 
@@ -215,7 +237,8 @@ class CuckooSlice:
 
     def _move_in(self, bucket: int, tag: int) -> None:
         """Find room for a tag whose buckets are both full."""
-        for _ in range(_MOVES):
+        # With chosen keys there is no room, however often one moves.
+        for _ in range(_FEW_MOVES if self.crowded else _MOVES):
             # Any choice does that does not run in circles; this one needs no source of randomness.
             self._moves = self._moves * 5 + 7 & 0xFFFF
             place = bucket * PLACES + (self._moves >> 8) % PLACES
@@ -227,7 +250,7 @@ class CuckooSlice:
             if free >= 0:
                 self._set(free, tag)
                 return
-        self._stash.append((bucket, tag))
+        self._stash[bucket, tag] += 1
 
     # -- figures
 
@@ -242,11 +265,14 @@ class CuckooSlice:
         return -math.expm1(-cuckoo_fpp(count / (self.buckets * PLACES), self.tag_bits))
 
     def count_estimated(self) -> float:
-        return self.fill() * self.buckets * PLACES + len(self._stash)
+        return self.fill() * self.buckets * PLACES + self._stash.total()
 
     def spread(self, count: float) -> float:
         return spread_of_places(count, self.buckets, PLACES, len(self.sampling.rows(self._tags)))
 
     def geometry(self) -> dict[str, JSON]:
-        stash: list[JSON] = [[bucket, tag] for bucket, tag in sorted(self._stash)]
-        return {"layout": "cuckoo", "buckets": self.buckets, "tag_bits": self.tag_bits, "stash": stash}
+        stash: list[JSON] = [[bucket, tag] for bucket, tag in sorted(self._stash.elements())]
+        made: dict[str, JSON] = {"layout": "cuckoo", "buckets": self.buckets, "tag_bits": self.tag_bits, "stash": stash}
+        if self.multiplier != 1:
+            made["multiplier"] = self.multiplier
+        return made

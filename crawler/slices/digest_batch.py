@@ -25,6 +25,29 @@ _MASKS = {8: _first, 16: _first | np.uint64(1) << (_values >> np.uint64(6))}
 MASK_INTS: dict[int, list[int]] = {hashes: table.tolist() for hashes, table in _MASKS.items()}
 
 
+def check_multiplier(multiplier: int) -> int:
+    """``multiplier`` if digests can be multiplied with it without a loss. Raises ``ValueError``."""
+    if not isinstance(multiplier, int) or multiplier % 2 != 1 or not 0 < multiplier <= MASK64:
+        raise ValueError(f"digests are multiplied with an odd number of 64 bits, not {multiplier!r}")
+    return multiplier
+
+
+def spread_one(h1: int, h2: int, multiplier: int) -> int:
+    """A number of 64 bits that follows from both halves; whoever does not know the multiplier cannot choose digests of
+    which many are near each other."""
+    mixed = h1 * multiplier & MASK64
+    return ((mixed ^ mixed >> 32) + h2) * multiplier & MASK64
+
+
+def spread_all(h1: Words, h2: Words | int, multiplier: int) -> Words:
+    """The same for many digests."""
+    mixed = h1 * np.uint64(multiplier)
+    mixed ^= mixed >> np.uint64(32)
+    mixed += np.uint64(h2) if isinstance(h2, int) else h2
+    mixed *= np.uint64(multiplier)
+    return mixed
+
+
 class Batch:
     """The digests of some keys, cut up once for all slices that are asked."""
 

@@ -117,6 +117,14 @@ class KeyHash(ABC):
     def forgeable(self) -> bool:
         """Whether a key with the digest of another one can be made."""
 
+    def multiplier(self) -> int:
+        """What a slice multiplies digests with before it looks for their places: an odd number that spreads them if
+        somebody chose them, and 1 where nobody can."""
+        if not self.forgeable:
+            return 1
+        found = blake2b(b"places", key=self.secret, digest_size=8).digest() if self.keyed else secrets.token_bytes(8)
+        return int.from_bytes(found, "little") | 1
+
     def sampling(self) -> Sampling:
         """Which part of a filter with this hash is read for its figures: nobody else can foretell it."""
         return Sampling(blake2b(b"sampling", key=self.secret, digest_size=16).digest() if self.keyed else None)

@@ -60,10 +60,16 @@ def stored_slice(geometry: Mapping[str, Any], words: Words) -> Slice:
     if layout == "counters":
         return CountingSlice(geometry["counters"], geometry["hashes"], geometry["counter_bits"], words)
     if layout == "table":
-        return TableSlice(geometry["buckets"], geometry["digest_bits"], words)
+        return TableSlice(
+            geometry["buckets"],
+            geometry["digest_bits"],
+            words,
+            geometry.get("multiplier", 1),
+            crowded=bool(geometry.get("crowded")),
+        )
     if layout == "cuckoo":
         stash = [(bucket, tag) for bucket, tag in geometry["stash"]]
-        return CuckooSlice(geometry["buckets"], geometry["tag_bits"], words, stash)
+        return CuckooSlice(geometry["buckets"], geometry["tag_bits"], words, stash, geometry.get("multiplier", 1))
     raise FilterError(f"unknown layout: {layout}")
 
 

@@ -10,6 +10,11 @@ are looked at in the mean (of 128 bits, four to a bucket: 87 of 100, and 2.7), w
 With 128 bits, two of n keys agree with probability n**2 / 2**129: never. With 64 bits an absent key meets a
 stored digest with probability n / 2**64: at 10**9 keys about one wrong answer in 2 * 10**10.
 
+Chosen digests could all begin in one bucket, and a search would pass all of them. A slice for a hash that can be forged
+mixes both halves with an odd number that nobody else knows, and takes the bucket from the result. A slice that was made
+without (by an earlier version) is *crowded* as soon as a digest lies 1,024 places behind its first one, which does not
+happen by chance (for 10**9 keys about one time in 10**8): it takes no more keys, and the next slice multiplies.
+
 An empty place is all zero. So a digest whose first half is zero, one in 2**64, is stored with 1 instead.
 """
 
@@ -22,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.slices.bit_storage import zeroed_words
-from crawler.slices.digest_batch import MASK32, Batch
+from crawler.slices.digest_batch import Batch, check_multiplier, spread_all, spread_one
 from crawler.slices.errors import JSON, FilterError
 from crawler.slices.sampling import UNFORESEEN, Sampling, spread_of_places
 
@@ -36,6 +41,7 @@ _SAMPLE_BUCKETS = 2**14  # a mebibyte
 _BUCKETS = 2**10  # of which the digests are handed out together
 _SHIFT = np.uint64(32)
 _ONE = np.uint64(1)
+_FAR = 1024  # places between a digest and the first one of its bucket
 _FEW_TO_SEARCH = 8  # keys; below, plain loops are faster than numpy's calls
 _FEW_TO_PUT = 24  # keys; below, plain loops are faster than numpy's calls
 
@@ -51,7 +57,15 @@ class TableSlice:
     hashes = 1
     sampling: Sampling = UNFORESEEN
 
-    def __init__(self, buckets: int, digest_bits: int = 128, words: Words | None = None) -> None:
+    def __init__(
+        self,
+        buckets: int,
+        digest_bits: int = 128,
+        words: Words | None = None,
+        multiplier: int = 1,
+        *,
+        crowded: bool = False,
+    ) -> None:
         """Raises ``ValueError`` for impossible parameters, and for ``words`` that are not its buckets, or have no empty
         place: a search ends at one."""
         if digest_bits not in (64, 128):
@@ -62,6 +76,8 @@ class TableSlice:
             raise ValueError(f"a slice of {buckets * _BUCKET_WORDS * 8} bytes cannot be made from {len(words) * 8}")
         self.buckets = buckets
         self.digest_bits = digest_bits
+        self.multiplier = check_multiplier(multiplier)
+        self.crowded = crowded
         self.words = zeroed_words(buckets * _BUCKET_WORDS) if words is None else words
         self._flat = self.words.data
         # Shape (buckets, places, words of a digest).
@@ -71,14 +87,18 @@ class TableSlice:
             raise ValueError("a table of digests without an empty place cannot be searched")
 
     @classmethod
-    def sized(cls, capacity: int, digest_bits: int) -> TableSlice:
+    def sized(cls, capacity: int, digest_bits: int, multiplier: int = 1) -> TableSlice:
         """The table for ``capacity`` keys."""
-        return cls(table_buckets(capacity, digest_bits), digest_bits)
+        return cls(table_buckets(capacity, digest_bits), digest_bits, multiplier=multiplier)
 
     def _stored(self, batch: Batch) -> tuple[Words, Words, Indices]:
         """What is stored of each key, first and second halves, and the bucket where its search begins."""
         firsts = np.maximum(batch.halves[:, 0], _ONE)
-        buckets = firsts >> _SHIFT
+        if self.multiplier == 1:
+            buckets = firsts >> _SHIFT
+        else:
+            seconds = batch.halves[:, 1] if self.digest_bits == 128 else 0
+            buckets = spread_all(firsts, seconds, self.multiplier) >> _SHIFT
         buckets *= np.uint64(self.buckets)
         buckets >>= _SHIFT
         return firsts, batch.halves[:, 1], buckets.view(np.intp)
@@ -118,14 +138,15 @@ class TableSlice:
                 self.put_one(h1, h2)
             return
         firsts, seconds, buckets = self._stored(batch)
+        rounds, size = 0, self.digest_bits // 64
         while len(buckets):
+            rounds += 1
             rows = self._lines.take(buckets, axis=0)
             done = self._are_in(rows, firsts, seconds)
             full = self._are_full(rows)
             takes = np.flatnonzero(~(done | full))
             # One key a bucket and round: two would choose the same place.
             takes = takes[np.unique(buckets[takes], return_index=True)[1]]
-            size = self.digest_bits // 64
             places = buckets[takes] * _BUCKET_WORDS + (rows[takes, ::size] != 0).sum(axis=1) * size
             self.words[places] = firsts[takes]
             if size == 2:
@@ -134,6 +155,8 @@ class TableSlice:
             left = ~done
             buckets = np.where(full, (buckets + 1) % self.buckets, buckets)[left]
             firsts, seconds = firsts[left], seconds[left]
+        # Rounds without a full bucket serve the keys of one bucket, of which a batch has few.
+        self.crowded |= rounds > 2 * _FAR * size // _BUCKET_WORDS
 
     def digests(self) -> Iterator[Words]:
         """All stored digests, in arrays of shape (n, 2); with 64 bits the second half is 0."""
@@ -143,26 +166,34 @@ class TableSlice:
             found[:, : self.digest_bits // 64] = rows[rows[:, :, 0] != 0]
             yield found
 
-    def _search(self, h1: int, h2: int) -> tuple[int, bool]:
-        """The word where the digest's place begins, or where it would be put; and whether it is there."""
+    @property
+    def crowdable(self) -> bool:
+        return self.multiplier == 1
+
+    def _search(self, h1: int, h2: int) -> tuple[int, int, bool]:
+        """The word where the search began; the one where the digest's place begins, or where it would be put; and
+        whether it is there."""
         size = self.digest_bits // 64
         h1 = h1 or 1
-        at = ((h1 >> 32) * self.buckets >> 32 & MASK32) * _BUCKET_WORDS
+        spread = h1 if self.multiplier == 1 else spread_one(h1, h2 if size == 2 else 0, self.multiplier)
+        at = start = ((spread >> 32) * self.buckets >> 32) * _BUCKET_WORDS
         words, end = self._flat, len(self._flat)
         while words[at]:
             if words[at] == h1 and (size == 1 or words[at + 1] == h2):
-                return at, True
+                return start, at, True
             at += size
             if at == end:
                 at = 0
-        return at, False
+        return start, at, False
 
     def holds_one(self, h1: int, h2: int) -> bool:
-        return self._search(h1, h2)[1]
+        return self._search(h1, h2)[2]
 
     def put_one(self, h1: int, h2: int) -> None:
-        at, found = self._search(h1, h2)
+        start, at, found = self._search(h1, h2)
         if not found:
+            if (at - start) % len(self._flat) > _FAR * self.digest_bits // 64:
+                self.crowded = True
             self._flat[at] = h1 or 1
             if self.digest_bits == 128:
                 self._flat[at + 1] = h2
@@ -192,4 +223,9 @@ class TableSlice:
         return spread_of_places(count, self.buckets, self._places.shape[1], len(self.sampling.rows(self._places)))
 
     def geometry(self) -> dict[str, JSON]:
-        return {"layout": "table", "buckets": self.buckets, "digest_bits": self.digest_bits}
+        made: dict[str, JSON] = {"layout": "table", "buckets": self.buckets, "digest_bits": self.digest_bits}
+        if self.multiplier != 1:
+            made["multiplier"] = self.multiplier
+        if self.crowded:
+            made["crowded"] = True
+        return made

@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import frexp
 
-import mmh3
 import numpy as np
 
 from crawler.frontier.entry import FRESH_SLOT_SIZE, Entry, decode_entry
@@ -105,5 +104,6 @@ class Importance:
 
 
 def _places(href: str) -> tuple[int, int]:
-    one, other = mmh3.hash64(href, signed=False)
-    return one % CELLS, other % CELLS
+    # Python's hash of a text has a secret of each process, so nobody can choose URLs that share the cells of another.
+    number = hash(href)
+    return number % CELLS, (number >> 32) % CELLS

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from itertools import islice
 
 import mmh3
@@ -103,8 +104,9 @@ def remember(href: str, content: Content, batch: Batch) -> None:
 
 
 def content_digest(body: bytes) -> bytes:
-    """16 bytes: MurmurHash3 x64 128, seed 0, of the body without white space."""
-    return mmh3.hash_bytes(body.translate(None, b" \t\n\r\f"))
+    """16 bytes: BLAKE2b of the body without white space. It is a cryptographic one, so that nobody who writes a page of
+    the same host can make another one seem a copy of it."""
+    return blake2b(body.translate(None, b" \t\n\r\f"), digest_size=16).digest()
 
 
 def simhash_of(body: bytes) -> int | None:

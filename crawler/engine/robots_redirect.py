@@ -122,6 +122,8 @@ class RobotsRedirect:
             await self._job.room()
             now = self._context.clock()
             got = self._lease(name, now)
+            if isinstance(got, HostClosed) and got.refusal is not None:
+                return Followed(Failure.refused(got.refusal), elsewhere=True)
             if isinstance(got, HostClosed):
                 message = f"it redirects to {name}, which is asked no more: {got.error}"
                 return Followed(Failure(FailureKind.UNREACHABLE, message, 0.0), elsewhere=True)

@@ -62,15 +62,17 @@ _METADATA: Final = frozenset(
         "fd20:ce::254",  # Google
     )
 )
-# Names for such an address. They are known without a look-up, which a proxy would do.
-_METADATA_NAMES: Final = {
-    "instance-data": _INSTANCE,
-    "instance-data.ec2.internal": _INSTANCE,
-    "metadata": _INSTANCE,
-    "metadata.azure.internal": _INSTANCE,
-    "metadata.goog": _INSTANCE,
-    "metadata.google.internal": _INSTANCE,
-    "metadata.tencentyun.com": "169.254.0.23",
+# Names whose addresses are known without a look-up, which a proxy would do.
+_LOOPBACK: Final = ("127.0.0.1", "::1")  # RFC 6761
+_NAMES: Final = {
+    "localhost": _LOOPBACK,
+    "instance-data": (_INSTANCE,),
+    "instance-data.ec2.internal": (_INSTANCE,),
+    "metadata": (_INSTANCE,),
+    "metadata.azure.internal": (_INSTANCE,),
+    "metadata.goog": (_INSTANCE, "fd20:ce::254"),
+    "metadata.google.internal": (_INSTANCE, "fd20:ce::254"),
+    "metadata.tencentyun.com": ("169.254.0.23",),
 }
 
 
@@ -131,14 +133,13 @@ def refusal_of(host: str, port: int, settings: FetchSettings) -> Refusal | None:
 @lru_cache(maxsize=4_096)
 def _refusal_of(host: str, port: int, permits: Permits) -> Refusal | None:
     name = host.rstrip(".")
-    address = _METADATA_NAMES.get(name)
-    if address is None and (name == "localhost" or name.endswith(".localhost")):
-        address = "127.0.0.1"  # RFC 6761
-    if address is None and is_address(host):
-        address = host.strip("[]")
+    addresses = _NAMES.get(name, _LOOPBACK if name.endswith(".localhost") else ())
+    if is_address(host):
+        addresses = (host.strip("[]"),)
     refused = None
     with contextlib.suppress(ValueError):  # nobody can ask a host like 1.2.3, which no parser of URLs returns
-        refused = None if address is None else refusal_of_address(address, permits)
+        refusals = [refusal_of_address(address, permits) for address in addresses]
+        refused = refusals[0] if refusals and all(refusals) else None
     if refused is None and port in BLOCKED_PORTS and port not in permits.ports:
         why = f"port {port} belongs to another protocol, browsers block it"
         return Refusal(Rule.BLOCKED_PORT, str(port), why, f"fetch.allow_ports = [{port}]")

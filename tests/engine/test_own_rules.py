@@ -44,12 +44,12 @@ def rules(lab: Laboratory) -> Counter[str | None]:
 
 @pytest.mark.parametrize("settings", [SETTINGS, WITH_ROBOTS])
 def test_refused_urls_cost_no_request_and_no_time(tmp_path: Path, settings: Any) -> None:
-    pages = {A: links([f"{INSIDE}{n}" for n in range(300)] + ["http://b.test:25/"]), f"{A}robots.txt": ""}
+    pages = {A: links([f"{INSIDE}{n}" for n in range(30)] + ["http://b.test:25/"]), f"{A}robots.txt": ""}
     lab = Laboratory(tmp_path, pages, settings)
     began = lab.now
     assert lab.run(A, *(f"http://192.168.0.1/{n}" for n in range(300))) is Stop.FINISHED
     assert lab.now - began < 5.0, "their hosts have no gap"
-    assert rules(lab) == {"private-address": 600, "blocked-port": 1, None: 1}
+    assert rules(lab) == {"private-address": 330, "blocked-port": 1, None: 1}
     assert {record["outcome"] for record in lab.records() if "rule" in record} == {"excluded"}
     assert {asked.href for asked in lab.asked} <= {A, f"{A}robots.txt"}
 
@@ -82,6 +82,14 @@ def test_redirects_are_judged_too(tmp_path: Path) -> None:
         "http://c.test/": "private-address"
     }
     assert not lab.requests_to("10.0.0.1")
+
+
+def test_a_robots_txt_that_redirects_to_a_host_known_to_be_refused(tmp_path: Path) -> None:
+    pages = {"http://inner.test/": private(), "http://inner.test/robots.txt": private()}
+    pages |= {f"http://{name}.test/robots.txt": redirect("http://inner.test/robots.txt") for name in "abc"}
+    lab = Laboratory(tmp_path, pages, WITH_ROBOTS)
+    assert lab.run("http://inner.test/", *(f"http://{name}.test/" for name in "abc")) is Stop.FINISHED
+    assert rules(lab) == {"private-address": 4}
 
 
 def test_a_run_that_permits_them_queues_them_again(tmp_path: Path) -> None:

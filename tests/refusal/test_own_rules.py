@@ -124,6 +124,11 @@ def test_names_of_metadata_are_known_without_a_name_server(name: str) -> None:
     assert rule_of(f"http://{name}/", networks("169.254.169.254")) is None
 
 
+@pytest.mark.parametrize("network", ["127.0.0.1", "::1", "127.0.0.0/8"])
+def test_a_name_with_two_addresses_is_permitted_by_either(network: str) -> None:
+    assert rule_of("http://localhost/", networks(network)) is None
+
+
 @given(st.ip_addresses(network="169.254.0.0/16") | st.ip_addresses(network="fe80::/10"))
 def test_link_local_addresses_are_never_private_ones(address: IPv4Address | IPv6Address) -> None:
     refusal = refusal_of_address(str(address), Permits.of(PRIVATE))

@@ -168,6 +168,9 @@ def trust(stats: Mapping[str, Any]) -> str:
     estimated, target = seen.get("fpp_estimated"), seen.get("fpp_target")
     if estimated is not None and target is not None and estimated > target:
         text += f" The estimated fpp is {probability(estimated)}, above the target of {probability(target)}."
+    hashed = seen.get("hash")
+    if hashed and hashed["forgeable"]:
+        text += f" Its hash, {hashed['algorithm']}, can be forged: a page can hide another URL from it."
     if seen.get("count_suspect"):
         text += f" Do not trust it: {suspicion(seen)}."
     return text

@@ -42,6 +42,7 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
         bits = seen.get("bits_per_url")
         shape = [counted(slices, "slice")] if slices else []
         shape += [f"{bits:.1f} bits/URL"] if bits is not None else []
+        shape += [_hash(seen["hash"])] if seen.get("hash") else []
         shape += [
             f"estimated fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"
         ]
@@ -50,6 +51,10 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
         ahead = forecast(stats)
         lines += [f"          {ahead}"] if ahead else []
     return "\n".join(lines)
+
+
+def _hash(found: Mapping[str, Any]) -> str:
+    return f"{found['algorithm']} {'with' if found['keyed'] else 'without'} a secret"
 
 
 _PAGES = ("pages_fetched", "pages_failed", "pages_redirected", "urls_excluded")

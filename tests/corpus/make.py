@@ -29,6 +29,7 @@ JOBS = {
     "cuckoo-stopped": ("--max-pages", "30", "--seen", "cuckoo", "--capacity", "1000", "--fpp", "1e-6"),
     "digest-killed": ("--seen", "digest", "--capacity", "1000"),
     "recrawl-stopped": ("--max-pages", "30", "--recrawl"),
+    "mmh3-killed": ("--hash", "mmh3"),
 }
 FILTERS = {
     "scalable": ("--capacity", "256", "--fpp", "1e-6"),

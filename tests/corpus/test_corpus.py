@@ -64,6 +64,11 @@ def test_a_job_of_an_earlier_version_is_carried_on_to_its_end(
     ran = crawler(seeds, "--job", job, *OPTIONS)
 
     assert ran.code == 0, ran.err
+    hashed = json.loads(crawler("stats", job, "--json").out)["seen"]["hash"]
+    if stats["seen"]["hash"]["keyed"] or stats["seen"]["kind"] == "exact":
+        assert hashed == stats["seen"]["hash"]
+    else:
+        assert hashed == {"algorithm": "blake2b", "keyed": True, "forgeable": False}, "it was given a secret"
     found = rows(job)
     assert found[: len(before)] == before, "records of the earlier version were changed"
     assert Counter(row["url"] for row in found) == Counter(urls())

@@ -19,11 +19,14 @@ from crawler.integrity.verifier import verify_job
 from crawler.job.directory import IDENTITY, PAGES, JobError
 from crawler.job.durable_frontier import DurableFrontier, Options
 from crawler.job.formats import FIRST, KNOWN, Formats
+from crawler.job.found import Found
 from crawler.job.identity import MAGIC, OtherFormatError, read_identity
+from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.recovery import HASH_KEPT, REPAIRING, kept_hash
 from crawler.kv import Family
-from crawler.urls import Canonicaliser
+from crawler.settings import SeenSettings, Settings
+from crawler.urls import Canonical, Canonicaliser
 from tests.jobs import store_of
 from tests.program import Ran, crawler
 
@@ -103,6 +106,13 @@ def test_an_older_job_is_read_as_it_is(old: Path) -> None:
         assert seen.statistics()["hash"]["forgeable"]
         assert seen.contains_many(URLS) == [True] * len(URLS)
     assert [finding for finding in verify_job(old) if not finding.mends] == []
+    ran = crawler("stats", old)
+    assert ran.code == 0, ran.err
+    assert "mmh3 without a secret" in ran.out
+    assert "Its hash, mmh3, can be forged: a page can hide another URL from it." in ran.out
+    ran = crawler("explain", old, URLS[0])
+    assert "forgeable" in ran.out
+    assert json.loads(crawler("explain", old, URLS[0], "--json").out)["seen"]["forgeable"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -120,6 +130,36 @@ def test_an_older_job_gets_a_secret(tmp_path: Path, kind: str) -> None:
     check_whole(job)
     with DurableFrontier(job, delay=0) as frontier:
         assert frontier.job.notes == [], "once"
+
+
+def test_doubted_urls_move_with_the_ledger(tmp_path: Path) -> None:
+    directory = tmp_path / "job"
+    settings = Settings(seen=SeenSettings(fpp=0.3, capacity=16, ledger=True, hash="blake2b"))
+    urls = [canonical(url) for url in URLS]
+    job = Job(directory, settings, 0.0, OLD)
+    try:
+        for at in range(0, len(urls), 20):
+            job.admit(Found(urls[at : at + 20], 0))
+        doubted = job.doubted
+        job.decide(3, 0.0)
+        assert doubted > 10
+    finally:
+        job.close()
+    job = Job(directory, settings, 0.0)
+    try:
+        assert "rebuilt with a secret" in job.notes[1]
+        assert job.doubted == doubted - 3
+        while job.doubted:
+            assert job.decide(10, 0.0)
+        assert job.counters.admitted == len(URLS), "each false positive was found out"
+        assert job.admit(Found(urls, 0)) == 0
+        while job.doubted:
+            assert job.decide(100, 0.0)
+        assert job.counters.admitted == len(URLS)
+    finally:
+        job.close()
+    check_keyed(directory)
+    assert [finding for finding in verify_job(directory) if not finding.mends] == []
 
 
 def test_an_exact_job_needs_none(tmp_path: Path) -> None:
@@ -149,10 +189,14 @@ def test_what_was_forgotten_stays_so(tmp_path: Path, kind: str) -> None:
     assert [finding for finding in verify_job(job) if not finding.mends] == []
 
 
-def key(url: str) -> str:
+def canonical(url: str) -> Canonical:
     found = Canonicaliser(()).canonicalise(url)
-    assert not isinstance(found, str)
-    return found.key  # type: ignore[union-attr]
+    assert isinstance(found, Canonical)
+    return found
+
+
+def key(url: str) -> str:
+    return canonical(url).key
 
 
 def test_records_that_a_power_loss_took_are_fetched_again(old: Path) -> None:

@@ -53,6 +53,13 @@ def test_trust_warns_of_bits_that_the_keys_do_not_explain() -> None:
     assert "Do not trust it: its bits are those of 7,000 keys, and 12,345 were added" in trust(stats)
 
 
+def test_trust_warns_of_a_hash_that_can_be_forged() -> None:
+    hashed = {"algorithm": "mmh3", "keyed": True, "forgeable": True}
+    assert trust(statistics(seen=seen(hash=hashed))).endswith(
+        "Its hash, mmh3, can be forged: a page can hide another URL from it."
+    )
+
+
 def test_trust_of_an_exact_an_empty_and_no_seen_set() -> None:
     assert "exact" in trust(statistics(seen=seen(expected_urls_skipped=None)))
     assert trust(statistics(urls_admitted=0, seen=seen(expected_urls_skipped=0.0))) == "No URL has been seen yet."

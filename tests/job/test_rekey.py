@@ -134,7 +134,7 @@ def test_an_older_job_gets_a_secret(tmp_path: Path, kind: str) -> None:
 
 def test_doubted_urls_move_with_the_ledger(tmp_path: Path) -> None:
     directory = tmp_path / "job"
-    settings = Settings(seen=SeenSettings(fpp=0.3, capacity=16, ledger=True, hash="blake2b"))
+    settings = Settings(seen=SeenSettings(kind="bloom", fpp=0.3, capacity=32, ledger=True))
     urls = [canonical(url) for url in URLS]
     job = Job(directory, settings, 0.0, OLD)
     try:

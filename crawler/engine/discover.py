@@ -186,12 +186,11 @@ class Discovery:
         return Outlinks(len(urls), self._inside(urls, entry.depth + 1))
 
     def _outlinks(self, urls: list[Canonical], page: Page, depth: int) -> Outlinks:
-        links = [] if page.links.nofollow else urls
         if page.of_copy:
             # Count all links of a copy as such, even those that would have been left out for another reason.
             self._job.counters.links_of_copies += len(urls)
-            return Outlinks(len(urls), [], left_out=self._boundary.inside(links, depth, Counter()))
-        return Outlinks(len(urls), self._inside(links, depth))
+            return Outlinks(len(urls), [], left_out=self._boundary.inside(urls, depth, Counter()))
+        return Outlinks(len(urls), self._inside(urls, depth))
 
     def _base(self, href: str, stated: str | None) -> str:
         """The base of a page's links; pure."""

@@ -247,7 +247,7 @@ class Visitor:
         if isinstance(names, Unreadable):
             return finished, names
         if not self._settings.headings.follows(names):
-            links = replace(links, hrefs=[], nofollow=True)
+            links = replace(links, hrefs=[], truncated=False)
         elif heading.hrefs:
             stated = read(self._discovery.resolve, record.entry.href, heading.hrefs)
             if isinstance(stated, Unreadable):

@@ -16,6 +16,7 @@ from itertools import islice
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from crawler.links.encoding import python_codec, sniff_encoding
+from crawler.links.headers import leads_on
 from crawler.links.refresh import refresh_target
 from crawler.links.tags import link_tags
 from crawler.settings import LinkSettings
@@ -34,8 +35,6 @@ _ANCHORS = frozenset(("a", "area"))
 _FRAMES = frozenset(("iframe", "frame"))
 # Elements of SVG and MathML whose content is HTML (HTML Standard, 13.2.6: integration points).
 _HTML_INSIDE = frozenset(("foreignobject", "desc", "title", "annotation-xml", "mi", "mo", "mn", "ms", "mtext"))
-_RELATIONS = {"canonical": "canonical", "next": "next", "prev": "next", "alternate": "alternate"}
-_PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,6 @@ class PageLinks:
 
     ``base`` is the first ``base[href]`` as written, or None. ``hrefs`` are distinct, in document order,
     without surrounding ASCII white space, otherwise as written; they contain no lone surrogates.
-    ``nofollow``: the robots meta element of the page asks not to follow its links; ``hrefs`` is then empty.
     ``truncated``: the page has more than ``LinkSettings.max_links``. ``metas`` are the name and content of each
     ``meta`` element that has both. ``too_long`` counts the links that can only be longer than
     ``LinkSettings.max_url_length``. ``cut`` says why the page was not read as a whole, if it was not.
@@ -52,7 +50,6 @@ class PageLinks:
 
     base: str | None
     hrefs: list[str]
-    nofollow: bool
     encoding: str
     truncated: bool
     metas: tuple[tuple[str, str], ...] = ()
@@ -162,18 +159,16 @@ class _Found:
     def links(self, encoding: str) -> PageLinks:
         """The links of the page."""
         base, hrefs, metas, settings = self.base, self.hrefs, tuple(self.metas), self.settings
-        if settings.respect_meta_robots and _robots_say_nofollow(metas):
-            return PageLinks(base, [], True, encoding, False, metas)
         if base is None:
             for own in [href for href in hrefs if not href or href[0] == "#"]:
                 del hrefs[own]
         elif len(base) > self._longest and not foreign_scheme(base):
             # What a link means cannot be told without it, and nearly all would be too long.
             cut = f"the base of its links has {len(base)} characters"
-            return PageLinks(None, [], False, encoding, False, metas, self.too_long + len(hrefs), cut)
+            return PageLinks(None, [], encoding, False, metas, self.too_long + len(hrefs), cut)
         found = list(islice(hrefs, settings.max_links))
         truncated = len(hrefs) > settings.max_links
-        return PageLinks(base, found, False, encoding, truncated, metas, self.too_long)
+        return PageLinks(base, found, encoding, truncated, metas, self.too_long)
 
     @property
     def _longest(self) -> int:
@@ -208,10 +203,8 @@ class _Found:
     def _leads_on(self, node: LexborNode) -> bool:
         """Whether a ``link`` element names a page."""
         attributes = node.attrs
-        kinds = {_RELATIONS.get(relation) for relation in (attributes.get("rel") or "").lower().split()}
-        if kinds.isdisjoint(self.settings.kinds):
-            return False
-        return (attributes.get("type") or "").partition(";")[0].strip(_SPACE).lower() in _PAGE_TYPES
+        relations = (attributes.get("rel") or "").lower().split()
+        return leads_on(relations, (attributes.get("type") or "").lower(), self.settings)
 
     def _meta(self, node: LexborNode) -> None:
         attributes = node.attrs
@@ -235,13 +228,4 @@ def _is_foreign(node: LexborNode) -> bool:
         if name in ("svg", "math") or name in _HTML_INSIDE:
             return name not in _HTML_INSIDE
         parent = parent.parent
-    return False
-
-
-def _robots_say_nofollow(metas: tuple[tuple[str, str], ...]) -> bool:
-    for name, content in metas:
-        if name.lower() == "robots":
-            wishes = {wish.strip(_SPACE) for wish in content.lower().split(",")}
-            if not wishes.isdisjoint(("nofollow", "none")):
-                return True
     return False

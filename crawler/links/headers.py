@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from crawler.links.refresh import refresh_target
 from crawler.settings import LinkSettings
@@ -39,7 +39,7 @@ def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettin
     found: dict[str, None] = {}
     for value in links[:_VALUES]:
         for link in _LINK.finditer(value[:_CHARACTERS]):
-            if len(found) < LINKS_MOST and _leads_on(link["parameters"], settings):
+            if len(found) < LINKS_MOST and _names_a_page(link["parameters"], settings):
                 found[link["target"].strip(_SPACE)] = None
     target = None if refresh is None or "refresh" not in settings.kinds else refresh_target(refresh[:_CHARACTERS])
     if target is not None:
@@ -47,8 +47,8 @@ def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettin
     return list(found)
 
 
-def _leads_on(parameters: str, settings: LinkSettings) -> bool:
-    """Whether a link names a page."""
+def _names_a_page(parameters: str, settings: LinkSettings) -> bool:
+    """Whether a link of a header names a page."""
     given: dict[str, str] = {}
     for parameter in _PARAMETER.finditer(parameters):
         value = parameter["plain"] if parameter["quoted"] is None else re.sub(r"\\(.)", r"\1", parameter["quoted"])
@@ -56,6 +56,12 @@ def _leads_on(parameters: str, settings: LinkSettings) -> bool:
     relations = given.get("rel", "").split()
     if "anchor" in given or (settings.respect_rel_nofollow and "nofollow" in relations):
         return False
+    return leads_on(relations, given.get("type", ""), settings)
+
+
+def leads_on(relations: Iterable[str], media_type: str, settings: LinkSettings) -> bool:
+    """Whether a link with these relations, to something of this type (empty if it is not stated), names a page of a
+    kind that is switched on. Both in lower case."""
     if {_RELATIONS.get(relation) for relation in relations}.isdisjoint(settings.kinds):
         return False
-    return given.get("type", "").partition(";")[0].strip(_SPACE) in _PAGE_TYPES
+    return media_type.partition(";")[0].strip(_SPACE) in _PAGE_TYPES

@@ -97,7 +97,6 @@ def encode_links(links: PageLinks) -> bytes:
     rest = {
         "base": links.base,
         "hrefs": len(links.hrefs),
-        "nofollow": links.nofollow,
         "encoding": links.encoding,
         "truncated": links.truncated,
         "metas": links.metas,
@@ -122,7 +121,6 @@ def decode_links(payload: bytes) -> PageLinks:
         return PageLinks(
             _text(rest["base"]),
             found,
-            rest["nofollow"] is True,
             str(rest["encoding"]),
             rest["truncated"] is True,
             tuple((str(name), str(content)) for name, content in rest["metas"]),

@@ -187,34 +187,20 @@ class TestWhatAPageSaysOfItself:
         assert links(b"<a title='<base href=x>'>", read=read).base is None
 
     @pytest.mark.parametrize(
-        "meta",
+        ("meta", "metas"),
         [
-            b"<meta name=robots content=nofollow>",
-            b"<META NAME='ROBOTS' CONTENT='noindex, NOFOLLOW'>",
-            b"<meta content=none name=robots>",
-            b"<meta name=robots content=noindex><meta name=robots content=nofollow>",
+            (b"<META NAME='ROBOTS' CONTENT='noindex, NOFOLLOW'>", (("ROBOTS", "noindex, NOFOLLOW"),)),
+            (b"<meta content=none name=robots>", (("robots", "none"),)),
+            (b"<meta name=robots content=a><meta name=x content=b>", (("robots", "a"), ("x", "b"))),
+            (b"<meta name=robots>", ()),
+            (b"<!-- <meta name=robots content=nofollow> -->", ()),
         ],
     )
-    def test_nofollow(self, read: Read, meta: bytes) -> None:
-        page = meta + b"<a href=x>"
-        assert links(page, read=read).nofollow
-        assert links(page, read=read).hrefs == []
-        assert not links(page, respect_meta_robots=False, read=read).nofollow
-        assert links(page, respect_meta_robots=False, read=read).hrefs == ["x"]
-
-    @pytest.mark.parametrize(
-        "meta",
-        [
-            b"<meta name=robots content=noindex>",
-            b"<meta name=robots>",
-            b"<meta name=other content=nofollow>",
-            b"<meta name=robots content=nofollows>",
-            b"<!-- <meta name=robots content=nofollow> -->",
-        ],
-    )
-    def test_follow(self, read: Read, meta: bytes) -> None:
+    def test_wishes_are_told_and_left_to_others(
+        self, read: Read, meta: bytes, metas: tuple[tuple[str, str], ...]
+    ) -> None:
         found = links(meta + b"<a href=x>", read=read)
-        assert (found.nofollow, found.hrefs) == (False, ["x"])
+        assert (found.metas, found.hrefs) == (metas, ["x"])
 
     def test_rel_nofollow_is_an_option(self, read: Read) -> None:
         page = b"<a href=x rel='noopener NoFollow'><a href=y rel=nofollows><a href=z>"

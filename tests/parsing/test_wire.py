@@ -16,7 +16,6 @@ PAGES = st.builds(
     PageLinks,
     base=st.none() | TEXT,
     hrefs=st.lists(TEXT),
-    nofollow=st.booleans(),
     encoding=st.just("utf-8"),
     truncated=st.booleans(),
     metas=st.lists(st.tuples(TEXT, TEXT)).map(tuple),
@@ -39,7 +38,7 @@ def test_answers_come_in_any_pieces(told: list[tuple[Told, bool, bytes]], size: 
     assert taken == told
 
 
-PAGE = PageLinks("b", ["x", "y"], False, "utf-8", False)
+PAGE = PageLinks("b", ["x", "y"], "utf-8", False)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_a_time_limit_holds_while_dear_robots_txt_come_in(hostile: Hostile) -> N
     assert crawled.ran.code in (0, 3), crawled.ran.err  # 0: a fast machine has done it all
     assert crawled.seconds < MAX_TIME + GRACE + MARGIN
     assert crawled.stall < STALL_MOST
-    assert {row["outcome"] for row in crawled.of(INNOCENT).values()} == {"fetched"}
+    assert {row["outcome"] for row in crawled.of(INNOCENT).values()} <= {"fetched"}
     again = hostile.crawl("--concurrency", "64", seeds=seeds)
     assert Counter(row["outcome"] for row in again.rows if "dear" in row["url"]) == {"fetched": 20}
 

@@ -124,7 +124,7 @@ def test_a_host_that_the_frontier_overlooks_is_named_everywhere(tmp_path: Path) 
             lab.settings,
             job.seen.hash,
             job.store,
-            lambda _: SeenAnswer(True, "exact", True, 0.0, [], 0),
+            lambda _: SeenAnswer(True, "exact", True, 0.0, [], 0, forgeable=False),
             {},
             lambda name: job.frontier.snapshot(name, now),
             crawl.gauges.states.overlooked,

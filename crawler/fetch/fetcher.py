@@ -8,13 +8,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import aiohttp
 import yarl
+from aiohttp import hdrs
 from aiohttp.abc import AbstractResolver
 
 from crawler.fetch.connector import Connector, Exchange, current_exchange
@@ -51,8 +51,7 @@ def is_html(content_type: str | None) -> bool:
     return content_type is None or content_type in HTML_TYPES
 
 
-@dataclass(frozen=True, slots=True)
-class _Want:
+class _Want(NamedTuple):
     """What is wanted, and how much of it."""
 
     accept: Callable[[str | None], bool]
@@ -189,7 +188,10 @@ class Fetcher:
         refused = refusal_of(url.raw_host or "", url.port or 0, self._settings)
         if refused is not None:
             return Failure.refused(refused)
-        answer = await self._ask(self._session, url, href, want, exchange)
+        if self._plain:
+            answer = await self._session.get(url, allow_redirects=False, headers=want.headers)
+        else:
+            answer = await self._ask(self._session, url, href, want, exchange)
         try:
             return await self._response(answer, want, exchange)
         finally:
@@ -200,8 +202,6 @@ class Fetcher:
         self, session: aiohttp.ClientSession, url: yarl.URL, href: str, want: _Want, exchange: Exchange
     ) -> aiohttp.ClientResponse:
         """Send the request the way that the settings say, and return the answer when its headers are complete."""
-        if self._plain:
-            return await session.get(url, allow_redirects=False, headers=want.headers)
         headers, way = dict(want.headers or {}), self._ways.to(href)
         headers.update(way.headers or {})
         exchange.proxy = way.proxy
@@ -230,14 +230,14 @@ class Fetcher:
 
     async def _response(self, answer: aiohttp.ClientResponse, want: _Want, exchange: Exchange) -> Response | Failure:
         headers, status = answer.headers, answer.status
-        content_type, charset = _content_type(headers.get("Content-Type"))
-        location = headers.get("Location") if 300 <= status < 400 else None
+        content_type, charset = _content_type(headers.get(hdrs.CONTENT_TYPE))
+        location = headers.get(hdrs.LOCATION) if 300 <= status < 400 else None
         body: bytes | None = None
         note: str | None = None
         if location is None and want.accept(content_type):
             if not answer.content.is_eof():
                 exchange.enter("body", self._settings.body_timeout)
-            if "Content-Encoding" in headers:
+            if hdrs.CONTENT_ENCODING in headers:
                 body, note = await _decode(answer, want.max_body, want.truncate)
             else:
                 body = await _read(answer, want.max_body, want.truncate)
@@ -254,7 +254,7 @@ class Fetcher:
             charset,
             body,
             None if location is None else browser_text(location),
-            browser_text(headers.get("Retry-After", "")) or None,
+            browser_text(headers.get(hdrs.RETRY_AFTER, "")) or None,
             exchange.patience.seconds,
             received,
             note,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.hdrs import CONTENT_LENGTH
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
@@ -152,16 +153,18 @@ class LenientHandler(ResponseHandler):
 class ForgivingParser:
     """Stands before aiohttp's parser of one answer."""
 
+    # Defaults of the class: one of these is made for each request, and few requests change more than two of them.
+    _payload: StreamReader | None = None  # of the answer, once its head is complete
+    _size = 0  # bytes of the head so far
+    _left = _UNKNOWN  # bytes that the rest of the body must have
+    _held: bytearray | None = None  # the head so far, since the strict parser refused it
+    _seen: list[bytes] | None = None  # the head so far, if it did not
+    _heads = 0  # including those of interim answers
+    _failed = False
+
     def __init__(self, strict: Any, protocol: LenientHandler) -> None:
         self._strict = strict
         self._protocol = protocol
-        self._payload: StreamReader | None = None  # of the answer, once its head is complete
-        self._seen: list[bytes] = []  # what the strict parser got of the head
-        self._size = 0  # bytes of the head so far
-        self._left = _UNKNOWN  # bytes that the rest of the body must have
-        self._held: bytearray | None = None  # the same, since the strict parser refused it
-        self._heads = 0  # including those of interim answers
-        self._failed = False
 
     def pause_reading(self) -> None:
         self._strict.pause_reading()
@@ -180,11 +183,35 @@ class ForgivingParser:
         if self._held is not None:
             self._held += data
             return self._forgive(self._held, len(self._held) - len(data))
-        self._seen.append(data)
         try:
             messages, _, _ = self._strict.feed_data(data)
         except HttpProcessingError:
             messages = None
+        if self._seen is not None:
+            self._seen.append(data)
+        elif messages and self._is_plain(messages, data):
+            return messages, False, b""
+        else:
+            self._seen = [data]
+        return self._read_head(self._seen, messages)
+
+    def _is_plain(self, messages: Any, data: bytes) -> bool:
+        """Return whether the first packet has the whole head of an answer with a stated length, as nearly all do."""
+        message, payload = messages[0]
+        length = message.headers.get(CONTENT_LENGTH)
+        end = data.find(b"\r\n\r\n")
+        if length is None or end < 0 or payload is EMPTY_PAYLOAD or message.chunked or len(messages) > 1:
+            return False
+        if message.code < 200 or message.code in _NO_BODY:
+            return False
+        self._payload = payload
+        self._left = int(length) + end + 4 - len(data)
+        if self._left < 0:
+            self._protocol.force_close()
+        return True
+
+    def _read_head(self, seen: list[bytes], messages: Any) -> Messages:
+        """``messages`` is what the strict parser has found in the last packet, None if it refuses it."""
         if messages is not None:
             if not messages:
                 return _NOTHING if self._size <= self._protocol.max_head else self._fail(self._too_long())
@@ -193,10 +220,10 @@ class ForgivingParser:
                 return _NOTHING
             if not _misread(*answer):
                 self._payload = answer[1]
-                self._measure(answer[0])
+                self._measure(answer[0], b"".join(seen))
                 return (answer,), False, b""
-        self._held = bytearray().join(self._seen)
-        self._seen.clear()
+        self._held = bytearray().join(seen)
+        seen.clear()
         return self._forgive(self._held, 0)
 
     def _final(self, messages: Any) -> tuple[RawResponseMessage, StreamReader] | None:
@@ -215,22 +242,18 @@ class ForgivingParser:
             self._fail(self._too_long())
         return None
 
-    def _measure(self, message: RawResponseMessage) -> None:
+    def _measure(self, message: RawResponseMessage, seen: bytes) -> None:
         """Find out how many bytes of the body are still to come, and whether more has come already: the strict parser
         holds the beginning of another answer for nothing unusual."""
-        seen = self._seen[0] if len(self._seen) == 1 else b"".join(self._seen)
-        self._seen.clear()
-        length: str | None = "0" if message.code in _NO_BODY else message.headers.get("Content-Length")
+        length: str | None = "0" if message.code in _NO_BODY else message.headers.get(CONTENT_LENGTH)
         if message.chunked or length is None:
             if self._payload is not None and self._payload.is_eof() and not _ends(seen):
                 self._protocol.force_close()
             return
-        end = seen.find(b"\r\n\r\n") + 4 if self._heads == 1 else 3
-        if end == 3:
-            end = 0
-            for _ in range(self._heads):
-                found = _END.search(seen, end)
-                end = found.end() if found is not None else len(seen)
+        end = 0
+        for _ in range(self._heads):
+            found = _END.search(seen, end)
+            end = found.end() if found is not None else len(seen)
         self._left = int(length) + end - len(seen)
         if self._left < 0:
             self._protocol.force_close()
@@ -308,7 +331,7 @@ def _misread(message: RawResponseMessage, payload: StreamReader) -> bool:
     of 64 bits means "none" to it."""
     if payload is not EMPTY_PAYLOAD or message.code in _NO_BODY:
         return False
-    return message.headers.get("Content-Length", "0").strip("0 \t") != ""
+    return message.headers.get(CONTENT_LENGTH, "0").strip("0 \t") != ""
 
 
 def _ends(data: bytes) -> bool:

@@ -15,7 +15,7 @@ from tests.hostile.server import Answer, Pages, Talk, endless, head, page, redir
 from tests.hostile.test_bodies import GIGABYTE, PIECE, bomb
 from tests.site import linked
 
-_LINKS = 40  # traps on a host
+_LINKS = 20  # traps on a host
 
 
 def _many(answer: Answer, robots: Answer | None = None, name: str = "") -> Pages:

@@ -7,14 +7,15 @@ import random
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+import webencodings
+from webencodings.labels import LABELS
+
 from crawler.links import Sitemap
 from crawler.settings import LinkSettings
 
 _SETTINGS = LinkSettings()
-_ENCODINGS = (
-    *("utf-8", "utf-8", "utf-8", "utf-16", "iso-8859-1", "windows-1252", "us-ascii", "gbk", "shift_jis"),
-    *("koi8-r",),
-)
+_UNREAD = ("replacement", "x-user-defined", "utf-16le", "utf-16be")  # the last are told by their byte order mark
+_ENCODINGS = ("utf-8", "utf-8", "utf-16", *sorted(label for label, name in LABELS.items() if name not in _UNREAD))
 _URLS = (
     "http://h.test/",
     "http://h.test/?a=1&amp;b=2",
@@ -51,7 +52,8 @@ def make(chance: random.Random) -> Case:
     declared = (
         f"<?xml version='1.0' encoding='{encoding}'?>{text}" if encoding != "utf-8" or chance.random() < 0.5 else text
     )
-    body = declared.encode(encoding, "xmlcharrefreplace")
+    codec = encoding if encoding == "utf-16" else webencodings.lookup(encoding).codec_info.name
+    body = declared.encode(codec, "xmlcharrefreplace")
     if chance.random() < 0.5:
         return Case(gzip.compress(body) if chance.random() < 0.3 else body, text)
     packed = chance.random() < 0.2

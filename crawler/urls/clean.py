@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from crawler.urls.whatwg import TRIMMED
+from crawler.urls.whatwg import TRIMMED, scalar_values
 
 # What path and query both take without encoding (URL Standard, 1.3), less a few rare characters.
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$&()*+,;=:@/?"
@@ -54,8 +54,8 @@ def distinct_links(texts: Iterable[str]) -> list[tuple[str, bytes]]:
     links = list(dict.fromkeys([_cut(text) if "#" in text else text for text in several]))
     lines = _ascii("\n".join(links))
     if len(lines.translate(None, _VISIBLE)) > len(links) - 1:
-        # The parser removes line breaks anywhere.
-        links = list(dict.fromkeys([_cut(text.strip(TRIMMED).replace("\n", "")) for text in several]))
+        # The parser removes line breaks anywhere, of scalar values: halves of a pair that they part are no pair.
+        links = list(dict.fromkeys([_cut(scalar_values(text).strip(TRIMMED).replace("\n", "")) for text in several]))
         lines = _ascii("\n".join(links))
     # Without any links there is still one empty line.
     return list(zip(links, _odd(lines), strict=False))

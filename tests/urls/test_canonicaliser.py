@@ -26,6 +26,7 @@ def test_agrees_with_parser_and_steps(text: str, base: str | None, rules: list[s
 @given(bases, st.lists(texts, max_size=8), rule_choices)
 @example("http://h/", ["http://a.com/", "http://a.com", "http://a.comx"], [])
 @example("http://h/a", ["b ", "b #c", "b", "b#c"], [])
+@example("http://h/", ["\ud800\n\udc00"], [])
 @example("http://h/a/b", ["../c?", "../../c", "..", "../.", "../\0", "?", "c?\n", "?"], [])
 def test_links_of_a_page_agree_with_parser_and_steps(base: str, hrefs: list[str], rules: list[str]) -> None:
     canonicaliser = Canonicaliser(rules)

@@ -130,7 +130,8 @@ def _copied(disk: Disk, directory: Path, number: int, formats: Formats) -> Itera
     make_private_directory(new)
     make_private_directory(new / SEEN)
     copy_closed(directory / STORE, new / STORE)
-    for path in (directory / SEEN).iterdir():
+    # A job that was killed as it began may have neither part.
+    for path in (directory / SEEN).iterdir() if (directory / SEEN).is_dir() else ():
         if path.is_file():
             disk.link(path, new / SEEN / path.name)
     failpoint("convert.copied")

@@ -31,7 +31,7 @@ from crawler.exact import rows_of
 from crawler.filters import KeyHash
 from crawler.frontier import EntryError, decode_entry
 from crawler.job.digest_sum import DigestSum
-from crawler.job.directory import PAGES
+from crawler.job.directory import PAGES, JobError
 from crawler.job.recovery import COUNTERS, HASH_KEPT, encode_hash, stored_counters, stored_end
 from crawler.kv import Batch, Family, Store
 from crawler.output import lines_of, record_of
@@ -46,6 +46,7 @@ from crawler.records import (
     encode_forgotten,
     sequence_key,
 )
+from crawler.store import StoreError
 from crawler.urls import Canonical, Canonicaliser
 from crawler.urls.steps import drop_userinfo
 
@@ -72,11 +73,15 @@ def rekey(directory: Path, copy: Store, change: KeyChange, tell: Callable[[int, 
     """Replace every digest in ``copy``, a copy of the store of the job in ``directory``, which nobody else uses.
     ``tell`` is called now and then with the number of URLs that are done and of all.
 
-    Raises NotWholeError, after which the copy is worthless, and OSError."""
+    Raises NotWholeError, after which the copy is worthless; JobError if a run would refuse the job; and OSError."""
     try:
         _Rekey(directory / PAGES, copy, change, tell).run()
     except (JournalError, EntryError) as error:
         raise NotWholeError(f"store/ is damaged: {error}") from error
+    except StoreError as error:
+        if error.errno is not None:
+            raise
+        raise NotWholeError(str(error)) from error
 
 
 class _Rekey:
@@ -207,7 +212,7 @@ class _Rekey:
         # Earlier versions kept the credentials of URLs.
         stored = drop_userinfo(href) if "@" in href else href
         if not isinstance(url, Canonical) or url.href != stored:
-            raise NotWholeError(f"not a canonical URL: {href}")
+            raise NotWholeError(f"{PAGES} or the queue holds a URL that no crawl stores")
         return url.key
 
     def _hrefs(self) -> Iterator[str]:
@@ -215,6 +220,13 @@ class _Rekey:
         events = self._copy.scan(Family.DONE, b"", None, 1)
         # The records of the newest events may be lost: they became durable only after those events.
         end = _start(decode_done(events[0][1])) if events else stored_end(self._copy) or 0
+        size = self._pages.stat().st_size if self._pages.exists() else 0
+        if size < end:
+            raise JobError(
+                f"{self._pages} has {size} bytes, but {end} were durable: restore the file as the crawl left it, fetch "
+                f"the missing pages again with `crawler repair {self._pages.parent}`",
+                new_job=True,
+            )
         for start, line in lines_of(self._pages, end):
             record = record_of(line)
             if record is None:

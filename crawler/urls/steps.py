@@ -23,7 +23,9 @@ _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 
 def drop_userinfo(href: str) -> str:
     """``http://user:pass@host/`` -> ``http://host/``."""
-    start = href.index("//") + 2
+    start = href.find("//") + 2
+    if start < 2:
+        return href  # not canonical
     authority, slash, rest = href[start:].partition("/")
     return href[:start] + authority.rpartition("@")[2] + slash + rest
 

@@ -230,7 +230,12 @@ def drop_line(job: Path) -> None:
     (job / PAGES).write_bytes(b"".join(lines[1:]))
 
 
-@pytest.mark.parametrize("damage", [damage_line, other_url, drop_line])
+def strange_url(job: Path) -> None:
+    data = (job / PAGES).read_bytes()
+    (job / PAGES).write_bytes(data.replace(b'"https://', b'"http:a@b', 1))
+
+
+@pytest.mark.parametrize("damage", [damage_line, other_url, drop_line, strange_url])
 def test_a_job_that_is_not_whole_keeps_its_hash_and_says_so(old: Path, damage: Callable[[Path], None]) -> None:
     damage(old)
     with DurableFrontier(old, delay=0) as frontier:
@@ -246,6 +251,35 @@ def test_a_job_that_is_not_whole_keeps_its_hash_and_says_so(old: Path, damage: C
         assert frontier.job.notes == [], "tried once"
         assert frontier.job.seen.statistics()["hash"]["forgeable"]
     assert not list(old.glob("convert.*"))
+
+
+def test_a_job_that_a_run_refuses_keeps_its_chance(old: Path) -> None:
+    whole = (old / PAGES).read_bytes()
+    (old / PAGES).write_bytes(b"")
+    with pytest.raises(JobError, match=r"has 0 bytes, but \d+ were durable: restore the file"):
+        DurableFrontier(old, delay=0)
+    assert read_identity(old).format == FIRST
+    (old / PAGES).write_bytes(whole)
+    with DurableFrontier(old, delay=0) as frontier:
+        assert "rebuilt with a secret" in frontier.job.notes[1]
+    check_whole(old)
+
+
+def test_a_job_whose_cache_was_taken_away(old: Path) -> None:
+    shutil.rmtree(old / "seen")
+    with DurableFrontier(old, delay=0):
+        pass
+    check_keyed(old)
+    check_whole(old)
+
+
+def test_a_job_that_had_not_begun(made: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    job.mkdir()
+    shutil.copy(made / IDENTITY, job)
+    with DurableFrontier(job, delay=0) as frontier:
+        frontier.add(URLS)
+    check_keyed(job)
 
 
 def test_a_repair_gives_it_another_chance(old: Path) -> None:

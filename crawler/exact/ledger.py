@@ -16,9 +16,9 @@ digest is there, the URL was seen. Otherwise it was a false positive, and is adm
 A key is *settled* when it was admitted, confirmed or doubted already. The ledger remembers a bounded number of settled
 keys. For a forgotten one, each new meeting only costs another row and another lookup.
 
-Rows are those of the exact seen-set (``rows``), but their digests are those of the journal, MurmurHash3: two of n keys
-share one by chance with probability below n**2 / 2**129. An attacker who wants to hide a page can construct two URLs
-that share a digest, as with every kind but ``exact``.
+Rows are those of the exact seen-set (``rows``), and their digests are those of the journal: two of n keys share one by
+chance with probability below n**2 / 2**129. Nobody can force it if the hash of the seen-set has a secret. Who can, as
+in a job of an earlier version (MurmurHash3 with seed 0), hides a URL from the ledger too.
 
 Memory does not grow with the number of doubted keys: at most ``WAITING`` of their rows are in memory, and the others
 are read from the family when their turn comes. After a crash the family holds the doubted keys that were not decided.

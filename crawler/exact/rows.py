@@ -3,7 +3,7 @@
     row  =  host hash (8 bytes)  digest (16 bytes)
 
     host hash   BLAKE2b, 64 bits, of the host key of the key
-    digest      BLAKE2b, 128 bits, of the key's UTF-8
+    digest      that of the key, by the hash of the seen-set: keyed BLAKE2b, 128 bits
 
 The host comes first for two reasons. All rows of a host are adjacent, so that the links of a page, most of which stay
 on its host, are looked up in a few neighbouring blocks. And a filter over the first eight bytes knows that a host is
@@ -11,9 +11,9 @@ new. The host is taken from the key, not from the address that is fetched: if a 
 must share a row. For a key that is not a URL the same part of the text is used.
 
 Two keys share a row only if both hashes agree. For n keys that happens by chance with probability below n**2 / 2**129,
-at 10**9 keys 1.5 * 10**-21. An author of links cannot force it, since BLAKE2b is collision-resistant (RFC 7693; 128
-bits: 2**64 attempts). MurmurHash3, which the other kinds of seen-set use, can be inverted: an attacker can quickly
-compute a second URL with the digest of a given one. If the second is crawled first, it hides the given one.
+at 10**9 keys 1.5 * 10**-21. An author of links cannot force it: the digest has a secret. The exact seen-sets of earlier
+versions have BLAKE2b without a key (``UNKEYED``), for which a second key with the same digest cannot be found either
+(RFC 7693). The hash of the host needs no secret: hosts that share one only have their rows side by side.
 """
 
 from __future__ import annotations

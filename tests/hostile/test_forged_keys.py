@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import mmh3
 import pytest
 
 from crawler.exact import Ledger, make_seen
@@ -12,6 +13,7 @@ from crawler.filters import make_seen as make_filter
 from crawler.frontier import Entry
 from crawler.settings import SEEN_HASHES, SEEN_KINDS, SeenSettings
 from crawler.store import MemoryStore
+from crawler.traps.copies import content_digest
 from crawler.urls import Canonical, canonicalise
 from tests.dedup.commands import Commands
 from tests.hostile.forge import forge
@@ -127,6 +129,14 @@ def test_dedup_prints_a_line_that_another_was_made_to_hide(
     assert "forge" in hidden.err, "the summary names it"
     assert b"forge" not in run("filter", "info", tmp_path / "new").out
     assert b"forge" in run("filter", "info", tmp_path / "old").out
+
+
+def test_a_page_made_to_seem_the_original_of_another_is_none() -> None:
+    """Contents are compared on one host, which may belong to many users. Their digest was MurmurHash3."""
+    page = b"<title>Report</title><p>Figures"
+    made = forge(page, prefix="<title>Mine</title>").encode()
+    assert mmh3.hash_bytes(made) == mmh3.hash_bytes(page)
+    assert content_digest(made) != content_digest(page)
 
 
 def test_the_exact_seen_set_takes_no_hash_that_can_be_forged() -> None:

@@ -38,11 +38,13 @@ log = logging.getLogger("crawler")
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The final answer of a visit: as it is stored, and as it is used. ``request`` is what is charged to the host."""
+    """The final answer of a visit: as it is stored, and as it is used. ``request`` is what is charged to the host.
+    ``stands_in``: the copy that is used was used before."""
 
     stored: bytes
     robots: Robots
     request: RequestOutcome
+    stands_in: bool
 
 
 class RobotsVisits:
@@ -124,7 +126,7 @@ class RobotsVisits:
         if not result.last.elsewhere:
             charged = charged._replace(failure=request.failure, retry_after=self._retry_after(result.answer, now))
         if wait is None:
-            self._known(lease, href, _Known(stored, robots, charged), now)
+            self._known(lease, href, _Known(stored, robots, charged, copy is not None and copy.stands_in), now)
         else:
             self._job.robots_later(lease, wait, now, charged)
 
@@ -166,20 +168,21 @@ class RobotsVisits:
         via, named = robots_url(href), robots.rules.sitemaps if self._settings.sitemaps else ()
         inside = self._discovery.named_sitemaps(via, named)
         sitemaps = Found(inside, SITEMAP_DEPTH, via, found_at=now, listing=DECLARED)
-        self._tell(name, robots)
+        self._tell(name, known)
         answer = RobotsAnswer(known.stored, until, robots.rules.crawl_delay, known.request, sitemaps)
         self._cache.forget(name)
         self._job.robots_known(lease, answer, now)
         self._cache.keep(name, robots)
 
-    def _tell(self, name: str, robots: Robots) -> None:
-        counters, rules = self._job.counters, robots.rules
+    def _tell(self, name: str, known: _Known) -> None:
+        counters, robots, rules = self._job.counters, known.robots, known.robots.rules
         if rules.cut:
             counters.robots_cut += 1
             log.warning("%s: robots.txt is read in part: %s", name, "; ".join(cut.words for cut in rules.cut))
         if robots.copy_of is not None:
             counters.robots_stale += 1
-            log.warning("%s: %s; the last good copy is used", name, robots.answer_words)
+            if not known.stands_in:
+                log.warning("%s: %s; the last good copy is used", name, robots.answer_words)
         elif robots.unreachable:
             counters.robots_unreachable += 1
 

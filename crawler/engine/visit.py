@@ -73,6 +73,7 @@ class Visitor:
         self._reader = reader
         self._settings = settings
         self._context = context
+        self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
         self.last_seed_error: str | None = None  # why the last failed seed could not be fetched
 
@@ -100,7 +101,12 @@ class Visitor:
             self._finish_unasked(lease, entry, Outcome.EXCLUDED, rule)
             return True
         if not self._robots.at_hand(lease.host.name):
-            return False  # a long robots.txt is parsed aside, during the visit
+            self._unruled.add(entry.href)  # a long robots.txt is parsed aside, during the visit
+            return False
+        return self._refuse_by_robots(lease, entry)
+
+    def _refuse_by_robots(self, lease: Lease, entry: Entry) -> bool:
+        self._unruled.discard(entry.href)
         refusal = self._robots.refusal(lease.host.name, entry.href)
         if refusal is None:
             return False
@@ -108,13 +114,14 @@ class Visitor:
         self._finish_unasked(lease, entry, Outcome.EXCLUDED if why.lasting else Outcome.FAILED, words)
         return True
 
-    async def _refused_late(self, lease: Lease) -> bool:
+    async def _refused_late(self, lease: Lease, entry: Entry) -> bool:
         """Do what ``refuse`` left undone because the rules of the host were not at hand."""
-        if self._robots.at_hand(lease.host.name):
+        if entry.href not in self._unruled:
             return False
-        await self._robots.prepare(lease.host.name)
-        await self._job.room()
-        return self.refuse(lease)
+        while not self._robots.at_hand(lease.host.name):  # they may be dropped again while there is no room
+            await self._robots.prepare(lease.host.name)
+            await self._job.room()
+        return self._refuse_by_robots(lease, entry)
 
     def _finish_unasked(
         self, lease: Lease, entry: Entry, outcome: Outcome, error: str, request: RequestOutcome = NOT_REQUESTED
@@ -144,7 +151,7 @@ class Visitor:
                 await self._find_address(lease)
             elif lease.entry is None:
                 await self._robots.visit(lease)
-            elif not await self._refused_late(lease):
+            elif not await self._refused_late(lease, lease.entry):
                 await self._visit_url(lease, lease.entry)
         except asyncio.CancelledError:
             # Cancellation happens only at an await, and the transaction that ends a lease has none.

@@ -60,11 +60,13 @@ class NoRobots:
 
 @dataclass(frozen=True, slots=True)
 class GoodCopy:
-    """What a host last said of its rules: ``body`` with a 2xx; any other final status says that there are none."""
+    """What a host last said of its rules: ``body`` with a 2xx; any other final status says that there are none.
+    ``stands_in``: an answer after it said nothing, so it was needed before."""
 
     status: int
     asked_at: float
     body: bytes
+    stands_in: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +224,7 @@ class RobotsCache:
         asked_at = record.asked_at if record.copy_of is None else record.copy_of
         if record.status == 0 or unreachable(record.status) or now - asked_at > self._settings.last_good_ttl:
             return None
-        return GoodCopy(record.status, asked_at, record.body)
+        return GoodCopy(record.status, asked_at, record.body, stands_in=record.copy_of is not None)
 
     def forget(self, host: str) -> None:
         """Drop the parsed rules, because the stored record has changed."""

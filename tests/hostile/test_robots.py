@@ -66,6 +66,21 @@ def test_the_time_of_a_run_is_kept_meanwhile(hostile: Hostile) -> None:
     assert ran.stall < STALL_MOST
 
 
+def test_rules_that_do_not_fit_into_memory(hostile: Hostile) -> None:
+    """They are parsed again for each page, and obeyed for each page."""
+    rules = "User-agent: *\nDisallow: /no\n" + "".join(f"Disallow: /{n:x}/\n" for n in range(3_000))
+    paths = [f"/{word}{number}" for number in range(4) for word in ("no", "yes")]
+    pages: dict[str, Answer] = {path: page("x") for path in paths}
+    pages |= {"/": page(linked(paths)), "/robots.txt": page(rules, kind=TEXT)}
+    names = [f"large{number}.test" for number in range(3)]
+    ran = hostile.crawl(seeds=[hostile.host(name, pages) + "/" for name in names], settings={"robots.cache_bytes": 1})
+    for name in names:
+        outcomes = {path: row["outcome"] for path, row in ran.of(name).items()}
+        wanted = {path: "excluded" if path.startswith("/no") else "fetched" for path in paths}
+        assert outcomes == {"/": "fetched", **wanted}
+    assert not [asked.path for asked in hostile.server.asked if asked.path.startswith("/no")]
+
+
 def test_files_without_end(hostile: Hostile) -> None:
     """One that drips, one of a gigabyte, one that is one line."""
 

@@ -328,7 +328,9 @@ class Visitor:
             await job.room()
         job.counters.sitemaps += 1
         fault = None if sitemap.fault is None else f"sitemap read in part: {sitemap.fault}"
-        record = replace(finished.record, links=found, links_cut=fault is not None, error=fault)
+        record = replace(
+            finished.record, links=found, links_cut=fault is not None, error=fault or finished.record.error
+        )
         job.finish(lease, replace(finished, record=record), self._context.clock())
 
     def _finish_redirect(self, lease: Lease, finished: Finished) -> None:

@@ -93,7 +93,7 @@ _UNNAMED = re.sub(rb"\?P<\w+>", rb"?:", _ATTRIBUTE)
 _attributes = re.compile(_ATTRIBUTE, re.X)
 _markup = re.compile(
     rb"<(?: !--(?:-?>|(?s:.)*?-->|(?s:.)*+) | (?P<meta>(?i:meta)[\t\n\f\r\ /](?P<attributes>(?:" + _UNNAMED + rb")*+)"
-    rb" [\t\n\f\r\ /]*+>) | /?[a-zA-Z][^\t\n\f\r\ >]*+(?:" + _UNNAMED + rb")*+ | [!/?][^>]*+ )",
+    rb" [\t\n\f\r\ /]*+(?P<closed>>?+)) | /?[a-zA-Z][^\t\n\f\r\ >]*+(?:" + _UNNAMED + rb")*+ | [!/?][^>]*+ )",
     re.X,
 )
 _charset_in_content = re.compile(
@@ -155,7 +155,7 @@ def _prescan(head: bytes) -> str | None:
     if b"charset" not in head.lower():
         return None
     for markup in _markup.finditer(head):
-        if markup["meta"] is not None and (name := _meta_encoding(markup["attributes"])) is not None:
+        if markup["closed"] and (name := _meta_encoding(markup["attributes"])) is not None:
             return name
     return None
 

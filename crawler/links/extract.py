@@ -81,7 +81,8 @@ def extract_links(body: bytes, charset: str | None, settings: LinkSettings) -> P
 def scan_links(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks:
     """As ``extract_links``, but of the page's tags alone, without a tree of all of it.
 
-    It differs where only the tree can tell what a tag is: inside ``svg`` and ``math``, and in pages of frames."""
+    It differs where only the tree can tell what a tag is: inside ``svg``, ``math``, ``template`` and ``select``, and in
+    pages of frames; and in the order of links between the cells of a table."""
     return _read(body, charset, settings, _tag_groups)
 
 

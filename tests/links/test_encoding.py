@@ -49,6 +49,7 @@ CASES = [
     (b"<!-- </p><meta charset=gbk>", None, "windows-1252"),
     (b"</ <meta charset=gbk", None, "windows-1252"),
     (b"<meta charset=gbk", None, "windows-1252"),
+    (b"<meta/charset = 'x<p><meta charset=gbk>", None, "windows-1252"),
     (b"<meta charset=gbk />", None, "gbk"),
     (b"<!--><meta charset=gbk>", None, "gbk"),
     (b"<a title='<meta charset=gbk>'><meta charset=big5>", None, "big5"),

@@ -34,7 +34,9 @@ def site_pages(pages: int) -> dict[str, str]:
 @contextmanager
 def crawl(directory: Path, site: Site, port: int) -> Iterator[Any]:
     seeds = directory / "seeds.txt"
-    seeds.write_text("".join(f"{site.url('/', host)}\n" for host in range(site.ports)) + "http://127.0.0.1:9/dead\n")
+    seeds.write_text(
+        "".join(f"{site.url('/', host)}\n" for host in range(site.ports)) + f"http://127.0.0.1:{free_port()}/dead\n"
+    )
     options = ("--allow-private", "--delay", "0.1", "--quiet", "--dashboard", str(port), "--capacity", "64")
     with running(seeds, "--job", directory / "job", *options) as process:
         wait_until((directory / "job" / "live.json").exists, "a crawl that says what it does")

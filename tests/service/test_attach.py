@@ -274,6 +274,9 @@ def test_explain_judges_as_the_last_run_did_and_names_a_damaged_run_json(tmp_pat
             "state": "disallowed",
             "agent": "strange/2.0",
             "reason": "disallowed by robots.txt",
+            "last_answer": None,
+            "copy_of": None,
+            "cut": [],
         }
         assert found["record"]["outcome"] == "excluded"
         path = job / "run.json"

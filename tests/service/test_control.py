@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.asked import free_port
 from tests.program import running, wait_until
 from tests.site import Site, tree
 
@@ -119,15 +120,16 @@ def test_what_happens_to_hosts_and_urls_is_told(tmp_path: Path) -> None:
     seeds = tmp_path / "seeds.txt"
     config = tmp_path / "once.toml"
     config.write_text("[retry]\ntries = 1\n[politeness]\nsnooze_after = 1\nretire_after = 1\nsnooze_first = 0.3\n")
+    dead = f"http://127.0.0.1:{free_port()}/"
     with Site(tree(60)) as site:
-        seeds.write_text(f"{site.url('/')}\nhttp://127.0.0.1:9/a\nhttp://127.0.0.1:9/b\nhttp://127.0.0.1:9/c\n")
+        seeds.write_text("\n".join([site.url("/"), *(f"{dead}{name}" for name in "abc")]) + "\n")
         with running(seeds, "--job", tmp_path / "job", "--config", config, "--ignore-robots", *OPTIONS):
             board = Board(tmp_path / "job")
             wait_until(lambda: board.told("retired") != [], "the dead host given up")
             assert "its host gave no answer" in board.told("retired")[0]
             assert any("refused" in text for text in board.told("backoff"))
             wait_until(lambda: len(board.told("error")) == 3, "its URLs told as failed")
-            assert board.told("error")[0].startswith("http://127.0.0.1:9/")
+            assert board.told("error")[0].startswith(dead)
             assert board.told("run") == ["begun"]
 
 

@@ -23,6 +23,7 @@ settings.load_profile("crawler")
 def pytest_configure(config: pytest.Config) -> None:
     """Set what the programs that tests start inherit."""
     _let_interrupts_through()
+    _forget_proxies()
     if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
         _keep_bytecode_aside(config)
 
@@ -31,6 +32,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest: at the end of a run the other processes would wait for them."""
     slow = {item.path for item in items if item.get_closest_marker("timeout") is not None}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def _forget_proxies() -> None:
+    """Servers of tests have names that no proxy of this machine knows."""
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        del os.environ[name]
 
 
 def _let_interrupts_through() -> None:

@@ -16,6 +16,8 @@ _FULL: dict[str, Any] = {
     "pages_redirected": 150,
     "internal_failures": 3,
     "urls_excluded": 50,
+    "urls_held_back": {"private-address": 9, "blocked-port": 1},
+    "urls_returned": 4,
     "hosts": 7,
     "hosts_pending": 5,
     "hosts_by_state": {

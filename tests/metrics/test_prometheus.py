@@ -106,7 +106,7 @@ def test_names_follow_the_conventions(metric: Any) -> None:
 
 
 def test_labels_are_bounded() -> None:
-    assert {metric.label for metric in METRICS} == {None, "state", "class", "slice", "cause"}
+    assert {metric.label for metric in METRICS} == {None, "state", "class", "slice", "cause", "rule"}
 
 
 @pytest.mark.parametrize("name", ["prometheus/alerts.yml", "prometheus/alerts.test.yml", "grafana/crawler.json"])

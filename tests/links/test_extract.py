@@ -101,6 +101,11 @@ def test_hrefs_that_need_the_tree(body: bytes, tree: list[str], tags: list[str])
     assert links(body, read=scan_links).hrefs == tags
 
 
+def test_an_element_of_svg_is_no_base() -> None:
+    assert links(b"<svg><base href=/no></svg><a href=x>").base is None
+    assert links(b"<svg><base href=/no><desc><base href=/yes></desc></svg><a href=x>").base == "/yes"
+
+
 KINDS = [
     # body, the kind that leads on, where to
     (b"<iframe src=' x '><a href=no></iframe><iframe></iframe>", "iframe", ["x"]),
@@ -178,10 +183,6 @@ class TestWhatAPageSaysOfItself:
     def test_an_attribute_without_a_value_is_empty(self, read: Read) -> None:
         found = links(b"<base href><base href=/b><a href><a name=x>", read=read)
         assert (found.base, found.hrefs) == ("", [""])
-
-    def test_an_element_of_svg_is_no_base(self) -> None:
-        page = b"<svg><base href=/no><desc><base href=/yes></desc></svg><a href=x>"
-        assert (links(page).base, links(b"<svg><base href=/no></svg><a href=x>").base) == ("/yes", None)
 
     def test_no_base(self, read: Read) -> None:
         assert links(b"<a title='<base href=x>'>", read=read).base is None

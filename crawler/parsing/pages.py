@@ -52,6 +52,8 @@ class PageParser:
         self._process = ParserProcess(limits.memory, self._take, self._ended)
         self._waiting: deque[_Page] = deque()
         self._sent: deque[_Page] = deque()
+        self._ahead = 0  # bytes in `_sent`
+        self._answered = 0
         self._starts_in_vain = 0
         self._watch: asyncio.TimerHandle | None = None
         self.deaths = 0  # of the process, by a page
@@ -71,6 +73,7 @@ class PageParser:
             page.links.cancel()
         self._sent.clear()
         self._waiting.clear()
+        self._ahead = 0
 
     # -- the line ----------------------------------------------------------------------------------------------
 
@@ -81,17 +84,18 @@ class PageParser:
                 continue
             if not self._process.running and not self._start():
                 continue
-            ahead = sum(len(page.body) for page in self._sent)
             page = self._waiting[0]
-            if self._sent and (len(self._sent) >= AHEAD_PAGES or ahead + len(page.body) > AHEAD_BYTES):
+            if self._sent and (len(self._sent) >= AHEAD_PAGES or self._ahead + len(page.body) > AHEAD_BYTES):
                 return
             self._waiting.popleft()
             if page.links.done():  # cancelled
                 continue
             self._sent.append(page)
+            self._ahead += len(page.body)
             seconds = self._limits.for_page(len(page.body))
             self._process.send(request(page.kind, seconds, page.settings, page.charset, len(page.body)), page.body)
-            self._rewatch()
+            if self._watch is None:
+                self._look_again()
 
     def _start(self) -> bool:
         try:
@@ -116,6 +120,8 @@ class PageParser:
         if not self._sent:
             raise WireError("an answer to nothing")
         page = self._sent.popleft()
+        self._ahead -= len(page.body)
+        self._answered += 1
         match told:
             case Told.LINKS:
                 page.tell(_links(page, payload))
@@ -124,7 +130,6 @@ class PageParser:
             case _:
                 reason, _, traceback = payload.decode("utf-8", "replace").partition("\n")
                 page.tell(ParserDied(reason, traceback))
-        self._rewatch()
         if not ends:
             self._send()
 
@@ -143,6 +148,7 @@ class PageParser:
                 self._fail(page, f"{self._limits.memory // 2**20} MiB of memory, or met a fault ({how})")
         self._waiting.extendleft(reversed(self._sent))
         self._sent.clear()
+        self._ahead = 0
         self._send()
 
     def _fail(self, page: _Page, needed: str) -> None:
@@ -156,17 +162,21 @@ class PageParser:
 
     # -- patience ----------------------------------------------------------------------------------------------
 
-    def _rewatch(self) -> None:
-        self._unwatch()
-        if self._sent:
-            self._watch = asyncio.get_running_loop().call_later(PATIENCE, self._lose_patience)
+    def _look_again(self) -> None:
+        self._watch = asyncio.get_running_loop().call_later(PATIENCE, self._look, self._answered)
 
     def _unwatch(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
 
-    def _lose_patience(self) -> None:
+    def _look(self, answered: int) -> None:
+        self._watch = None
+        if not self._sent:
+            return
+        if self._answered > answered:
+            self._look_again()
+            return
         self._process.kill()
         self._ended(KILLED)
 

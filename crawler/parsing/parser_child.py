@@ -34,6 +34,9 @@ _IGNORED = (
     signal.SIGQUIT,
 )  # sent to the whole group; the crawler decides
 _PR_SET_PDEATHSIG = 1
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+_KEPT_BYTES = 16 * 2**20
 
 
 def parent(control_fd: int, memory: int) -> None:
@@ -62,8 +65,12 @@ def _run_parser(descriptor: int, memory: int, parent_pid: int) -> None:
     """Never returns."""
     code = 1
     try:
-        with contextlib.suppress(AttributeError):  # Linux alone has it
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        with contextlib.suppress(AttributeError):  # Linux and its C library have them
+            libc = ctypes.CDLL(None)
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            # What a tree has freed is kept for the next: to get it from the kernel anew costs as much as the tree.
+            libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
+            libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
         if os.getppid() == parent_pid:
             _parse_for(descriptor, memory)
         code = 0
@@ -81,14 +88,15 @@ def _parse_for(descriptor: int, memory: int) -> None:
             if len(head) < REQUEST.size:
                 return
             kind, seconds, settings, charset, size = REQUEST.unpack(head)
-            stated = _received(channel, settings)
-            label = None if charset == NO_CHARSET else _received(channel, charset).decode("utf-8", "replace")
+            labelled = 0 if charset == NO_CHARSET else charset
+            stated = channel.recv(settings + labelled, socket.MSG_WAITALL)
+            label = None if charset == NO_CHARSET else stated[settings:].decode("utf-8", "replace")
             try:
-                body = _received(channel, size)
+                body = channel.recv(size, socket.MSG_WAITALL) if size else b""
             except MemoryError:
                 channel.sendall(answer(Told.MEMORY, ends=True))
                 return
-            told, payload = _parse(Kind(kind), body, label, stated, seconds)
+            told, payload = _parse(Kind(kind), body, label, stated[:settings], seconds)
             ends = told is not Told.LINKS or size > LAST_BYTES
             channel.sendall(answer(told, payload, ends=ends))
             if ends:
@@ -99,10 +107,6 @@ def _offer_to_die() -> None:
     """If the machine runs out of memory, the kernel takes this process first."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
         score.write("1000")
-
-
-def _received(channel: socket.socket, size: int) -> bytes:
-    return channel.recv(size, socket.MSG_WAITALL) if size else b""
 
 
 def _parse(kind: Kind, body: bytes, charset: str | None, stated: bytes, seconds: float) -> tuple[Told, bytes]:

@@ -11,13 +11,15 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 
 from crawler.parsing.parser_child import ENDED
 from crawler.parsing.wire import Answers, Told, WireError
 
 log = logging.getLogger("crawler")
 
-_READ_BYTES = 256 * 1024
+_READ_BYTES = 64 * 1024
+_PARTS = 64  # sent in one call
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from crawler.parsing.parser_child import parent; "
 KILLED = -int(signal.SIGKILL)  # by somebody else: no limit of ours sends this signal
 
@@ -40,6 +42,7 @@ class ParserProcess:
         self._channel: socket.socket | None = None
         self._answers = Answers()
         self._unsent: deque[memoryview] = deque()
+        self._blocked = False  # until the socket takes more
 
     @property
     def running(self) -> bool:
@@ -66,9 +69,8 @@ class ParserProcess:
 
     def send(self, *parts: bytes) -> None:
         """Send a request."""
-        waiting = bool(self._unsent)
         self._unsent += [memoryview(part) for part in parts if part]
-        if not waiting:
+        if not self._blocked:
             self._write()
 
     def kill(self) -> None:
@@ -103,22 +105,26 @@ class ParserProcess:
         asyncio.get_running_loop().add_reader(ours, self._told_of_end)
 
     def _write(self) -> None:
-        if self._channel is None:
+        channel, unsent = self._channel, self._unsent
+        if channel is None:
             return
-        loop = asyncio.get_running_loop()
         try:
-            while self._unsent:
-                sent = self._channel.send(self._unsent[0])
-                if sent == len(self._unsent[0]):
-                    self._unsent.popleft()
-                else:
-                    self._unsent[0] = self._unsent[0][sent:]
+            while unsent:
+                sent = channel.sendmsg(islice(unsent, _PARTS))
+                while unsent and sent >= len(unsent[0]):
+                    sent -= len(unsent.popleft())
+                if sent:
+                    unsent[0] = unsent[0][sent:]
         except BlockingIOError:
-            loop.add_writer(self._channel, self._write)
+            if not self._blocked:
+                self._blocked = True
+                asyncio.get_running_loop().add_writer(channel, self._write)
             return
         except OSError:  # it has died: its parent tells
-            self._unsent.clear()
-        loop.remove_writer(self._channel)
+            unsent.clear()
+        if self._blocked:
+            self._blocked = False
+            asyncio.get_running_loop().remove_writer(channel)
 
     def _read(self) -> None:
         channel = self._channel
@@ -159,6 +165,7 @@ class ParserProcess:
 
     def _close_channel(self) -> None:
         self._unsent.clear()
+        self._blocked = False
         if self._channel is not None:
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._channel)

@@ -55,6 +55,8 @@ class PageParser:
         self._ahead = 0  # bytes in `_sent`
         self._answered = 0
         self._starts_in_vain = 0
+        self._why_not = "it ends at once"
+        self._warned = False
         self._watch: asyncio.TimerHandle | None = None
         self.deaths = 0  # of the process, by a page
 
@@ -101,13 +103,16 @@ class PageParser:
         try:
             self._process.start()
         except OSError as error:
-            log.warning("cannot start the parser's process: %s", error)
+            self._why_not = str(error)
             self._starts_in_vain += 1
             return False
         self._starts_in_vain += 1  # until it says that it is ready
         return True
 
     def _read_here(self, page: _Page) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("the parser's process does not start (%s): large pages are read by their tags", self._why_not)
         links = scan_links(page.body, page.charset, page.settings)
         page.tell(_cut(links, "read by its tags alone: the parser's process does not start"))
 

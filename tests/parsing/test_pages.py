@@ -160,11 +160,12 @@ def test_a_visit_that_is_cancelled_leaves_the_line() -> None:
     run(use)
 
 
-def test_without_a_process_pages_are_read_by_their_tags() -> None:
+def test_without_a_process_pages_are_read_by_their_tags(caplog: pytest.LogCaptureFixture) -> None:
     found = links(ORDINARY + LINK, ParseLimits(memory=2**70))  # no such limit can be set
     assert isinstance(found, PageLinks)
     assert found.hrefs[-1] == "x"
     assert found.cut == "read by its tags alone: the parser's process does not start"
+    assert caplog.text.count("does not start") == 1
 
 
 def test_the_loop_goes_on_while_a_large_page_is_parsed() -> None:

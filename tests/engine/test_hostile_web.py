@@ -141,7 +141,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ("path", "expected", "error"),
     [
         ("/empty", "fetched", None),
-        ("/big", "fetched", None),
+        ("/big", "fetched", "page read in part"),
         ("/too-big", "excluded", "too_large"),
         ("/many", "fetched", None),
         ("/latin", "fetched", None),

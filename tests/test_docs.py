@@ -27,7 +27,7 @@ from crawler.engine.capacity_forecast import Forecast
 from crawler.engine.lifecycle import State
 from crawler.exact import LedgerCounts, rows_of
 from crawler.fetch.robots_cache import RobotsCache
-from crawler.filters import Advice, digest_keys, read_segment
+from crawler.filters import SEED_ZERO, Advice, read_segment
 from crawler.frontier import Entry, FailureClass, HoldReason, decode_entry, decode_host, due_key, unpack_page
 from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
 from crawler.job import directory as identity
@@ -153,9 +153,9 @@ def test_the_example_of_robots_txt() -> None:
 
 def test_the_examples_of_the_journal_and_the_output_fit_together() -> None:
     admitted = example("format-store.md", "admitted")
-    assert admitted == sequence_key(0) + encode_admitted(digest_keys(["http://h.test/"]))
+    assert admitted == sequence_key(0) + encode_admitted(SEED_ZERO.digest_keys(["http://h.test/"]))
     forgotten = example("format-store.md", "forgotten")
-    assert forgotten == sequence_key(1) + encode_forgotten(digest_keys(["http://h.test/"]))
+    assert forgotten == sequence_key(1) + encode_forgotten(SEED_ZERO.digest_keys(["http://h.test/"]))
     assert decode_seen(forgotten[8:]) == (True, admitted[8:])
     done = decode_done(example("format-store.md", "done"))
     line = json_lines()[0]
@@ -171,7 +171,7 @@ def test_the_example_of_counters() -> None:
 
 def test_the_examples_of_the_ledger() -> None:
     key = "http://h.test/a"
-    assert rows_of([key], digest_keys([key])) == [example("format-store.md", "ledger-key")]
+    assert rows_of([key], SEED_ZERO.digest_keys([key])) == [example("format-store.md", "ledger-key")]
     assert LedgerCounts.decode(example("format-store.md", "ledger-counts")) == LedgerCounts(1, 40, 2)
 
 

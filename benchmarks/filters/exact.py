@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crawler.bench.machine import describe_machine
-from crawler.exact import Answers, ExactSeenSet, digest_exactly
-from crawler.filters import ScalableBloomFilter
+from crawler.exact import Answers, ExactSeenSet
+from crawler.filters import UNKEYED, ScalableBloomFilter
 from crawler.kv import Family
 from crawler.store import RocksStore
 
@@ -140,7 +140,7 @@ def measure(directory: Path, keys: int) -> list[str]:
     unknown = [url(number) for number in range(keys, keys + million)]
     foreign = [unmet(number) for number in range(keys, keys + million)]
     crowd = ScalableBloomFilter(0.001, 2 * million)
-    crowd.restore(digest_exactly(unknown) + digest_exactly(foreign))
+    crowd.restore(UNKEYED.digest_keys(unknown) + UNKEYED.digest_keys(foreign))
     alone = ExactSeenSet(store, crowd)
     met_alone, unmet_alone = ask(alone, store, unknown), ask(alone, store, foreign)
     lines += [met_alone.line("  the rows alone, host met"), unmet_alone.line("  the rows alone, host never met")]

@@ -13,7 +13,7 @@ The package never accesses the disk directly.
 """
 
 from crawler.exact.ledger import LEDGER_COUNTS, Ledger, LedgerCounts
-from crawler.exact.rows import ROW_BYTES, digest_exactly, rows_of
+from crawler.exact.rows import ROW_BYTES, rows_of
 from crawler.exact.seen import Answers, ExactSeenSet, check_room, load_seen, make_seen
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "Ledger",
     "LedgerCounts",
     "check_room",
-    "digest_exactly",
     "load_seen",
     "make_seen",
     "rows_of",

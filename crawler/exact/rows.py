@@ -22,15 +22,11 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 from crawler.slices.digests import Key
-from crawler.slices.key_hash import UNKEYED
 from crawler.urls import host_key
 
 HOST_BYTES = 8
 DIGEST_BYTES = 16
 ROW_BYTES = HOST_BYTES + DIGEST_BYTES
-
-
-digest_exactly = UNKEYED.digest_keys
 
 
 def rows_of(keys: Iterable[Key], digests: bytes) -> list[bytes]:

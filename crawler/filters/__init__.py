@@ -66,8 +66,6 @@ from crawler.slices.errors import (
 )
 from crawler.slices.key_hash import SEED_ZERO, UNKEYED, HashDescription, KeyHash
 
-digest_keys, digest_lines = SEED_ZERO.digest_keys, SEED_ZERO.digest_lines
-
 __all__ = [
     "DIGEST_BYTES",
     "JSON",
@@ -111,8 +109,6 @@ __all__ = [
     "Successor",
     "TimesAdmitted",
     "advise",
-    "digest_keys",
-    "digest_lines",
     "load",
     "load_seen",
     "make_seen",

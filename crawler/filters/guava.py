@@ -21,7 +21,7 @@ little-endian words h1 and h2, and
 
 ``Funnels.byteArrayFunnel()`` gives the bytes themselves, ``Funnels.stringFunnel(UTF_8)`` the string's UTF-8: the
 filters for the two are the same. Java's strings are UTF-16: two surrogates that make a pair are one code point, a lone
-one is encoded as "?". For all other keys the hash is the digest that ``digest_keys`` gives, so a filter can be made
+one is encoded as "?". For all other keys the hash is the digest that ``SEED_ZERO`` gives, so a filter can be made
 from stored digests alone.
 
 Sizes. For n keys and a wanted p there are ``-n ln p / (ln 2)**2`` bits, cut to a whole number, then rounded up to whole

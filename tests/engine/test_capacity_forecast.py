@@ -12,7 +12,7 @@ import pytest
 
 from crawler.engine.capacity_forecast import INTERVAL, Adviser, Pace, Progress, When, forecast
 from crawler.exact import make_seen
-from crawler.filters import SeenSet, digest_keys
+from crawler.filters import SEED_ZERO, SeenSet
 from crawler.job.directory import LIVE
 from crawler.memory import available_memory
 from crawler.settings import SeenSettings
@@ -30,7 +30,7 @@ def seen_set(kind: str, capacity: int = 1_000) -> SeenSet:
 
 
 def fill(seen: SeenSet, start: int, stop: int) -> None:
-    seen.restore(digest_keys([str(number) for number in range(start, stop)]))
+    seen.restore(SEED_ZERO.digest_keys([str(number) for number in range(start, stop)]))
 
 
 def test_a_filter_of_fixed_size_warns_before_its_target_and_again_when_it_is_passed() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from crawler.exact import LEDGER_COUNTS, Ledger, LedgerCounts
 from crawler.exact.rows import HOST_BYTES
-from crawler.filters import BloomFilter, FilterError, digest_keys
+from crawler.filters import SEED_ZERO, BloomFilter, FilterError
 from crawler.frontier import Entry
 from crawler.kv import Family
 from crawler.store.memory_store import MemoryStore
@@ -36,7 +36,7 @@ class Doubting:
         self.ledger = Ledger(self.store, **self.sizes)
 
     def meet(self, keys: list[str]) -> None:
-        digests = digest_keys(keys)
+        digests = SEED_ZERO.digest_keys(keys)
         new = self.seen.add_digests(digests)
         batch = self.store.batch()
         self.ledger.note(keys, digests, new, lambda at: Entry(keys[at], at), batch)
@@ -53,7 +53,7 @@ class Doubting:
         missed = self.ledger.decide(limit, batch)
         self.store.write(batch)
         for digest, entry in missed:
-            assert digest == digest_keys([entry.href])
+            assert digest == SEED_ZERO.digest_keys([entry.href])
             self.seen.restore(digest)
         self.admitted += [entry.href for _, entry in missed]
 
@@ -94,7 +94,7 @@ def test_every_url_is_admitted_once_whatever_the_filter_says(
         doubting.decide(5)
     assert sorted(doubting.admitted) == sorted(met)
     rows = [row for row, _ in doubting.store.scan(Family.SEEN, b"")]
-    assert {row[HOST_BYTES:] for row in rows} == {digest_keys([key]) for key in met}
+    assert {row[HOST_BYTES:] for row in rows} == {SEED_ZERO.digest_keys([key]) for key in met}
     assert len(rows) == len(met)
     assert not doubting.store.scan(Family.LEDGER, b"")
 

@@ -7,14 +7,15 @@ from hashlib import blake2b
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.exact import ROW_BYTES, digest_exactly, rows_of
+from crawler.exact import ROW_BYTES, rows_of
+from crawler.filters import UNKEYED
 from tests.documents import page
 
 any_text = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF, exclude_categories=()), max_size=40)
 
 
 def rows(*keys: str) -> list[bytes]:
-    return rows_of(keys, digest_exactly(keys))
+    return rows_of(keys, UNKEYED.digest_keys(keys))
 
 
 def test_a_row_is_the_hash_of_its_host_and_the_digest_of_its_key() -> None:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawler.exact import Answers, ExactSeenSet, digest_exactly, load_seen, make_seen
-from crawler.filters import AbsentKeyError, FilterError, SeenSnapshot
+from crawler.exact import Answers, ExactSeenSet, load_seen, make_seen
+from crawler.filters import UNKEYED, AbsentKeyError, FilterError, SeenSnapshot
 from crawler.kv import Family, Store
 from crawler.records import sequence_key
 from crawler.settings import SeenSettings
@@ -41,7 +41,9 @@ batches = st.lists(
     ),
     max_size=14,
 )
-CROWD = digest_exactly([url(number) for number in range(0, 4_000, 2)] + [small(number) for number in range(0, 200, 2)])
+CROWD = UNKEYED.digest_keys(
+    [url(number) for number in range(0, 4_000, 2)] + [small(number) for number in range(0, 200, 2)]
+)
 
 
 def opened(store: Store, crowd: bool = False) -> ExactSeenSet:
@@ -82,7 +84,7 @@ def test_answers_like_a_set(store: Store, crowd: bool, steps: list[tuple[str, li
             written = set(known)
         elif what == "admit":
             digests, new = seen.admit(keys, batch)
-            assert digests == digest_exactly(keys)
+            assert digests == UNKEYED.digest_keys(keys)
             assert new == [at for at, key in enumerate(keys) if key not in known and key not in keys[:at]]
             known.update(keys)
         else:
@@ -110,8 +112,8 @@ def test_no_false_positive_and_no_false_negative_among_many(store: Store, crowd:
     assert not any(seen.contains_many([url(n) for n in range(size, 3 * size)]))
     assert url(0) in seen
     assert url(size) not in seen
-    assert all(seen.might_contain_digests(digest_exactly([url(n) for n in range(size)])))
-    assert sum(seen.might_contain_digests(digest_exactly([url(n) for n in range(4_000, 6_000)]))) < 20
+    assert all(seen.might_contain_digests(UNKEYED.digest_keys([url(n) for n in range(size)])))
+    assert sum(seen.might_contain_digests(UNKEYED.digest_keys([url(n) for n in range(4_000, 6_000)]))) < 20
     assert len(seen) == size
     statistics = seen.statistics()
     assert statistics["kind"] == "exact"
@@ -133,7 +135,7 @@ def test_each_lookup_ends_at_the_first_part_that_can_answer(tmp_path: Path) -> N
     seen = opened(store)
     known, unknown = [url(n) for n in range(400)], [url(n) for n in range(1_000, 1_300)]
     foreign = [f"https://unmet{n}.test/{m}" for n in range(50) for m in range(4)]
-    seen.restore(digest_exactly(known + unknown + foreign))
+    seen.restore(UNKEYED.digest_keys(known + unknown + foreign))
     assert seen.contains_many(foreign + unknown + known) == [False] * 500 + [True] * 400
     assert seen.answers == Answers(front=0, host=200, row=300, known=400)
     store.close()

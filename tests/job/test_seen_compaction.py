@@ -15,7 +15,7 @@ import pytest
 
 from crawler.disk import FaultyDisk, PowerCutError
 from crawler.exact import make_seen
-from crawler.filters import ScalableBloomFilter, digest_keys
+from crawler.filters import SEED_ZERO, ScalableBloomFilter
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
@@ -160,9 +160,9 @@ def test_nothing_is_compacted_while_a_step_is_not_written(tmp_path: Path) -> Non
 def test_a_journal_that_holds_other_keys_leaves_the_chain_as_it_is(in_journal: int) -> None:
     store = FaultyStore()
     seen = make_seen(SeenSettings(capacity=16), store)
-    seen.restore(digest_keys([str(number) for number in range(40)]))
+    seen.restore(SEED_ZERO.digest_keys([str(number) for number in range(40)]))
     batch = store.batch()
-    event = encode_admitted(digest_keys([str(number) for number in range(in_journal)]))
+    event = encode_admitted(SEED_ZERO.digest_keys([str(number) for number in range(in_journal)]))
     batch.put(Family.ADMITTED, sequence_key(0), event)
     store.write(batch)
     said: list[str] = []
@@ -178,7 +178,7 @@ def test_a_journal_that_holds_other_keys_leaves_the_chain_as_it_is(in_journal: i
 def test_other_kinds_and_those_who_want_none_are_left_alone(kind: str, slices: int) -> None:
     store = FaultyStore()
     seen = make_seen(SeenSettings(kind=kind, capacity=16), store)
-    seen.restore(digest_keys([str(number) for number in range(100)]))
+    seen.restore(SEED_ZERO.digest_keys([str(number) for number in range(100)]))
     assert not Compaction(seen, store, slices, pytest.fail).advance()
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from crawler.frontier.entry import (
     CLASSES,
+    CRASHES_MOST,
     FRESH_END,
     FRESH_START,
     RETRY_START,
@@ -45,6 +46,7 @@ entries = st.builds(
     throttled=bytes_,
     priority=classes,
     score=st.floats(0, 2.0**100, width=32),
+    crashes=st.integers(0, CRASHES_MOST),
 )
 slots = st.builds(fresh_slot, numbers, classes, numbers) | st.builds(retry_slot, times, numbers)
 

@@ -140,10 +140,12 @@ class Job:
         self._scopes = Scopes(store, settings.crawl.scope)
 
     def enforce(self, rules: OwnRules) -> None:
-        """Apply rules of ours to what a crawl is led to. A job without them leaves that to its user. Raises OSError."""
+        """Apply rules of ours to what a crawl is led to. A job without them leaves that to its user. On a full disk the
+        job waits for room, as after any step. Raises OSError."""
         self._admission.origins = rules.origins
         self.frontier.refused.rule = rules.refusal_of_host
-        self.writer.apply(partial(self.held_back.load, rules))
+        with self.writer as transaction:
+            self.held_back.load(rules, transaction.batch)
 
     # -- parts -------------------------------------------------------------------------------------------------
 

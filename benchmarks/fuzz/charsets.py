@@ -29,8 +29,9 @@ _PIECES = (
 )
 _SPACE = b"\t\n\f\r "
 _TAG_END = b"/" + _SPACE + b">"
-# Comments that end as they begin, tags in which a "<" stands, and "</>": html5lib differs from the standard.
-_HTML5LIB_DIFFERS = re.compile(rb"<!--?-?>|<[^>]*<|</>")
+# Comments that end as they begin, tags in which a "<" stands, "</>", names that begin as "meta" does, and a byte order
+# mark of UTF-32: html5lib differs from the standard.
+_HTML5LIB_DIFFERS = re.compile(rb"<!--?-?>|<[^>]*<|</>|<meta[^\t\n\f\r />]|\A\xff\xfe\0\0", re.I)
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\xef\xbb", b"\xff")
 
 
@@ -142,7 +143,7 @@ class Prescan:
             attributes[name] = value
             if name == b"http-equiv" and value == b"content-type":
                 pragma = True
-            elif name == b"content" and not charset and (label := _label_in_content(value)) is not None:
+            elif name == b"content" and need is None and (label := _label_in_content(value)) is not None:
                 if _encoding(label) is not None:
                     charset, need = label.encode("latin-1"), True
             elif name == b"charset":

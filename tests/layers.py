@@ -51,7 +51,7 @@ MODULES: dict[str, str] = {
         addresses own_rules
     """,
     "parsing": """
-        wire parser_child process pages
+        wire parser_child process fair_line pages
     """,
     "scope": """
         modes patterns boundary priority rule_faults

@@ -32,7 +32,7 @@ class PageReader:
         links = None if suspect else self.read(lease, _links_if_cheap, body, charset, self._settings)
         if links is not None:
             return links
-        found = await self._parser.parse_isolated(body, charset, self._settings)
+        found = await self._parser.parse_isolated(lease.host.name, body, charset, self._settings)
         return self._reading.died(found) if isinstance(found, ParserDied) else found
 
     def read(self, lease: Lease, parse: Callable[[*Ts], T], *arguments: *Ts) -> T | Unreadable:

@@ -1,8 +1,10 @@
 """The pages that the process parses, and what its death means for a page.
 
-Pages wait in one line. A few are sent ahead, so that the process does not wait for the event loop between two pages.
-When it dies, it is the first of these that it was parsing: that page is read again, by its tags alone, and the others
-are sent to the next process as if nothing had been.
+Large pages have a line and a process of their own: seconds of one are no reason for others to wait. In each line the
+host that has cost least is next, so that dear pages of many hosts do not keep an innocent one waiting. A few pages are
+sent ahead, so that the process does not wait for the event loop between two. When it dies, it is the first of these
+that it was parsing: that page is read again, by its tags alone, and the others are sent to the next process as if
+nothing had been.
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import time
 from collections import deque
 from dataclasses import dataclass, replace
 
 from crawler.links import PageLinks, scan_links
+from crawler.parsing.fair_line import FairLine
 from crawler.parsing.process import KILLED, ParserProcess
 from crawler.parsing.wire import Kind, ParseLimits, ParserDied, Told, WireError, decode_links, request
 from crawler.settings import LinkSettings
@@ -22,6 +26,8 @@ log = logging.getLogger("crawler")
 
 AHEAD_BYTES = 256 * 1024  # sent before the process has answered
 AHEAD_PAGES = 32
+LARGE_BYTES = 512 * 1024  # of a page; 0.15 s at most for one of less
+USUAL_SECONDS_PER_MEGABYTE = 0.02  # what a page costs as a rule
 STARTS_IN_VAIN = 3  # processes that ended before they were ready; then pages are read here, by their tags
 PATIENCE = 60.0  # seconds; a process that needs so long for a page does not run at all
 KILLS_MOST = 2  # times that a page is parsed again because somebody killed the process
@@ -31,6 +37,7 @@ KILLS_MOST = 2  # times that a page is parsed again because somebody killed the 
 class _Page:
     """A page in line."""
 
+    host: str
     body: bytes
     charset: str | None
     settings: LinkSettings
@@ -45,25 +52,51 @@ class _Page:
 
 
 class PageParser:
-    """Parses the pages of a run. Its process is started by the first page that needs it."""
+    """Parses the pages of a run. Its processes are started by the first page that needs each."""
 
     def __init__(self, limits: ParseLimits | None = None) -> None:
-        self._limits = limits = limits or ParseLimits()
+        limits = limits or ParseLimits()
+        self._small, self._large = _Line(limits), _Line(limits)
+
+    @property
+    def deaths(self) -> int:
+        """How often a page has ended a process."""
+        return self._small.deaths + self._large.deaths
+
+    async def parse_isolated(
+        self, host: str, body: bytes, charset: str | None, settings: LinkSettings
+    ) -> PageLinks | ParserDied:
+        """The links of a page of a host, parsed in a process."""
+        line = self._large if len(body) > LARGE_BYTES else self._small
+        return await line.parse(_Page(host, body, charset, settings, asyncio.get_running_loop().create_future()))
+
+    def close(self) -> None:
+        """End the processes, and cancel what waits for a page. The next page starts another."""
+        self._small.close()
+        self._large.close()
+
+
+class _Line:
+    """Pages that wait for one process."""
+
+    def __init__(self, limits: ParseLimits) -> None:
+        self._limits = limits
         self._process = ParserProcess(limits.memory, self._take, self._ended)
-        self._waiting: deque[_Page] = deque()
+        self._waiting: FairLine[_Page] = FairLine()
         self._sent: deque[_Page] = deque()
+        self._again: deque[_Page] = deque()  # were sent to a process that has ended
         self._ahead = 0  # bytes in `_sent`
         self._answered = 0
+        self._begun = 0.0  # when the first of `_sent` was
         self._starts_in_vain = 0
         self._why_not = "it ends at once"
         self._warned = False
         self._watch: asyncio.TimerHandle | None = None
         self.deaths = 0  # of the process, by a page
 
-    async def parse_isolated(self, body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | ParserDied:
+    async def parse(self, page: _Page) -> PageLinks | ParserDied:
         """The links of a page, parsed in the process."""
-        page = _Page(body, charset, settings, asyncio.get_running_loop().create_future())
-        self._waiting.append(page)
+        self._wait(page)
         self._send()
         return await page.links
 
@@ -71,33 +104,48 @@ class PageParser:
         """End the process, and cancel what waits for a page. The next page starts another."""
         self._unwatch()
         self._process.kill()
-        for page in (*self._sent, *self._waiting):
+        for page in (*self._sent, *self._again, *self._waiting):
             page.links.cancel()
         self._sent.clear()
+        self._again.clear()
         self._waiting.clear()
         self._ahead = 0
 
     # -- the line ----------------------------------------------------------------------------------------------
 
     def _send(self) -> None:
-        while self._waiting:
+        while self._again or self._waiting:
             if self._starts_in_vain >= STARTS_IN_VAIN:
-                self._read_here(self._waiting.popleft())
+                self._read_here(self._next())
                 continue
             if not self._process.running and not self._start():
                 continue
-            page = self._waiting[0]
+            page = self._again[0] if self._again else self._waiting.first()
             if self._sent and (len(self._sent) >= AHEAD_PAGES or self._ahead + len(page.body) > AHEAD_BYTES):
                 return
-            self._waiting.popleft()
+            self._next()
             if page.links.done():  # cancelled
                 continue
+            if not self._sent:
+                self._begun = time.monotonic()
             self._sent.append(page)
             self._ahead += len(page.body)
             seconds = self._limits.for_page(len(page.body))
             self._process.send(request(page.kind, seconds, page.settings, page.charset, len(page.body)), page.body)
             if self._watch is None:
                 self._look_again()
+
+    def _wait(self, page: _Page) -> None:
+        self._waiting.put(page.host, page, _usual(page))
+
+    def _next(self) -> _Page:
+        return self._again.popleft() if self._again else self._waiting.take()
+
+    def _charge(self, page: _Page) -> None:
+        """Let the host of a page that is done with answer for its time."""
+        now = time.monotonic()
+        self._waiting.charge(page.host, max(0.0, now - self._begun - _usual(page)))
+        self._begun = now
 
     def _start(self) -> bool:
         try:
@@ -125,6 +173,7 @@ class PageParser:
         if not self._sent:
             raise WireError("an answer to nothing")
         page = self._sent.popleft()
+        self._charge(page)
         self._ahead -= len(page.body)
         self._answered += 1
         match told:
@@ -143,15 +192,16 @@ class PageParser:
         self._unwatch()
         if code != 0 and self._sent and not self._starts_in_vain:
             page = self._sent.popleft()
+            self._charge(page)
             if code == KILLED and page.kills < KILLS_MOST:
                 page.kills += 1
-                self._waiting.appendleft(page)
+                self._again.append(page)
             elif code == -signal.SIGPROF:
                 self._fail(page, f"{self._limits.for_page(len(page.body)):.2f} s of CPU time")
             else:
                 how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
                 self._fail(page, f"{self._limits.memory // 2**20} MiB of memory, or met a fault ({how})")
-        self._waiting.extendleft(reversed(self._sent))
+        self._again.extendleft(reversed(self._sent))
         self._sent.clear()
         self._ahead = 0
         self._send()
@@ -163,7 +213,7 @@ class PageParser:
             page.tell(ParserDied(f"parsing needed more than {needed}"))
             return
         page.kind, page.cut = Kind.TAGS, f"read by its tags alone: its tree needs more than {needed}"
-        self._waiting.appendleft(page)
+        self._wait(page)
 
     # -- patience ----------------------------------------------------------------------------------------------
 
@@ -184,6 +234,10 @@ class PageParser:
             return
         self._process.kill()
         self._ended(KILLED)
+
+
+def _usual(page: _Page) -> float:
+    return USUAL_SECONDS_PER_MEGABYTE * len(page.body) / 1_000_000
 
 
 def _links(page: _Page, payload: bytes) -> PageLinks | ParserDied:

@@ -30,7 +30,9 @@ class Recorded(PageParser):
         self.isolated: list[bytes] = []
         self.noted: list[int] = []
 
-    async def parse_isolated(self, body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | ParserDied:
+    async def parse_isolated(
+        self, host: str, body: bytes, charset: str | None, settings: LinkSettings
+    ) -> PageLinks | ParserDied:
         self.isolated.append(body)
         self.noted.append(len(read_notes(self.directory)))
         return self.died or extract_links(body, charset, settings)

@@ -42,7 +42,7 @@ def links(body: bytes, limits: ParseLimits | None = None) -> PageLinks | ParserD
     found: list[PageLinks | ParserDied] = []
 
     async def use(parser: PageParser) -> None:
-        found.append(await parser.parse_isolated(body, "utf-8", SETTINGS))
+        found.append(await parser.parse_isolated("a.test", body, "utf-8", SETTINGS))
 
     run(use, limits)
     return found[0]
@@ -71,7 +71,9 @@ def test_settings_and_charset_are_obeyed() -> None:
 
     async def use(parser: PageParser) -> None:
         for charset in ("windows-1251", None, "nonsense \u0436" * 1_000):
-            assert await parser.parse_isolated(page, charset, settings) == extract_links(page, charset, settings)
+            assert await parser.parse_isolated("a.test", page, charset, settings) == extract_links(
+                page, charset, settings
+            )
 
     run(use)
 
@@ -109,7 +111,7 @@ def test_pages_in_line_with_one_that_kills_the_process_lose_nothing() -> None:
     bodies = [(b"<div>" * 20_000 if n % 10 == 3 else ORDINARY) + b"<a href=%d>" % n for n in range(40)]
 
     async def use(parser: PageParser) -> None:
-        found = await asyncio.gather(*(parser.parse_isolated(body, None, SETTINGS) for body in bodies))
+        found = await asyncio.gather(*(parser.parse_isolated("a.test", body, None, SETTINGS) for body in bodies))
         for number, one in enumerate(found):
             assert isinstance(one, PageLinks)
             assert one.hrefs[-1] == str(number)
@@ -121,11 +123,11 @@ def test_pages_in_line_with_one_that_kills_the_process_lose_nothing() -> None:
 
 def test_a_process_that_somebody_kills_is_not_held_against_the_page() -> None:
     async def use(parser: PageParser) -> None:
-        assert isinstance(await parser.parse_isolated(LINK, None, SETTINGS), PageLinks)
+        assert isinstance(await parser.parse_isolated("a.test", LINK, None, SETTINGS), PageLinks)
         (parent,) = [pid for pid in descendants(os.getpid()) if list(descendants(pid))]
         (child,) = descendants(parent)
         for victim in (child, parent):
-            waiting = asyncio.create_task(parser.parse_isolated(ORDINARY * 10, None, SETTINGS))
+            waiting = asyncio.create_task(parser.parse_isolated("a.test", ORDINARY * 10, None, SETTINGS))
             await asyncio.sleep(0)
             os.kill(victim, signal.SIGKILL)
             found = await waiting
@@ -139,18 +141,20 @@ def test_a_process_that_somebody_kills_is_not_held_against_the_page() -> None:
 
 def test_the_processes_end_with_the_parser() -> None:
     async def use(parser: PageParser) -> None:
-        await parser.parse_isolated(LINK, None, SETTINGS)
+        await parser.parse_isolated("a.test", LINK, None, SETTINGS)
         assert len(list(descendants(os.getpid()))) == 2
         parser.close()
         assert not list(descendants(os.getpid()))
-        assert isinstance(await parser.parse_isolated(LINK, None, SETTINGS), PageLinks), "it may be used again"
+        assert isinstance(await parser.parse_isolated("a.test", LINK, None, SETTINGS), PageLinks), (
+            "it may be used again"
+        )
 
     run(use)
 
 
 def test_a_visit_that_is_cancelled_leaves_the_line() -> None:
     async def use(parser: PageParser) -> None:
-        tasks = [asyncio.create_task(parser.parse_isolated(ORDINARY, None, SETTINGS)) for _ in range(20)]
+        tasks = [asyncio.create_task(parser.parse_isolated("a.test", ORDINARY, None, SETTINGS)) for _ in range(20)]
         await asyncio.sleep(0)
         for task in tasks[:19]:
             task.cancel()
@@ -180,12 +184,45 @@ def test_the_loop_goes_on_while_a_large_page_is_parsed() -> None:
             longest = max(longest, time.perf_counter() - before)
 
     async def use(parser: PageParser) -> None:
-        await parser.parse_isolated(LINK, None, SETTINGS)  # started
+        await parser.parse_isolated("a.test", LINK, None, SETTINGS)  # started
         beside = asyncio.create_task(watch())
-        found = await parser.parse_isolated(page, "utf-8", SETTINGS)
+        found = await parser.parse_isolated("a.test", page, "utf-8", SETTINGS)
         beside.cancel()
         assert isinstance(found, PageLinks)
         assert found.hrefs == ["x"]
 
     run(use)
     assert longest < 0.25
+
+
+def test_dear_pages_of_many_hosts_do_not_keep_an_innocent_one_waiting() -> None:
+    dear = b"<div>" * 20_000
+
+    async def use(parser: PageParser) -> None:
+        async def parse(host: str, body: bytes) -> None:
+            await parser.parse_isolated(host, body, None, SETTINGS)
+            done.append(host)
+
+        done: list[str] = []
+        evil = [f"evil{n}.test" for n in range(8)]
+        await asyncio.gather(*(parse(host, dear) for host in evil))
+        done.clear()
+        await asyncio.gather(*(parse(host, dear) for host in evil), parse("good.test", ORDINARY))
+        assert done.index("good.test") <= 3, "behind those that were sent already"
+
+    run(use)
+
+
+def test_large_pages_do_not_keep_others_waiting() -> None:
+    large = b"<p>" + b"word " * 1_000_000 + b"<div>" * 100_000
+
+    async def use(parser: PageParser) -> None:
+        waiting = [asyncio.create_task(parser.parse_isolated(f"{n}.test", large, None, SETTINGS)) for n in range(3)]
+        await asyncio.sleep(0)
+        for n in range(5):
+            assert isinstance(await parser.parse_isolated("good.test", ORDINARY + b"%d" % n, None, SETTINGS), PageLinks)
+        assert not any(task.done() for task in waiting)
+        for task in waiting:
+            assert isinstance(await task, PageLinks)
+
+    run(use)

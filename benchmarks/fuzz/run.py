@@ -26,7 +26,7 @@ from benchmarks.fuzz import charsets, links, robots, sitemaps, urls
 from crawler.bench.machine import describe_machine
 
 LONGEST = 1.0  # seconds of processor time for one input: the oracles take most of it
-_ORACLES = ("ada-url", "selectolax", "html5lib", "webencodings", "protego")
+_ORACLES = ("ada-url", "selectolax", "html5lib", "webencodings")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from typing import TypeVar, TypeVarTuple
 from crawler.fetch import Failure, FailureKind, Fetches, Response, is_html
 from crawler.frontier import FailureClass
 from crawler.parsing import ParserDied
+from crawler.progress.printable import printable
 
 log = logging.getLogger("crawler")
 
@@ -126,11 +127,6 @@ class Guarded:
     async def resolve(self, href: str) -> str | None:
         """See ``Fetches``."""
         return await self._fetcher.resolve(href)
-
-
-def printable(text: str) -> str:
-    """Escape everything that a terminal may obey, but for line feeds."""
-    return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
 
 
 def _inside(path: str) -> str:

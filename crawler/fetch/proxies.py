@@ -97,11 +97,11 @@ class Proxies:
         return None if self._own is None and _is_this_machine(host) else proxy
 
     def spoken(self) -> list[str]:
-        """What the user is told at the begin of a run."""
+        """What the user is told when a run begins."""
         if self._own is not None:
             return [f"requests go through {self._own.shown}"]
         return [
-            f'{scheme} requests go through {proxy.shown}, by the environment; `fetch.proxy = "direct"` goes directly'
+            f'{scheme} requests go through {proxy.shown}, as the environment says; `--proxy direct` ignores it'
             for scheme, proxy in self._from_environment.items()
         ]
 

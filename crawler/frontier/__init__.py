@@ -8,16 +8,19 @@ To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. Fr
     request_outcome          what came of a request, and when a URL is tried again
     politeness               how long a host must wait, and for which reason: arithmetic
     host, limits             the state of one host and its stored record; what bounds all of them
-    backoff_policy           how failures and answers change a host; ``host_closed``: when requests to it stop
+    backoff_policy           how failures and answers change a host; ``host_closed``: when requests to it stop;
+                             ``refused_hosts``: hosts that a rule of ours forbids to ask
     timer_queue, schedule    tickets by time; the front queues, and whose turn it is
     queues, working_set      back queues on disk with a window in memory; which hosts are in memory
     importance, revisits     OPIC scores; when visited pages are due again
     fair_semaphore, gate     lines of hosts; gaps, holds, groups of hosts, slots of slow ones
     lease                    what is handed out, and how it ends
     workbench                finds a host wherever it is; each host is in one place only
+    watchdog                 finds hosts that should be asked and are not
     ad_hoc_lease, overrides  requests without a queued URL; what the user does to single hosts
     frontier                 the contract
     clock_step, host_status  corrects times after the clock was set; a host as tables show it
+    postponement             moves a URL behind all others of its host, before the frontier is loaded
 """
 
 from crawler.frontier.entry import Entry, EntryError, QueueOf, decode_entry, encode_entry, queue_of

@@ -1,7 +1,7 @@
 """From the bytes of an HTML page to its outlinks.
 
-``extract_links`` decodes as browsers do (``sniff_encoding``), reads ``a[href]`` and ``area[href]`` in
-document order, the first ``base[href]`` and the meta elements. Hrefs stay as they were written:
+``extract_links`` decodes as browsers do (``sniff_encoding``), reads what leads on (``a``, ``area``, and the
+kinds that ``links.kinds`` names) in document order, the first ``base[href]`` and the meta elements. Hrefs stay as they were written:
 resolving them is the work of ``crawler.urls``. Time and memory grow at most in proportion to the page,
 whatever it contains (see ``tags``).
 """

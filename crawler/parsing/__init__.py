@@ -5,11 +5,11 @@ prove that it is cheap (``links.is_cheap``) is parsed in the crawler's own proce
 limits on memory and CPU time. A child that dies is a value, and the next page gets a new one. Large pages have a child
 of their own.
 
-    wire       requests and answers as bytes
-    child      what runs in the process: a parent that forks, and the parser that it forks
-    process    the crawler's end: starts the parent, gets parsers from it, learns how they died
-    fair_line  who is next, when pages of many hosts wait
-    pages      the pages of a run: who is parsed where, in which order, and what a death means
+    wire           requests and answers as bytes
+    parser_child   what runs in the process: a parent that forks, and the parser that it forks
+    process        the crawler's end: starts the parent, gets parsers from it, learns how they died
+    fair_line      which page is next, when pages of many hosts wait
+    pages          the pages of a run: which is parsed where, in which order, and what a death means
 """
 
 from crawler.parsing.pages import PageParser

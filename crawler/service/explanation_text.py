@@ -65,10 +65,7 @@ def _seen(seen: SeenAnswer) -> Iterator[Line]:
     if seen.known and seen.forgeable:
         yield (
             "forgeable",
-            (
-                "the job's hash has no secret that holds: a page can name another URL that looks like this one to the "
-                "seen-set, and hide it"
-            ),
+            "the job's hash can be forged: a page may have hidden this URL with a link that the seen-set takes for it",
         )
     for each in seen.slices:
         keys, chance = counted(each.count, "key"), f"{each.fpp_estimated:.2g}"

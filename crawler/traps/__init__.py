@@ -1,4 +1,4 @@
-"""Traps: endless generated URLs, and pages that are copies of others."""
+"""Traps: endless generated URLs, hosts and ports, and pages that are copies of others."""
 
 from crawler.traps.copies import Content, Copies, CopyRecordError, check_content, remember
 from crawler.traps.counts import TrapRecordError

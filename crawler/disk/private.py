@@ -1,7 +1,7 @@
 """Files and directories that only their owner may read.
 
 A job holds the secret of its digests, the pages of its user, and addresses that are nobody else's business. So what the
-program makes in it is private, whatever the umask says; who wants to share a job changes its modes.
+program makes in it is private, whatever the umask says. To share a job, its user changes the modes.
 """
 
 from __future__ import annotations

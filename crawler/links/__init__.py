@@ -1,9 +1,9 @@
 """From the bytes of an HTML page to its outlinks.
 
-``extract_links`` decodes as browsers do (``sniff_encoding``), reads what leads on (``a``, ``area``, and the
-kinds that ``links.kinds`` names) in document order, the first ``base[href]`` and the meta elements. Hrefs stay as they were written:
-resolving them is the work of ``crawler.urls``. Time and memory grow at most in proportion to the page,
-whatever it contains (see ``tags``).
+``extract_links`` decodes as browsers do (``sniff_encoding``), reads what leads on (``a``, ``area``, and the kinds that
+``links.kinds`` names) in document order, the first ``base[href]`` and the meta elements. Hrefs stay as they were
+written: resolving them is the work of ``crawler.urls``. What a tree costs is not bounded by the size of the page:
+``is_cheap`` says whether it may be built here, and ``scan_links`` needs none (see ``tags``).
 """
 
 from crawler.links.encoding import python_codec, sniff_encoding

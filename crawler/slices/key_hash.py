@@ -232,7 +232,7 @@ def _made(algorithm: object, secret: bytes) -> KeyHash:
         return Blake2b(secret)
     if algorithm == MMH3:
         return Murmur3(secret)
-    raise FilterError(f"there is no hash {algorithm}; there are {', '.join(ALGORITHMS)}")
+    raise FilterError(f"unknown hash {algorithm!r}: the known ones are {', '.join(ALGORITHMS)}")
 
 
 SEED_ZERO = Murmur3(bytes(_SEED_BYTES))  # of Guava's filters, and of all that earlier versions of the program made

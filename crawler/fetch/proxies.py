@@ -101,7 +101,7 @@ class Proxies:
         if self._own is not None:
             return [f"requests go through {self._own.shown}"]
         return [
-            f'{scheme} requests go through {proxy.shown}, as the environment says; `--proxy direct` ignores it'
+            f"{scheme} requests go through {proxy.shown}, as the environment says; `--proxy direct` ignores it"
             for scheme, proxy in self._from_environment.items()
         ]
 

@@ -7,7 +7,7 @@ transaction of the job, without an await in it, or releases it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from crawler.engine.context import Context
@@ -27,6 +27,7 @@ from crawler.links import (
     FEED_TYPES,
     SITEMAP_TYPES,
     XML_TYPES,
+    Listed,
     PageLinks,
     Sitemap,
     called_sitemap,
@@ -39,6 +40,8 @@ from crawler.records import Outcome, PageRecord
 from crawler.refusal import Refusal
 from crawler.settings import LinkSettings, RetrySettings, Settings
 from crawler.urls import Canonical
+
+LISTED_A_STEP = 250  # URLs of a sitemap that are judged and admitted in one go: a hundredth of a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,24 +317,32 @@ class Visitor:
             if isinstance(listed, Unreadable):
                 self._finish_unreadable(lease, finished, listed)
                 return
-            links = self._discovery.sitemap(entry, listed, index=sitemap.is_index)
-            if isinstance(links, Unreadable):
-                self._finish_unreadable(lease, finished, links)
-                return
-            found += links.found
-            if links.inside:
-                depth, now = listed_depth(entry), self._context.clock()
-                job.admit(Found(links.inside, depth, entry.href, found_at=now, listing=links.listing))
-            self._context.wake()
-            await asyncio.sleep(0)
-            await self._context.turns.turn()
-            await job.room()
+            for part in _parts(listed):
+                links = await self._admit_listed(entry, part, index=sitemap.is_index)
+                if isinstance(links, Unreadable):
+                    self._finish_unreadable(lease, finished, links)
+                    return
+                found += links
         job.counters.sitemaps += 1
         fault = None if sitemap.fault is None else f"sitemap read in part: {sitemap.fault}"
         record = replace(
             finished.record, links=found, links_cut=fault is not None, error=fault or finished.record.error
         )
         job.finish(lease, replace(finished, record=record), self._context.clock())
+
+    async def _admit_listed(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> int | Unreadable:
+        """Admit the URLs of one part of a sitemap, and let the event loop turn. Returns how many there are."""
+        job, links = self._job, self._discovery.sitemap(entry, listed, index=index)
+        if isinstance(links, Unreadable):
+            return links
+        if links.inside:
+            depth, now = listed_depth(entry), self._context.clock()
+            job.admit(Found(links.inside, depth, entry.href, found_at=now, listing=links.listing))
+        self._context.wake()
+        await asyncio.sleep(0)
+        await self._context.turns.turn()
+        await job.room()
+        return links.found
 
     def _finish_redirect(self, lease: Lease, finished: Finished) -> None:
         assert finished.location is not None
@@ -353,6 +364,12 @@ class Visitor:
     def _seed_failed(self, record: PageRecord) -> None:
         if record.entry.seed and record.outcome is not Outcome.FETCHED:
             self.last_seed_error = f"{record.entry.href}: {record.error}"
+
+
+def _parts(listed: Sequence[Listed]) -> Iterator[Sequence[Listed]]:
+    """The URLs of a piece of a sitemap, some at a time; one part without any where there are none."""
+    for start in range(0, max(1, len(listed)), LISTED_A_STEP):
+        yield listed[start : start + LISTED_A_STEP]
 
 
 def _is_page_or_sitemap(content_type: str | None) -> bool:

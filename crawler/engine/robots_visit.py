@@ -12,7 +12,7 @@ from crawler.engine.judge import parse_retry_after, proxy_wait, request_outcome
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsRedirect, RobotsVisitSettings
 from crawler.fetch import Failure, FailureKind, NotNow, Response, RobotsResult, fetch_robots
-from crawler.fetch.robots_cache import NoRobots, Refusal, Robots, RobotsCache, encode_robots
+from crawler.fetch.robots_cache import NoRobots, Robots, RobotsCache, RobotsRefusal, encode_robots
 from crawler.fetch.robots_fetch import locate
 from crawler.frontier import (
     FailureClass,
@@ -28,7 +28,7 @@ from crawler.frontier.jitter import jitter
 from crawler.job.found import DECLARED, SITEMAP_DEPTH, Found
 from crawler.job.job import Job
 from crawler.job.verdict import RobotsAnswer
-from crawler.refusal import Refusal as OwnRefusal
+from crawler.refusal import Refusal
 from crawler.robots import RobotsRules, robots_for_status, robots_url
 
 REFUSED_FOR = 60.0  # seconds; as long as a look-up of a name is believed
@@ -58,7 +58,7 @@ class RobotsVisits:
         self._cache = RobotsCache(job.store, settings.robots, settings.fetch.user_agent, self._parse)
         self._redirect = RobotsRedirect(job, self._cache, settings, context)
 
-    def refusal(self, name: str, href: str) -> tuple[Refusal, str] | None:
+    def refusal(self, name: str, href: str) -> tuple[RobotsRefusal, str] | None:
         """Return why a URL of the host may not be fetched, with a message; None if it may be. The robots.txt must be
         known."""
         if self._settings.robots.ignore:
@@ -68,7 +68,7 @@ class RobotsVisits:
             raise RuntimeError(f"host {name} was handed out before its robots.txt was asked for")
         refusal = self._context.reading.read(robots.refusal, href)
         if isinstance(refusal, Unreadable):
-            return Refusal.NO_ANSWER, refusal.error
+            return RobotsRefusal.NO_ANSWER, refusal.error
         return None if refusal is None else (refusal, robots.words(refusal))
 
     def _parse(self, status: int, body: bytes, user_agent: str, max_bytes: int) -> RobotsRules | NoRobots:
@@ -130,7 +130,7 @@ class RobotsVisits:
         else:
             self._job.robots_later(lease, wait, now, charged)
 
-    def _refused(self, lease: Lease, result: RobotsResult, refusal: OwnRefusal, now: float) -> None:
+    def _refused(self, lease: Lease, result: RobotsResult, refusal: Refusal, now: float) -> None:
         """A rule of ours forbids to ask the host, or what its robots.txt redirects to: its URLs are not fetched."""
         frontier = self._job.frontier
         asked = RequestOutcome(result.seconds, result.received) if result.redirects else None

@@ -32,7 +32,7 @@ _HEAD = struct.Struct("<BHdH")
 _COPY = struct.Struct("<Hd")
 
 
-class Refusal(Enum):
+class RobotsRefusal(Enum):
     """Why a URL may not be fetched according to robots.txt."""
 
     DISALLOWED = auto()  # it disallows the URL
@@ -42,7 +42,7 @@ class Refusal(Enum):
     @property
     def lasting(self) -> bool:
         """Return whether the URL is excluded for good; otherwise it has failed."""
-        return self is not Refusal.NO_ANSWER
+        return self is not RobotsRefusal.NO_ANSWER
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +81,15 @@ class Robots:
     failure: NoRobots | None = None
     copy_of: float | None = None
 
-    def refusal(self, href: str) -> Refusal | None:
+    def refusal(self, href: str) -> RobotsRefusal | None:
         """Return why the URL may not be fetched; None if it may be."""
         if self.rules.allowed(href):
             return None
         if self.copy_of is not None:
-            return Refusal.DISALLOWED
+            return RobotsRefusal.DISALLOWED
         if self.status is None:
-            return Refusal.NO_ANSWER
-        return Refusal.SERVER_ERROR if unreachable(self.status) else Refusal.DISALLOWED
+            return RobotsRefusal.NO_ANSWER
+        return RobotsRefusal.SERVER_ERROR if unreachable(self.status) else RobotsRefusal.DISALLOWED
 
     @property
     def unreachable(self) -> bool:
@@ -103,14 +103,14 @@ class Robots:
             return f"robots.txt could not be fetched: {self.failure.text}"
         return f"robots.txt answered {self.status}"
 
-    def words(self, refusal: Refusal) -> str:
+    def words(self, refusal: RobotsRefusal) -> str:
         """Return the words for a refusal, for the ``error`` of a record and for ``explain``."""
         match refusal:
-            case Refusal.DISALLOWED:
+            case RobotsRefusal.DISALLOWED:
                 return "disallowed by robots.txt"
-            case Refusal.SERVER_ERROR:
+            case RobotsRefusal.SERVER_ERROR:
                 return f"{self.answer_words}: everything is disallowed until it can be fetched (RFC 9309)"
-            case Refusal.NO_ANSWER:
+            case RobotsRefusal.NO_ANSWER:
                 return self.answer_words
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.fetch.robots_cache import LARGE, GoodCopy, Refusal, RobotsCache, encode_robots
+from crawler.fetch.robots_cache import LARGE, GoodCopy, RobotsCache, RobotsRefusal, encode_robots
 from crawler.fetch.simulated import page
 from crawler.kv import Batch, Family
 from crawler.robots import RobotsRecordError
@@ -59,7 +59,7 @@ async def test_a_large_file_is_parsed_aside() -> None:
     assert cache.at_hand("large")
     large = cache.get("large")
     assert large is not None
-    assert large.refusal("http://h/1f") is Refusal.DISALLOWED
+    assert large.refusal("http://h/1f") is RobotsRefusal.DISALLOWED
 
 
 @pytest.mark.parametrize(("age", "found"), [(0.0, True), (59.0, True), (61.0, False)])

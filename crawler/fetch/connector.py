@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import aiohttp
 from aiohttp.abc import AbstractResolver
 
+from crawler.fetch.body_memory import BodyShare
 from crawler.fetch.lenient import LenientHandler
 from crawler.fetch.patience import Patience
 from crawler.fetch.proxies import Proxy
@@ -30,10 +31,11 @@ _DNS_ENTRIES = 10_000
 class Exchange:
     """The progress of one fetch. Its time limit applies to the current phase."""
 
-    __slots__ = ("dialled", "new_connection", "patience", "phase", "proxy", "refused", "unchecked")
+    __slots__ = ("dialled", "new_connection", "patience", "phase", "proxy", "refused", "share", "unchecked")
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: Patience, share: BodyShare) -> None:
         self.patience = patience
+        self.share = share
         self.phase = "headers"  # "connect", "headers", "body", "drop"
         self.new_connection = False
         self.dialled = False  # at least one address was allowed
@@ -44,6 +46,13 @@ class Exchange:
     def enter(self, phase: str, seconds: float) -> None:
         self.phase = phase
         self.patience.allow(seconds)
+
+    async def room(self, size: int) -> None:
+        """Wait until a body that has this many bytes now may be read on."""
+        if not self.share.take(size):
+            paused = self.patience.pause()
+            await self.share.wait()
+            self.patience.go_on(paused)
 
 
 current_exchange: ContextVar[Exchange] = ContextVar("current_exchange")

@@ -17,6 +17,7 @@ import yarl
 from aiohttp import hdrs
 from aiohttp.abc import AbstractResolver
 
+from crawler.fetch.body_memory import SMALL, BodyMemory
 from crawler.fetch.connector import Connector, Exchange, current_exchange
 from crawler.fetch.content_coding import Decoder, Overlong, decoder
 from crawler.fetch.cookies import Cookies
@@ -86,6 +87,7 @@ class Fetcher:
         self._cookies = Cookies() if settings.cookies else None
         self._plain = not self._ways and self._cookies is None
         self._proxy_fails = False
+        self._memory = BodyMemory(settings.body_memory)
         self._idle_hosts = max(1, _IDLE_CONNECTIONS * concurrency // max(1, per_host))
         self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
@@ -132,12 +134,16 @@ class Fetcher:
         settings = self._settings
         want = _Want(accept, settings.max_body if max_body is None else max_body, truncate, headers)
         limit = asyncio.timeout(None)
-        exchange = Exchange(Patience(limit, self._stalled))
+        share = self._memory.share()
+        exchange = Exchange(Patience(limit, self._stalled), share)
         token = current_exchange.set(exchange)
+        kept = False
         try:
             async with limit:
                 exchange.enter("headers", settings.headers_timeout)
-                return await self._exchange(href, want, exchange)
+                result = await self._exchange(href, want, exchange)
+            kept = isinstance(result, Response)
+            return result
         except FAILURES as error:
             if exchange.refused is not None and not exchange.dialled:
                 return Failure.refused(exchange.refused, exchange.patience.seconds)
@@ -148,6 +154,11 @@ class Fetcher:
         finally:
             exchange.patience.end()
             current_exchange.reset(token)
+            if kept and share.counts:
+                share.complete()
+                _when_over(share.close)
+            else:
+                share.close()
 
     @property
     def notes(self) -> list[str]:
@@ -238,9 +249,9 @@ class Fetcher:
             if not answer.content.is_eof():
                 exchange.enter("body", self._settings.body_timeout)
             if hdrs.CONTENT_ENCODING in headers:
-                body, note = await _decode(answer, want.max_body, want.truncate)
+                body, note = await _decode(answer, want.max_body, want.truncate, exchange)
             else:
-                body = await _read(answer, want.max_body, want.truncate)
+                body = await _read(answer, want.max_body, want.truncate, exchange)
             if body is None:
                 message = f"body larger than {want.max_body} bytes"
                 return Failure(FailureKind.TOO_LARGE, message, exchange.patience.seconds)
@@ -261,7 +272,14 @@ class Fetcher:
         )
 
 
-async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool) -> bytes | None:
+def _when_over(end: Callable[[], None]) -> None:
+    """Call ``end`` when the task that fetches is done, and with it all that it does with the body."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.add_done_callback(lambda _: end())
+
+
+async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool, exchange: Exchange) -> bytes | None:
     """Return the whole body. If it is longer than ``limit``, return None or, with ``truncate``, its first ``limit``
     bytes."""
     stream = answer.content
@@ -278,19 +296,23 @@ async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool) -> b
     while size <= limit and (chunk := await stream.readany()):
         chunks.append(chunk)
         size += len(chunk)
+        if size > SMALL:
+            await exchange.room(size)
     if size <= limit:
         return b"".join(chunks)
     return b"".join(chunks)[:limit] if truncate else None
 
 
-async def _decode(answer: aiohttp.ClientResponse, limit: int, truncate: bool) -> tuple[bytes | None, str | None]:
+async def _decode(
+    answer: aiohttp.ClientResponse, limit: int, truncate: bool, exchange: Exchange
+) -> tuple[bytes | None, str | None]:
     """As ``_read``, with the content codings undone; and what was wrong with them. Raises Undecodable."""
     decode, note = decoder(", ".join(answer.headers.getall("Content-Encoding")), limit)
     if decode is None:
-        return await _read(answer, limit, truncate), note
+        return await _read(answer, limit, truncate, exchange), note
     chunks: list[bytes] = []
     try:
-        size = await _decode_into(chunks, answer.content, decode, limit)
+        size = await _decode_into(chunks, answer.content, decode, limit, exchange)
     except Overlong:
         size = limit + 1
     if size <= limit:
@@ -299,7 +321,9 @@ async def _decode(answer: aiohttp.ClientResponse, limit: int, truncate: bool) ->
     return (b"".join(chunks)[:limit] if truncate else None), decode.note
 
 
-async def _decode_into(chunks: list[bytes], stream: aiohttp.StreamReader, decode: Decoder, limit: int) -> int:
+async def _decode_into(
+    chunks: list[bytes], stream: aiohttp.StreamReader, decode: Decoder, limit: int, exchange: Exchange
+) -> int:
     """Append the decoded body to ``chunks`` and return its size. Stops behind ``limit``."""
     size = 0
     turn = _DECODED_AT_ONCE
@@ -312,6 +336,8 @@ async def _decode_into(chunks: list[bytes], stream: aiohttp.StreamReader, decode
             if size >= turn:
                 turn = size + _DECODED_AT_ONCE
                 await asyncio.sleep(0)
+            if size > SMALL:
+                await exchange.room(size)
     return size
 
 

@@ -51,6 +51,18 @@ class Patience:
             self._handle.cancel()
             self._handle = None
 
+    def pause(self) -> float:
+        """Stop the time limit; the exchange waits for us. Returns what ``go_on`` needs."""
+        self.end()
+        return self._now()
+
+    def go_on(self, paused: float) -> None:
+        """The wait that ``pause`` began is over; it does not count."""
+        now = self._now()
+        self._begun += now - paused
+        left = self._due - paused
+        self.allow(max(0.0, left))
+
     def _judge(self) -> None:
         loop, left = asyncio.get_running_loop(), self._due - self._now()
         if left > 0:

@@ -69,6 +69,7 @@ _POSITIVE = frozenset(
         ("fetch", "body_timeout"),
         ("fetch", "idle_timeout"),
         ("fetch", "max_body"),
+        ("fetch", "body_memory"),
         ("fetch", "max_headers"),
         ("politeness", "slow_share"),
         ("retry", "tries"),

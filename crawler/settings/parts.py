@@ -111,6 +111,7 @@ class FetchSettings:
     body_timeout: float = 60.0  # seconds for the whole body
     idle_timeout: float = 20.0  # seconds without a byte
     max_body: int = 16 * 2**20  # bytes after content decoding
+    body_memory: int = 64 * 2**20  # bytes of all bodies above half a MiB together, being read or parsed
     max_headers: int = 256 * 1024  # bytes of all headers of an answer
     max_redirects: int = 10  # redirects in a row
     allow_private: bool = False  # loopback and private addresses, but not link-local ones

@@ -11,6 +11,7 @@ from tests.hostile.web import EVIL, INNOCENT, Hostile
 from tests.site import linked
 
 GIGABYTE = 10**9
+HOSTS = 30
 PIECE = b"<p>" * 2**18
 
 
@@ -79,3 +80,14 @@ def test_headers_without_measure(hostile: Hostile) -> None:
         assert (row["outcome"], row["error"][:8]) == ("failed", "malforme"), row
     assert ran.row("/ok")["outcome"] == "fetched"
     assert ran.outcomes(INNOCENT) == {"fetched": 30}
+
+
+def test_large_bodies_of_many_hosts_at_once(hostile: Hostile) -> None:
+    """What is bounded is all of them together, not each: 12 MiB out of 12 KB of gzip from each."""
+    bomb = gzip.compress(b"<p>x" + b"x " * (6 * 2**20))
+    hostile.pages[EVIL] = {"/": b""}
+    begins = [
+        hostile.host(f"big{number}.test", {"/": page(bomb, "Content-Encoding: gzip")}) + "/" for number in range(HOSTS)
+    ]
+    ran = hostile.crawl(seeds=begins, settings={"crawl.concurrency": 64})
+    assert {row["outcome"] for number in range(HOSTS) for row in ran.of(f"big{number}.test").values()} == {"fetched"}

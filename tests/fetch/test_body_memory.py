@@ -1,0 +1,100 @@
+"""All large bodies together are bounded, whoever sends them, and each of them arrives."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from crawler.fetch import Fetcher, Response
+from crawler.fetch.body_memory import SMALL, BodyMemory
+from crawler.settings import FetchSettings
+
+MIB = 2**20
+BODY = 4 * MIB
+PIECE = 64 * 1024
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_the_budget_and_one_body_more_are_never_exceeded_and_all_come_to_their_end(seed: int) -> None:
+    chance = random.Random(seed)
+    budget, most = chance.randint(1, 8) * MIB, 3 * MIB
+    memory = BodyMemory(budget)
+    peak = ended = 0
+
+    async def body(size: int) -> None:
+        nonlocal peak, ended
+        share = memory.share()
+        got = 0
+        while got < size:
+            got = min(size, got + chance.randint(1, PIECE))
+            if not share.take(got):
+                await share.wait()
+            peak = max(peak, memory.used)
+            await asyncio.sleep(0)
+            if chance.random() < 0.02:
+                break  # cut off
+        else:
+            if share.counts:
+                share.complete()
+            for _ in range(chance.randint(0, 9)):
+                await asyncio.sleep(0)
+        share.close()
+        ended += 1
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(*(body(chance.randint(SMALL // 2, most)) for _ in range(40)))
+    assert ended == 40
+    assert memory.used == 0
+    assert peak <= budget + most + 40 * (SMALL + PIECE)  # what does not count, and a piece on the way
+
+
+async def test_one_that_drips_holds_up_large_bodies_and_no_small_ones() -> None:
+    memory = BodyMemory(MIB)
+    dripping, other, small = (memory.share() for _ in range(3))
+    assert dripping.take(2 * MIB), "the first may always go on"
+    assert small.take(SMALL)
+    assert not other.take(SMALL + 1)
+    waiting = asyncio.ensure_future(other.wait())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    assert dripping.take(3 * MIB)
+    dripping.complete()
+    await asyncio.sleep(0)
+    assert not waiting.done(), "what is complete is needed first"
+    dripping.close()
+    await waiting
+    other.close()
+    assert memory.used == 0
+
+
+async def test_bodies_wait_in_their_sockets_and_their_time_limits_wait_too() -> None:
+    async def send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % BODY)
+        writer.write(bytes(BODY))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(send, "127.0.0.1", 0)
+    href = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    settings = FetchSettings(allow_private=True, body_memory=BODY, body_timeout=1.0)
+    needed = 0  # bodies that are read and worked on
+    most = 0
+
+    async def visit(fetcher: Fetcher) -> None:
+        nonlocal needed, most
+        got = await fetcher.fetch(href)
+        assert isinstance(got, Response), got
+        assert got.received == BODY
+        needed += 1
+        most = max(most, needed)
+        await asyncio.sleep(0.3)  # eight times this is more than the time limit
+        needed -= 1
+
+    async with Fetcher(settings, concurrency=8, per_host=8) as fetcher, asyncio.timeout(60):
+        await asyncio.gather(*(asyncio.create_task(visit(fetcher)) for _ in range(8)))
+    server.close()
+    await server.wait_closed()
+    assert most <= 2

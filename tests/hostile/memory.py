@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.M)
+_NOW = re.compile(r"^VmRSS:\s+(\d+) kB", re.M)
 _PRIVATE = re.compile(r"^Private_(?:Clean|Dirty):\s+(\d+) kB", re.M)
 _PAUSE = 0.02  # seconds between two looks
 
@@ -17,9 +18,9 @@ _PAUSE = 0.02  # seconds between two looks
 class PeakMemory:
     """Looks at a process until it has ended, from a thread.
 
-    Of the process itself the kernel keeps the peak, so that nothing between two looks is missed. Its descendants share
-    pages with it, so only what is their own counts beside; for one that lives shorter than a pause see
-    ``Started.peak_of_each``.
+    Of the process itself the kernel keeps the peak, so that nothing between two looks is missed. Added up is what all
+    hold at one moment: its descendants share pages with it, so only their own count beside. For one that lives
+    shorter than a pause see ``Started.peak_of_each``.
     """
 
     def __init__(self, pid: int) -> None:
@@ -44,14 +45,15 @@ class PeakMemory:
     def _look(self) -> None:
         # A process may end while its files are read.
         with contextlib.suppress(OSError):
-            held = sum(_kilobytes(_PEAK, Path(f"/proc/{self._pid}/status")))
+            status = Path(f"/proc/{self._pid}/status").read_text()
+            alone, held = sum(_kilobytes(_PEAK, status)), sum(_kilobytes(_NOW, status))
             for pid in _descendants(self._pid):
-                held += sum(_kilobytes(_PRIVATE, Path(f"/proc/{pid}/smaps_rollup")))
-            self.most = max(self.most, held * 1024)
+                held += sum(_kilobytes(_PRIVATE, Path(f"/proc/{pid}/smaps_rollup").read_text()))
+            self.most = max(self.most, alone * 1024, held * 1024)
 
 
-def _kilobytes(pattern: re.Pattern[str], path: Path) -> Iterator[int]:
-    return map(int, pattern.findall(path.read_text()))
+def _kilobytes(pattern: re.Pattern[str], text: str) -> Iterator[int]:
+    return map(int, pattern.findall(text))
 
 
 def _descendants(pid: int) -> Iterator[int]:

@@ -6,7 +6,6 @@ all hosts have their turn between two passes.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,10 @@ from itertools import islice
 
 SHARE = 0.02  # seconds of a pass after which no further piece of work begins
 _LOOKING = 8  # tasks behind the first that look in each pass whether time is left for them
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
 
 
 @dataclass(slots=True, eq=False)
@@ -26,10 +29,10 @@ class _Place:
 class Turns:
     """The turns of all tasks of one loop. A task takes a turn before each piece of work."""
 
-    def __init__(self, share: float = SHARE, clock: Callable[[], float] = time.perf_counter) -> None:
-        """``share`` and ``clock()`` are in seconds."""
+    def __init__(self, share: float = SHARE, clock: Callable[[], float] | None = None) -> None:
+        """``share`` and ``clock()`` are in seconds; the default is the clock of the running loop."""
         self._share = share
-        self._clock = clock
+        self._clock = clock or _loop_time
         self._waiting: deque[_Place] = deque()
         self._begun = 0.0  # when this pass of the loop began
         self._counting = False  # whether this pass will be noticed to end

@@ -77,6 +77,8 @@ def test_the_summary_says_how_it_went() -> None:
         "ended after 12.5 s",
         "pages     10,000 fetched, 81 failed, 150 redirects, 50 excluded",
         "URLs      12,345 admitted, 357,643 duplicate links, 2,000 left, 7 hosts",
+        "held back 9 private-address, 1 link-local, 2 metadata-address, 1 blocked-port, 284 too-many-ports"
+        " (rules of this crawl; `crawler explain` says what permits a URL)",
         "seen-set  2 slices, 33.2 bits/URL, blake2b with a secret, estimated fpp 0.00019 (target 0.001)",
         "          About 2 of 12,347 new URLs were probably skipped by mistake."
         " The ledger corrected 2 such mistakes; 12 URLs are waiting for it.",

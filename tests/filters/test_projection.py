@@ -60,8 +60,8 @@ def test_a_chain_that_is_compacted_on_the_way(then: int, most: int) -> None:
     real = seen.statistics()
     assert told is not None
     assert told.slices == len(real["slices"])
-    # Sizes are whole blocks, which is much of so small a filter: right after a compaction the forecast of its fpp is too
-    # high, by 34 to 60% with twelve different hashes.
+    # Sizes are whole blocks, which is much of so small a filter: right after a compaction the forecast of its fpp is
+    # too high, by 34 to 60% with twelve different hashes.
     assert told.size == pytest.approx(real["bytes"], rel=0.04)
     assert told.fpp == pytest.approx(real["fpp_estimated"], rel=0.65, abs=NOTHING)
     assert told.fpp < 0.01

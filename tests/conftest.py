@@ -10,13 +10,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-from tests.examples import USUAL
+from tests.chance import CHANCE
+from tests.examples import TIMES, USUAL
 from tests.jobs import Stopped, stopped_job
 
-# How long an example takes says how busy the machine is, not whether the answer is right.
-settings.register_profile("crawler", deadline=None, max_examples=USUAL)
+# How long an example takes says how busy the machine is, not whether the answer is right. A usual run makes the same
+# examples each time: what only some find is for a long look.
+settings.register_profile(
+    "crawler",
+    deadline=None,
+    max_examples=USUAL,
+    derandomize=TIMES == 1,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 settings.load_profile("crawler")
 
 
@@ -24,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set what the programs that tests start inherit."""
     _let_interrupts_through()
     _forget_proxies()
+    config.addinivalue_line("markers", "real_secrets: secrets differ in each run, as they do for users")
     if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
         _keep_bytecode_aside(config)
 
@@ -32,6 +41,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest: at the end of a run the other processes would wait for them."""
     slow = {item.path for item in items if item.get_closest_marker("timeout") is not None}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let secrets follow from the test, before its fixtures make any."""
+    if item.get_closest_marker("real_secrets") is None:
+        CHANCE.begin(item.nodeid)
+    else:
+        CHANCE.end()
 
 
 def _forget_proxies() -> None:

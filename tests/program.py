@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from tests.chance import CHANCE
+
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 100.0  # seconds: only what hangs takes as long, and less than the time limit of a test
 _DROP_CAPABILITY = 24  # prctl(2): PR_CAPBSET_DROP
@@ -74,6 +76,7 @@ class Started:
         self.stdout, self.stderr = streams
         asked = {"words": words, "environment": dict(environment), "directory": str(directory)}
         asked |= {"limits": dict(limits or {}), "world": None if world is None else dict(world)}
+        asked |= {"secrets": CHANCE.name_of_a_program()}
         request = json.dumps(asked).encode()
         socket.send_fds(_starter(), [request], given)
         theirs.close()

@@ -2,8 +2,9 @@
 
 Loading takes most of the time of a short run, and the tests start the program some hundred times. A fork of a process
 that has loaded it is otherwise what ``python -m crawler`` is: a process of its own, with its own arguments,
-environment and streams, that goes through ``crawler/__main__.py``. It ends as the interpreter ends, but for the last
-step: what was loaded is not taken apart, object by object, which would take longer than most runs.
+environment and streams, that goes through ``crawler/__main__.py``. Only its secrets are given: see ``tests/chance.py``.
+It ends as the interpreter ends, but for the last step: what was loaded is not taken apart, object by object, which
+would take longer than most runs.
 
 Each request comes as one packet over the socket FD: the words in JSON, with four descriptors: a socket for this run,
 and its standard input, output and error. The run's socket is answered with the process's number, and at its end with
@@ -33,6 +34,7 @@ import crawler
 from crawler.disk import failpoints
 from crawler.filters import DIGEST_BYTES, make_seen
 from crawler.settings import SeenSettings
+from tests.chance import CHANCE
 from tests.hostile import world
 
 MOST = 2**17  # bytes of a request: the words, the environment and the directory
@@ -111,6 +113,10 @@ def _become(request: dict[str, Any], given: list[int]) -> None:
     os.chdir(request["directory"])
     if request["world"] is not None:
         world.enter(**request["world"])
+    if request["secrets"] is None:
+        CHANCE.end()
+    else:
+        CHANCE.begin(request["secrets"])
     importlib.reload(failpoints)  # where to die is read from the environment
     time.tzset()
     sys.argv = ["crawler", *request["words"]]

@@ -5,6 +5,7 @@ A slice knows only its memory: not its keys, not how many it holds, and not how 
 From low to high:
 
     errors          the errors of filters
+    entropy         where secrets come from
     digests         keys, and the 128 bits that represent them
     key_hash        the hash that makes digests, and its secret
     bit_storage     the memory of the bits

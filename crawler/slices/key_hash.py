@@ -19,7 +19,6 @@ Cost. A BLAKE2b state that has taken the key is copied for each key, which is ch
 
 from __future__ import annotations
 
-import secrets
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -29,6 +28,7 @@ from typing import TypedDict
 
 import mmh3
 
+from crawler.slices import entropy
 from crawler.slices.digests import DIGEST_BYTES, Key, encode_key, list_keys
 from crawler.slices.errors import JSON, FilterError
 from crawler.slices.sampling import Sampling
@@ -63,7 +63,7 @@ class KeyHash(ABC):
     @staticmethod
     def new(algorithm: str = BLAKE2B) -> KeyHash:
         """A hash with a random secret. Raises ``FilterError`` for an unknown algorithm."""
-        return _made(algorithm, secrets.token_bytes(_SEED_BYTES if algorithm == MMH3 else _KEY_BYTES))
+        return _made(algorithm, entropy.random_bytes(_SEED_BYTES if algorithm == MMH3 else _KEY_BYTES))
 
     @staticmethod
     def from_json(stored: object) -> KeyHash:
@@ -122,7 +122,7 @@ class KeyHash(ABC):
         somebody chose them, and 1 where nobody can."""
         if not self.forgeable:
             return 1
-        found = blake2b(b"places", key=self.secret, digest_size=8).digest() if self.keyed else secrets.token_bytes(8)
+        found = blake2b(b"places", key=self.secret, digest_size=8).digest() if self.keyed else entropy.random_bytes(8)
         return int.from_bytes(found, "little") | 1
 
     def sampling(self) -> Sampling:

@@ -10,11 +10,12 @@ move only with the keys.
 from __future__ import annotations
 
 import math
-import secrets
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from crawler.slices import entropy
 
 PAGE = 4096
 PAGES = 256  # a mebibyte
@@ -24,7 +25,7 @@ class Sampling:
     """Chooses pages. ``seed``: the same one chooses the same; None: nobody can foretell which."""
 
     def __init__(self, seed: bytes | None = None) -> None:
-        self._seed = secrets.token_bytes(16) if seed is None else seed
+        self._seed = entropy.random_bytes(16) if seed is None else seed
         self._chosen: dict[tuple[int, int], npt.NDArray[np.intp]] = {}
 
     def rows(self, memory: npt.NDArray[Any], pages: int = PAGES) -> npt.NDArray[Any]:

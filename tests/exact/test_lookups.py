@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.kv import Family, Store
@@ -34,7 +34,7 @@ def put(store: Store, family: Family, keys: list[bytes]) -> None:
     store.write(batch)
 
 
-@settings(max_examples=50 * TIMES, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=50 * TIMES)
 @given(held=st.sets(rows), asked=st.lists(rows), prefix=prefixes, family=st.sampled_from([Family.SEEN, Family.HOSTS]))
 def test_lookups_agree_with_a_set(
     store: Store, held: set[bytes], asked: list[bytes], prefix: bytes, family: Family

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.exact import Answers, ExactSeenSet, load_seen, make_seen
@@ -66,7 +66,7 @@ def nobody_asks(_: bytes) -> dict[bytes, int]:
 
 
 @crowded
-@settings(max_examples=35 * TIMES, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=35 * TIMES)
 @given(steps=batches)
 def test_answers_like_a_set(store: Store, crowd: bool, steps: list[tuple[str, list[str]]]) -> None:
     empty = store.batch()

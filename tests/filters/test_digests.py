@@ -60,6 +60,7 @@ def test_only_text_and_bytes_are_keys(made: KeyHash) -> None:
         made.digest_keys("letters")
 
 
+@pytest.mark.real_secrets
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_new_hash_has_a_secret_of_its_own_and_says_all_but_that(algorithm: str) -> None:
     one, other = KeyHash.new(algorithm), KeyHash.new(algorithm)

@@ -98,6 +98,7 @@ def test_bits_that_no_key_set_are_suspect(name: str) -> None:
     assert again.statistics()["count_suspect"]
 
 
+@pytest.mark.real_secrets
 def test_the_pages_of_a_sample_follow_from_the_secret_and_from_nothing_else() -> None:
     memory = np.arange(2**20, dtype=np.uint64)  # 8 MiB
     one, again, other = Sampling(b"one").rows(memory), Sampling(b"one").rows(memory), Sampling(b"two").rows(memory)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -248,11 +248,9 @@ class RocksFrontierMachine(FrontierMachine):
 
 
 TestFrontier = FrontierMachine.TestCase
-TestFrontier.settings = settings(max_examples=60 * TIMES, stateful_step_count=40, deadline=None)
+TestFrontier.settings = settings(max_examples=60 * TIMES, stateful_step_count=40)
 TestFrontierOnRocks = RocksFrontierMachine.TestCase
-TestFrontierOnRocks.settings = settings(
-    max_examples=5 * TIMES, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+TestFrontierOnRocks.settings = settings(max_examples=5 * TIMES, stateful_step_count=40)
 
 
 def test_a_queue_that_lacks_what_its_record_counts_is_named() -> None:

@@ -375,7 +375,7 @@ PIECES = st.sampled_from(
 PADDING = b"<p>" + b"." * 70_000
 
 
-@settings(max_examples=150 * TIMES, deadline=None)
+@settings(max_examples=150 * TIMES)
 @given(st.lists(PIECES, max_size=12).map("".join))
 @example('<a href=x title="><a href=y>')
 def test_the_links_of_a_page_do_not_depend_on_its_size(text: str) -> None:

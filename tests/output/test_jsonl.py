@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.disk import DisplacedError, Fault, FaultyDisk, RealDisk
@@ -22,7 +22,7 @@ def opened(path: Path) -> JsonlOutput:
     return JsonlOutput(path, RealDisk())
 
 
-@settings(max_examples=24 * TIMES, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=24 * TIMES)
 @given(st.lists(st.binary(min_size=1, max_size=60), max_size=8), st.data())
 def test_what_was_appended_stands_there(tmp_path: Path, lines: list[bytes], data: st.DataObject) -> None:
     path = tmp_path / "pages.jsonl"
@@ -55,7 +55,6 @@ def test_a_record_that_is_not_as_it_was_written_is_told(tmp_path: Path) -> None:
 small = st.integers(0, 9) | st.integers(0, 2**64 - 1)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(file=st.just(0) | small, end=small, length=small, crc=st.none() | small)
 def test_no_position_makes_it_read_beyond_the_file(
     tmp_path: Path, file: int, end: int, length: int, crc: int | None

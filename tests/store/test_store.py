@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.kv import PAGE, Family, Reader, Store
@@ -140,7 +140,7 @@ def apply(model: Contents, batch: list[tuple[str, Family, bytes, bytes]]) -> Non
                 del table[gone]
 
 
-@settings(max_examples=35 * TIMES, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=35 * TIMES)
 @given(batches=batches, start=keys, end=st.none() | keys, limit=st.none() | st.integers(0, 5))
 def test_a_store_is_an_ordered_map(
     store: Store,

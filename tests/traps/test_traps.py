@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.kv import Batch, Family
@@ -122,7 +122,6 @@ pages = st.lists(st.lists(targets, max_size=6), max_size=40)
 
 
 @given(pages, st.integers(1, 5), st.sets(st.integers(0, 39)))
-@settings(deadline=None)
 def test_neither_restarts_nor_a_small_memory_change_what_is_decided(
     linked: list[list[str]], kept: int, restarts: set[int]
 ) -> None:

@@ -29,9 +29,9 @@ OF_EXAMPLES: set[KeyHash] = set()
 
 
 @given(st.integers())
-def test_so_does_each_example(_: int) -> None:
+def test_so_does_each_example(number: int) -> None:
     OF_EXAMPLES.add(KeyHash.new())
-    assert len(OF_EXAMPLES) == 1
+    assert len(OF_EXAMPLES) == 1, number
 
 
 def test_so_do_the_programs_that_it_starts(tmp_path: Path) -> None:

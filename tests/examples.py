@@ -7,3 +7,8 @@ import os
 # For a long look: LONG=20 python -m pytest tests/frontier
 TIMES = int(os.environ.get("LONG", "1"))
 USUAL = 50 * TIMES  # where a test says nothing
+
+
+def long_or(usual: int, long: int) -> int:
+    """How much of a flood is enough: ``usual`` where a limit is what is tested, ``long`` for a long look."""
+    return usual if TIMES == 1 else long

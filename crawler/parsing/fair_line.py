@@ -1,11 +1,16 @@
 """A line in which no host waits for another's dear pages: the host that has cost least is served next.
 
-This is fair queueing. Each host has a time that runs with what its pages cost. A host that comes anew begins at the
+This is fair queueing. Each host has a time that runs with what its pages cost. A host that begins anew begins at the
 time of the page that was served last, so that it neither waits for the past of others nor has saved up a share.
+
+What the pages of a host cost is known when the first of them is done. Until then the host is a *newcomer*, and all
+newcomers together have one time, as if they were one host: whoever sends each dear page from a host of its own gains
+nothing by that.
 """
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
@@ -13,46 +18,111 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-_HOSTS_MOST = 1_024  # whose times are remembered before those that have passed are dropped
+HOSTS_MOST = 8_192  # that are known; the one whose last page is longest ago becomes a newcomer again
+NEWCOMERS_OUT = 3  # pages of newcomers that are taken before one of them is done
+
+
+class _Account(Generic[T]):
+    """What waits for one host, or for all newcomers, and the time at which the first begins."""
+
+    __slots__ = ("time", "waiting")
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.waiting: deque[tuple[str, T, float]] = deque()  # host, item, cost
 
 
 class FairLine(Generic[T]):
-    """What waits, each with its host."""
+    """What waits, each with its host. Whatever is taken must be charged for when it is done."""
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, T]] = []
+    def __init__(self, newcomers_out: int = NEWCOMERS_OUT) -> None:
+        self._newcomers_out = newcomers_out
+        self._newcomers = _Account[T]()
+        self._known: OrderedDict[str, _Account[T]] = OrderedDict()  # the one used last at the end
+        self._out: Counter[str] = Counter()  # pages of newcomers that were taken and are not done
+        self._heap: list[tuple[float, int, _Account[T]]] = []  # accounts with something to take; times may be too early
         self._numbers = count()
         self._now = 0.0  # of the one that was taken last
-        self._times: dict[str, float] = {}  # of hosts, when their next begins
+        self._size = 0
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return self._size
 
     def __iter__(self) -> Iterator[T]:
-        return (item for _, _, item in self._heap)
+        for account in (self._newcomers, *self._known.values()):
+            yield from (item for _, item, _ in account.waiting)
 
     def put(self, host: str, item: T, cost: float) -> None:
         """Let ``item`` wait. It will cost ``cost``, as far as one can know; ``charge`` adds what it cost above that."""
-        begins = max(self._now, self._times.get(host, 0.0))
-        heappush(self._heap, (begins, next(self._numbers), item))
-        self._times[host] = begins + cost
-        if len(self._times) > _HOSTS_MOST:
-            self._times = {host: time for host, time in self._times.items() if time > self._now}
+        account = self._known.get(host, self._newcomers)
+        account.waiting.append((host, item, cost))
+        self._size += 1
+        if len(account.waiting) == 1:
+            account.time = max(self._now, account.time)
+            self._line_up(account)
 
     def charge(self, host: str, cost: float) -> None:
-        """The host has cost more than was known."""
-        self._times[host] = max(self._now, self._times.get(host, 0.0)) + cost
+        """What was taken for the host is done, and has cost more than was known."""
+        account = self._known.get(host)
+        if account is None:
+            account = self._known[host] = _Account()
+            if len(self._known) > HOSTS_MOST:
+                self._forget_one()
+        else:
+            self._known.move_to_end(host)
+        account.time = max(self._now, account.time) + cost
+        if self._out[host]:
+            self._newcomers.time += cost
+            full = self._out.total() >= self._newcomers_out
+            self._out[host] -= 1
+            if full:
+                self._line_up(self._newcomers)
+        if not self._out[host]:
+            del self._out[host]
 
-    def first(self) -> T:
-        """The next. Raises IndexError if nothing waits."""
-        return self._heap[0][2]
+    def first(self) -> T | None:
+        """The next; None if nothing may be taken before something is done."""
+        account = self._next()
+        return None if account is None else account.waiting[0][1]
 
     def take(self) -> T:
-        """The next, which waits no longer. Raises IndexError if nothing waits."""
-        self._now, _, item = heappop(self._heap)
+        """The next, which waits no longer. There must be one."""
+        account = self._next()
+        assert account is not None
+        heappop(self._heap)
+        host, item, cost = account.waiting.popleft()
+        self._size -= 1
+        self._now = account.time
+        account.time += cost
+        if account is self._newcomers:
+            self._out[host] += 1
+        self._line_up(account)
         return item
 
     def clear(self) -> None:
         """Forget all."""
+        self._newcomers = _Account()
+        self._known.clear()
+        self._out.clear()
         self._heap.clear()
-        self._times.clear()
+        self._size = 0
+
+    def _line_up(self, account: _Account[T]) -> None:
+        """The account was in no line."""
+        if account.waiting and (account is not self._newcomers or self._out.total() < self._newcomers_out):
+            heappush(self._heap, (account.time, next(self._numbers), account))
+
+    def _next(self) -> _Account[T] | None:
+        while self._heap:
+            time, _, account = self._heap[0]
+            if time == account.time:
+                return account
+            heappop(self._heap)  # it was charged for more since
+            self._line_up(account)
+        return None
+
+    def _forget_one(self) -> None:
+        for host, account in self._known.items():
+            if not account.waiting:
+                del self._known[host]
+                return

@@ -116,15 +116,20 @@ class _Line:
     def _send(self) -> None:
         while self._again or self._waiting:
             if self._starts_in_vain >= STARTS_IN_VAIN:
-                self._read_here(self._next())
+                page = self._next()
+                self._waiting.charge(page.host, 0.0)
+                self._read_here(page)
                 continue
             if not self._process.running and not self._start():
                 continue
             page = self._again[0] if self._again else self._waiting.first()
+            if page is None:
+                return
             if self._sent and (len(self._sent) >= AHEAD_PAGES or self._ahead + len(page.body) > AHEAD_BYTES):
                 return
             self._next()
             if page.links.done():  # cancelled
+                self._waiting.charge(page.host, 0.0)
                 continue
             if not self._sent:
                 self._begun = time.monotonic()

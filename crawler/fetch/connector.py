@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import aiohttp
 from aiohttp.abc import AbstractResolver
 
-from crawler.fetch.body_memory import BodyShare
+from crawler.fetch.body_memory import BodyMemory
 from crawler.fetch.lenient import LenientHandler
 from crawler.fetch.patience import Patience
 from crawler.fetch.proxies import Proxy
@@ -26,16 +26,18 @@ if TYPE_CHECKING:
 
 _DNS_TTL = 60  # seconds for which a resolved address is reused
 _DNS_ENTRIES = 10_000
+HURRIED = 15.0  # seconds that a body may still take when others wait for its memory
 
 
 class Exchange:
     """The progress of one fetch. Its time limit applies to the current phase."""
 
-    __slots__ = ("dialled", "new_connection", "patience", "phase", "proxy", "refused", "share", "unchecked")
+    __slots__ = ("dialled", "hurried", "new_connection", "patience", "phase", "proxy", "refused", "share", "unchecked")
 
-    def __init__(self, patience: Patience, share: BodyShare) -> None:
+    def __init__(self, patience: Patience, memory: BodyMemory) -> None:
         self.patience = patience
-        self.share = share
+        self.share = memory.share(self._hurry)
+        self.hurried = False  # others wait for the memory of its body
         self.phase = "headers"  # "connect", "headers", "body", "drop"
         self.new_connection = False
         self.dialled = False  # at least one address was allowed
@@ -46,6 +48,10 @@ class Exchange:
     def enter(self, phase: str, seconds: float) -> None:
         self.phase = phase
         self.patience.allow(seconds)
+
+    def _hurry(self) -> None:
+        self.hurried = True
+        self.patience.at_most(HURRIED)
 
     async def room(self, size: int) -> None:
         """Wait until a body that has this many bytes now may be read on."""

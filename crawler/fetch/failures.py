@@ -7,7 +7,7 @@ import ssl
 
 import aiohttp
 
-from crawler.fetch.connector import Exchange
+from crawler.fetch.connector import HURRIED, Exchange
 from crawler.fetch.content_coding import Undecodable
 from crawler.fetch.lenient import Malformed
 from crawler.fetch.outcome import FailureKind
@@ -88,6 +88,8 @@ def _timeout(exchange: Exchange, settings: FetchSettings, *, idle: bool) -> tupl
     )
     if idle:
         return kind, f"no byte for {settings.idle_timeout:g} s"
+    if exchange.hurried:
+        return kind, f"{what} not complete within {HURRIED:g} s after others waited for its memory"
     return kind, f"{what} not complete within {seconds:g} s"
 
 

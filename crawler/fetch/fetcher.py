@@ -134,8 +134,7 @@ class Fetcher:
         settings = self._settings
         want = _Want(accept, settings.max_body if max_body is None else max_body, truncate, headers)
         limit = asyncio.timeout(None)
-        share = self._memory.share()
-        exchange = Exchange(Patience(limit, self._stalled), share)
+        exchange = Exchange(Patience(limit, self._stalled), self._memory)
         token = current_exchange.set(exchange)
         kept = False
         try:
@@ -154,11 +153,10 @@ class Fetcher:
         finally:
             exchange.patience.end()
             current_exchange.reset(token)
-            if kept and share.counts:
-                share.complete()
-                _when_over(share.close)
+            if kept and exchange.share.counts:
+                exchange.share.complete()
             else:
-                share.close()
+                exchange.share.close()
 
     @property
     def notes(self) -> list[str]:
@@ -270,13 +268,6 @@ class Fetcher:
             received,
             note,
         )
-
-
-def _when_over(end: Callable[[], None]) -> None:
-    """Call ``end`` when the task that fetches is done, and with it all that it does with the body."""
-    task = asyncio.current_task()
-    assert task is not None
-    task.add_done_callback(lambda _: end())
 
 
 async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool, exchange: Exchange) -> bytes | None:

@@ -45,6 +45,11 @@ class Patience:
         self._due = self._now() + seconds
         self._handle = asyncio.get_running_loop().call_later(seconds, self._judge)
 
+    def at_most(self, seconds: float) -> None:
+        """Let the phase that has begun take no longer than this from now on."""
+        if self._handle is not None and self._now() + seconds < self._due:
+            self.allow(seconds)
+
     def end(self) -> None:
         """The exchange is over."""
         if self._handle is not None:

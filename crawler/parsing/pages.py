@@ -116,9 +116,7 @@ class _Line:
     def _send(self) -> None:
         while self._again or self._waiting:
             if self._starts_in_vain >= STARTS_IN_VAIN:
-                page = self._next()
-                self._waiting.charge(page.host, 0.0)
-                self._read_here(page)
+                self._read_here(self._next())
                 continue
             if not self._process.running and not self._start():
                 continue
@@ -163,6 +161,7 @@ class _Line:
         return True
 
     def _read_here(self, page: _Page) -> None:
+        self._waiting.charge(page.host, 0.0)
         if not self._warned:
             self._warned = True
             log.warning("the parser's process does not start (%s): large pages are read by their tags", self._why_not)

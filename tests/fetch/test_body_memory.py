@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 
 import pytest
 
 from crawler.fetch import Fetcher, Response
 from crawler.fetch.body_memory import SMALL, BodyMemory
+from crawler.fetch.connector import HURRIED, Exchange
+from crawler.fetch.patience import Patience, never
 from crawler.settings import FetchSettings
+from tests.virtual import run_virtually
 
 MIB = 2**20
 BODY = 4 * MIB
@@ -67,6 +71,90 @@ async def test_one_that_drips_holds_up_large_bodies_and_no_small_ones() -> None:
     await waiting
     other.close()
     assert memory.used == 0
+
+
+async def test_a_task_that_fetches_again_needs_its_earlier_body_no_more() -> None:
+    memory = BodyMemory(MIB)
+    async with asyncio.timeout(30):
+        for _ in range(10):
+            share = memory.share()
+            if not share.take(MIB):
+                await share.wait()
+            share.complete()
+    assert memory.used == MIB
+    memory.share()
+    assert memory.used == 0
+
+
+async def test_a_body_is_needed_until_the_task_that_fetched_it_is_over() -> None:
+    memory = BodyMemory(MIB)
+
+    async def visit() -> None:
+        for _ in range(3):
+            share = memory.share()
+            share.take(MIB)
+            share.complete()
+
+    visits = [asyncio.create_task(visit()) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert memory.used == 3 * MIB
+    await asyncio.gather(*visits)
+    await asyncio.sleep(0)
+    assert memory.used == 0
+
+
+def test_who_sends_slowly_keeps_others_waiting_for_a_short_time_only() -> None:
+    """Each of them drips within all limits of its own."""
+
+    async def drip(memory: BodyMemory, size: int) -> float:
+        begun = asyncio.get_running_loop().time()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None) as limit:
+                exchange = Exchange(Patience(limit, never), memory)
+                exchange.enter("body", 600.0)
+                try:
+                    while True:
+                        await exchange.room(size)
+                        await asyncio.sleep(5.0)
+                        size += 1
+                finally:
+                    exchange.patience.end()
+                    exchange.share.close()
+        return asyncio.get_running_loop().time() - begun
+
+    async def main() -> tuple[float, list[float]]:
+        memory = BodyMemory(9 * MIB)
+        dripping = [asyncio.create_task(drip(memory, 2 * MIB)) for _ in range(4)]
+        await asyncio.sleep(60.0)
+        assert 8 * MIB < memory.used < 9 * MIB
+        begun = asyncio.get_running_loop().time()
+        exchange = Exchange(Patience(asyncio.timeout(None), never), memory)
+        exchange.enter("body", 1.0)
+        await exchange.room(2 * MIB)
+        waited = asyncio.get_running_loop().time() - begun
+        assert exchange.patience.seconds == pytest.approx(0.0), "it is not its own time"
+        exchange.patience.end()
+        exchange.share.close()
+        return waited, await asyncio.gather(*dripping)
+
+    waited, dripped = run_virtually(main())
+    assert waited <= HURRIED
+    assert max(dripped) < 600.0
+
+
+def test_who_sends_slowly_has_all_its_time_while_nobody_waits() -> None:
+    async def main() -> float:
+        memory, loop = BodyMemory(4 * MIB), asyncio.get_running_loop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None) as limit:
+                exchange = Exchange(Patience(limit, never), memory)
+                exchange.enter("body", 600.0)
+                while True:
+                    await exchange.room(5 * MIB)
+                    await asyncio.sleep(5.0)
+        return loop.time()
+
+    assert run_virtually(main()) == pytest.approx(600.0)
 
 
 async def test_bodies_wait_in_their_sockets_and_their_time_limits_wait_too() -> None:

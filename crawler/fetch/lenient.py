@@ -18,6 +18,11 @@ from aiohttp.http_parser import RawResponseMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
 MAX_HEADERS = 256  # lines
+# A chunk costs 2.5 us, however small: 16 MB in chunks of one byte would take 40 s. So what is no content, the sizes and
+# line ends of chunks, may take this many bytes, and this part of the content.
+MARKS_FREE = 64 * 1024
+MARKS_SHARE = 1 / 16
+PIECE = 16 * 1024  # bytes of a body in chunks that are read in one go
 
 _END = re.compile(rb"\n\r?\n")
 _EMPTY_LINES = re.compile(rb"[\r\n]*")
@@ -135,6 +140,11 @@ class LenientHandler(ResponseHandler):
         fresh, self._parser = self._parser, forgiving
         return fresh
 
+    @property
+    def paused(self) -> bool:
+        """Whether the reader of the body has no room for more of it."""
+        return self._reading_paused
+
     def fail(self, error: Malformed) -> None:
         """End the exchange and the connection: nobody can tell where the next answer would begin."""
         self.set_exception(error)
@@ -157,6 +167,9 @@ class ForgivingParser:
     _payload: StreamReader | None = None  # of the answer, once its head is complete
     _size = 0  # bytes of the head so far
     _left = _UNKNOWN  # bytes that the rest of the body must have
+    _chunked = False
+    _marks = 0  # bytes of a body in chunks that are not its content
+    _rest = b""  # of such a body, until its reader has room for more
     _held: bytearray | None = None  # the head so far, since the strict parser refused it
     _seen: list[bytes] | None = None  # the head so far, if it did not
     _heads = 0  # including those of interim answers
@@ -178,7 +191,14 @@ class ForgivingParser:
         if self._failed:
             return _NOTHING
         if self._payload is not None:
-            return self._feed_body(self._payload, data)
+            return self._feed_chunks(self._payload, data) if self._chunked else self._feed_body(self._payload, data)
+        if len(data) <= PIECE:
+            return self._feed_head(data)
+        first = self._feed_head(data[:PIECE])
+        then = self.feed_data(data[PIECE:])
+        return first if first[0] else then
+
+    def _feed_head(self, data: bytes) -> Messages:
         self._size += len(data)
         if self._held is not None:
             self._held += data
@@ -246,6 +266,7 @@ class ForgivingParser:
         """Find out how many bytes of the body are still to come, and whether more has come already: the strict parser
         holds the beginning of another answer for nothing unusual."""
         length: str | None = "0" if message.code in _NO_BODY else message.headers.get(CONTENT_LENGTH)
+        self._chunked = message.chunked
         if message.chunked or length is None:
             if self._payload is not None and self._payload.is_eof() and not _ends(seen):
                 self._protocol.force_close()
@@ -257,6 +278,30 @@ class ForgivingParser:
         self._left = int(length) + end - len(seen)
         if self._left < 0:
             self._protocol.force_close()
+
+    def _feed_chunks(self, payload: StreamReader, data: bytes) -> Messages:
+        """``_feed_body`` for a body in chunks, piece by piece, as fast as it is read. It ends if they are too small."""
+        data, self._rest = self._rest + data, b""
+        at = 0
+        while not self._failed:
+            piece, before = data[at : at + PIECE], payload.total_bytes
+            self._feed_body(payload, piece)
+            at += len(piece)
+            if payload.is_eof():
+                if at < len(data):
+                    self._protocol.hang_up()
+                break
+            self._marks += len(piece) - (payload.total_bytes - before)
+            if self._protocol.paused:  # the strict parser holds back some of the piece
+                self._rest = data[at:]
+                break
+            if self._marks > MARKS_FREE + MARKS_SHARE * payload.total_bytes:
+                self._failed = True
+                payload.set_exception(Malformed(f"too many chunks for {payload.total_bytes} bytes of body"))
+                self._protocol.hang_up()
+            if at >= len(data):
+                break
+        return _NOTHING
 
     def _feed_body(self, payload: StreamReader, data: bytes) -> Messages:
         if payload.is_eof():
@@ -307,6 +352,7 @@ class ForgivingParser:
         except HttpProcessingError as error:
             return self._fail(Malformed(error.message.partition(":")[0]))
         message, self._payload = messages[0]
+        self._chunked = message.chunked
         if not message.chunked and "Content-Length" in message.headers:
             self._left = int(message.headers["Content-Length"])
         if head.bodyless:
@@ -314,7 +360,7 @@ class ForgivingParser:
             if rest:
                 self._protocol.force_close()
         elif rest:
-            self._feed_body(self._payload, rest)
+            self.feed_data(rest)
         return ((message, self._payload),), False, b""
 
     def _too_long(self) -> Malformed:

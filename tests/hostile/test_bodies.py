@@ -24,13 +24,14 @@ def bomb() -> bytes:
 
 
 def test_bodies_of_a_gigabyte(hostile: Hostile) -> None:
-    """Stated and sent, sent without end, chunked, and out of a megabyte of gzip, packed once and twice."""
+    """Stated, sent without end, in large and in tiny chunks, and out of a megabyte of gzip, packed once and twice."""
     chunked = b"%x\r\n%b\r\n" % (len(PIECE), PIECE)
     hostile.pages[EVIL] = {
-        "/": page(linked(["/stated", "/unstated", "/chunked", "/bomb", "/bomb-of-bombs", "/ok"])),
+        "/": page(linked(["/stated", "/unstated", "/chunked", "/crumbs", "/bomb", "/bomb-of-bombs", "/ok"])),
         "/stated": endless(head(f"Content-Length: {GIGABYTE}"), PIECE, GIGABYTE),
         "/unstated": endless(head(), PIECE, GIGABYTE),
         "/chunked": endless(head("Transfer-Encoding: chunked"), chunked, GIGABYTE),
+        "/crumbs": endless(head("Transfer-Encoding: chunked"), b"1\r\na\r\n" * 100_000, GIGABYTE),
         "/bomb": page(bomb(), "Content-Encoding: gzip"),
         "/bomb-of-bombs": page(gzip.compress(bomb()), "Content-Encoding: gzip"),
         "/ok": page("still here"),
@@ -39,6 +40,7 @@ def test_bodies_of_a_gigabyte(hostile: Hostile) -> None:
     for path in ("/stated", "/unstated", "/chunked", "/bomb"):
         assert (rows[path]["outcome"], rows[path]["error"][:9]) == ("excluded", "too_large"), rows[path]
         assert hostile.server.count(path) == 1, "more tries would bring the same"
+    assert (rows["/crumbs"]["outcome"], rows["/crumbs"]["error"][:9]) == ("failed", "malformed"), rows["/crumbs"]
     assert rows["/bomb-of-bombs"]["outcome"] == "fetched"
     assert rows["/ok"]["outcome"] == "fetched"
 

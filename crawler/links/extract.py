@@ -9,8 +9,8 @@ tree breaks these, the links are those of ``scan_links``: the tags alone, in tim
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -30,6 +30,7 @@ META_CHARACTERS_MOST = 1_024  # of a content
 
 _SPACE = " \t\n\f\r"
 _TAGS_AT_ONCE = 4096  # bounds the size of the tree, about 0.5 KB a tag
+_TAG_BYTES_AT_ONCE = 512 * 1024
 _DECODED_AT_ONCE = 2**20  # bytes
 _ANCHORS = frozenset(("a", "area"))
 _FRAMES = frozenset(("iframe", "frame"))
@@ -78,12 +79,17 @@ def extract_links(body: bytes, charset: str | None, settings: LinkSettings) -> P
     return _read(body, charset, settings, lambda html: (bytes(html),))
 
 
-def scan_links(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks:
+def scan_links(
+    body: bytes, charset: str | None, settings: LinkSettings, goes_on: Callable[[], bool] = lambda: True
+) -> PageLinks:
     """As ``extract_links``, but of the page's tags alone, without a tree of all of it.
 
     It differs where only the tree can tell what a tag is: inside ``svg``, ``math``, ``template`` and ``select``, and in
-    pages of frames; and in the order of links between the cells of a table."""
-    return _read(body, charset, settings, _tag_groups)
+    pages of frames; and in the order of links between the cells of a table. ``goes_on`` is asked after every few
+    thousand tags: False ends the reading, and ``cut`` says so."""
+    tags = _TagGroups(goes_on)
+    links = _read(body, charset, settings, tags)
+    return links if tags.ended_at is None or links.cut is not None else replace(links, cut=tags.cut)
 
 
 def _read(
@@ -106,10 +112,35 @@ def _as_utf8(body: bytes, encoding: str) -> bytearray:
     return html
 
 
-def _tag_groups(html: bytes | bytearray) -> Iterable[bytes]:
-    tags = link_tags(html)
-    while group := list(islice(tags, _TAGS_AT_ONCE)):
-        yield b"".join(map(_closed, dict.fromkeys(group)))
+class _TagGroups:
+    """Gives out the tags of a page, some at a time, as long as ``goes_on`` says so."""
+
+    def __init__(self, goes_on: Callable[[], bool]) -> None:
+        self._goes_on = goes_on
+        self.ended_at: int | None = None  # tags, if the page has more
+
+    @property
+    def cut(self) -> str:
+        """Why the page was not read as a whole."""
+        return f"only its first {self.ended_at} tags were read: more would take too long"
+
+    def __call__(self, html: bytes | bytearray) -> Iterable[bytes]:
+        tags, read = link_tags(html), 0
+        while group := list(_some(tags)):
+            if read and not self._goes_on():
+                self.ended_at = read
+                return
+            read += len(group)
+            yield b"".join(map(_closed, dict.fromkeys(group)))
+
+
+def _some(tags: Iterator[bytes]) -> Iterator[bytes]:
+    size = 0
+    for tag in islice(tags, _TAGS_AT_ONCE):
+        yield tag
+        size += len(tag)
+        if size > _TAG_BYTES_AT_ONCE:
+            return
 
 
 def _closed(tag: bytes) -> bytes:

@@ -17,14 +17,17 @@ import resource
 import signal
 import socket
 import struct
+import time
 import traceback
 
 from selectolax.lexbor import SelectolaxError
 
-from crawler.links import extract_links, scan_links
+from crawler.links import PageLinks, extract_links, scan_links
 from crawler.parsing.wire import NO_CHARSET, REQUEST, Kind, Told, answer, decode_settings, encode_links
+from crawler.settings import LinkSettings
 
 ENDED = struct.Struct("<i")  # how a parser ended: its exit code, or the negative number of a signal
+TAGS_SHARE = 0.6  # of the CPU time of a page, after which no more of its tags are read
 LAST_BYTES = 2 * 2**20  # a parser ends after a page of more: a heap that was large does not shrink for sure
 
 _IGNORED = (
@@ -109,11 +112,17 @@ def _offer_to_die() -> None:
         score.write("1000")
 
 
+def _read(kind: Kind, body: bytes, charset: str | None, settings: LinkSettings, until: float) -> PageLinks:
+    if kind is Kind.TREE:
+        return extract_links(body, charset, settings)
+    return scan_links(body, charset, settings, lambda: time.process_time() < until)
+
+
 def _parse(kind: Kind, body: bytes, charset: str | None, stated: bytes, seconds: float) -> tuple[Told, bytes]:
-    read = extract_links if kind is Kind.TREE else scan_links
     signal.setitimer(signal.ITIMER_PROF, seconds)  # the signal ends the process
     try:
-        return Told.LINKS, encode_links(read(body, charset, decode_settings(stated)))
+        links = _read(kind, body, charset, decode_settings(stated), time.process_time() + TAGS_SHARE * seconds)
+        return Told.LINKS, encode_links(links)
     except (MemoryError, SelectolaxError):  # Lexbor fails only when it gets no memory
         return Told.MEMORY, b""
     except Exception as error:  # noqa: BLE001 -- whatever it is, it is told; the page gets it as its outcome

@@ -272,6 +272,18 @@ def test_burdens_cost_time_in_proportion(burden: str) -> None:
     assert found.hrefs[-1:] == ["x"]
 
 
+@pytest.mark.parametrize("width", [10, 3_000])
+def test_the_tags_are_read_for_as_long_as_they_may(width: int) -> None:
+    body = b"".join([b"<a href=%0*d>" % (width, number) for number in range(10_000)])
+    turns = iter([True, False])
+    found = scan_links(body, "utf-8", DEFAULT, lambda: next(turns))
+    assert 0 < len(found.hrefs) < 10_000
+    assert found.hrefs == links(body, read=scan_links).hrefs[: len(found.hrefs)]
+    assert found.cut is not None
+    assert str(len(found.hrefs)) in found.cut
+    assert scan_links(body, "utf-8", DEFAULT, lambda: True).cut is None
+
+
 WORST: dict[str, Callable[[int], bytes]] = {
     # The worst pages of a size that are known, with so many start tags in the second half.
     "nested": lambda size: (b"<div>" * size)[: size - size % 5],

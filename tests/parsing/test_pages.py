@@ -55,6 +55,15 @@ def descendants(pid: int) -> Iterator[int]:
             yield from descendants(int(child))
 
 
+def test_a_page_of_more_tags_than_there_is_time_for_keeps_those_that_were_read() -> None:
+    body = b"".join([b"<a href=%d>" % number for number in range(400_000)])
+    found = links(body, ParseLimits(seconds=0.3, seconds_per_megabyte=0))
+    assert isinstance(found, PageLinks)
+    assert found.hrefs == [str(number) for number in range(len(found.hrefs))]
+    assert 1_000 < len(found.hrefs) < 200_000, "the most that a page may have"
+    assert found.cut is not None
+
+
 def test_the_links_are_those_that_are_found_here() -> None:
     page = "<base href=/b><meta name=robots content='noindex'><a href='/\u00e9'><a href=''><a href=y>".encode()
     assert links(page) == extract_links(page, "utf-8", SETTINGS)

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from aiohttp import web
 
 from crawler.engine.loop_lag import STANDSTILL, LoopLag
 from crawler.fetch import Failure, FailureKind, Fetcher, Response
@@ -67,23 +68,34 @@ def test_stalls_that_come_while_the_limit_is_extended_count_too() -> None:
     assert ended_at(10.0, {5.0: 4.0, 12.0: 6.0}, 30.0) == (16.0, False, 10.0)
 
 
-async def through_a_stall(fetcher: Fetcher, lag: LoopLag, url: str) -> Response | Failure:
-    """Fetch a page, and have the loop stand still soon after the request."""
+def answering(seconds: float) -> Site:
+    """A site that has this loop stand still when it gets a request, and answers so many seconds after it got it."""
+    ours = asyncio.get_running_loop()
+
+    async def answer(request: web.Request) -> web.Response:
+        ours.call_soon_threadsafe(time.sleep, STALL)
+        await asyncio.sleep(seconds)
+        return web.Response(text="x", content_type="text/html")
+
+    return Site({"/": answer})
+
+
+async def watched(fetcher: Fetcher, lag: LoopLag, url: str) -> Response | Failure:
+    """Fetch a page while the loop's delays are measured."""
     watching = asyncio.create_task(lag.watch())
     try:
-        await asyncio.sleep(0.05)
-        asyncio.get_running_loop().call_later(0.1, time.sleep, STALL)
+        await asyncio.sleep(0)
         return await fetcher.fetch(url)
     finally:
         watching.cancel()
 
 
-@pytest.mark.parametrize("latency", [0.1, STALL + 0.2])
-async def test_a_host_that_answers_while_the_loop_stands_still_has_answered(latency: float) -> None:
+@pytest.mark.parametrize("after", [0.1, STALL + 0.2])
+async def test_a_host_that_answers_while_the_loop_stands_still_has_answered(after: float) -> None:
     lag = LoopLag()
-    with Site({"/": "x"}, latency=latency) as site:
+    with answering(after) as site:
         async with Fetcher(LOCAL, concurrency=1, per_host=1, stalled=lag.stalled) as fetcher:
-            result = await through_a_stall(fetcher, lag, site.url("/"))
+            result = await watched(fetcher, lag, site.url("/"))
     assert isinstance(result, Response), result
     assert result.body == b"x"
     assert result.seconds < STALL, "its pace does not suffer"
@@ -92,20 +104,20 @@ async def test_a_host_that_answers_while_the_loop_stands_still_has_answered(late
 
 async def test_without_a_measure_of_stalls_it_would_be_blamed() -> None:
     """What the test above sees is not an accident of the order of events."""
-    with Site({"/": "x"}, latency=STALL + 0.2) as site:
+    with answering(STALL + 0.2) as site:
         async with Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
-            result = await through_a_stall(fetcher, LoopLag(), site.url("/"))
+            result = await watched(fetcher, LoopLag(), site.url("/"))
     assert isinstance(result, Failure)
     assert result.kind is FailureKind.HEADERS_TIMEOUT
 
 
 async def test_a_host_that_does_not_answer_is_not_spared_by_a_stall() -> None:
     lag = LoopLag()
-    with Site({"/": "x"}, latency=STALL + 3 * LIMIT) as site:
+    with answering(3600) as site:
         async with Fetcher(
             replace(LOCAL, idle_timeout=60.0), concurrency=1, per_host=1, stalled=lag.stalled
         ) as fetcher:
-            result = await through_a_stall(fetcher, lag, site.url("/"))
+            result = await watched(fetcher, lag, site.url("/"))
     assert isinstance(result, Failure)
     assert result.kind is FailureKind.HEADERS_TIMEOUT
     assert result.seconds == pytest.approx(LIMIT, abs=STANDSTILL + 0.3)

@@ -2,7 +2,7 @@
 
 ``Content-Encoding`` names the codings in the order in which they were applied. Servers and browsers agree on more than
 the RFC says: a body that is said to be gzip and is not is taken as it came, and so is one of an unknown coding; what
-follows the last member of gzip is ignored; deflate is understood with and without the header of zlib.
+follows the end of a coding is left out, and said; deflate is understood with and without the header of zlib.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _MAX_MEMBERS = 1_024  # gzip members or zstd frames in one body: more only cost 
 _ZSTD_WINDOW = 23  # log2; RFC 9659 allows a window of 8 MiB in HTTP and no more
 _SLACK = 64 * 1024  # bytes by which a coded form may exceed the limit of what it stands for, besides an eighth of it
 _ZLIB_METHOD = 8
+_KEPT = 256 * 1024  # coded bytes of brotli that are kept to find its end
+_STEPS = (512, 1)  # in which it is looked for
 _NO_CODING = frozenset(("", "identity", "none", "utf-8", "utf8", "binary", "8bit", "7bit"))
 
 
@@ -41,6 +43,7 @@ class _Stage(Protocol):
     """Undoes one coding."""
 
     plain: bool  # the body was not in this coding at all, and is handed on unchanged
+    cut: bool  # something followed the end of the coding, and is left out
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Yield what ``data`` adds, in pieces of about ``PIECE`` bytes; raise Undecodable."""
@@ -60,6 +63,10 @@ class _Members:
         self._begin = b""  # too few bytes to tell what follows
         self._members = 0
         self._over = False
+
+    @property
+    def cut(self) -> bool:
+        return self._over or bool(self._begin and self._members)
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         while data and not self._over:
@@ -116,7 +123,7 @@ class _Deflate:
     """The format of zlib, or the same without its header: half of the world read the RFC one way, half the other."""
 
     def __init__(self) -> None:
-        self.plain = False
+        self.plain = self.cut = False
         self._begin = b""
         self._inflate: Any = None
 
@@ -129,11 +136,15 @@ class _Deflate:
             self._begin = b""
             zlib_header = data[0] & 15 == _ZLIB_METHOD and int.from_bytes(data[:2]) % 31 == 0
             self._inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS if zlib_header else -zlib.MAX_WBITS)
-        more = bool(data) and not self._inflate.eof
+        if self._inflate.eof:
+            self.cut = self.cut or bool(data)
+            return
+        more = bool(data)
         while more:
             out, data, more = _undo(self._inflate, data)
             if out:
                 yield out
+        self.cut = bool(self._inflate.unused_data)
 
     def end(self) -> None:
         if self._begin or (self._inflate is not None and not self._inflate.eof):
@@ -141,24 +152,70 @@ class _Deflate:
 
 
 class _Brotli:
+    """The library calls a stream broken if something follows its end, and loses what the same call made of the stream.
+    So what came is kept, up to ``_KEPT`` bytes, and then read again up to that end."""
+
     def __init__(self) -> None:
-        self.plain = False
+        self.plain = self.cut = False
         self._stream = brotli.Decompressor()
+        self._came: list[bytes] = []
+        self._size = 0
+        self._given = 0
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
+        if self._stream.is_finished():
+            self.cut = self.cut or bool(data)
+            return
+        self._size += len(data)
+        if self._size <= _KEPT:
+            self._came.append(data)
+        else:
+            self._came.clear()
         try:
-            while not self._stream.is_finished():
-                out = self._stream.process(data, output_buffer_limit=PIECE)
-                data = b""
-                if out:
-                    yield out
-                elif self._stream.can_accept_more_data():
-                    return  # it says so too while it still holds output
+            for piece in _unbrotli(self._stream, data):
+                self._given += len(piece)
+                yield piece
         except brotli.error as error:
-            raise Undecodable("not brotli") from error
+            if not self._came:
+                raise Undecodable("not brotli") from error
+            yield from self._to_the_end()
+
+    def _to_the_end(self) -> Iterator[bytes]:
+        """Yield what else comes out before the end. Raises Undecodable if there is none."""
+        data = b"".join(self._came)
+        begin = len(data) - len(self._came[-1])  # nothing before it was refused
+        self._came.clear()
+        for step in _STEPS:
+            self._stream, known = brotli.Decompressor(), self._given
+            start = 0
+            for end in (begin, *range(begin + step, len(data), step), len(data)):
+                try:
+                    for piece in _unbrotli(self._stream, data[start:end]):
+                        if len(piece) > known:
+                            self._given += len(piece) - known
+                            yield piece[known:]
+                        known = max(0, known - len(piece))
+                except brotli.error:
+                    break
+                if self._stream.is_finished():
+                    self.cut = True
+                    return
+                start = end
+            begin = start
+        raise Undecodable("not brotli")
 
     def end(self) -> None:
         """A body may end anywhere: browsers show what came."""
+
+
+def _unbrotli(stream: Any, data: bytes) -> Iterator[bytes]:
+    while not stream.is_finished():
+        out = stream.process(data, output_buffer_limit=PIECE)
+        data = b""
+        if out:
+            yield out
+        elif stream.can_accept_more_data():
+            return  # it says so too while it still holds output
 
 
 def _gzip() -> _Stage:
@@ -238,8 +295,12 @@ class Decoder:
     @property
     def note(self) -> str | None:
         """What was wrong about the codings although the body could be read."""
-        plain = [name for name, stage in zip(self._names, self._stages, strict=True) if stage.plain]
-        return f"the body is said to be {plain[0]} and is not" if plain else None
+        for name, stage in zip(self._names, self._stages, strict=True):
+            if stage.plain:
+                return f"the body is said to be {name} and is not"
+            if stage.cut:
+                return f"what follows the end of {name} in the body is left out"
+        return None
 
 
 class _Named(Undecodable):

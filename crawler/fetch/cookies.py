@@ -1,7 +1,8 @@
 """Cookies of a run: in memory, bounded, and of one host each.
 
 A cookie goes back to the host that set it and to no other: not to a subdomain, whatever its ``Domain`` says. So none
-can follow the crawler from one site to another, and there is no need to know where registrable domains begin.
+can follow the crawler from one site to another, and there is no need to know where registrable domains begin. A cookie
+whose ``Domain`` is neither its host nor a domain above it is ignored (RFC 6265, 5.3).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Cookies:
     def note(self, host: str, path: str, lines: Iterable[str], *, secure: bool, now: float) -> None:
         """Remember what the Set-Cookie headers of an answer say."""
         for line in lines:
-            found = _parse(line, path, now)
+            found = _parse(line, host, path, now)
             if found is None:
                 continue
             name, cookie = found
@@ -65,8 +66,8 @@ class Cookies:
             self._hosts.popitem(last=False)
 
 
-def _parse(line: str, path: str, now: float) -> tuple[str, _Cookie] | None:
-    """Return name and cookie by RFC 6265, 5.2; None if the line is none, or too long."""
+def _parse(line: str, host: str, path: str, now: float) -> tuple[str, _Cookie] | None:
+    """Return name and cookie by RFC 6265, 5.2; None if the line is none, too long, or meant for another domain."""
     if len(line) > _SIZE or not line.isascii() or not line.isprintable():
         return None
     pair, *attributes = line.split(";")
@@ -76,7 +77,7 @@ def _parse(line: str, path: str, now: float) -> tuple[str, _Cookie] | None:
     name, value = name.strip(" \t"), value.strip(" \t")
     if not name and not value:
         return None
-    own_path, secure = "", False
+    own_path, domain, secure = "", "", False
     until: float | None = None
     age: float | None = None
     for attribute in attributes:
@@ -84,15 +85,24 @@ def _parse(line: str, path: str, now: float) -> tuple[str, _Cookie] | None:
         key, text = key.strip(" \t").lower(), text.strip(" \t")
         if key == "path":
             own_path = text
+        elif key == "domain":
+            domain = text.removeprefix(".").lower() or domain
         elif key == "secure":
             secure = True
         elif key == "max-age" and text.removeprefix("-").isdigit():
             age = -1.0 if text.startswith("-") else float(text[:10])
         elif key == "expires":
             until = _moment(text)
+    if domain and host != domain and not _in_domain(host, domain):
+        return None
     if not own_path.startswith("/"):
         own_path = path.rpartition("/")[0] or "/"
     return name, _Cookie(value, own_path, secure, until if age is None else now + age)
+
+
+def _in_domain(host: str, domain: str) -> bool:
+    """Return whether a name is below a domain. An address is below none."""
+    return host.endswith(f".{domain}") and not host.rpartition(".")[2].isdigit()
 
 
 def _below(path: str, parent: str) -> bool:

@@ -2,7 +2,8 @@
 
 aiohttp's parser, in C, reads every answer first. Only if it refuses one, or would misread it, the head of that answer
 is read here, by the rules of Chromium, and handed to the C parser again in a form that it takes. So an honest answer
-costs nothing more, and bodies are read in one place only. What no browser takes is a ``Malformed``.
+costs nothing more, and bodies are read in one place only. The same is done with chunks whose lines end in a bare LF.
+What no browser takes is a ``Malformed``.
 """
 
 from __future__ import annotations
@@ -116,6 +117,67 @@ def _framing(headers: list[tuple[bytes, bytes]]) -> list[bytes]:
     return []
 
 
+_SIZE_LINE = re.compile(rb"0*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]*)?\r?\n")
+_NEXT_SIZE_LINE = re.compile(rb"\r?\n" + _SIZE_LINE.pattern)  # behind the data of a chunk
+_CRLF_LINE = re.compile(rb"[^\n]*\r\n")
+_LINE_MOST = 16 * 1024  # bytes of such a line, as in browsers
+_NO_CHUNK = b"no chunk\r\n"
+
+
+class _Chunks:
+    """Stands before the parser of a body in chunks. It lets them pass if their first line ends in CRLF. If that ends in a
+    bare LF, it reads them itself, with lines that end in either, and puts their data into chunks that every parser
+    understands. ``known``: the first line has passed."""
+
+    def __init__(self, *, known: bool) -> None:
+        self.rewrites = False
+        self._known = known
+        self._left = 0  # bytes of data of the current chunk
+        self._line = b""  # not complete yet
+        self._pattern = _SIZE_LINE
+        self._over = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what the parser gets in place of ``data``."""
+        if self._over or (self._known and not self.rewrites):
+            return data
+        data, self._line = self._line + data, b""
+        if not self._known:
+            end = data.find(b"\n")
+            if end < 0 and len(data) <= _LINE_MOST:
+                self._line = data
+                return b""
+            self._known = True
+            self.rewrites = end >= 0 and not data.endswith(b"\r", 0, end)
+        return self._rewritten(data) if self.rewrites else data
+
+    def _rewritten(self, data: bytes) -> bytes:
+        found, at = [], 0
+        while at < len(data):
+            if self._left:
+                found.append(data[at : at + self._left])
+                self._left -= len(found[-1])
+                at += len(found[-1])
+                continue
+            line = self._pattern.match(data, at)
+            if line is None:
+                self._line = data[at:]
+                whole = self._line.count(b"\n") > (self._pattern is _NEXT_SIZE_LINE)
+                return _chunk(found) + (_NO_CHUNK if whole or len(self._line) > _LINE_MOST else b"")
+            at = line.end()
+            self._left = int(line[1], 16)
+            self._pattern = _NEXT_SIZE_LINE
+            if not self._left:
+                self._over = True
+                return _chunk(found) + b"0\r\n" + data[at:]  # the parser takes trailers as they are
+        return _chunk(found)
+
+
+def _chunk(pieces: list[bytes]) -> bytes:
+    data = b"".join(pieces)
+    return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+
+
 class LenientHandler(ResponseHandler):
     """aiohttp's protocol of one connection, with a parser that forgives. ``max_head`` bounds all headers of an answer
     together, those of interim answers included."""
@@ -167,7 +229,7 @@ class ForgivingParser:
     _payload: StreamReader | None = None  # of the answer, once its head is complete
     _size = 0  # bytes of the head so far
     _left = _UNKNOWN  # bytes that the rest of the body must have
-    _chunked = False
+    _chunks: _Chunks | None = None
     _marks = 0  # bytes of a body in chunks that are not its content
     _rest = b""  # of such a body, until its reader has room for more
     _held: bytearray | None = None  # the head so far, since the strict parser refused it
@@ -191,7 +253,7 @@ class ForgivingParser:
         if self._failed:
             return _NOTHING
         if self._payload is not None:
-            return self._feed_chunks(self._payload, data) if self._chunked else self._feed_body(self._payload, data)
+            return self._feed_chunks(self._payload, data) if self._chunks else self._feed_body(self._payload, data)
         if len(data) <= PIECE:
             return self._feed_head(data)
         first = self._feed_head(data[:PIECE])
@@ -238,9 +300,7 @@ class ForgivingParser:
             answer = self._final(messages)
             if answer is None:
                 return _NOTHING
-            if not _misread(*answer):
-                self._payload = answer[1]
-                self._measure(answer[0], b"".join(seen))
+            if not _misread(*answer) and self._measure(*answer, b"".join(seen)):
                 return (answer,), False, b""
         self._held = bytearray().join(seen)
         seen.clear()
@@ -262,22 +322,28 @@ class ForgivingParser:
             self._fail(self._too_long())
         return None
 
-    def _measure(self, message: RawResponseMessage, seen: bytes) -> None:
+    def _measure(self, message: RawResponseMessage, payload: StreamReader, seen: bytes) -> bool:
         """Find out how many bytes of the body are still to come, and whether more has come already: the strict parser
-        holds the beginning of another answer for nothing unusual."""
+        holds the beginning of another answer for nothing unusual. Returns False if it may misread the chunks."""
         length: str | None = "0" if message.code in _NO_BODY else message.headers.get(CONTENT_LENGTH)
-        self._chunked = message.chunked
-        if message.chunked or length is None:
-            if self._payload is not None and self._payload.is_eof() and not _ends(seen):
-                self._protocol.force_close()
-            return
         end = 0
         for _ in range(self._heads):
             found = _END.search(seen, end)
             end = found.end() if found is not None else len(seen)
+        if message.chunked:
+            begun = end < len(seen)
+            if begun and not _CRLF_LINE.match(seen, end):
+                return False
+            self._chunks = _Chunks(known=begun)
+        self._payload = payload
+        if message.chunked or length is None:
+            if payload.is_eof() and not _ends(seen):
+                self._protocol.force_close()
+            return True
         self._left = int(length) + end - len(seen)
         if self._left < 0:
             self._protocol.force_close()
+        return True
 
     def _feed_chunks(self, payload: StreamReader, data: bytes) -> Messages:
         """``_feed_body`` for a body in chunks, piece by piece, as fast as it is read. It ends if they are too small."""
@@ -311,6 +377,10 @@ class ForgivingParser:
         self._left -= len(data)
         if self._left < 0:  # said before the last byte is read: then the connection may be back in the pool
             self._protocol.force_close()
+        if self._chunks is not None:
+            data = self._chunks.feed(data)
+            if self._chunks.rewrites:
+                self._protocol.force_close()  # others may see other chunks in it
         try:
             messages, _, _ = self._strict.feed_data(data)
         except HttpProcessingError as error:
@@ -352,8 +422,9 @@ class ForgivingParser:
         except HttpProcessingError as error:
             return self._fail(Malformed(error.message.partition(":")[0]))
         message, self._payload = messages[0]
-        self._chunked = message.chunked
-        if not message.chunked and "Content-Length" in message.headers:
+        if message.chunked:
+            self._chunks = _Chunks(known=False)
+        elif "Content-Length" in message.headers:
             self._left = int(message.headers["Content-Length"])
         if head.bodyless:
             self._payload = EMPTY_PAYLOAD

@@ -9,6 +9,7 @@ import random
 import sys
 import zlib
 from collections.abc import Callable
+from functools import partial
 
 import brotli  # type: ignore[import-untyped]
 import pytest
@@ -36,7 +37,7 @@ CODINGS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "capitals": ("GZip", gzip.compress),
     "deflate": ("deflate", zlib.compress),
     "deflate without header": ("deflate", raw_deflate),
-    "br": ("br", brotli.compress),
+    "br": ("br", partial(brotli.compress, quality=4)),
     "zstd": ("zstd", zstd.compress),
     "identity": ("identity", bytes),
     "a charset": ("UTF-8", bytes),
@@ -74,11 +75,26 @@ def test_large_bodies_come_in_pieces(name: str) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 2, 1000])
-@pytest.mark.parametrize("garbage", [b"\0" * 100, b"garbage", b"\x1f"])
-@pytest.mark.parametrize("name", ["gzip", "zstd", "deflate"])
-def test_garbage_behind_the_end_is_ignored(name: str, garbage: bytes, step: int) -> None:
+@pytest.mark.parametrize("garbage", [b"\0" * 100, b"garbage", b"\x1f", b"\n"])
+@pytest.mark.parametrize("name", ["gzip", "zstd", "deflate", "deflate without header", "br"])
+def test_what_follows_the_end_is_left_out(name: str, garbage: bytes, step: int) -> None:
     header, encode = CODINGS[name]
-    assert decode(header, encode(BODY) + garbage, step) == (BODY, None)
+    note = f"what follows the end of {header} in the body is left out"
+    assert decode(header, encode(BODY) + garbage, step) == (BODY, note)
+
+
+@pytest.mark.parametrize("body", [b"", random.Random(3).randbytes(40_000), bytes(3 * PIECE + 17)], ids=len)
+@pytest.mark.parametrize("step", [1_000, 2**20])
+def test_what_follows_the_end_of_brotli(body: bytes, step: int) -> None:
+    sent = brotli.compress(body, quality=4)
+    assert decode("br", sent + bytes(1_500), step) == (body, "what follows the end of br in the body is left out")
+    assert decode("br", sent, step) == (body, None)
+
+
+def test_too_much_brotli_is_not_kept_to_find_its_end() -> None:
+    body = random.Random(4).randbytes(300_000)
+    with pytest.raises(Undecodable):
+        decode("br", brotli.compress(body, quality=4) + b"garbage")
 
 
 @pytest.mark.parametrize("step", [1, 1000])

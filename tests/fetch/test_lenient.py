@@ -82,6 +82,7 @@ OK = b"HTTP/1.1 200 OK\r\n" + HTML
 TYPE = {"Content-Type": "text/html"}
 FIVE = {"Content-Length": "5"}
 CHUNKED = {"Transfer-Encoding": "chunked"}
+CHUNKS = b"hello, \nwor\r\nld!"
 
 TAKEN = {
     "as it should be": (OK + b"Content-Length: 5\r\n\r\nhello", 200, TYPE | FIVE, b"hello"),
@@ -184,6 +185,25 @@ TAKEN = {
         b"hello",
     ),
     "padded chunk sizes": (OK + b"Transfer-Encoding: chunked\r\n\r\n5  \r\nhello\r\n0\r\n\r\n", 200, ..., b"hello"),
+    "chunks with bare LF": (
+        OK + b"Transfer-Encoding: chunked\r\n\r\n5\nhello\nb\n, \nwor\r\nld!\n0\n\n",
+        200,
+        ...,
+        CHUNKS,
+    ),
+    "chunks with bare LF and trailers": (
+        OK + b"Transfer-Encoding: chunked\r\n\r\n05 ;a=b\nhello\n0;c\nX: y\nZ: z\n\n",
+        200,
+        TYPE | CHUNKED,
+        b"hello",
+    ),
+    "chunks with either": (
+        OK + b"Transfer-Encoding: chunked\r\n\r\n5\nhello\r\n1\r\n!\n0\r\n\r\n",
+        200,
+        TYPE | CHUNKED,
+        b"hello!",
+    ),
+    "nothing but bare LF": (b"HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\nhello\n0\n\n", 200, CHUNKED, b"hello"),
     "extended chunks": (OK + b"Transfer-Encoding: chunked\r\n\r\n05;a=b\r\nhello\r\n0;c\r\n\r\n", 200, ..., b"hello"),
 }
 
@@ -225,7 +245,10 @@ BODIES = {
     "chunk size with a sign": b"-5\r\nhello\r\n0\r\n\r\n",
     "chunk size of 2^64": b"1" + b"0" * 16 + b"\r\nhello\r\n",
     "chunk longer than stated": b"4\r\nhello\r\n0\r\n\r\n",
-    "chunks with bare LF": b"5\nhello\n0\n\n",
+    "chunk size with a sign and bare LF": b"+5\nhello\n0\n\n",
+    "chunk longer than stated with bare LF": b"4\nhello\n0\n\n",
+    "chunk size of 2^64 with bare LF": b"1" + b"0" * 16 + b"\nhello\n",
+    "a first chunk with CRLF, another with bare LF": b"5\r\nhello\r\n5\nhello\r\n0\r\n\r\n",
 }
 
 
@@ -315,6 +338,7 @@ async def test_what_nobody_asked_for_closes_an_idle_connection(late: bytes) -> N
         OK + b"Content-Length: 5\r\n\r\nhello, world",
         OK + b"Content-Length: 5\r\n\r\nhello" + OK,
         OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n.",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n5\nhello\n0\n\n",
         b"HTTP/1.1 204 No Content\r\n\r\nhello",
         b"HTTP/1.1 304 Not Modified\r\n\r\nhello",
     ],

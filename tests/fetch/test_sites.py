@@ -140,7 +140,7 @@ def test_settings_that_are_taken() -> None:
 
 
 async def test_cookies_go_back_to_their_host() -> None:
-    setting = page(b"", "Set-Cookie: a=1; Domain=localhost; HttpOnly", "Set-Cookie: b=2; Path=/deep")
+    setting = page(b"", "Set-Cookie: a=1; HttpOnly", "Set-Cookie: b=2; Path=/deep")
     async with site(setting, page(b"")) as served:
         elsewhere = served.url.replace("127.0.0.1", "localhost")
         async with Fetcher(replace(LOCAL, cookies=True), concurrency=1, per_host=1, environ={}) as fetcher:
@@ -182,6 +182,30 @@ def test_cookies(line: str, later: float, path: str, secure: bool, sent: str | N
     cookies = Cookies()
     cookies.note("a.org", "/dir/x" if "dir" in path else "/x", [line], secure=True, now=NOW)
     assert cookies.header("a.org", path, secure=secure, now=NOW + later) == sent
+
+
+@pytest.mark.parametrize(
+    ("host", "domain", "taken"),
+    [
+        ("www.a.org", "www.a.org", True),
+        ("www.a.org", "a.org", True),
+        ("www.a.org", ".A.org", True),
+        ("www.a.org", "", True),
+        ("www.a.org", "b.org; Domain=a.org", True),
+        ("www.a.org", "a.org; Domain=b.org", False),
+        ("www.a.org", "b.org", False),
+        ("www.a.org", "w.a.org", False),
+        ("a.org", "www.a.org", False),
+        ("www.a.org", ".org.", False),
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.1", "0.0.1", False),
+        ("127.0.0.1", "localhost", False),
+    ],
+)
+def test_a_cookie_of_another_domain_is_ignored(host: str, domain: str, taken: bool) -> None:
+    cookies = Cookies()
+    cookies.note(host, "/", [f"a=b; Domain={domain}"], secure=False, now=NOW)
+    assert cookies.header(host, "/", secure=False, now=NOW) == ("a=b" if taken else None)
 
 
 def test_cookies_are_bounded() -> None:

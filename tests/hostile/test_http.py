@@ -33,6 +33,8 @@ def test_http_as_careless_servers_write_it(hostile: Hostile) -> None:
         OK + b"Content-Encoding: deflate, gzip\r\n\r\n" + gzip.compress(zlib.compress(found(7))),
         OK + b"Content-Encoding: gzip\r\nContent-Encoding: br\r\n\r\n" + coded,
         OK + b"Content-Encoding: gzip\r\n\r\n" + found(9),
+        OK + b"Content-Encoding: br\r\n\r\n" + brotli.compress(found(10)) + b"\n",
+        CHUNKED + b"%x\n%b\n0\n\n" % (len(found(11)), found(11)),
     ]
     hostile.pages[EVIL] = {
         "/": page(linked([f"/{number}" for number in range(len(careless))] + ["/204", "/304"])),
@@ -45,7 +47,9 @@ def test_http_as_careless_servers_write_it(hostile: Hostile) -> None:
     rows = crawled.of()
     assert {path: row["outcome"] for path, row in rows.items()} == dict.fromkeys(hostile.pages[EVIL], "fetched")
     assert {path: row["error"] for path, row in rows.items() if row["error"]} == {
-        "/9": "the body is said to be gzip and is not"
+        "/6": "what follows the end of x-gzip in the body is left out",
+        "/9": "the body is said to be gzip and is not",
+        "/10": "what follows the end of br in the body is left out",
     }
     host = crawled.host()
     assert (host["errors"], host["state"]) == ({}, "idle")

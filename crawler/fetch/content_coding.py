@@ -43,7 +43,10 @@ class _Stage(Protocol):
     """Undoes one coding."""
 
     plain: bool  # the body was not in this coding at all, and is handed on unchanged
-    cut: bool  # something followed the end of the coding, and is left out
+
+    @property
+    def cut(self) -> bool:
+        """Whether something followed the end of the coding, and is left out."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Yield what ``data`` adds, in pieces of about ``PIECE`` bytes; raise Undecodable."""

@@ -8,8 +8,9 @@ The encoding is found as browsers find it, among all of the Encoding Standard, a
 replaced. The parser only sees UTF-8.
 
 A sitemap is read in pieces: each piece is decompressed, parsed and dropped. A hostile sitemap cannot make memory grow.
-Reading ends at a document type, which could declare entities, at elements nested deeper than in any real sitemap, at
-markup without end, and at more bytes than the protocol allows. The URLs read before still count.
+Reading ends at the declaration of an entity or of attributes, which could make much of little, at elements nested
+deeper than in any real sitemap, at markup without end, and at more bytes than the protocol allows. The URLs read before
+still count. What a document type names outside is never fetched.
 """
 
 from __future__ import annotations
@@ -46,10 +47,15 @@ _MEMBERS_MOST = 1_024
 _INPUT = 8 * 1024  # compressed bytes handed over at a time
 _HEAD = 8 * 1024  # bytes in which the root element must begin
 _GROUP_MOST = 1_000  # URLs of a text given out at a time
-_PROLOG = rb"\A(?:\xef\xbb\xbf)?(?:\s++|<\?[^>]*+>|<!--(?:[^-]|-(?!->))*+-->)*+<(?:[\w.-]++:)?"
+_QUOTED = rb"""|"[^"]*+"|'[^']*+'"""
+_DOCTYPE = rb"(?:[^\[>\"']" + _QUOTED + rb")*+(?:\[(?:[^]\"']" + _QUOTED + rb")*+\]\s*+)?>"
+_PROLOG = (
+    rb"\A(?:\xef\xbb\xbf)?(?:\s++|<\?[^>]*+>|<!--(?:[^-]|-(?!->))*+-->|<!DOCTYPE\s" + _DOCTYPE + rb")*+"
+    rb"<(?:!DOCTYPE\s++)?(?:[\w.-]++:)?"
+)
 _DECLARATION = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*+<\?xml\s[^>]*+>")
-_ROOT = re.compile(_PROLOG + rb"(?:urlset|sitemapindex)(?=[\s/>])")
-_FEED = re.compile(_PROLOG + rb"(?:rss|RDF|feed)(?=[\s/>])")
+_ROOT = re.compile(_PROLOG + rb"(?:urlset|sitemapindex)(?=[\s/>[])")
+_FEED = re.compile(_PROLOG + rb"(?:rss|RDF|feed)(?=[\s/>[])")
 _TEXT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*+https?://\S++[ \t]*+(?:[\r\n]|\Z)", re.I)
 _LINE_END = re.compile(rb"[\r\n]+")  # with the empty lines behind it: a body of line ends alone costs next to nothing
 _named = re.compile(r"(?:sitemap[^/]*|\.xml(?:\.gz)?)\Z", re.I).search
@@ -179,7 +185,8 @@ class Sitemap:
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
         parser.CommentHandler = parser.ProcessingInstructionHandler = self._heard
-        parser.StartDoctypeDeclHandler = _refuse_doctype
+        parser.EntityDeclHandler = parser.AttlistDeclHandler = _refuse_declaration
+        parser.SkippedEntityHandler = self._skipped
         try:
             for number, piece in enumerate(self._pieces()):
                 self._silent += len(piece)
@@ -211,6 +218,10 @@ class Sitemap:
 
     def _heard(self, *_: object) -> None:
         self._silent = 0
+
+    def _skipped(self, name: str, _: bool) -> None:
+        if self._field is not None:
+            raise _Odd("an undefined entity in a URL")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._silent = 0
@@ -260,8 +271,8 @@ class _Odd(Exception):
     """A feature that no honest sitemap has."""
 
 
-def _refuse_doctype(*_: object) -> None:
-    raise _Odd("a document type is declared")
+def _refuse_declaration(*_: object) -> None:
+    raise _Odd("entities or attributes are declared")
 
 
 def _encoded(text: str) -> bytes:

@@ -161,6 +161,33 @@ def test_every_url_comes_out_as_it_was_written_however_it_was_packed(paths: list
 
 
 @pytest.mark.parametrize(
+    "declared",
+    [
+        b"<!DOCTYPE urlset>",
+        b"<?xml version='1.0'?>\n<!-- x -->\n<!DOCTYPE urlset SYSTEM \"http://h.test/>[.dtd\">\n",
+        b"<!DOCTYPE a:urlset PUBLIC '-//x//y' 'z' [ <!ELEMENT urlset (url+)> <!-- 'a ]>' --> ] >",
+        b"<!DOCTYPE other []>",
+    ],
+)
+def test_a_document_type_without_entities_is_read(declared: bytes) -> None:
+    body = declared + b"<urlset><url><loc>http://h.test/1?a&amp;b</loc></url></urlset>"
+    assert is_sitemap(body)
+    assert hrefs(body) == ["http://h.test/1?a&b"]
+
+
+def test_a_feed_may_use_entities_that_its_document_type_declares_elsewhere() -> None:
+    feed = b"<!DOCTYPE rss SYSTEM 'rss-0.91.dtd'><rss><channel><item><title>&eacute;</title><link>/1</link></item>"
+    feed += b"</channel></rss>"
+    assert is_feed(feed)
+    assert read(feed) == ([Listed("/1", None)], None)
+
+
+@pytest.mark.parametrize("odd", [b"<!DOCTYPE urlset [<!-- it's -->]>", b"<!DOCTYPE sitemapindex\n["])
+def test_the_name_of_a_document_type_is_enough(odd: bytes) -> None:
+    assert is_sitemap(odd + b"<urlset>")
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b"",
@@ -169,7 +196,9 @@ def test_every_url_comes_out_as_it_was_written_however_it_was_packed(paths: list
         b"<?xml version='1.0'?><rss></rss>",
         b"<urlsets>",
         b"http://h.test/\n",
-        b"<!DOCTYPE urlset><urlset>",
+        b"<!DOCTYPE urls><urls>",
+        b"<!DOCTYPE " * 100_000,
+        b"<!DOCTYPE a [" + b"'" * 100_001,
         b"\x1f\x8bno gzip",
         gzip.compress(b"<svg/>", mtime=0),
         b"<!--" * 100_000,
@@ -183,7 +212,12 @@ def test_other_documents_are_no_sitemaps(body: bytes) -> None:
 BIG = 20_000_000
 # Made when they are needed.
 HOSTILE: list[tuple[str, Callable[[], bytes]]] = [
-    ("document type", lambda: b"<!DOCTYPE a [<!ENTITY b 'c'>]><urlset><url><loc>&b;</loc></url></urlset>"),
+    ("are declared", lambda: b"<!DOCTYPE a [<!ENTITY b 'c'>]><urlset><url><loc>&b;</loc></url></urlset>"),
+    ("are declared", lambda: b"<!DOCTYPE a [<!ENTITY % b 'c'>%b;]><urlset><url><loc>u</loc></url></urlset>"),
+    ("are declared", lambda: b"<!DOCTYPE a [<!ENTITY b SYSTEM '/etc/passwd'>]><urlset><url><loc>&b;</loc></url>"),
+    ("are declared", lambda: b"<!DOCTYPE a [<!ATTLIST a b CDATA 'c'>]><urlset><url><loc>u</loc></url></urlset>"),
+    ("undefined entity", lambda: b"<!DOCTYPE a SYSTEM 'b'><urlset><url><loc>&b;</loc></url></urlset>"),
+    ("markup without end", lambda: b"<!DOCTYPE a [" + b"<!ELEMENT a ANY>" * (BIG // 16)),
     ("undefined entity", lambda: b"<urlset><url><loc>&b;</loc></url></urlset>"),
     ("nested deeper", lambda: b"<urlset>" + b"<url>" * (BIG // 5)),
     ("markup without end", lambda: b"<urlset><url a='" + b"x" * BIG),
@@ -340,8 +374,8 @@ def test_of_a_feed_the_links_of_its_items_count(body: bytes, expected: list[str]
 
 
 FEEDS: list[tuple[str, Callable[[], bytes]]] = [
-    ("document type", lambda: b"<rss><!DOCTYPE a [<!ENTITY b 'c'>]>"),
-    ("document type", lambda: b"<!DOCTYPE rss [<!ENTITY a 'b'><!ENTITY b '&a;&a;'>]><rss><channel/></rss>"),
+    ("syntax error", lambda: b"<rss><!DOCTYPE a [<!ENTITY b 'c'>]>"),
+    ("are declared", lambda: b"<!DOCTYPE rss [<!ENTITY a 'b'><!ENTITY b '&a;&a;'>]><rss><channel/></rss>"),
     ("nested deeper", lambda: b"<feed>" + b"<entry>" * (BIG // 7)),
     ("markup without end", lambda: b"<feed><entry><link href='" + b"x" * BIG),
     ("max_links", lambda: b"<rss><channel>" + b"<item><link>u</link></item>" * 200_001),

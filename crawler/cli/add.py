@@ -172,6 +172,9 @@ class _Adding:
         answer = self._answer
         for url, reason in answer.rejected:
             say(sys.stderr, f"skipped: {url}: {reason}")
+        if answer.credentials_dropped:
+            named = f"{counted(answer.credentials_dropped, 'URL')} with credentials"
+            say(sys.stderr, f"crawler: warning: {named}, which are not sent: they belong in the configuration")
         if self._waits:
             print(
                 f"{answer.admitted} admitted, {answer.known} known, {answer.off_scope} out of scope, "

@@ -40,6 +40,7 @@ from crawler.job.directory import JobError, check_vacant, holds_job
 from crawler.job.identity import check_shape, shape_of_job, shaping_of
 from crawler.job.job import Job
 from crawler.job.stored_errors import DAMAGE
+from crawler.metrics import count
 from crawler.progress.live_line import Progress
 from crawler.progress.say import say
 from crawler.progress.summary import summary
@@ -226,8 +227,10 @@ def _report(result: Result, quiet: bool) -> int:
         case Stop.MAX_PAGES | Stop.MAX_TIME | Stop.MIN_FREE:
             return Exit.LIMIT
         case Stop.FINISHED if result.seeds_fetched == 0:
-            why = f": {result.last_seed_error}" if result.last_seed_error else ""
-            say(sys.stderr, f"crawler: no seed could be fetched{why}")
+            counts = result.stats["urls_held_back"].items()
+            held_back = [f"{count(number)} held back by {rule}" for rule, number in counts if number]
+            why = result.last_seed_error or ", ".join(held_back)
+            say(sys.stderr, f"crawler: no seed could be fetched{why and f': {why}'}")
             return Exit.FAILED
         case _:
             return Exit.OK

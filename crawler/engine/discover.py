@@ -68,12 +68,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """URLs that were added to a job: those that may be admitted, the number out of scope, and the invalid texts with
-    the reasons."""
+    """URLs that were added to a job: those that may be admitted, the number out of scope, the invalid texts with the
+    reasons, and the number of those with credentials, which are not sent."""
 
     inside: list[Canonical]
     outside: int
     rejected: tuple[tuple[str, str], ...]
+    credentials_dropped: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +128,19 @@ class Discovery:
         scope."""
         found: list[Canonical] = []
         rejected: list[tuple[str, str]] = []
+        dropped = 0
         for text in texts:
             url = self._canonicaliser.canonicalise(text)
             if isinstance(url, Rejected):
                 rejected.append((shown(text), url.reason))
             else:
                 found.append(url)
+                dropped += has_userinfo(text)
         if seed:
             for url in found:
                 self._job.widen(url.href)
         inside = self._inside(found, 0, seed=seed)
-        return Added(inside, len(found) - len(inside), tuple(rejected))
+        return Added(inside, len(found) - len(inside), tuple(rejected), dropped)
 
     def page(self, entry: Entry, links: PageLinks, body: bytes) -> Page | Unreadable:
         """Return what ``outlinks`` needs of a fetched page. ``links`` were extracted from its ``body``."""

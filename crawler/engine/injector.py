@@ -119,7 +119,7 @@ class Injector:
             await self._job.room()
             added = self._discovery.added(urls[start : start + _STEP], seed=seed)
             new = self._job.admit(Found(added.inside, 0, seed=seed))
-            answer += Answer(new, len(added.inside) - new, added.outside, added.rejected)
+            answer += Answer(new, len(added.inside) - new, added.outside, added.rejected, added.credentials_dropped)
             self._wake()
             await asyncio.sleep(0)
         await self._job.room()

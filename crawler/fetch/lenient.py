@@ -125,9 +125,10 @@ _NO_CHUNK = b"no chunk\r\n"
 
 
 class _Chunks:
-    """Stands before the parser of a body in chunks. It lets them pass if their first line ends in CRLF. If that ends in a
-    bare LF, it reads them itself, with lines that end in either, and puts their data into chunks that every parser
-    understands. ``known``: the first line has passed."""
+    """Stands before the parser of a body in chunks. It lets them pass if their first line ends in CRLF.
+
+    If that ends in a bare LF, it reads them itself, with lines that end in either, and puts their data into chunks that
+    every parser understands. ``known``: the first line has passed."""
 
     def __init__(self, *, known: bool) -> None:
         self.rewrites = False

@@ -38,6 +38,7 @@ from crawler.records import Outcome, PageRecord
 from crawler.scope import Boundary, Outside
 from crawler.settings import settings_from
 from crawler.urls import Canonical, Canonicaliser, Rejected
+from crawler.urls.whatwg import has_userinfo
 
 _TABLES = {
     "delay": "politeness",
@@ -139,18 +140,20 @@ class DurableFrontier:
         now = self._begin(now)
         found: list[Canonical] = []
         rejected: list[tuple[str, str]] = []
+        dropped = 0
         for text in [urls] if isinstance(urls, str) else _texts("a URL", urls):
             url = self._canonicaliser.canonicalise(text)
             if isinstance(url, Rejected):
                 rejected.append((text, url.reason))
             else:
                 found.append(url)
+                dropped += has_userinfo(text)
         for url in found:
             self.job.widen(url.href)
         inside = self._boundary.inside(found, 0, Counter(), seed=True)
         new = self.job.admit(Found(inside, 0, seed=True))
         self._end(now)
-        return Answer(new, len(inside) - new, len(found) - len(inside), tuple(rejected))
+        return Answer(new, len(inside) - new, len(found) - len(inside), tuple(rejected), dropped)
 
     # -- leases ------------------------------------------------------------------------------------------------
 

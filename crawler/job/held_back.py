@@ -11,6 +11,7 @@ of that rule are read a few at a time, beside the crawl, in one transaction each
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import struct
 from collections.abc import Awaitable, Callable, Iterator
@@ -19,9 +20,9 @@ from dataclasses import dataclass
 from crawler.frontier import Entry, EntryError, Frontier, decode_entry, encode_entry
 from crawler.kv import Batch, Family, Reader, Store
 from crawler.records import Counters, PageRecord, count_refused, refused_by
-from crawler.refusal import Permits, Refusal, Rule, refusal_of, refusal_of_address
+from crawler.refusal import Permits, Refusal, Rule, refusal_of, refusal_of_address, refusal_of_port
 from crawler.settings import FetchSettings, TrapSettings
-from crawler.traps import Origins
+from crawler.traps import Origins, refusal_of_limit
 
 ROWS = 256  # read in one transaction
 _STATE = b"held-back/"
@@ -50,6 +51,16 @@ class OwnRules:
         """Why a ``host:port`` must not be asked, as far as it tells."""
         host, _, port = name.rpartition(":")
         return refusal_of(host, int(port), self.permitted)
+
+    def refusal(self, rule: Rule, subject: str) -> Refusal | None:
+        """Why the rule refuses an address, a port, or what it counts; None if it is permitted now."""
+        match rule:
+            case Rule.BLOCKED_PORT:
+                return refusal_of_port(int(subject))
+            case Rule.TOO_MANY_PORTS | Rule.TOO_MANY_HOSTS:
+                return refusal_of_limit(rule, subject, self.limits)
+            case _:
+                return refusal_of_address(subject, Permits.of(self.permitted))
 
     def state(self, rule: Rule) -> bytes:
         """A digest of the settings on which a rule depends."""
@@ -116,9 +127,17 @@ class HeldBack:
         for rule, number in self.counts().items():
             if rule not in self._at:
                 are = "URL is" if number == 1 else "URLs are"
-                self.tell(
-                    f"{number} {are} held back by the rule {rule.value}: `crawler explain` says what permits a URL"
-                )
+                self.tell(f"{number} {are} held back by the rule {rule.value}{self._example(rule, number)}")
+
+    def _example(self, rule: Rule, number: int) -> str:
+        """What permits the first URL that the rule holds back."""
+        for key, value in self._store.scan(Family.REFUSED, _first(rule), _end(rule), 1):
+            with contextlib.suppress(HeldBackError):  # the damage is reported by `verify`, and by a run that permits it
+                _, subject, entry = decode_row(key, value)
+                refusal = None if self._rules is None else self._rules.refusal(rule, subject)
+                if refusal is not None:
+                    return f": {refusal.words}" if number == 1 else f", such as {entry.href}: {refusal.words}"
+        return ": `crawler explain` says what permits a URL"
 
     def counts(self) -> dict[Rule, int]:
         """How many URLs each rule holds back."""

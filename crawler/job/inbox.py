@@ -58,13 +58,14 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result for a set of URLs: how many were new, seen before or out of scope, and the invalid ones with the
-    reason."""
+    """The result for a set of URLs: how many were new, seen before or out of scope, the invalid ones with the reason,
+    and how many name a user or a password, which is not sent."""
 
     admitted: int = 0
     known: int = 0
     off_scope: int = 0
     rejected: tuple[tuple[str, str], ...] = ()
+    credentials_dropped: int = 0
 
     def __add__(self, other: Answer) -> Answer:
         return Answer(
@@ -72,6 +73,7 @@ class Answer:
             self.known + other.known,
             self.off_scope + other.off_scope,
             self.rejected + other.rejected,
+            self.credentials_dropped + other.credentials_dropped,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -80,6 +82,7 @@ class Answer:
             "known": self.known,
             "off_scope": self.off_scope,
             "rejected": [{"url": url, "reason": reason} for url, reason in self.rejected],
+            "credentials_dropped": self.credentials_dropped,
         }
 
 
@@ -116,7 +119,8 @@ class Inbox:
         try:
             content = read_envelope(path, ANSWER_MAGIC, VERSION, path.name)
             rejected = tuple((str(url), str(reason)) for url, reason in content["rejected"])
-            answer = Answer(content["admitted"], content["known"], content["off_scope"], rejected)
+            counts = content["admitted"], content["known"], content["off_scope"]
+            answer = Answer(*counts, rejected, content.get("credentials_dropped", 0))
         except (EnvelopeError, KeyError, TypeError, ValueError) as error:
             raise OSError(f"{path}: {error}") from error
         except FileNotFoundError:
@@ -167,12 +171,14 @@ class Inbox:
         """Answer a file whose URLs were durably admitted, if a process waits for the answer, and remove the file."""
         failpoint("inbox.admitted")
         if parcel.answer:
-            content = {
+            content: dict[str, Any] = {
                 "admitted": answer.admitted,
                 "known": answer.known,
                 "off_scope": answer.off_scope,
                 "rejected": [list(each) for each in answer.rejected],
             }
+            if answer.credentials_dropped:
+                content["credentials_dropped"] = answer.credentials_dropped
             try:
                 replace_file(
                     self._disk, self.path / (parcel.name + _ANSWER), encode_envelope(ANSWER_MAGIC, VERSION, content)

@@ -141,9 +141,14 @@ def _refusal_of(host: str, port: int, permits: Permits) -> Refusal | None:
         refusals = [refusal_of_address(address, permits) for address in addresses]
         refused = refusals[0] if refusals and all(refusals) else None
     if refused is None and port in BLOCKED_PORTS and port not in permits.ports:
-        why = f"port {port} belongs to another protocol, browsers block it"
-        return Refusal(Rule.BLOCKED_PORT, str(port), why, f"fetch.allow_ports = [{port}]")
+        return refusal_of_port(port)
     return refused
+
+
+def refusal_of_port(port: int) -> Refusal:
+    """Why a blocked port must not be asked."""
+    why = f"port {port} belongs to another protocol, browsers block it"
+    return Refusal(Rule.BLOCKED_PORT, str(port), why, f"fetch.allow_ports = [{port}]")
 
 
 def refusal_of_href(href: str, settings: FetchSettings) -> Refusal | None:

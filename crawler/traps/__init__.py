@@ -2,7 +2,7 @@
 
 from crawler.traps.copies import Content, Copies, CopyRecordError, check_content, remember
 from crawler.traps.counts import TrapRecordError
-from crawler.traps.origins import Origins
+from crawler.traps.origins import Origins, refusal_of_limit
 from crawler.traps.shape import odd_shape, variants_of
 from crawler.traps.traps import Traps, check_row
 
@@ -16,6 +16,7 @@ __all__ = [
     "check_content",
     "check_row",
     "odd_shape",
+    "refusal_of_limit",
     "remember",
     "variants_of",
 ]

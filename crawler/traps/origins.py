@@ -54,6 +54,19 @@ class _Limit(NamedTuple):
         return Refusal(self.rule, self.subject, why, f"a higher traps.{self.setting}")
 
 
+def _ports(name: str, settings: TrapSettings) -> _Limit:
+    return _Limit(Rule.TOO_MANY_PORTS, "max_ports", name, settings.max_ports, "ports")
+
+
+def _hosts(domain: str, settings: TrapSettings) -> _Limit:
+    return _Limit(Rule.TOO_MANY_HOSTS, "max_hosts", domain, settings.max_hosts, "hosts")
+
+
+def refusal_of_limit(rule: Rule, subject: str, settings: TrapSettings) -> Refusal:
+    """Why a link to a further port of a name, or host of a domain, is refused by that rule."""
+    return (_ports if rule is Rule.TOO_MANY_PORTS else _hosts)(subject, settings).refusal
+
+
 class Origins:
     """The hosts and ports of a job."""
 
@@ -129,10 +142,10 @@ class Origins:
     def _limits(self, name: str) -> list[_Limit]:
         """The limits that a new ``host:port`` counts against."""
         host, settings = name.rpartition(":")[0], self._settings
-        limits = [_Limit(Rule.TOO_MANY_PORTS, "max_ports", host, settings.max_ports, "ports")]
+        limits = [_ports(host, settings)]
         domain = registrable_domain(host)
         if domain != host and not self._met(host):
-            limits.append(_Limit(Rule.TOO_MANY_HOSTS, "max_hosts", domain, settings.max_hosts, "hosts"))
+            limits.append(_hosts(domain, settings))
         return limits
 
     def _met(self, host: str) -> bool:

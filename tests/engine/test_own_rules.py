@@ -149,7 +149,11 @@ def test_a_link_to_a_private_address_ends(tmp_path: Path) -> None:
     assert "blocked-port" in crawler("explain", tmp_path / "job", "http://a.test:25/").out
     again = crawler(*words)
     assert again.code == 1
-    assert "1 URL is held back by the rule private-address" in again.err
+    assert again.err.splitlines() == [
+        "1 URL is held back by the rule private-address: 127.0.0.99 is loopback; --allow-private or --allow-network "
+        "127.0.0.99 permits it",
+        "crawler: no seed could be fetched: 1 held back by private-address",
+    ]
 
 
 def test_the_same_command_with_the_flag_carries_on(tmp_path: Path) -> None:

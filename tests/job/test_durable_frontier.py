@@ -82,8 +82,9 @@ def finish_all(frontier: DurableFrontier, clock: Clock) -> dict[str, float]:
 def test_a_frontier_in_a_few_lines(tmp_path: Path) -> None:
     clock = Clock()
     with opened(tmp_path / "job", clock) as frontier:
-        answer = frontier.add(["HTTP://A.test", "http://a.test/#top", "http://b.test/", "mailto:somebody"])
+        answer = frontier.add(["HTTP://A.test", "http://a.test/#top", "http://me@b.test/", "mailto:somebody"])
         assert (answer.admitted, answer.known, answer.off_scope, len(answer.rejected)) == (2, 1, 0, 1)
+        assert answer.credentials_dropped == 1
         first, second = frontier.take(), frontier.take()
         assert first is not None
         assert second is not None

@@ -39,10 +39,10 @@ def test_what_is_left_is_found_in_order(tmp_path: Path) -> None:
     assert [parcel.urls for parcel in parcels] == [(f"http://h.test/{number}",) for number in range(3)]
     assert [parcel.seed for parcel in parcels] == [False, True, False]
     for parcel in parcels:
-        box.close_parcel(parcel, Answer(1, 2, 3, (("x", "why"),)))
+        box.close_parcel(parcel, Answer(1, 2, 3, (("x", "why"),), 4))
     assert box.waiting() == []
     assert box.answer(names[0]) is None, "nobody asked"
-    assert box.answer(names[2]) == Answer(1, 2, 3, (("x", "why"),))
+    assert box.answer(names[2]) == Answer(1, 2, 3, (("x", "why"),), 4)
     assert list((tmp_path / INBOX).iterdir()) == []
 
 
@@ -85,9 +85,11 @@ def test_a_running_crawl_takes_urls_in_and_answers(tmp_path: Path) -> None:
             other = site.url("/", host=1)
             ran = crawler("add", job, site.url("/extra"), site.url("/"), other)
             assert (ran.code, ran.out) == (0, "1 admitted, 1 known, 1 out of scope, 0 invalid\n"), ran.err
-            ran = crawler("add", job, "-", "--seed", stdin=f"{other}\n\n# no\nnonsense\n")
+            ran = crawler("add", job, "-", "--seed", stdin=f"{other.replace('//', '//me:secret@')}\n\n# no\nnonsense\n")
             assert (ran.code, ran.out) == (0, "1 admitted, 0 known, 0 out of scope, 1 invalid\n"), ran.err
             assert "skipped: nonsense: " in ran.err
+            assert "1 URL with credentials, which are not sent: they belong in the configuration" in ran.err
+            assert "secret" not in ran.err
             (job / INBOX / "strange").write_text("?")
             wait_until(lambda: not (job / INBOX / "strange").exists(), "it is set aside")
             process.kill()

@@ -212,10 +212,11 @@ def test_hosts_explain_and_urls_of_a_running_crawl(tmp_path: Path) -> None:
                 kind = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
                 return urllib.request.Request(f"{address}api/urls", body.encode(), {**kind, **headers})
 
-            body = json.dumps({"urls": [site.url("/extra"), site.url("/"), "http://other.test/", "nonsense"]})
+            body = json.dumps({"urls": [site.url("/extra"), site.url("/"), "http://me:secret@other.test/", "nonsense"]})
             answer = json.loads(urllib.request.urlopen(post(body)).read())
             assert (answer["admitted"], answer["known"], answer["off_scope"]) == (1, 1, 1)
             assert [each["url"] for each in answer["rejected"]] == ["nonsense"]
+            assert answer["credentials_dropped"] == 1
             assert status_of(post(body, Authorization="Bearer wrong"))[0] == 401
             assert status_of(post('{"urls": "http://h.test/"}'))[0] == 400
             assert status_of(post(json.dumps({"urls": ["x"] * 10_001})))[0] == 400

@@ -117,6 +117,11 @@ class Run:
         """Return the next lease; None if no host is ready or the run hands out no URLs."""
         return self.job.frontier.take(now) if self._may_take() else None
 
+    @property
+    def reads_seeds(self) -> bool:
+        """Whether there are seeds left to read."""
+        return not self._ending.seeds_read
+
     def refuse(self, lease: Lease) -> bool:
         """Finish a URL without a request if it may not be fetched. Returns whether it did."""
         return self._visitor.refuse(lease)
@@ -129,6 +134,14 @@ class Run:
     def release(self, lease: Lease) -> None:
         """Take back a lease that will not be visited."""
         self.job.frontier.release(lease)
+
+    def stand_back(self, lease: Lease) -> None:
+        """Give up the place of a lease at the gate, so that hosts of the same key may be asked."""
+        self.job.frontier.ad_hoc.stand_back(lease)
+
+    def enter(self, lease: Lease, now: float) -> float:
+        """Ask for a place at the gate. Returns ``now`` if the request may be made, else when to ask again."""
+        return self.job.frontier.ad_hoc.enter(lease, now)
 
     def visit(self, lease: Lease, group: asyncio.TaskGroup) -> asyncio.Task[None]:
         """Start a visit, which ends the lease."""
@@ -143,8 +156,12 @@ class Run:
         times = []
         if self.life.deadline is not None and self.life.reason is None:
             times.append(self.life.deadline)
-        ready = self.job.frontier.next_ready() if may_take and self._may_take() else None
-        return times if ready is None else [*times, ready]
+        return times + self.next_leases() if may_take else times
+
+    def next_leases(self) -> list[float]:
+        """Return when ``take`` will give a lease, in seconds since 1970; empty: never."""
+        ready = self.job.frontier.next_ready() if self._may_take() else None
+        return [] if ready is None else [ready]
 
     def break_off(self) -> None:
         """End the run after an error that stopped the worker. URLs in flight stay pending."""

@@ -21,6 +21,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.reading import Guarded, Reading
 from crawler.engine.run import Run
+from crawler.engine.suspects import Suspects
 from crawler.engine.turns import Turns
 from crawler.fetch import Fetches
 from crawler.frontier import Lease
@@ -55,6 +56,7 @@ class Worker:
         self._settings = settings
         self._throttle = None if settings.rate is None else _throttler(settings.rate)
         self._free = settings.concurrency  # slots
+        self._suspects = Suspects[Run]()
         self._runs: deque[Run] = deque()  # runs that are not over; the first is next to get a slot
         self._wake = asyncio.Event()
         self._interrupted = asyncio.Event()
@@ -97,6 +99,7 @@ class Worker:
             now = self.context.clock()
             for run in [run for run in self._runs if run.is_over(now)]:
                 self._runs.remove(run)
+            self._suspects.give_back(now)
             if not self._runs:
                 return
             taken = self._take(now)
@@ -106,30 +109,41 @@ class Worker:
             run, lease = taken
             if run.refuse(lease):
                 await asyncio.sleep(0)
+            elif self._suspects.holds(run, lease, now):
+                continue
             elif self._throttle is None or await self._turn(self._throttle, run, lease):
                 self._free -= 1
                 run.visit(lease, group).add_done_callback(self._visit_ended)
+                continue
+            self._suspects.ended()
 
     def _take(self, now: float) -> tuple[Run, Lease] | None:
-        """Take a lease from the first run that has one, and move that run to the end of the line."""
-        if self._free > 0:
+        """Take a lease from the first run that has one, and move that run to the end of the line; or else one that had
+        to wait until there is no other."""
+        if self._free > 0 and not self._suspects.bars(now):
             for run in self._runs:
                 lease = run.take(now)
                 if lease is not None:
                     self._runs.remove(run)
                     self._runs.append(run)
                     return run, lease
-        return None
+        if self._free < self._settings.concurrency:
+            return None
+        others = [time for run in self._runs for time in run.next_leases()]
+        return self._suspects.turn(now, [*others, *(now for run in self._runs if run.reads_seeds)])
 
     def _visit_ended(self, visit: asyncio.Task[None]) -> None:
         self._free += 1
+        self._suspects.ended()
         self._wake.set()
 
     # -- waiting -----------------------------------------------------------------------------------------------
 
     def _next_event(self, now: float) -> float | None:
         """Return the seconds until the next timed event; None if only another task can change anything."""
-        times = [time for run in self._runs for time in run.next_times(may_take=self._free > 0)]
+        may_take = self._free > 0 and not self._suspects.bars(now)
+        times = [time for run in self._runs for time in run.next_times(may_take=may_take)]
+        times += self._suspects.next_time(now)
         return max(0.0, min(times) - now) if times else None
 
     async def _wait(self, seconds: float | None) -> None:

@@ -5,6 +5,7 @@ and holds.
 
     borrow     take a lease on the host
     enter      wait for a place at the gate, as a host does when its turn has come
+    stand_back give up that place, and keep the lease: also one on a queued URL that must wait
     forgo      end the lease without a request
 
 A request that was made ends by ``Frontier.finish`` with ``SideRequestDone``.
@@ -64,6 +65,12 @@ class AdHocLeases:
         if at == now:
             lease.address, lease.slow, lease.taken_at = False, slow, now
         return now + _LOOK if at is None else at
+
+    def stand_back(self, lease: Lease) -> None:
+        """Give up the place at the gate, but not the lease. ``enter`` asks for one again."""
+        if lease.entered:
+            self._gate.leave(lease.host, slow=lease.slow)
+            lease.address = True
 
     def forgo(self, lease: Lease) -> None:
         """End the lease without a request. Nothing changes on disk."""

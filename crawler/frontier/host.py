@@ -86,9 +86,14 @@ class BackQueue:
         return self.retry_class
 
     @property
+    def first(self) -> bytes:
+        """A lower bound of the slots that wait in the fresh lane; exact while a row is in memory."""
+        return self.window[0][:FRESH_SLOT_SIZE] if self.window else FRESH_END if self.complete else self.cursor
+
+    @property
     def bound(self) -> bytes:
         """A lower bound of the slots in the fresh lane, including those in flight."""
-        first = self.window[0][:FRESH_SLOT_SIZE] if self.window else FRESH_END if self.complete else self.cursor
+        first = self.first
         if self.out:
             return min(first, *(slot for slot in self.out if slot[0] != RETRY_LANE), FRESH_END)
         return first

@@ -38,6 +38,7 @@ LEVELS = 3  # classes by which a host can move from that of its next entry
 CELLS = 2**20  # in each of two rows: 8 MB
 
 _CLASS_AT = 1  # in a row of a window
+_LAST = -1.0  # no score is below 0
 
 
 class Importance:
@@ -83,12 +84,14 @@ class Importance:
             self.total = max(0.0, self.total - spent)
 
     def best(self, rows: Sequence[bytes]) -> int:
-        """The position of the row to take: the highest score among the rows of the first row's class."""
-        place, most = 0, -1.0
+        """The position of the row to take: the highest score among the rows of the first row's class. A page that may
+        have killed the process is behind all others, whatever its score."""
+        place, most = 0, 2 * _LAST
         for at, row in enumerate(rows):
             if row[_CLASS_AT] != rows[0][_CLASS_AT]:
                 break
-            opic_score = self.opic_score(decode_entry(row[FRESH_SLOT_SIZE:]))
+            entry = decode_entry(row[FRESH_SLOT_SIZE:])
+            opic_score = _LAST if entry.crashes else self.opic_score(entry)
             if opic_score > most:
                 place, most = at, opic_score
         return place

@@ -134,7 +134,7 @@ def _place(place: Place, row: Row, host: str | None) -> Iterator[Line]:
     yield "class", f"{place.priority_class} since it was admitted. {place.priority_rule}"
     if place.crashes:
         times = counted(place.crashes, "time")
-        yield "crashes", f"visited last of its host: the crawler died {times} while it read the page"
+        yield "crashes", f"visited last, and alone: the crawler died {times} while it read the page"
     if place.next is not None:
         yield "next", _next(place.next, row)
 

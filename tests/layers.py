@@ -103,7 +103,7 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         capacity_forecast turns reading page_reader heading discover ending judge ledger_resolver lifecycle loop_lag
-        seeds context injector gauges durability robots_redirect robots_visit visit run suspects worker
+        seeds context injector gauges durability robots_redirect robots_visit visit run put_aside worker
     """,
     "integrity": """
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.engine.suspects import REST, WAIT_MOST, Suspects
+from crawler.engine.put_aside import REST, WAIT_MOST, Suspects
 from crawler.fetch.simulated import Answer
 from crawler.frontier import Entry, Host, Lease, decode_entry
 from crawler.frontier.entry import fresh_slot, split_pending_key

@@ -19,9 +19,9 @@ from asyncio_throttle.throttler import Throttler
 from crawler.engine.context import Context
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
+from crawler.engine.put_aside import Suspects
 from crawler.engine.reading import Guarded, Reading
 from crawler.engine.run import Run
-from crawler.engine.put_aside import Suspects
 from crawler.engine.turns import Turns
 from crawler.fetch import Fetches
 from crawler.frontier import Lease

@@ -66,8 +66,8 @@ class _Directory:
 class Fault:
     """The ``number``-th call (from 1) of an operation fails, and with ``lasting`` all later ones too.
 
-    ``operation`` is one of open, pread, pwrite, truncate, sync, replace, move, link, unlink, sync_directory. A failing
-    pwrite writes a part of its data."""
+    ``operation`` is one of open, pread, pwrite, truncate, sync, replace, move, link, unlink, sync_file, sync_directory.
+    A failing pwrite writes a part of its data."""
 
     operation: str
     number: int
@@ -139,6 +139,12 @@ class FaultyDisk:
         self.meet("unlink")
         self._real.unlink(path)
         self._change(self._directory(path.parent), {path.name: None})
+
+    def sync_file(self, path: Path) -> None:
+        self.meet("sync_file")
+        inode = self._directory(path.parent).current[path.name]
+        inode.synced = path.read_bytes()
+        inode.pending.clear()
 
     def sync_directory(self, path: Path) -> None:
         self.meet("sync_directory")

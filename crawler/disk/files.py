@@ -77,6 +77,9 @@ class Disk(Protocol):
 
     def unlink(self, path: Path) -> None: ...
 
+    def sync_file(self, path: Path) -> None:
+        """Make the bytes of a file durable that something else has written."""
+
     def sync_directory(self, path: Path) -> None:
         """Make the directory's entries durable."""
 
@@ -168,12 +171,19 @@ class RealDisk:
     def unlink(self, path: Path) -> None:
         os.unlink(path)
 
+    def sync_file(self, path: Path) -> None:
+        _sync(path, os.O_RDONLY)
+
     def sync_directory(self, path: Path) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    fd = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 class ReadingDisk(RealDisk):

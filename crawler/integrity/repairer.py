@@ -28,6 +28,7 @@ from crawler.integrity.inventory import InventorySettings
 from crawler.integrity.quarantine import Quarantine
 from crawler.integrity.reconcile import Reconciliation, RepairContext
 from crawler.integrity.verifier import unreadable, verify_job
+from crawler.job.conversion import OLD, discard_copy, place_parts
 from crawler.job.directory import IDENTITY, PAGES, REPAIRED, SEEN, STORE, JobError, check_restored
 from crawler.job.formats import FIRST, KNOWN, Formats
 from crawler.job.history_file import COURSE, course_fault
@@ -155,6 +156,7 @@ class _Repair:
     def run(self, number: int) -> None:
         """Repair a job whose state is of that format; it is one of the newest then."""
         self._optional = self._formats.families_after(number)
+        self._settle_conversion()
         self._mark_format()
         self._put_back_store()
         with self._store() as store:
@@ -195,12 +197,25 @@ class _Repair:
             _mark(store, None)
         if read_identity(self._directory, self._formats) != identity:
             write_identity(self._disk, self._directory, identity)
+        discard_copy(self._disk, self._directory)
         self._small_files()
         if self._quarantine.path.is_dir():
             self._done(Done.QUARANTINED, directory=self._quarantine.path.name)
 
     def _done(self, what: Done, **details: Detail) -> None:
         self._tell(Change(what, details))
+
+    def _settle_conversion(self) -> None:
+        """What an interrupted conversion left is put in its place if it is complete, and else removed: once
+        ``job.json`` says that the job is being converted, the next run would take it for complete."""
+        try:
+            is_complete = read_identity(self._directory, self._formats).converting is not None
+        except JobError:
+            is_complete = (self._directory / OLD).exists()
+        if is_complete:
+            place_parts(self._disk, self._directory)
+        else:
+            discard_copy(self._disk, self._directory)
 
     def _mark_format(self) -> None:
         """Older programs must not meet a store with families that they do not know."""

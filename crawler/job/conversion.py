@@ -58,7 +58,7 @@ def convert_job(disk: Disk, directory: Path, formats: Formats) -> list[str]:
             write_identity(disk, directory, identity)
             failpoint("convert.marked")
         identity = _finish(disk, directory, identity, formats)
-    _remove(directory)
+    discard_copy(disk, directory)
     return (
         notes if start == identity.format else [f"converted from format version {start} to {identity.format}", *notes]
     )
@@ -74,7 +74,7 @@ def _words(identity: Identity) -> Iterator[str]:
 def _convert_copy(disk: Disk, directory: Path, identity: Identity, formats: Formats) -> Identity:
     """If stored bytes must change, convert a copy of the job's state. Returns the identity with the hash of the
     state."""
-    _remove(directory)
+    discard_copy(disk, directory)
     if _lacks_hash(identity, formats):
         if identity.hash_in_use.forgeable:
             try:
@@ -82,7 +82,7 @@ def _convert_copy(disk: Disk, directory: Path, identity: Identity, formats: Form
                     return replace(identity, hash=_with_secret(directory, copy, identity), unkeyed=None)
             except NotWholeError as error:
                 identity = replace(identity, unkeyed=str(error))
-                _remove(directory)
+                discard_copy(disk, directory)
         identity = replace(identity, hash=identity.hash_in_use)
     if formats.conversions_after(identity.format):
         with _copied(disk, directory, identity.format, formats):
@@ -145,26 +145,14 @@ def _copied(disk: Disk, directory: Path, number: int, formats: Formats) -> Itera
         store.sync()
     finally:
         store.close()
-    _sync_tree(new)
+    _sync_tree(disk, new)
     disk.sync_directory(directory)
     failpoint("convert.built")
 
 
 def _finish(disk: Disk, directory: Path, identity: Identity, formats: Formats) -> Identity:
     """Steps 3 and 4: ``job.json`` says that the job is being converted."""
-    new, old = directory / NEW, directory / OLD
-    for part in (STORE, SEEN):
-        if not (new / part).exists():
-            continue
-        make_private_directory(old, exist_ok=True)
-        if (directory / part).exists():
-            disk.move(directory / part, old / part)
-            disk.sync_directory(old)
-            failpoint("convert.aside")
-        disk.move(new / part, directory / part)
-        disk.sync_directory(directory)
-        disk.sync_directory(new)
-        failpoint("convert.placed")
+    place_parts(disk, directory)
     # Opening the store creates the families that it lacks.
     RocksStore(directory / STORE, optional=formats.families_after(identity.stored_format)).close()
     failpoint("convert.extended")
@@ -174,18 +162,38 @@ def _finish(disk: Disk, directory: Path, identity: Identity, formats: Formats) -
     return ended
 
 
-def _remove(directory: Path) -> None:
-    for name in (NEW, OLD):
-        if (directory / name).exists():
-            shutil.rmtree(directory / name)
+def place_parts(disk: Disk, directory: Path) -> None:
+    """Step 3, or what is left of it: put each part of the copy in the place of the original."""
+    new, old = directory / NEW, directory / OLD
+    for part in (STORE, SEEN):
+        if not (new / part).exists():
+            continue
+        if (directory / part).exists():
+            make_private_directory(old, exist_ok=True)
+            disk.sync_directory(directory)  # before the only copy of the part that the job knows is moved there
+            disk.move(directory / part, old / part)
+            disk.sync_directory(old)
+            failpoint("convert.aside")
+        disk.move(new / part, directory / part)
+        disk.sync_directory(directory)
+        disk.sync_directory(new)
+        failpoint("convert.placed")
 
 
-def _sync_tree(top: Path) -> None:
+def discard_copy(disk: Disk, directory: Path) -> None:
+    """Remove what a conversion left. Durably: were a part of the copy back after a power loss, once ``job.json`` says
+    that the job is being converted, it would pass for the whole. The old parts go first: while there are some, the new
+    ones are complete."""
+    left = [directory / name for name in (OLD, NEW) if (directory / name).exists()]
+    for path in left:
+        shutil.rmtree(path)
+    if left:
+        disk.sync_directory(directory)
+
+
+def _sync_tree(disk: Disk, top: Path) -> None:
     """Make all files under ``top`` durable, and their names."""
     for path, _, files in os.walk(top):
-        for name in (*files, ""):
-            fd = os.open(os.path.join(path, name), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+        for name in files:
+            disk.sync_file(Path(path, name))
+        disk.sync_directory(Path(path))

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from crawler.checkpoint import encode_envelope
+from crawler.disk import RealDisk
 from crawler.disk.failpoints import CONVERT_POINTS, REKEY_POINTS, VARIABLE
 from crawler.filters import SEED_ZERO, UNKEYED
 from crawler.inspect.job_reader import open_job
 from crawler.integrity.repairer import repair_job
 from crawler.integrity.verifier import verify_job
+from crawler.job.conversion import convert_job
 from crawler.job.directory import IDENTITY, PAGES, JobError
 from crawler.job.durable_frontier import DurableFrontier, Options
 from crawler.job.formats import FIRST, KNOWN, Formats
@@ -319,6 +321,76 @@ def test_killed_at_any_moment_the_next_run_goes_on(old: Path, point: str) -> Non
     assert resume(old, point).code == -signal.SIGKILL, f"{point} was not reached"
     ran = resume(old)
     assert ran.code == 0, ran.err
+    check_keyed(old)
+    check_whole(old)
+
+
+class StoppedError(Exception):
+    """Raised where a process would have been killed."""
+
+
+class Stopping(RealDisk):
+    """Stops before anything of the copy is durable, or after so many moves."""
+
+    def __init__(self, moves: int | None) -> None:
+        self.left = moves
+
+    def sync_file(self, path: Path) -> None:
+        if self.left is None:
+            raise StoppedError
+        super().sync_file(path)
+
+    def move(self, source: Path, target: Path) -> None:
+        if not self.left:
+            raise StoppedError
+        self.left -= 1
+        super().move(source, target)
+
+
+def stop(_: object) -> None:
+    raise StoppedError
+
+
+# Store and seen-set go aside, and the new ones into their places: 4 moves.
+@pytest.mark.parametrize(("moves", "known"), [(0, True), (3, True), (1, False)])
+def test_a_repair_finishes_what_was_interrupted(old: Path, moves: int, known: bool) -> None:
+    """Also if ``job.json`` is lost: a part that is out of the way tells that the copy is complete."""
+    with pytest.raises(StoppedError):
+        convert_job(Stopping(moves), old, KNOWN)
+    with pytest.raises(OtherFormatError, match="is being converted from format version 1 to 2"):
+        list(verify_job(old))
+    if not known:
+        (old / IDENTITY).write_bytes(b"")
+    assert not repair_job(old, 0.0, lambda _: None).left
+    check_keyed(old)
+    check_whole(old)
+
+
+@pytest.mark.parametrize("lost", ["a host", "job.json"])
+def test_a_repair_never_lets_a_copy_pass_for_the_job(old: Path, lost: str) -> None:
+    """A copy lies beside the job from an attempt that was killed; then the job is damaged, and its repair is killed."""
+    with pytest.raises(StoppedError):
+        convert_job(Stopping(None), old, KNOWN)
+    with store_of(old / "convert.new") as store:
+        batch = store.batch()
+        batch.delete_range(Family.PENDING, b"", b"\xff")
+        batch.delete_range(Family.ADMITTED, b"", b"\xff")
+        store.write(batch)
+    if lost == "job.json":
+        (old / IDENTITY).write_bytes(b"")
+    else:
+        with store_of(old) as store:
+            batch = store.batch()
+            ((key, _), *_) = store.scan(Family.HOSTS, b"")
+            batch.delete(Family.HOSTS, key)
+            store.write(batch)
+    with pytest.raises(StoppedError):
+        repair_job(old, 0.0, stop)
+    with pytest.raises(JobError, match=r"a repair was interrupted|not a crawler-job file"):
+        DurableFrontier(old)
+    assert not repair_job(old, 0.0, lambda _: None).left
+    with DurableFrontier(old, delay=0):
+        pass
     check_keyed(old)
     check_whole(old)
 

@@ -54,6 +54,7 @@ class Started:
         directory: Path = ROOT,
         limits: Mapping[str, int] | None = None,
         world: Mapping[str, Any] | None = None,
+        module: str = "crawler",
     ) -> None:
         """``limits`` of the process have their names from ``resource``, as NOFILE. ``world``: what it is to enter, see
         ``tests/hostile/world.py``."""
@@ -75,7 +76,7 @@ class Started:
             given.append(end)
         self.stdout, self.stderr = streams
         asked = {"words": words, "environment": dict(environment), "directory": str(directory)}
-        asked |= {"limits": dict(limits or {}), "world": None if world is None else dict(world)}
+        asked |= {"module": module, "limits": dict(limits or {}), "world": None if world is None else dict(world)}
         asked |= {"secrets": CHANCE.name_of_a_program()}
         request = json.dumps(asked).encode()
         socket.send_fds(_starter(), [request], given)

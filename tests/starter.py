@@ -6,10 +6,10 @@ environment and streams, that goes through ``crawler/__main__.py``. Only its sec
 It ends as the interpreter ends, but for the last step: what was loaded is not taken apart, object by object, which
 would take longer than most runs.
 
-Each request comes as one packet over the socket FD: the words in JSON, with four descriptors: a socket for this run,
-and its standard input, output and error. The run's socket is answered with the process's number, and at its end with
-its exit code and the peak memory, in KiB, of itself or of the greatest of its children. Where the other side closes
-that socket first, the process is killed.
+Each request comes as one packet over the socket FD: the module and its words in JSON, with four descriptors: a socket
+for this run, and its standard input, output and error. The run's socket is answered with the process's number, and at
+its end with its exit code and the peak memory, in KiB, of itself or of the greatest of its children. Where the other
+side closes that socket first, the process is killed.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _become(request: dict[str, Any], given: list[int]) -> None:
         CHANCE.begin(request["secrets"])
     importlib.reload(failpoints)  # where to die is read from the environment
     time.tzset()
-    sys.argv = ["crawler", *request["words"]]
+    sys.argv = [request["module"], *request["words"]]
 
 
 class Ending:
@@ -157,7 +157,7 @@ if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as control:
         serve(control)
     try:
-        runpy.run_module("crawler", run_name="__main__", alter_sys=True)
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     except SystemExit as end:
         if isinstance(end.code, int):
             ending.code = end.code

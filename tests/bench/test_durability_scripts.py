@@ -30,7 +30,7 @@ def run(script: str, *words: str) -> str:
 
 def test_kills_at_random_moments_and_of_a_crawl_that_keeps_its_gaps() -> None:
     need("nginx", "nginx-light")
-    out = run("kills.py", "--beside", "--pages", "60", "--kills", "2", "--polite-kills", "1", "--points", "none")
+    out = run("kills.py", "--beside", "--pages", "60", "--kills", "1", "--polite-kills", "1", "--points", "none")
     rows = re.findall(r"^(random moments|per host 1, gap [\d.]+ s) +(.+)$", out, re.MULTILINE)
     assert len(rows) == 2
     for _, figures in rows:
@@ -96,19 +96,19 @@ def test_file_systems_taken_away() -> None:
 def test_soak() -> None:
     # In so short a time memory still grows: what is held to account here is the rest. With few hosts all connections
     # are open soon.
-    out = run("soak.py", "--seconds", "8", "--hosts", "60", "--interval", "0.5", "--allow", "500", "--last", "0.4")
+    out = run("soak.py", "--seconds", "6", "--hosts", "60", "--interval", "0.5", "--allow", "500", "--last", "0.4")
     assert re.search(r"^SIGINT: exit 130", out, re.MULTILINE)
     assert re.search(r"^verify: exit 0", out, re.MULTILINE)
     assert re.search(r"^descriptors +\d", out, re.MULTILINE)
 
 
 def test_a_large_job() -> None:
-    out = run("big.py", "--urls", "6000", "--finished", "2000")
+    out = run("big.py", "--urls", "3000", "--finished", "1000")
     assert [int(code) for code in re.findall(r"^\D[^\n]+ (\d)$", out, re.MULTILINE)] == [3, 3, 0, 0, 0, 0, 0]
 
 
 def test_stalls() -> None:
-    out = run("stall.py", "--megabytes", "8", "--seconds", "2", "--keys", "500000")
+    out = run("stall.py", "--megabytes", "8", "--seconds", "2", "--keys", "200000")
     row = re.search(r"^one checkpoint after the other(.+)$", out, re.MULTILINE)
     assert row is not None
     _, _, pages, generations, _ = map(float, row[1].split())

@@ -15,7 +15,7 @@ from crawler.disk.failpoints import CRAWL_POINTS, VARIABLE
 from tests.program import crawler
 from tests.site import Site, tree
 
-PAGES = 60
+PAGES = 40
 DELAY = 0.01
 # Small slices are sealed often, short intervals bring many checkpoints; a tiny gap can be held to account. Every page
 # must be found: a false positive would skip one, as it should.

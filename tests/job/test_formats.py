@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ from crawler.store import RocksStore
 from crawler.store.rocks import database_options
 from tests.job.converting import ADDITIVE, BEFORE, CONVERTING, MARK
 from tests.jobs import flip, store_of
-from tests.program import ROOT, crawler
+from tests.program import PATIENCE, Ran, Started, crawler
 
 URLS = [f"https://{host}.test/{number}" for host in "abc" for number in range(4)]
 DONE = 2
@@ -239,16 +238,13 @@ class store_of_older:
 # -- formats that must be converted ----------------------------------------------------------------------------
 
 
-def convert(job: Path, point: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.job.converting", str(job)],
-        env={**os.environ, VARIABLE: point} if point else None,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def convert(job: Path, point: str = "") -> Ran:
+    process = Started([str(job)], {**os.environ, VARIABLE: point}, subprocess.DEVNULL, module="tests.job.converting")
+    try:
+        out, err = process.communicate(timeout=PATIENCE)
+    finally:
+        process.close()
+    return Ran(process.wait(), out.decode(), err.decode())
 
 
 def check_converted(job: Path) -> None:
@@ -278,16 +274,16 @@ def test_what_must_be_converted_is_only_read_by_what_converts_it(older: Path) ->
 
 def test_a_conversion(older: Path) -> None:
     ran = convert(older)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout == f"converted from format version {NOW} to {LAST}\n"
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == f"converted from format version {NOW} to {LAST}\n"
     check_converted(older)
-    assert convert(older).stdout == "", "a second run has nothing to convert"
+    assert convert(older).out == "", "a second run has nothing to convert"
 
 
 @pytest.mark.parametrize("point", [*CONVERT_POINTS, "convert.aside:2", "convert.placed:2"])
 def test_a_conversion_that_is_killed_is_finished_by_the_next_run(older: Path, point: str) -> None:
     ran = convert(older, point)
-    assert ran.returncode == -signal.SIGKILL, f"{point} was not reached: {ran.stderr}"
+    assert ran.code == -signal.SIGKILL, f"{point} was not reached: {ran.err}"
     untouched = point in ("convert.copied", "convert.step", "convert.built")
     if untouched:
         assert list(verify_job(older, ADDITIVE)) == [], "the program before it can still use the job"
@@ -298,22 +294,22 @@ def test_a_conversion_that_is_killed_is_finished_by_the_next_run(older: Path, po
         with pytest.raises(OtherFormatError, match=f"is being converted from format version {NOW} to {LAST}"):
             check_readable(older, CONVERTING)
     ran = convert(older)
-    assert (ran.returncode, ran.stderr) == (0, "")
+    assert (ran.code, ran.err) == (0, "")
     check_converted(older)
 
 
 def test_a_conversion_can_be_killed_again_and_again(older: Path) -> None:
     for point in CONVERT_POINTS:
-        assert convert(older, point).returncode == -signal.SIGKILL, point
-    assert convert(older).returncode == 0
+        assert convert(older, point).code == -signal.SIGKILL, point
+    assert convert(older).code == 0
     check_converted(older)
 
 
 def test_the_program_before_may_go_on_while_nothing_is_marked(older: Path) -> None:
-    assert convert(older, "convert.built").returncode == -signal.SIGKILL
+    assert convert(older, "convert.built").code == -signal.SIGKILL
     with DurableFrontier(older, delay=0, platform=Platform(formats=ADDITIVE)) as frontier:
         frontier.add("https://later.test/")
-    assert convert(older).returncode == 0
+    assert convert(older).code == 0
     with DurableFrontier(older, delay=0, platform=Platform(formats=CONVERTING)) as frontier:
         assert "https://later.test/" in take_all(frontier), "what was copied before it is not used"
 

@@ -32,6 +32,7 @@ log = logging.getLogger("crawler")
 
 LINKS_A_PART = 1_000  # resolved at a time; the event loop may run between two parts
 CHARACTERS_A_PART = 64 * 1024
+FOREIGN_COUNTS = 3  # characters
 _SHOWN = 200  # characters of foreign text in a message
 
 
@@ -165,7 +166,8 @@ class Discovery:
             if isinstance(resolved, Unreadable):
                 yield resolved
                 return
-            urls, rejected = resolved
+            urls, rejected, too_long = resolved
+            counters.too_long += too_long
             if len(part) < len(hrefs):
                 urls = [url for url in urls if url.key not in known]
                 known.update([url.key for url in urls])
@@ -200,9 +202,11 @@ class Discovery:
         resolved = None if stated is None else self._canonicaliser.canonicalise(stated, href)
         return resolved.href if isinstance(resolved, Canonical) else href
 
-    def _resolve(self, base: str, hrefs: list[str], encoding: str) -> tuple[list[Canonical], int]:
-        """The URLs of a page's links, and how many are none; pure."""
-        return self._canonicaliser.outlinks(base, encode_queries(hrefs, encoding))
+    def _resolve(self, base: str, hrefs: list[str], encoding: str) -> tuple[list[Canonical], int, int]:
+        """The URLs of a page's links, how many are none, and how many have a query that is too long; pure."""
+        sent = encode_queries(hrefs, encoding, self._settings.links.max_url_length)
+        urls, rejected = self._canonicaliser.outlinks(base, sent)
+        return urls, rejected, len(hrefs) - len(sent)
 
     def sitemap(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks | Unreadable:
         """Return the URLs of one part of a sitemap.
@@ -276,17 +280,19 @@ class Discovery:
 
 
 def _parts(hrefs: list[str]) -> Iterator[list[str]]:
-    """Cut the links of a page into parts of so many links and characters; one link may be longer."""
-    if len(hrefs) <= LINKS_A_PART and sum(map(len, hrefs)) <= CHARACTERS_A_PART:
+    """Cut the links of a page into parts of so many links and characters; one link may be longer. Characters of a link
+    that is not ASCII count as several: each may have to be encoded."""
+    if len(hrefs) <= LINKS_A_PART and FOREIGN_COUNTS * sum(map(len, hrefs)) <= CHARACTERS_A_PART:
         if hrefs:
             yield hrefs
         return
     start = characters = 0
     for at, href in enumerate(hrefs):
-        characters += len(href)
+        size = len(href) if href.isascii() else FOREIGN_COUNTS * len(href)
+        characters += size
         if at > start and (at - start == LINKS_A_PART or characters > CHARACTERS_A_PART):
             yield hrefs[start:at]
-            start, characters = at, len(href)
+            start, characters = at, size
     yield hrefs[start:]
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crawler.links import encode_queries
+from crawler.links.encoding import python_codec
 from crawler.urls import Canonical, Canonicaliser
 
 
@@ -38,3 +41,37 @@ def test_a_long_query_costs_time_in_proportion() -> None:
             started = time.process_time()
             encode_queries(["/?" + text], encoding)
             assert time.process_time() - started < 1  # 0.03 on a machine that does nothing else
+
+
+LEGACY = ("windows-1252", "shift_jis", "gb18030", "euc-kr", "big5", "euc-jp", "koi8-r")
+
+
+@pytest.mark.parametrize("encoding", LEGACY)
+@given(text=st.text(st.one_of(st.integers(0x80, 0xD7FF).map(chr), st.sampled_from("aé日表ю\u0590&?=")), max_size=40))
+def test_each_character_is_sent_as_its_bytes_or_its_number(encoding: str, text: str) -> None:
+    def sent(character: str) -> str:
+        try:
+            found = character.encode(python_codec(encoding))
+        except UnicodeEncodeError:
+            return f"%26%23{ord(character)}%3B"
+        return character if character.isascii() else "".join(f"%{byte:02X}" for byte in found)
+
+    text = text.replace("#", "")
+    lost = text if text.isascii() else text.translate({9: None, 10: None, 13: None})
+    assert encode_queries(["/?" + text], encoding) == ["/?" + "".join(map(sent, lost))]
+
+
+@pytest.mark.parametrize("encoding", [*LEGACY, "iso-2022-jp"])
+def test_links_with_a_query_that_is_too_long_are_left_out(encoding: str) -> None:
+    hrefs = [f"/{'p' * 500}?{'aé' * pairs}#{'f' * 500}" for pairs in range(200)]
+    most = 400
+    all_sent = encode_queries(hrefs, encoding)
+    assert encode_queries(hrefs, encoding, most) == [
+        sent for sent in all_sent if len(sent.partition("?")[2].partition("#")[0]) <= most
+    ]
+
+
+def test_foreign_characters_in_turn_with_others_cost_time_in_proportion() -> None:
+    started = time.process_time()
+    encode_queries(["/?" + "aé\u0590b" * 4_000] * 100, "windows-1252")
+    assert time.process_time() - started < 1.5  # 0.2 on a machine that does nothing else

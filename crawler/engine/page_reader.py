@@ -9,8 +9,8 @@ from typing import TypeVar, TypeVarTuple
 from crawler.engine.reading import Reading, Unreadable
 from crawler.frontier import Lease
 from crawler.job.parsing_notes import ParsingNotes
-from crawler.links import PageLinks, extract_links, is_cheap
-from crawler.parsing import PageParser, ParserDied
+from crawler.links import PageLinks, SitemapForm, extract_links, form_of, is_cheap
+from crawler.parsing import PageParser, ParserDied, SitemapRead
 from crawler.settings import LinkSettings
 
 T = TypeVar("T")
@@ -28,11 +28,18 @@ class PageReader:
 
     async def links(self, lease: Lease, body: bytes, charset: str | None) -> PageLinks | Unreadable:
         """Return the links of a page. A page that cannot kill this process is not noted: it is parsed in another."""
-        suspect = lease.entry is not None and lease.entry.crashes > 0
-        links = None if suspect else self.read(lease, _links_if_cheap, body, charset, self._settings)
+        links = None if _is_suspect(lease) else self.read(lease, _links_if_cheap, body, charset, self._settings)
         if links is not None:
             return links
         found = await self._parser.parse_isolated(lease.host.name, body, charset, self._settings)
+        return self._reading.died(found) if isinstance(found, ParserDied) else found
+
+    async def form(self, lease: Lease, body: bytes, charset: str | None) -> SitemapForm | SitemapRead | Unreadable:
+        """Return what the body looks like. One that may kill this process is read in another, as a whole if it looks
+        like a sitemap."""
+        if not _is_suspect(lease):
+            return self.read(lease, form_of, body)
+        found = await self._parser.read_sitemap_isolated(lease.host.name, body, charset, self._settings)
         return self._reading.died(found) if isinstance(found, ParserDied) else found
 
     def read(self, lease: Lease, parse: Callable[[*Ts], T], *arguments: *Ts) -> T | Unreadable:
@@ -56,6 +63,11 @@ class PageReader:
     def close(self) -> None:
         """Nothing is being read any more."""
         self._notes.close()
+
+
+def _is_suspect(lease: Lease) -> bool:
+    """Whether this process may have died of the page."""
+    return lease.entry is not None and lease.entry.crashes > 0
 
 
 def _links_if_cheap(body: bytes, charset: str | None, settings: LinkSettings) -> PageLinks | None:

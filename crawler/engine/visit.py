@@ -30,12 +30,11 @@ from crawler.links import (
     Listed,
     PageLinks,
     Sitemap,
+    SitemapForm,
     called_sitemap,
-    is_feed,
-    is_sitemap,
-    is_text_sitemap,
     named_like_sitemap,
 )
+from crawler.parsing import SitemapRead, decode_listed
 from crawler.records import Outcome, PageRecord
 from crawler.refusal import Refusal
 from crawler.settings import LinkSettings, RetrySettings, Settings
@@ -200,16 +199,10 @@ class Visitor:
             self._seed_failed(record)
             self._finish_other(lease, finished)
             return
-        entry = record.entry
         if not self._robots.at_hand(lease.host.name):
             await self._robots.prepare(lease.host.name)  # it was dropped from memory meanwhile
             await job.room()
-        sitemap = self._settings.links.sitemaps and self._reader.read(lease, self._is_sitemap, entry, finished.body)
-        if isinstance(sitemap, Unreadable):
-            self._finish_unreadable(lease, finished, sitemap)
-            return
-        if sitemap:
-            await self._finish_sitemap(lease, finished, finished.body)
+        if self._settings.links.sitemaps and await self._was_sitemap(lease, finished, finished.body):
             return
         if not is_html(record.content_type):
             self._finish_other(lease, finished)
@@ -301,19 +294,42 @@ class Visitor:
         first."""
         return entry.sitemap or self._robots.declares(entry.href)
 
-    def _is_sitemap(self, entry: Entry, body: bytes) -> bool:
-        """Return whether the body is a sitemap. A feed or a plain text is one only if it is named or listed as one,
-        because many documents look like them."""
-        if is_sitemap(body):
-            return True
-        if is_feed(body):
-            return entry.seed or self._is_declared(entry)
-        return is_text_sitemap(body) and (called_sitemap(entry.href) or self._is_declared(entry))
+    def _is_sitemap(self, entry: Entry, form: SitemapForm) -> bool:
+        """Return whether a body that looks so is a sitemap. A feed or a plain text is one only if it is named or listed
+        as one, because many documents look like them."""
+        match form:
+            case SitemapForm.LISTING:
+                return True
+            case SitemapForm.FEED:
+                return entry.seed or self._is_declared(entry)
+            case SitemapForm.TEXT:
+                return called_sitemap(entry.href) or self._is_declared(entry)
+            case _:
+                return False
 
-    async def _finish_sitemap(self, lease: Lease, finished: Finished, body: bytes) -> None:
-        entry, job, sitemap = finished.record.entry, self._job, Sitemap(body, self._settings.links, finished.charset)
-        found = 0
-        for listed in self._reader.pieces(lease, iter(sitemap)):
+    async def _was_sitemap(self, lease: Lease, finished: Finished, body: bytes) -> bool:
+        """Finish the URL if its body is a sitemap, or cannot be read. Returns whether it did."""
+        entry, charset = finished.record.entry, finished.charset
+        read = await self._reader.form(lease, body, charset)
+        await self._job.room()
+        if isinstance(read, Unreadable):
+            self._finish_unreadable(lease, finished, read)
+            return True
+        form = read.form if isinstance(read, SitemapRead) else read
+        if not self._is_sitemap(entry, form):
+            return False
+        if isinstance(read, SitemapRead):
+            await self._finish_sitemap(lease, finished, read, map(decode_listed, read.parts))
+        else:
+            sitemap = Sitemap(body, self._settings.links, charset)
+            await self._finish_sitemap(lease, finished, sitemap, iter(sitemap))
+        return True
+
+    async def _finish_sitemap(
+        self, lease: Lease, finished: Finished, sitemap: Sitemap | SitemapRead, pieces: Iterator[Sequence[Listed]]
+    ) -> None:
+        entry, job, found = finished.record.entry, self._job, 0
+        for listed in self._reader.pieces(lease, pieces):
             if isinstance(listed, Unreadable):
                 self._finish_unreadable(lease, finished, listed)
                 return

@@ -20,6 +20,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple
 from xml.parsers import expat
 
@@ -68,6 +69,24 @@ class Listed:
 
     href: str
     priority: float | None
+
+
+class SitemapForm(IntEnum):
+    """What a body looks like."""
+
+    NONE = 0
+    LISTING = 1  # a sitemap, or a sitemap index
+    FEED = 2
+    TEXT = 3
+
+
+def form_of(body: bytes) -> SitemapForm:
+    """What the beginning of a body looks like."""
+    if is_sitemap(body):
+        return SitemapForm.LISTING
+    if is_feed(body):
+        return SitemapForm.FEED
+    return SitemapForm.TEXT if is_text_sitemap(body) else SitemapForm.NONE
 
 
 def named_like_sitemap(href: str) -> bool:

@@ -13,6 +13,6 @@ of their own.
 """
 
 from crawler.parsing.pages import PageParser
-from crawler.parsing.wire import ParseLimits, ParserDied
+from crawler.parsing.wire import ParseLimits, ParserDied, SitemapRead, decode_listed
 
-__all__ = ["PageParser", "ParseLimits", "ParserDied"]
+__all__ = ["PageParser", "ParseLimits", "ParserDied", "SitemapRead", "decode_listed"]

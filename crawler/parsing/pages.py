@@ -14,12 +14,22 @@ import logging
 import signal
 import time
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from crawler.links import PageLinks, scan_links
 from crawler.parsing.fair_line import FairLine
 from crawler.parsing.process import KILLED, ParserProcess
-from crawler.parsing.wire import Kind, ParseLimits, ParserDied, Told, WireError, decode_links, request
+from crawler.parsing.wire import (
+    Kind,
+    ParseLimits,
+    ParserDied,
+    SitemapRead,
+    Told,
+    WireError,
+    decode_links,
+    decode_sitemap,
+    request,
+)
 from crawler.settings import LinkSettings
 
 log = logging.getLogger("crawler")
@@ -33,6 +43,9 @@ PATIENCE = 60.0  # seconds; a process that needs so long for a page does not run
 KILLS_MOST = 2  # times that a page is parsed again because somebody killed the process
 
 
+Found = PageLinks | SitemapRead | ParserDied
+
+
 @dataclass(slots=True, eq=False)
 class _Page:
     """A page in line."""
@@ -41,14 +54,15 @@ class _Page:
     body: bytes
     charset: str | None
     settings: LinkSettings
-    links: asyncio.Future[PageLinks | ParserDied]
+    found: asyncio.Future[Found]
     kind: Kind = Kind.TREE
+    parts: list[bytes] = field(default_factory=list)  # of the answer
     cut: str | None = None  # why it is no longer read as a tree
     kills: int = 0
 
-    def tell(self, links: PageLinks | ParserDied) -> None:
-        if not self.links.done():
-            self.links.set_result(links)
+    def tell(self, found: Found) -> None:
+        if not self.found.done():
+            self.found.set_result(found)
 
 
 class PageParser:
@@ -68,7 +82,19 @@ class PageParser:
     ) -> PageLinks | ParserDied:
         """The links of a page of a host, parsed in a process."""
         line = self._large if len(body) > LARGE_BYTES else self._small
-        return await line.parse(_Page(host, body, charset, settings, asyncio.get_running_loop().create_future()))
+        page = _Page(host, body, charset, settings, asyncio.get_running_loop().create_future())
+        found = await line.parse(page)
+        assert not isinstance(found, SitemapRead)
+        return found
+
+    async def read_sitemap_isolated(
+        self, host: str, body: bytes, charset: str | None, settings: LinkSettings
+    ) -> SitemapRead | ParserDied:
+        """What a body of a host holds if it is a sitemap, read in a process."""
+        page = _Page(host, body, charset, settings, asyncio.get_running_loop().create_future(), Kind.SITEMAP)
+        found = await self._large.parse(page)
+        assert not isinstance(found, PageLinks)
+        return found
 
     def close(self) -> None:
         """End the processes, and cancel what waits for a page. The next page starts another."""
@@ -94,18 +120,18 @@ class _Line:
         self._watch: asyncio.TimerHandle | None = None
         self.deaths = 0  # of the process, by a page
 
-    async def parse(self, page: _Page) -> PageLinks | ParserDied:
-        """The links of a page, parsed in the process."""
+    async def parse(self, page: _Page) -> Found:
+        """What the process finds in a page."""
         self._wait(page)
         self._send()
-        return await page.links
+        return await page.found
 
     def close(self) -> None:
         """End the process, and cancel what waits for a page. The next page starts another."""
         self._unwatch()
         self._process.kill()
         for page in (*self._sent, *self._again, *self._waiting):
-            page.links.cancel()
+            page.found.cancel()
         self._sent.clear()
         self._again.clear()
         self._waiting.clear()
@@ -126,14 +152,15 @@ class _Line:
             if self._sent and (len(self._sent) >= AHEAD_PAGES or self._ahead + len(page.body) > AHEAD_BYTES):
                 return
             self._next()
-            if page.links.done():  # cancelled
+            if page.found.done():  # cancelled
                 self._waiting.charge(page.host, 0.0)
                 continue
             if not self._sent:
                 self._begun = time.monotonic()
             self._sent.append(page)
             self._ahead += len(page.body)
-            seconds = self._limits.for_page(len(page.body))
+            page.parts.clear()
+            seconds = self._seconds(page)
             self._process.send(request(page.kind, seconds, page.settings, page.charset, len(page.body)), page.body)
             if self._watch is None:
                 self._look_again()
@@ -143,6 +170,11 @@ class _Line:
 
     def _next(self) -> _Page:
         return self._again.popleft() if self._again else self._waiting.take()
+
+    def _seconds(self, page: _Page) -> float:
+        """The CPU time that a page may take. A sitemap may be compressed."""
+        size = page.settings.max_sitemap_bytes if page.kind is Kind.SITEMAP else len(page.body)
+        return self._limits.for_page(size)
 
     def _charge(self, page: _Page) -> None:
         """Let the host of a page that is done with answer for its time."""
@@ -162,6 +194,9 @@ class _Line:
 
     def _read_here(self, page: _Page) -> None:
         self._waiting.charge(page.host, 0.0)
+        if page.kind is Kind.SITEMAP:
+            page.tell(ParserDied(f"the parser's process does not start ({self._why_not})"))
+            return
         if not self._warned:
             self._warned = True
             log.warning("the parser's process does not start (%s): large pages are read by their tags", self._why_not)
@@ -176,13 +211,16 @@ class _Line:
             return
         if not self._sent:
             raise WireError("an answer to nothing")
+        if told is Told.PART:
+            self._sent[0].parts.append(payload)
+            return
         page = self._sent.popleft()
         self._charge(page)
         self._ahead -= len(page.body)
         self._answered += 1
         match told:
-            case Told.LINKS:
-                page.tell(_links(page, payload))
+            case Told.LINKS | Told.SITEMAP:
+                page.tell(_decoded(page, told, payload))
             case Told.MEMORY:
                 self._fail(page, f"{self._limits.memory // 2**20} MiB of memory")
             case _:
@@ -201,7 +239,7 @@ class _Line:
                 page.kills += 1
                 self._again.append(page)
             elif code == -signal.SIGPROF:
-                self._fail(page, f"{self._limits.for_page(len(page.body)):.2f} s of CPU time")
+                self._fail(page, f"{self._seconds(page):.2f} s of CPU time")
             else:
                 how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
                 self._fail(page, f"{self._limits.memory // 2**20} MiB of memory, or met a fault ({how})")
@@ -213,7 +251,7 @@ class _Line:
     def _fail(self, page: _Page, needed: str) -> None:
         """The page needs more than it may: read it by its tags, or not at all."""
         self.deaths += 1
-        if page.kind is Kind.TAGS:
+        if page.kind is not Kind.TREE:
             page.tell(ParserDied(f"parsing needed more than {needed}"))
             return
         page.kind, page.cut = Kind.TAGS, f"read by its tags alone: its tree needs more than {needed}"
@@ -244,8 +282,12 @@ def _usual(page: _Page) -> float:
     return USUAL_SECONDS_PER_MEGABYTE * len(page.body) / 1_000_000
 
 
-def _links(page: _Page, payload: bytes) -> PageLinks | ParserDied:
+def _decoded(page: _Page, told: Told, payload: bytes) -> Found:
     try:
+        if (told is Told.SITEMAP) != (page.kind is Kind.SITEMAP):
+            raise WireError("an answer to another question")
+        if told is Told.SITEMAP:
+            return decode_sitemap(payload, tuple(page.parts))
         links = decode_links(payload)
     except WireError as error:
         return ParserDied(str(error))

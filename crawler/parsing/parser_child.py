@@ -19,15 +19,28 @@ import socket
 import struct
 import time
 import traceback
+from collections.abc import Callable
 
 from selectolax.lexbor import SelectolaxError
 
-from crawler.links import PageLinks, extract_links, scan_links
-from crawler.parsing.wire import NO_CHARSET, REQUEST, Kind, Told, answer, decode_settings, encode_links
+from crawler.links import PageLinks, Sitemap, SitemapForm, extract_links, form_of, scan_links
+from crawler.parsing.wire import (
+    NO_CHARSET,
+    REQUEST,
+    Kind,
+    SitemapRead,
+    Told,
+    answer,
+    decode_settings,
+    encode_links,
+    encode_listed,
+    encode_sitemap,
+)
 from crawler.settings import LinkSettings
 
 ENDED = struct.Struct("<i")  # how a parser ended: its exit code, or the negative number of a signal
 TAGS_SHARE = 0.6  # of the CPU time of a page, after which no more of its tags are read
+LISTED_A_PART = 250  # URLs of a sitemap in one answer
 LAST_BYTES = 2 * 2**20  # a parser ends after a page of more: a heap that was large does not shrink for sure
 
 _IGNORED = (
@@ -99,7 +112,10 @@ def _parse_for(descriptor: int, memory: int) -> None:
             except MemoryError:
                 channel.sendall(answer(Told.MEMORY, ends=True))
                 return
-            told, payload = _parse(Kind(kind), body, label, stated[:settings], seconds)
+            if kind == Kind.SITEMAP:
+                told, payload = _parse_sitemap(channel, body, label, stated[:settings], seconds)
+            else:
+                told, payload = _parse(Kind(kind), body, label, stated[:settings], seconds)
             ends = told is not Told.LINKS or size > LAST_BYTES
             channel.sendall(answer(told, payload, ends=ends))
             if ends:
@@ -119,12 +135,37 @@ def _read(kind: Kind, body: bytes, charset: str | None, settings: LinkSettings, 
 
 
 def _parse(kind: Kind, body: bytes, charset: str | None, stated: bytes, seconds: float) -> tuple[Told, bytes]:
-    signal.setitimer(signal.ITIMER_PROF, seconds)  # the signal ends the process
-    try:
+    def read() -> tuple[Told, bytes]:
         links = _read(kind, body, charset, decode_settings(stated), time.process_time() + TAGS_SHARE * seconds)
         return Told.LINKS, encode_links(links)
+
+    return _limited(read, seconds)
+
+
+def _parse_sitemap(
+    channel: socket.socket, body: bytes, charset: str | None, stated: bytes, seconds: float
+) -> tuple[Told, bytes]:
+    """Send the URLs of a sitemap in parts, and return what is to be told at its end."""
+
+    def read() -> tuple[Told, bytes]:
+        form = form_of(body)
+        sitemap = Sitemap(body, decode_settings(stated), charset)
+        for listed in sitemap if form is not SitemapForm.NONE else ():
+            for start in range(0, len(listed), LISTED_A_PART):
+                channel.sendall(answer(Told.PART, encode_listed(listed[start : start + LISTED_A_PART])))
+        return Told.SITEMAP, encode_sitemap(SitemapRead(form, sitemap.is_index, sitemap.fault))
+
+    return _limited(read, seconds)
+
+
+def _limited(read: Callable[[], tuple[Told, bytes]], seconds: float) -> tuple[Told, bytes]:
+    signal.setitimer(signal.ITIMER_PROF, seconds)  # the signal ends the process
+    try:
+        return read()
     except (MemoryError, SelectolaxError):  # Lexbor fails only when it gets no memory
         return Told.MEMORY, b""
+    except ConnectionError:
+        raise
     except Exception as error:  # noqa: BLE001 -- whatever it is, it is told; the page gets it as its outcome
         text = f"{type(error).__name__}: {error}".replace("\n", " ")
         return Told.RAISED, f"{text}\n{traceback.format_exc()}".encode("utf-8", "replace")

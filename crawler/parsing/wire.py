@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
-from crawler.links import PageLinks
+from crawler.links import Listed, PageLinks, SitemapForm
 from crawler.settings import LinkSettings
 
 REQUEST = struct.Struct("<BdIHQ")
@@ -54,6 +54,7 @@ class Kind(IntEnum):
 
     TREE = 0
     TAGS = 1  # without a tree: linear in time and memory
+    SITEMAP = 2
 
 
 class Told(IntEnum):
@@ -63,6 +64,8 @@ class Told(IntEnum):
     LINKS = 1
     MEMORY = 2  # more would have been needed
     RAISED = 3  # an exception: its text, a line feed, its traceback
+    PART = 4  # URLs of a sitemap; more follows
+    SITEMAP = 5  # the rest of what is to be told of it
 
 
 def request(kind: Kind, seconds: float, settings: LinkSettings, charset: str | None, size: int) -> bytes:
@@ -129,6 +132,51 @@ def decode_links(payload: bytes) -> PageLinks:
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise WireError(f"not the links of a page: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class SitemapRead:
+    """A body that was read as a sitemap: what it looks like, and its URLs in parts. ``parts`` are as the process sent
+    them: ``decode_listed`` of one takes milliseconds, and raises WireError."""
+
+    form: SitemapForm
+    is_index: bool = False
+    fault: str | None = None
+    parts: tuple[bytes, ...] = ()
+
+
+def encode_sitemap(read: SitemapRead) -> bytes:
+    """All but the parts as a payload."""
+    return json.dumps({"form": read.form, "index": read.is_index, "fault": read.fault}).encode()
+
+
+def decode_sitemap(payload: bytes, parts: tuple[bytes, ...]) -> SitemapRead:
+    """The inverse of ``encode_sitemap``; raises WireError."""
+    try:
+        rest = json.loads(payload)
+        return SitemapRead(SitemapForm(rest["form"]), rest["index"] is True, _text(rest["fault"]), parts)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise WireError(f"not a sitemap: {error}") from error
+
+
+def encode_listed(listed: Sequence[Listed]) -> bytes:
+    """URLs of a sitemap as a payload."""
+    return json.dumps([(one.href, one.priority) for one in listed]).encode()
+
+
+def decode_listed(payload: bytes) -> list[Listed]:
+    """The inverse of ``encode_listed``; raises WireError."""
+    try:
+        return [Listed(str(href), None if priority is None else float(priority)) for href, priority in _list(payload)]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise WireError(f"not the URLs of a sitemap: {error}") from error
+
+
+def _list(payload: bytes) -> list[Any]:
+    found = json.loads(payload)
+    if not isinstance(found, list):
+        raise WireError("not the URLs of a sitemap")
+    return found
 
 
 def _text(value: object) -> str | None:

@@ -12,8 +12,8 @@ from crawler.engine.reading import Reading, Unreadable
 from crawler.frontier import Entry, Host, Lease
 from crawler.frontier.entry import fresh_slot
 from crawler.job.parsing_notes import ParsingNotes, read_notes
-from crawler.links import PageLinks, extract_links
-from crawler.parsing import PageParser, ParserDied
+from crawler.links import PageLinks, SitemapForm, extract_links, form_of
+from crawler.parsing import PageParser, ParserDied, SitemapRead
 from crawler.settings import LinkSettings
 
 SETTINGS = LinkSettings()
@@ -29,6 +29,13 @@ class Recorded(PageParser):
         self.died = died
         self.isolated: list[bytes] = []
         self.noted: list[int] = []
+
+    async def read_sitemap_isolated(
+        self, host: str, body: bytes, charset: str | None, settings: LinkSettings
+    ) -> SitemapRead | ParserDied:
+        self.isolated.append(body)
+        self.noted.append(len(read_notes(self.directory)))
+        return self.died or SitemapRead(form_of(body))
 
     async def parse_isolated(
         self, host: str, body: bytes, charset: str | None, settings: LinkSettings
@@ -78,3 +85,16 @@ async def test_a_page_that_kills_that_process_too_has_failed(tmp_path: Path, not
     links = await PageReader(notes, parser, SETTINGS, Reading()).links(lease(1), PAGE, None)
     assert links == Unreadable("parsing needed more than 192 MiB of memory")
     assert links.error == "internal: parsing needed more than 192 MiB of memory"
+
+
+async def test_a_body_that_may_have_killed_the_program_is_not_even_looked_at_here(
+    tmp_path: Path, notes: ParsingNotes
+) -> None:
+    parser, body = Recorded(tmp_path), b"<urlset><url><loc>http://h.test/x</loc></url></urlset>"
+    reader = PageReader(notes, parser, SETTINGS, Reading())
+    assert await reader.form(lease(), body, None) is SitemapForm.LISTING
+    assert parser.isolated == []
+    assert await reader.form(lease(1), body, None) == SitemapRead(SitemapForm.LISTING)
+    assert (parser.isolated, parser.noted) == ([body], [0])
+    parser.died = ParserDied("parsing needed more than 192 MiB of memory")
+    assert await reader.form(lease(1), body, None) == Unreadable("parsing needed more than 192 MiB of memory")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from crawler.disk.failpoints import VARIABLE
 from crawler.job.parsing_notes import PARSING, read_notes
@@ -53,17 +54,23 @@ def test_a_crash_while_a_page_is_read_costs_the_page_its_place_and_nothing_else(
     assert verify(tmp_path / "job").code == 0
 
 
-def test_a_page_that_kills_the_program_each_time_fails_in_the_end(tmp_path: Path) -> None:
-    with Site({"/": "<p>deadly"}) as deadly, Site(PAGES) as innocent:
-        for _ in range(3):
-            assert crawl(tmp_path, deadly, at="parsing:1") == -signal.SIGKILL
-        assert crawl(tmp_path, deadly, innocent) == 0
+def test_a_sitemap_that_was_read_at_a_crash_is_read_in_another_process(tmp_path: Path) -> None:
+    async def listing(_: web.Request) -> web.Response:
+        urls = "".join(f"<url><loc>{site.url(path)}</loc></url>" for path in PATHS[1:])
+        return web.Response(text=f"<urlset>{urls}</urlset>", content_type="application/xml")
+
+    with Site({**PAGES, "/": listing}) as site:
+        assert crawl(tmp_path, site, at="parsing:1") == -signal.SIGKILL
+        assert crawl(tmp_path, site) == 0
     found = {row["url"]: row for row in rows(tmp_path)}
-    dead = found.pop(deadly.url("/"))
-    assert (dead["outcome"], dead["status"]) == ("failed", None)
-    assert dead["error"] == "internal: the crawler died 3 times while it read the page"
-    assert deadly.count("/") == 3, "it is not asked for again"
-    assert {url: row["outcome"] for url, row in found.items()} == {innocent.url(path): "fetched" for path in PATHS}
-    stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
-    assert stats["internal_failures"] == 1
+    assert found[site.url("/")]["links"] == len(PATHS) - 1
+    assert {url: row["outcome"] for url, row in found.items()} == {site.url(path): "fetched" for path in PATHS}
+
+
+def test_a_page_that_kills_the_program_does_it_once(tmp_path: Path) -> None:
+    """From then on the program itself does not even look at it."""
+    with Site({"/": "<p>deadly"}) as deadly:
+        assert crawl(tmp_path, deadly, at="parsing:1") == -signal.SIGKILL
+        assert crawl(tmp_path, deadly, at="parsing:1") == 0
+    assert [row["outcome"] for row in rows(tmp_path)] == ["fetched"]
     assert verify(tmp_path / "job").code == 0

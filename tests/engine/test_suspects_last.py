@@ -187,3 +187,16 @@ def test_a_run_that_stops_first_leaves_it_for_the_next(tmp_path: Path) -> None:
     assert not requests_of(lab, SUSPECT)
     lab.run(FIRST)
     assert max(lab.asked, key=lambda asked: asked.begin).href == SUSPECT
+
+
+def test_with_the_third_crash_it_has_failed_without_a_request(tmp_path: Path) -> None:
+    lab = Laboratory(tmp_path / "job", dict(PAGES))
+    for _ in range(3):
+        lab.run(FIRST, max_time=1.0)
+        crash_while_reading(lab, SUSPECT)
+    lab.run(FIRST)
+    (record,) = [record for record in lab.records() if record["url"] == SUSPECT]
+    assert (record["outcome"], record["status"]) == ("failed", None)
+    assert record["error"] == "internal: the crawler died 3 times while it read the page"
+    assert not requests_of(lab, SUSPECT)
+    assert len(lab.records()) == len(PAGES) + 1

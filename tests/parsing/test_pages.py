@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 import signal
 import time
@@ -11,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from crawler.links import PageLinks, extract_links
-from crawler.parsing import PageParser, ParseLimits, ParserDied
+from crawler.links import PageLinks, Sitemap, SitemapForm, extract_links
+from crawler.parsing import PageParser, ParseLimits, ParserDied, SitemapRead, decode_listed
 from crawler.settings import LinkSettings
 
 SETTINGS = LinkSettings()
@@ -46,6 +47,39 @@ def links(body: bytes, limits: ParseLimits | None = None) -> PageLinks | ParserD
 
     run(use, limits)
     return found[0]
+
+
+def sitemap(body: bytes, limits: ParseLimits | None = None) -> SitemapRead | ParserDied:
+    found: list[SitemapRead | ParserDied] = []
+
+    async def use(parser: PageParser) -> None:
+        found.append(await parser.read_sitemap_isolated("a.test", body, None, SETTINGS))
+        assert isinstance(await parser.parse_isolated("a.test", LINK, None, SETTINGS), PageLinks), "it goes on"
+
+    run(use, limits)
+    return found[0]
+
+
+def test_a_sitemap_is_read_in_parts() -> None:
+    listed = b"".join(b"<url><loc>http://a.test/%d</loc><priority>0.5</priority></url>" % n for n in range(3_000))
+    body = gzip.compress(b"<urlset>%b</urlset>" % listed)
+    found = sitemap(body)
+    assert isinstance(found, SitemapRead)
+    assert (found.form, found.is_index, found.fault) == (SitemapForm.LISTING, False, None)
+    parts = [decode_listed(part) for part in found.parts]
+    assert [one for part in parts for one in part] == [one for part in Sitemap(body, SETTINGS) for one in part]
+    assert max(map(len, parts)) <= 250
+    assert sitemap(LINK) == SitemapRead(SitemapForm.NONE)
+    broken = sitemap(b"<sitemapindex><sitemap><loc>http://a.test/x</loc></sitemap>")
+    assert isinstance(broken, SitemapRead)
+    assert broken.is_index
+    assert broken.fault is not None
+
+
+def test_a_sitemap_that_needs_too_much_has_failed() -> None:
+    body = b"<urlset>" + b"<url><loc>http://a.test/</loc></url>" * 40_000
+    found = sitemap(body, ParseLimits(seconds=0.01, seconds_per_megabyte=0.0))
+    assert found == ParserDied("parsing needed more than 0.01 s of CPU time")
 
 
 def descendants(pid: int) -> Iterator[int]:

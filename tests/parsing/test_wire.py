@@ -8,8 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.links import PageLinks
-from crawler.parsing.wire import ANSWER, Answers, Told, WireError, answer, decode_links, encode_links
+from crawler.links import Listed, PageLinks, SitemapForm
+from crawler.parsing.wire import (
+    ANSWER,
+    Answers,
+    SitemapRead,
+    Told,
+    WireError,
+    answer,
+    decode_links,
+    decode_listed,
+    decode_sitemap,
+    encode_links,
+    encode_listed,
+    encode_sitemap,
+)
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 PAGES = st.builds(
@@ -36,6 +49,25 @@ def test_answers_come_in_any_pieces(told: list[tuple[Told, bool, bytes]], size: 
     for at in range(0, len(stream), size):
         answers.add(stream[at : at + size], lambda *one: taken.append(one))
     assert taken == told
+
+
+@given(st.lists(st.builds(Listed, TEXT, st.none() | st.floats(0, 1))))
+def test_the_urls_of_a_sitemap_come_back(listed: list[Listed]) -> None:
+    assert decode_listed(encode_listed(listed)) == listed
+
+
+@pytest.mark.parametrize("form", SitemapForm)
+def test_what_else_is_told_of_a_sitemap_comes_back(form: SitemapForm) -> None:
+    read = SitemapRead(form, is_index=True, fault="cut", parts=(b"[]",))
+    assert decode_sitemap(encode_sitemap(read), (b"[]",)) == read
+
+
+@pytest.mark.parametrize("payload", [b"", b"{}", b"null", b"[1]", b'[["x"]]', b'[["x", "y"]]', b"[" * 100_000])
+def test_what_no_reader_of_sitemaps_sends_is_refused(payload: bytes) -> None:
+    with pytest.raises(WireError):
+        decode_listed(payload)
+    with pytest.raises(WireError):
+        decode_sitemap(payload, ())
 
 
 PAGE = PageLinks("b", ["x", "y"], "utf-8", False)

@@ -40,6 +40,7 @@ from crawler.refusal import Refusal
 from crawler.settings import LinkSettings, RetrySettings, Settings
 from crawler.urls import Canonical
 
+USUAL_PARTS = 2  # of the links of a page, which go before those of sitemaps and of larger pages
 LISTED_A_STEP = 250  # URLs of a sitemap that are judged and admitted in one go: a hundredth of a second
 
 
@@ -229,7 +230,7 @@ class Visitor:
             if number:
                 self._context.wake()
                 await asyncio.sleep(0)
-                await self._context.turns.turn()
+                await self._context.turns.turn(bulk=number > USUAL_PARTS)
                 await job.room()
             if isinstance(part, Unreadable):
                 self._finish_unreadable(lease, finished, part)
@@ -356,7 +357,7 @@ class Visitor:
             job.admit(Found(links.inside, depth, entry.href, found_at=now, listing=links.listing))
         self._context.wake()
         await asyncio.sleep(0)
-        await self._context.turns.turn()
+        await self._context.turns.turn(bulk=True)
         await job.room()
         return links.found
 

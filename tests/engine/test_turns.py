@@ -85,6 +85,36 @@ async def test_everybody_gets_a_turn_beside_work_that_asks_for_none() -> None:
         await asyncio.gather(rude(), *(work() for _ in range(left)))
 
 
+async def test_bulk_work_of_many_holds_up_nobody_and_goes_on() -> None:
+    clock = Clock()
+    turns, order, open_ = Turns(SHARE, clock), list[str](), True
+
+    async def bulk() -> None:
+        while open_:
+            await turns.turn(bulk=True)
+            clock.now += PIECE
+            order.append("bulk")
+            await asyncio.sleep(0)
+
+    async def page() -> None:
+        await turns.turn()
+        clock.now += PIECE
+        order.append("page")
+
+    tasks = [asyncio.create_task(bulk()) for _ in range(60)]
+    for _ in range(100):
+        await asyncio.sleep(0)
+    del order[:]
+    pages = [asyncio.create_task(page()) for _ in range(30)]
+    longest = await passes(clock, pages)
+    open_ = False
+    await asyncio.gather(*tasks)
+    done = order[: len(order) - order[::-1].index("page")]
+    assert done.count("page") == 30
+    assert 5 <= done.count("bulk") <= 12, "one pass of four"
+    assert longest <= 2 * PIECE + 1e-9
+
+
 async def test_a_task_that_is_cancelled_takes_no_turn() -> None:
     clock, done = Clock(), list[int]()
     turns = Turns(SHARE, clock)

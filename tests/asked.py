@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
+import os
 import socket
 import urllib.parse
 
 from tests.program import PATIENCE
 
+# To a server that takes any port the system gives none below 32768 (ip(7)), so these stay free until they are used.
+# Each process of a run begins elsewhere.
+_ports = itertools.islice(itertools.cycle(range(20_000, 32_000)), os.getpid() * 101 % 12_000, None)
+
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
+    """A port of loopback where nobody listens, and no other test will."""
+    for port in _ports:
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("the ports never end")
 
 
 def asked(url: str, method: str = "GET", body: bytes | None = None, **headers: str) -> tuple[int, bytes]:

@@ -10,6 +10,7 @@ difference until so many are found. The run ends with 1 if there was any.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import signal
 import sys
@@ -67,12 +68,12 @@ def made(fuzzer: Fuzzer, seed: int, number: int) -> Any:
     return fuzzer.make(random.Random(f"{fuzzer.name} {seed} {number}"))
 
 
-def fuzz(fuzzer: Fuzzer, seconds: float, seed: int, most: int = 1) -> Found:
-    """Try inputs for some seconds, or until ``most`` differences are found."""
+def fuzz(fuzzer: Fuzzer, seconds: float, seed: int, most: int = 1, inputs: float = math.inf) -> Found:
+    """Try inputs for some seconds, or until ``most`` differences are found, or so many ``inputs``."""
     found, number, start = Found(), 0, time.monotonic()
     before = signal.signal(signal.SIGPROF, _too_slow)
     try:
-        while time.monotonic() - start < seconds and len(found.differences) < most:
+        while number < inputs and time.monotonic() - start < seconds and len(found.differences) < most:
             attempt(fuzzer, seed, number, found)
             number += 1
     finally:

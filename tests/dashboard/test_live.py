@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from tests.asked import free_port
 from tests.dashboard.browser import complaints, text
 from tests.program import running, wait_until
 from tests.site import Site, linked, tree
@@ -41,11 +41,6 @@ def crawl(directory: Path, site: Site, port: int) -> Iterator[Any]:
     with running(seeds, "--job", directory / "job", *options) as process:
         wait_until((directory / "job" / "live.json").exists, "a crawl that says what it does")
         yield process
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def asked(url: str, path: str) -> Any:

@@ -13,6 +13,7 @@ import pytest
 
 from crawler.demo.modules import MOVED, REMOVED
 from crawler.demo.site import DemoSite
+from tests.asked import free_port
 from tests.demo.walk import walk
 
 FEW = (
@@ -68,7 +69,7 @@ async def test_renamed_pages_redirect_and_removed_ones_are_gone(tmp_path: Path) 
 
 async def test_given_ports_are_bound_exactly(tmp_path: Path) -> None:
     first = DemoSite(tmp_path, modules=FEW)
-    ports = await first.start(count=2)
+    ports = await first.start([free_port(), free_port()])
     home = first.url("json")
     await first.stop()
     again = DemoSite(tmp_path, modules=FEW)
@@ -78,9 +79,8 @@ async def test_given_ports_are_bound_exactly(tmp_path: Path) -> None:
 
 
 async def test_a_port_in_use_is_an_error_that_leaves_nothing_bound(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.1", 0)) as spare:
-        free = spare.getsockname()[1]
-        spare.close()
+    free = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         with pytest.raises(OSError) as caught:  # noqa: PT011 (the errno is what is asserted)
             await DemoSite(tmp_path, modules=FEW).start([free, taken.getsockname()[1]])
         assert caught.value.errno == errno.EADDRINUSE

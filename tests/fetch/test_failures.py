@@ -16,6 +16,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from crawler.fetch import Failure, FailureKind, Fetcher, Response
 from crawler.settings import FetchSettings
+from tests.asked import free_port
 from tests.fetch.sites import HASTY, LOCAL, Answer, page, site
 from tests.needs import need
 
@@ -198,9 +199,7 @@ async def test_a_dripping_body_that_nobody_wants_is_not_waited_for() -> None:
 
 
 async def test_refused() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    failure = await fail(f"http://127.0.0.1:{port}/")
+    failure = await fail(f"http://127.0.0.1:{free_port()}/")
     assert failure.kind is FailureKind.REFUSED
     assert failure.kind.transient
 

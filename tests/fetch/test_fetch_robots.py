@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-
 from crawler.fetch import Failure, FailureKind, Fetcher, NotNow, Response, RobotsResult, fetch_robots
 from crawler.settings import RobotsSettings
+from tests.asked import free_port
 from tests.fetch.sites import LOCAL, Answer, page, site
 
 
@@ -67,8 +66,7 @@ async def test_a_redirect_to_nowhere() -> None:
 
 
 async def test_unreachable() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     async with Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher:
         result = await fetch_robots(fetcher, f"http://127.0.0.1:{port}/", RobotsSettings())
     assert isinstance(result, RobotsResult)

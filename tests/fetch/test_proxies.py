@@ -15,6 +15,7 @@ import pytest
 from crawler.fetch import Failure, FailureKind, Fetcher, Response
 from crawler.fetch.proxies import Proxies
 from crawler.settings import FetchSettings, SettingsError
+from tests.asked import free_port
 from tests.fetch.certificates import Authority
 from tests.fetch.proxies import proxy
 from tests.fetch.sites import HASTY, LOCAL, page, site
@@ -98,11 +99,6 @@ async def test_what_a_socks_proxy_says_of_the_destination(code: int, kind: Failu
         failure = await fetch("http://shop.example/", replace(PUBLIC, proxy=relay.address))
     assert isinstance(failure, Failure)
     assert failure.kind is kind
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 DEAD = ["http://127.0.0.1:{port}", "socks5://127.0.0.1:{port}", "http://proxy.invalid:3128"]

@@ -1,8 +1,8 @@
 """Find the new lines of a stream: ``crawler dedup`` compared with ``sort -u`` and ``awk '!a[$0]++'``.
 
 A list of URLs, half of its lines repeats, is made once and read by every program from the same file; what they print
-is counted and thrown away. CPU time is that of the whole process, its start included; peak memory is the kernel's.
-Programs take turns, round by round; medians.
+is counted and thrown away. CPU time is that of the whole process, its start included; peak memory is the kernel's. The
+report says how loaded the machine was: wall times depend on it. Programs take turns, round by round; medians.
 
     python -m benchmarks.dedup.run [--lines 10000000] [--rounds 3] [--out benchmarks/dedup/dedup.txt]
 
@@ -26,8 +26,10 @@ from typing import NamedTuple
 DEDUP = [sys.executable, "-m", "crawler", "dedup"]
 PROGRAMS: dict[str, list[str]] = {
     "dedup --raw": [*DEDUP, "--raw"],
+    "dedup --raw --hash mmh3": [*DEDUP, "--raw", "--hash", "mmh3"],
     "dedup --raw --seen digest": [*DEDUP, "--raw", "--seen", "digest"],
     "dedup": DEDUP,
+    "dedup --hash mmh3": [*DEDUP, "--hash", "mmh3"],
     "sort -u": ["sort", "-u", "--parallel=1"],
     "awk '!a[$0]++'": ["awk", "!a[$0]++"],
 }

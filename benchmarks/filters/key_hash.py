@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    lines = [*describe_machine(), ""]
+    lines = [*describe_machine(), f"figures   thread CPU time of the fastest of {arguments.rounds} rounds", ""]
     lines += table("digests, ns a key, by batch size", candidates(), arguments.rounds)
     seen = {str(hash) + (" seed 0" if not hash.keyed else ""): hash for hash in (SEED_ZERO, KeyHash.new())}
     asked: dict[str, Ask] = {f"scalable, {name}": filled(hash).add_many for name, hash in seen.items()}

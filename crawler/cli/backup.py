@@ -13,6 +13,7 @@ from crawler.backup.layout import BackupError
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.clock import SteadyClock
+from crawler.metrics import counted
 from crawler.progress.say import say
 from crawler.service.commands import Refused
 from crawler.service.snapshot_request import request_snapshot
@@ -66,7 +67,7 @@ def _as_json(made: BackedUp) -> dict[str, int]:
 
 
 def _as_text(to: Path, made: BackedUp) -> str:
+    urls = f"{counted(made.counters.admitted, 'URL')} admitted, {made.counters.pending:,} pending"
     return (
-        f"{to}: backup {made.manifest.number}: {made.counters.admitted:,} URLs admitted, {made.counters.pending:,} "
-        f"pending; {made.size:,} bytes, of which {made.written.bytes:,} were copied"
+        f"{to}: backup {made.manifest.number}: {urls}; {made.size:,} bytes, of which {made.written.bytes:,} were copied"
     )

@@ -204,7 +204,7 @@ def forgeable(hash: HashDescription) -> str:
 
 def summary(tally: Tally, seen: Filter, keys: KeySpec) -> Iterator[str]:
     """Yield what happened to the lines, and how reliable the answers are."""
-    yield f"{tally.lines:,} {keys}: {tally.new:,} new, {tally.lines - tally.new:,} seen before"
+    yield f"{keys.counted(tally.lines)}: {tally.new:,} new, {tally.lines - tally.new:,} seen before"
     yield from skipped_lines(tally)
     yield from figures(seen)
 

@@ -114,7 +114,7 @@ def _row_as_json(made: Plan, free: int | None) -> dict[str, Any]:
 def _as_text(made: Comparison) -> Iterator[str]:
     seen, free, compacted = made.seen, made.free, made.compacted
     capacity = f"first slice of {seen.capacity:,} for kinds that grow"
-    yield f"{made.urls:,} URLs, false positives at most {seen.fpp:g}, {capacity}"
+    yield f"{counted(made.urls, 'URL')}, false positives at most {seen.fpp:g}, {capacity}"
     yield f"{free:,} bytes of memory are free here" if free is not None else "the amount of free memory is unknown"
     yield ""
     heads = ("kind", "bytes", "at most", "bits/URL", "slices", "fpp then", "URLs skipped", "forgets")

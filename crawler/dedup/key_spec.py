@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from crawler.filters import JSON, FilterError, KeyHash
+from crawler.metrics import counted
 from crawler.urls import Canonicaliser, Rejected
 
 NOT_UTF8 = Rejected("not UTF-8")
@@ -30,9 +31,14 @@ class KeySpec:
     rules: tuple[str, ...] = ()  # of canonicalisation
 
     def __str__(self) -> str:
-        if self.raw:
-            return "raw lines"
-        return f"URLs by the rules {', '.join(self.rules)}" if self.rules else "URLs"
+        return self.named("raw lines" if self.raw else "URLs")
+
+    def counted(self, lines: int) -> str:
+        """That many lines, in words."""
+        return self.named(counted(lines, "raw line" if self.raw else "URL"))
+
+    def named(self, lines: str) -> str:
+        return f"{lines} by the rules {', '.join(self.rules)}" if self.rules and not self.raw else lines
 
     def as_json(self) -> dict[str, JSON]:
         return {"from": "lines" if self.raw else "urls", "rules": list(self.rules)}

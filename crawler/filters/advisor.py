@@ -296,7 +296,8 @@ def _warning(
 ) -> tuple[Cause, str] | tuple[None, None]:
     last = statistics["slices"][-1]
     soon = left <= _SOON_SHARE * last["capacity"] or (seconds is not None and seconds <= _SOON_SECONDS)
-    when = f"in {left:,} URLs" + (f", about {seconds:,.0f} s" if seconds is not None else "")
+    urls = "1 URL" if left == 1 else f"{left:,} URLs"
+    when = f"in {urls}" + (f", about {seconds:,.0f} s" if seconds is not None else "")
     if next_size is not None:
         if memory is not None and next_size > memory and soon:
             return Cause.MEMORY, f"the next slice opens {when} and takes {next_size:,} bytes; {memory:,} are free"

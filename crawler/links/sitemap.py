@@ -186,7 +186,7 @@ class Sitemap:
         except (_Odd, zlib.error) as error:
             self.fault = str(error)
         if odd and self.fault is None:
-            self.fault = f"{odd} lines are no URL"
+            self.fault = "1 line is no URL" if odd == 1 else f"{odd} lines are no URL"
         yield self._take()
 
     def _line(self, line: bytes) -> bool:

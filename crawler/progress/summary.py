@@ -20,8 +20,9 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
         done = {key: stats[key] - before[key] for key in (*_PAGES, "urls_admitted")}
         lines.append(f"this run  {_pages(done)}, {counted(done['urls_admitted'], 'URL')} admitted")
         runs = "; by all runs"
+    returned = f" ({count(get('urls_returned'))} of them queued again)" if get("urls_returned") else ""
     lines += [
-        f"pages     {_pages(stats)}{runs}",
+        f"pages     {_pages(stats)}{returned}{runs}",
         f"URLs      {count(stats['urls_admitted'])} admitted, {counted(get('urls_duplicate'), 'duplicate link')},"
         f" {count(stats['urls_pending'])} left, {counted(stats['hosts'], 'host')}",
     ]
@@ -39,9 +40,8 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
     seen = stats.get("seen")
     if seen:
         slices = len(seen.get("slices") or ())
-        bits = seen.get("bits_per_url")
         shape = [counted(slices, "slice")] if slices else []
-        shape += [f"{bits:.1f} bits/URL"] if bits is not None else []
+        shape += _bits(seen)
         shape += [_hash(seen["hash"])] if seen.get("hash") else []
         shape += [
             f"estimated fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"
@@ -53,10 +53,23 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
     return "\n".join(lines)
 
 
+def _bits(seen: Mapping[str, Any]) -> list[str]:
+    """Bits per URL; how full the seen-set is if it is nearly empty, because then they say nothing."""
+    bits, slices = seen.get("bits_per_url"), seen.get("slices") or ()
+    room = sum(each["capacity"] for each in slices)
+    full = sum(each["count"] for each in slices) / room if room else 1.0
+    if bits is None:
+        return []
+    if full >= _NEARLY_EMPTY:
+        return [f"{bits:.1f} bits/URL"]
+    return ["less than 1% full" if full < 0.01 else f"{full:.0%} full"]
+
+
 def _hash(found: Mapping[str, Any]) -> str:
     return f"{found['algorithm']} {'with' if found['keyed'] else 'without'} a secret"
 
 
+_NEARLY_EMPTY = 0.1  # below this share of its capacity
 _PAGES = ("pages_fetched", "pages_failed", "pages_redirected", "urls_excluded")
 
 

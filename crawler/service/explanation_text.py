@@ -68,10 +68,11 @@ def _seen(seen: SeenAnswer) -> Iterator[Line]:
             "the job's hash can be forged: a page may have hidden this URL with a link that the seen-set takes for it",
         )
     for each in seen.slices:
-        keys, chance = counted(each.count, "key"), f"{each.fpp_estimated:.2g}"
+        keys = "only key" if each.count == 1 else counted(each.count, "key")
+        chance, what = f"{each.fpp_estimated:.2g}", "its" if each.count == 1 else "one of its"
         yield (
             f"slice {each.number} of {seen.of}",
-            f"contains it, or mistakes it for one of its {keys} (probability {chance})",
+            f"contains it, or mistakes it for {what} {keys} (probability {chance})",
         )
 
 

@@ -53,6 +53,11 @@ def test_pieces_are_cut_into_whole_lines(pieces: list[bytes]) -> None:
     assert b"".join(blocks) + splitter.rest() == b"".join(pieces)
 
 
+def test_one_line_is_singular() -> None:
+    assert [KeySpec(raw=True).counted(lines) for lines in (1, 2_000)] == ["1 raw line", "2,000 raw lines"]
+    assert KeySpec(rules=("drop-www",)).counted(1) == "1 URL by the rules drop-www"
+
+
 def test_a_line_may_not_take_all_memory() -> None:
     splitter = Splitter(longest=100)
     splitter.feed(b"\n" + b"x" * 90)

@@ -146,6 +146,7 @@ def test_a_link_to_a_private_address_ends(tmp_path: Path) -> None:
     assert (
         "private-address: 127.0.0.99 is loopback; --allow-private or --allow-network 127.0.0.99 permits it" in told.out
     )
+    assert "contains it, or mistakes it for its only key (" in told.out
     assert "blocked-port" in crawler("explain", tmp_path / "job", "http://a.test:25/").out
     again = crawler(*words)
     assert again.code == 1

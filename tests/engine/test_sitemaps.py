@@ -137,7 +137,7 @@ def test_texts_and_feeds_are_read_where_the_site_calls_them_its_sitemaps(tmp_pat
         done = crawl(tmp_path, site)
     assert set(done) == set(site.pages) - {"/never"}
     assert (done["/list"]["links"], done["/a"]["depth"], done["/a"]["via"]) == (3, 1, f"{at}/list")
-    assert done["/more"]["error"] == "sitemap read in part: 1 lines are no URL"
+    assert done["/more"]["error"] == "sitemap read in part: 1 line is no URL"
     assert done["/d"]["via"] == f"{at}/moved-to"
     stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
     assert stats["sitemaps_read"] == 6

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from crawler.progress.live_line import Progress
 from crawler.progress.summary import summary
 from tests.metrics.samples import statistics
@@ -75,7 +77,7 @@ def test_one_is_singular() -> None:
 def test_the_summary_says_how_it_went() -> None:
     assert summary(statistics(state="ended")).splitlines() == [
         "ended after 12.5 s",
-        "pages     10,000 fetched, 81 failed, 150 redirects, 50 excluded",
+        "pages     10,000 fetched, 81 failed, 150 redirects, 50 excluded (4 of them queued again)",
         "URLs      12,345 admitted, 357,643 duplicate links, 2,000 left, 7 hosts",
         "held back 9 private-address, 1 link-local, 2 metadata-address, 1 blocked-port, 284 too-many-ports"
         " (rules of this crawl; `crawler explain` says what permits a URL)",
@@ -83,6 +85,23 @@ def test_the_summary_says_how_it_went() -> None:
         "          About 2 of 12,347 new URLs were probably skipped by mistake."
         " The ledger corrected 2 such mistakes; 12 URLs are waiting for it.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ([1], "less than 1% full"),
+        ([2_000], "2% full"),
+        ([9_999], "10% full"),
+        ([10_000], "33.2 bits/URL"),
+        ([100_000, 1], "33.2 bits/URL"),
+        ([], "33.2 bits/URL"),
+    ],
+)
+def test_bits_of_a_nearly_empty_seen_set_say_nothing(counts: list[int], words: str) -> None:
+    seen = {"bits_per_url": 33.2, "slices": [{"count": count, "capacity": 100_000} for count in counts]}
+    (told,) = (line for line in summary(statistics(seen=seen)).splitlines() if line.startswith("seen-set"))
+    assert words in told
 
 
 def test_long_crawls_are_told_in_hours() -> None:

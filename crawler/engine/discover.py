@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 from crawler.engine.reading import Reading, Unreadable
@@ -143,14 +143,16 @@ class Discovery:
         inside = self._inside(found, 0, seed=seed)
         return Added(inside, len(found) - len(inside), tuple(rejected), dropped)
 
-    def page(self, entry: Entry, links: PageLinks, body: bytes) -> Page | Unreadable:
-        """Return what ``outlinks`` needs of a fetched page. ``links`` were extracted from its ``body``."""
+    def measure(self, body: bytes) -> Generator[None, None, Content | Unreadable | None]:
+        """Make the marks of a page; the event loop may run wherever this yields."""
+        return self._reading.steps(self._copies.measure(body))
+
+    def page(self, entry: Entry, links: PageLinks, content: Content | None) -> Page | Unreadable:
+        """Return what ``outlinks`` needs of a fetched page. ``links`` were extracted from it, and ``content`` are its
+        marks."""
         base = self._reading.read(self._base, entry.href, links.base)
-        content = self._reading.read(self._copies.measure, body)
         if isinstance(base, Unreadable):
             return base
-        if isinstance(content, Unreadable):
-            return content
         if content is not None:
             content = self._copies.compare(entry.href, content)
         self._job.counters.pages_cut += links.truncated or links.cut is not None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
@@ -79,6 +79,13 @@ class Reading:
                 yield self.raised(error)
                 return
             yield part
+
+    def steps(self, work: Generator[None, None, T]) -> Generator[None, None, T | Unreadable]:
+        """Do the work step by step, and return what it returns."""
+        try:
+            return (yield from work)
+        except Exception as error:  # noqa: BLE001, see above
+            return self.raised(error)
 
     def raised(self, error: Exception) -> Unreadable:
         """Turn an exception into a value."""

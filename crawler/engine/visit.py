@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from crawler.engine.context import Context
-from crawler.engine.discover import LINKS_A_PART, Discovery, listed_depth
+from crawler.engine.discover import LINKS_A_PART, Discovery, Page, listed_depth
 from crawler.engine.heading import HeadingReader
 from crawler.engine.judge import answer_of, judge
 from crawler.engine.page_reader import PageReader
@@ -38,6 +39,7 @@ from crawler.parsing import SitemapRead, decode_listed
 from crawler.records import Outcome, PageRecord
 from crawler.refusal import Refusal
 from crawler.settings import LinkSettings, RetrySettings, Settings
+from crawler.traps import Content
 from crawler.urls import Canonical
 
 USUAL_PARTS = 2  # of the links of a page, which go before those of sitemaps and of larger pages
@@ -209,16 +211,33 @@ class Visitor:
             self._finish_other(lease, finished)
             return
         links = await self._reader.links(lease, finished.body, finished.charset)
+        content = await self._marks(finished.body)
         await self._context.turns.turn()
         await job.room()
-        await self._finish_html(lease, finished, links)
+        await self._finish_html(lease, finished, links, content)
 
-    async def _finish_html(self, lease: Lease, finished: Finished, links: PageLinks | Unreadable) -> None:
-        job, entry, body = self._job, finished.record.entry, finished.body
-        assert body is not None
+    async def _marks(self, body: bytes) -> Content | Unreadable | None:
+        """Make the marks of a page, and let the event loop turn meanwhile if it is long."""
+        measuring = self._discovery.measure(body)
+        while True:
+            try:
+                next(measuring)
+            except StopIteration as end:
+                return cast("Content | Unreadable | None", end.value)
+            await asyncio.sleep(0)
+            await self._context.turns.turn()
+
+    async def _finish_html(
+        self, lease: Lease, finished: Finished, links: PageLinks | Unreadable, content: Content | Unreadable | None
+    ) -> None:
+        job, entry = self._job, finished.record.entry
         if not isinstance(links, Unreadable):
             finished, links = self._obey(finished, links)
-        page = links if isinstance(links, Unreadable) else self._discovery.page(entry, links, body)
+        page: Page | Unreadable
+        if isinstance(links, Unreadable):
+            page = links
+        else:
+            page = content if isinstance(content, Unreadable) else self._discovery.page(entry, links, content)
         if isinstance(page, Unreadable):
             self._finish_unreadable(lease, finished, page)
             return

@@ -16,10 +16,11 @@ The first page of a host with a mark is the original. Its rows are written in th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
+from typing import TypeVar, cast
 
 import mmh3
 import numpy as np
@@ -34,8 +35,13 @@ COMPARED_MOST = 64  # pages with a shared band that are compared
 _BANDS = 4
 _WORDS = 3  # hashed together
 _AT_ONCE = 4_096
+_BYTES_AT_ONCE = 2**20
 _TAG = re.compile(rb"<[^>]*+>?")
 _WORD = re.compile(rb"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]++")
+
+
+T = TypeVar("T")
+Pieces = Generator[None, None, T]  # work that may be interrupted wherever it yields: a piece takes a few milliseconds
 
 
 class CopyRecordError(ValueError):
@@ -60,15 +66,16 @@ class Copies:
 
     def marks(self, href: str, body: bytes) -> Content | None:
         """The marks of a page and its original; None when copies are not detected. Raises CopyRecordError."""
-        content = self.measure(body)
+        content = _driven(self.measure(body))
         return None if content is None else self.compare(href, content)
 
-    def measure(self, body: bytes) -> Content | None:
-        """The marks of a page, as if it were an original; None when copies are not detected."""
+    def measure(self, body: bytes) -> Pieces[Content | None]:
+        """Make the marks of a page, as if it were an original; None when copies are not detected."""
         if self._settings.duplicates == "off":
             return None
         near = self._settings.near_duplicates and len(body) <= SIMHASH_BYTES_MOST
-        return Content(content_digest(body), simhash_of(body) if near else None)
+        digest = yield from _digest(body)
+        return Content(digest, (yield from _simhash(body)) if near else None)
 
     def compare(self, href: str, content: Content) -> Content:
         """The marks of the page of that URL, with its original. Raises CopyRecordError."""
@@ -106,11 +113,26 @@ def remember(href: str, content: Content, batch: Batch) -> None:
 def content_digest(body: bytes) -> bytes:
     """16 bytes: BLAKE2b of the body without white space. It is a cryptographic one, so that nobody who writes a page of
     the same host can make another one seem a copy of it."""
-    return blake2b(body.translate(None, b" \t\n\r\f"), digest_size=16).digest()
+    return _driven(_digest(body))
+
+
+def _digest(body: bytes) -> Pieces[bytes]:
+    digest, space = blake2b(digest_size=16), b" \t\n\r\f"
+    if len(body) <= _BYTES_AT_ONCE:
+        digest.update(body.translate(None, space))
+        return digest.digest()
+    for start in range(0, len(body), _BYTES_AT_ONCE):
+        digest.update(body[start : start + _BYTES_AT_ONCE].translate(None, space))
+        yield
+    return digest.digest()
 
 
 def simhash_of(body: bytes) -> int | None:
     """The simhash of the words outside tags; None if there are fewer than three."""
+    return _driven(_simhash(body))
+
+
+def _simhash(body: bytes) -> Pieces[int | None]:
     words = _WORD.findall(_TAG.sub(b" ", body).lower())
     runs = (b" ".join(words[at : at + _WORDS]) for at in range(len(words) - _WORDS + 1))
     ones, total = np.zeros(64, np.int64), 0
@@ -118,9 +140,20 @@ def simhash_of(body: bytes) -> int | None:
         bits = np.unpackbits(np.frombuffer(b"".join(hashed), np.uint8).reshape(-1, 8), axis=1)
         ones += bits.sum(axis=0, dtype=np.int64)
         total += len(hashed)
+        if len(hashed) == _AT_ONCE:
+            yield
     if not total:
         return None
     return int.from_bytes(np.packbits(2 * ones > total).tobytes(), "big")
+
+
+def _driven(pieces: Pieces[T]) -> T:
+    """Do all pieces at once."""
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            return cast("T", end.value)
 
 
 def check_content(key: bytes, value: bytes) -> None:

@@ -225,7 +225,7 @@ class Visitor:
             except StopIteration as end:
                 return cast("Content | Unreadable | None", end.value)
             await asyncio.sleep(0)
-            await self._context.turns.turn()
+            await self._context.turns.turn(bulk=True)
 
     async def _finish_html(
         self, lease: Lease, finished: Finished, links: PageLinks | Unreadable, content: Content | Unreadable | None

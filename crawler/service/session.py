@@ -161,7 +161,7 @@ async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Fron
         async with _beside(reporter.keep(run), obeying):
             try:
                 with _signals(run):
-                    await _drive_and_checkpoint(worker, run, front.clock)
+                    await drive_and_checkpoint(worker, run, front.clock)
                 stats = run.stats()
                 reporter.end(stats)
             except Exception as error:
@@ -178,7 +178,8 @@ async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Fron
     return Result(run.life.reason, stats, None, job.counters.seeds_fetched, run.last_seed_error)
 
 
-async def _drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], float]) -> None:
+async def drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], float]) -> None:
+    """Drive the run to its end and write its last generation. Raises what ``drive`` raises, and OSError."""
     try:
         await worker.drive(run)
     finally:
@@ -188,6 +189,8 @@ async def _drive_and_checkpoint(worker: Worker, run: Run, clock: Callable[[], fl
             # wait.
             await run.job.checkpoint(clock(), whole=run.life.state is State.ENDED)
             await run.job.sync()
+    if run.job.writer.failed is not None:
+        raise run.job.writer.failed  # of a sync that the run was too near its end to wait for
 
 
 @contextlib.asynccontextmanager

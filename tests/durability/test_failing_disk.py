@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import json
 import os
@@ -16,6 +17,8 @@ import pytest
 
 from crawler.disk import Fault, FaultyDisk
 from crawler.engine.lifecycle import State, Stop
+from crawler.engine.run import Run
+from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import SimulatedWeb
 from crawler.job.checkpointer import CheckpointResult, RefusedBy
 from crawler.job.found import Found
@@ -23,6 +26,7 @@ from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.verdict import Finished
 from crawler.records import Outcome, PageRecord
+from crawler.service.session import drive_and_checkpoint
 from crawler.settings import DurabilitySettings, Settings
 from crawler.store import FaultyStore
 from crawler.urls import Canonical
@@ -194,6 +198,27 @@ async def test_a_sync_that_failed_is_not_tried_again(tmp_path: Path, error: int,
         assert job.checkpointer.manifest is None, (
             "a generation would say that what the disk may have dropped is durable"
         )
+    finally:
+        job.close()
+
+
+async def test_a_failed_sync_that_nobody_waited_for_is_raised_at_the_end(tmp_path: Path) -> None:
+    class NoSync(FaultyStore):
+        def sync(self) -> None:
+            raise OSError(errno.EIO, "the disk failed")
+
+    class LastSecond(Worker):
+        """The sync of every second was under way when the run ended."""
+
+        async def drive(self, *runs: Run) -> None:
+            with contextlib.suppress(OSError):
+                await runs[0].job.sync()
+
+    job = job_with_a_record(tmp_path / "job", Platform(FaultyDisk(random.Random(1)), lambda _: NoSync()))
+    try:
+        worker = LastSecond(SimulatedWeb(SITE), WorkerSettings.of(QUICK), clock := asyncio.get_running_loop().time)
+        with pytest.raises(OSError, match="the disk failed"):
+            await drive_and_checkpoint(worker, Run(job, QUICK, worker.context, seeds()), clock)
     finally:
         job.close()
 

@@ -50,6 +50,44 @@ async def test_a_pass_ends_soon_however_much_is_to_be_done() -> None:
     assert longest <= 2 * PIECE + 1e-9
 
 
+class Working(asyncio.SelectorEventLoop):
+    """A loop whose time passes by the work that is done."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+
+def test_what_comes_every_second_comes_on_while_dear_work_is_done() -> None:
+    """A line of progress, for example, a limit or a signal."""
+    with asyncio.Runner(loop_factory=Working) as runner:
+        loop = runner.get_loop()
+        assert isinstance(loop, Working)
+        came: list[float] = []
+
+        async def say() -> None:
+            while True:
+                came.append(loop.time())
+                await asyncio.sleep(1.0)
+
+        async def work(turns: Turns) -> None:
+            for number in range(20):
+                await turns.turn(bulk=number > 2)
+                loop.now += PIECE
+
+        async def main() -> None:
+            turns = Turns(SHARE)
+            saying = asyncio.create_task(say())
+            await asyncio.gather(*(work(turns) for _ in range(50)))
+            saying.cancel()
+
+        runner.run(main())
+        assert loop.now == pytest.approx(50 * 20 * PIECE)
+        assert len(came) >= 25
+        assert max(later - earlier for earlier, later in pairwise(came)) <= 1.0 + 4 * PIECE
+
+
 async def test_small_pieces_share_a_pass() -> None:
     clock, looks = Clock(), 0
     turns = Turns(SHARE, clock)

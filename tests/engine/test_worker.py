@@ -15,7 +15,7 @@ from aiohttp import web
 
 from crawler.engine.ending import Ending
 from crawler.engine.lifecycle import Lifecycle, State, Stop
-from crawler.engine.run import Run
+from crawler.engine.run import GRACE, Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher
 from crawler.job.found import Found
@@ -23,7 +23,7 @@ from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
 from crawler.settings import CrawlSettings, FetchSettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.urls import Canonical, Canonicaliser
-from tests.laboratory import SETTINGS, Laboratory, links
+from tests.laboratory import SETTINGS, START, Laboratory, links
 
 CONCURRENCY = 2
 RATE = 40.0
@@ -150,6 +150,15 @@ def test_a_limit_that_the_last_url_reaches_left_nothing_over(tmp_path: Path, pag
     lab = Laboratory(tmp_path / "job", dict(web))
     lab.settings = replace(lab.settings, crawl=replace(lab.settings.crawl, max_pages=pages))
     assert lab.run("http://h.test/") is (Stop.FINISHED if pages == 3 else Stop.MAX_PAGES)
+
+
+def test_a_run_ends_soon_after_its_time_whatever_is_in_flight(tmp_path: Path) -> None:
+    lab = Laboratory(tmp_path / "job", {f"http://{n}.test/": "" for n in range(8)}, seconds=1e9)
+    assert lab.run(*lab.pages, max_time=10.0) is Stop.MAX_TIME
+    assert lab.now - START == pytest.approx(10.0 + GRACE, abs=0.01)
+    lab.seconds = 0.2
+    assert lab.run(*lab.pages) is Stop.FINISHED
+    assert len(lab.records()) == 8, "nothing is lost"
 
 
 def test_a_run_that_is_over_keeps_its_reason() -> None:

@@ -23,7 +23,7 @@ To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. Fr
     postponement             moves a URL behind all others of its host, before the frontier is loaded
 """
 
-from crawler.frontier.entry import Entry, EntryError, QueueOf, decode_entry, encode_entry, queue_of
+from crawler.frontier.entry import Entry, EntryError, QueueOf, decode_entry, encode_entry, first_visits, queue_of
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.host import (
     BackQueue,
@@ -106,6 +106,7 @@ __all__ = [
     "due_key",
     "encode_entry",
     "encode_host",
+    "first_visits",
     "longest_retry",
     "pack_page",
     "postpone",

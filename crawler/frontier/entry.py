@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from crawler.settings import CLASSES
@@ -101,6 +101,15 @@ def decode_entry(value: bytes) -> Entry:
     seed, revisit, sitemap = bool(flags & _SEED), bool(flags & _REVISIT), bool(flags & _SITEMAP)
     known = flags >> _CRASHES & CRASHES_MOST
     return Entry(href, depth, via or None, seed, redirects, tries, throttled, priority, score, revisit, sitemap, known)
+
+
+def first_visits(values: Iterable[bytes]) -> list[str]:
+    """The hrefs of those stored entries that are not revisits, without decoding the rest; raises EntryError."""
+    try:
+        hrefs = [value[_HEAD.size : value.index(b"\n", _HEAD.size)] for value in values if not value[0] & _REVISIT]
+        return b"\n".join(hrefs).decode("ascii").split("\n") if hrefs else []
+    except (IndexError, ValueError) as error:
+        raise EntryError(f"not a frontier entry: {error}") from error
 
 
 def stored_priority(value: bytes) -> int:

@@ -16,11 +16,12 @@ An additive format needs no copy. ``pages.jsonl`` is the user's and is never con
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from crawler.job.identity import Identity, read_identity, write_identity
 from crawler.job.recovery import REPAIRING, kept_hash
 from crawler.job.rekey import KeyChange, NotWholeError, rekey
 from crawler.kv import Family
+from crawler.metrics import duration
 from crawler.store import RocksStore, copy_closed
 
 NEW = "convert.new"
@@ -72,6 +74,16 @@ def _words(identity: Identity) -> Iterator[str]:
 
 
 def _convert_copy(disk: Disk, directory: Path, identity: Identity, formats: Formats) -> Identity:
+    """``_converted``, without a copy that fills the disk if it cannot be completed."""
+    try:
+        return _converted(disk, directory, identity, formats)
+    except OSError:
+        with contextlib.suppress(OSError):
+            discard_copy(disk, directory)
+        raise
+
+
+def _converted(disk: Disk, directory: Path, identity: Identity, formats: Formats) -> Identity:
     """If stored bytes must change, convert a copy of the job's state. Returns the identity with the hash of the
     state."""
     discard_copy(disk, directory)
@@ -104,23 +116,32 @@ def _with_secret(directory: Path, copy: JobCopy, identity: Identity) -> KeyHash:
     settings = identity.shaping
     new = KeyHash.new(settings["seen"]["hash"])
     change = KeyChange(identity.hash_in_use, new, tuple(settings["canonical"]["rules"]), settings["seen"]["ledger"])
-    rekey(directory, copy.store, change, _Progress())
+    rekey(directory, copy.store, change, Progress())
     for path in copy.seen.iterdir():
         path.unlink()  # the journal alone makes the seen-set
     failpoint("rekey.done")
     return new
 
 
-class _Progress:
-    """Says how far the new digests are, if it takes long."""
+class Progress:
+    """Says how far the new digests are and when they will be done, if it takes long."""
 
-    def __init__(self) -> None:
-        self._next = time.monotonic() + _SILENT
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._next = self._began + _SILENT
 
     def __call__(self, done: int, of: int) -> None:
-        if time.monotonic() >= self._next:
-            log.warning("rebuilding the seen-set with a secret, once: %s of %s URLs", f"{done:,}", f"{of:,}")
-            self._next = time.monotonic() + _SILENT
+        now = self._clock()
+        if now >= self._next:
+            left = (now - self._began) / done * max(0, of - done)
+            log.warning(
+                "rebuilding the seen-set with a secret, once, before the crawl goes on: %s of %s URLs, about %s left",
+                f"{done:,}",
+                f"{of:,}",
+                duration(left),
+            )
+            self._next = now + _SILENT
 
 
 @contextmanager

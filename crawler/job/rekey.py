@@ -15,13 +15,16 @@ The journal gets new events, the ledger new rows, and the seen-set is rebuilt fr
 All of this is possible only if the job still knows the address of every URL that it ever admitted. It shows in the old
 digests: those of the addresses must be those of the journal, with as many of each. Otherwise somebody cut, edited or
 moved ``pages.jsonl``, or a part is damaged, and ``NotWholeError`` says so: with other digests the job would fetch again
-what it has fetched. Memory does not grow with the number of URLs, but with that of the keys that were ever removed from
-the seen-set, which a person names one by one.
+what it has fetched. That proves the addresses, so the rest of a record or an entry is not read, for speed.
+
+Memory does not grow with the number of URLs, but with that of the keys that were ever removed from the seen-set, which
+a person names one by one.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +32,7 @@ from pathlib import Path
 from crawler.disk import failpoint
 from crawler.exact import rows_of
 from crawler.filters import KeyHash
-from crawler.frontier import EntryError, decode_entry
+from crawler.frontier import EntryError, decode_entry, first_visits
 from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, JobError
 from crawler.job.recovery import COUNTERS, HASH_KEPT, encode_hash, stored_counters, stored_end
@@ -47,10 +50,12 @@ from crawler.records import (
     sequence_key,
 )
 from crawler.store import StoreError
-from crawler.urls import Canonical, Canonicaliser
-from crawler.urls.steps import drop_userinfo
+from crawler.urls import Canonicaliser, Rejected
 
-_TOGETHER = 256  # URLs in one new event of the journal, and in one batch
+_TOGETHER = 2_048  # URLs in one batch
+_EVENT = 256 * DIGEST_SIZE  # bytes of one new event of the journal
+# The URL of a record as the output writes it. Quoted, it holds no escape, so it is the same in JSON.
+_PLAIN_URL = re.compile(rb'\{"url":"([!#-\[\]-~]*)",').match
 _ALL = b"\xff" * 64  # above every key of the families that are rewritten
 
 
@@ -150,19 +155,21 @@ class _Rekey:
     # -- the new one -------------------------------------------------------------------------------------------
 
     def _name_urls(self) -> None:
-        hrefs, done = self._hrefs(), 0
+        done = 0
         change, of = self._change, self._counters.admitted
-        while some := list(itertools.islice(hrefs, _TOGETHER)):
-            keys = [self._key(href) for href in some]
+        for hrefs in self._hrefs():
+            keys = self._keys(hrefs)
             old, new = change.old.digest_keys(keys), change.new.digest_keys(keys)
             self._found.add(old)
             batch = self._copy.batch()
             if change.ledger:
                 for row in rows_of(keys, new):
                     batch.put(Family.SEEN, row, b"")
-            self._event(encode_admitted(self._set_apart(old, new)), batch)
+            left = self._set_apart(old, new)
+            for at in range(0, len(left), _EVENT):
+                self._event(encode_admitted(left[at : at + _EVENT]), batch)
             self._copy.write(batch)
-            done += len(some)
+            done += len(hrefs)
             failpoint("rekey.named")
             self._tell(done, of)
 
@@ -187,19 +194,18 @@ class _Rekey:
         self._copy.write(batch)
 
     def _event(self, value: bytes, batch: Batch) -> None:
-        if value:
-            batch.put(Family.ADMITTED, sequence_key(self._counters.sequence), value)
-            self._counters.sequence += 1
+        batch.put(Family.ADMITTED, sequence_key(self._counters.sequence), value)
+        self._counters.sequence += 1
 
     def _move_doubts(self) -> None:
         for rows in self._copy.pages(Family.LEDGER):
             batch = self._copy.batch()
-            for row, value in rows:
-                key = self._key(decode_entry(value).href)
-                (moved,) = rows_of([key], self._change.new.digest_keys([key]))
+            keys = self._keys([decode_entry(value).href for _, value in rows])
+            before, after = (rows_of(keys, each.digest_keys(keys)) for each in (self._change.old, self._change.new))
+            for (row, value), was, moved in zip(rows, before, after, strict=True):
                 if row == moved:
                     continue  # put there by an earlier page of rows
-                if [row] != rows_of([key], self._change.old.digest_keys([key])):
+                if row != was:
                     raise NotWholeError("store/ is damaged: a doubted URL is not in its row")
                 batch.delete(Family.LEDGER, row)
                 batch.put(Family.LEDGER, moved, value)
@@ -207,16 +213,28 @@ class _Rekey:
 
     # -- the addresses -----------------------------------------------------------------------------------------
 
-    def _key(self, href: str) -> str:
-        url = self._canonicaliser.canonicalise(href)
-        # Earlier versions kept the credentials of URLs.
-        stored = drop_userinfo(href) if "@" in href else href
-        if not isinstance(url, Canonical) or url.href != stored:
+    def _keys(self, hrefs: list[str]) -> list[str]:
+        keys = [key for key in self._canonicaliser.keys(hrefs) if not isinstance(key, Rejected)]
+        if len(keys) != len(hrefs):
             raise NotWholeError(f"{PAGES} or the queue holds a URL that no crawl stores")
-        return url.key
+        return keys
 
-    def _hrefs(self) -> Iterator[str]:
+    def _hrefs(self) -> Iterator[list[str]]:
         """The address of each admitted URL, as often as it was admitted: of a page that is visited again, once."""
+        end = self._end()
+        finished = self._finished(end)
+        while hrefs := list(itertools.islice(finished, _TOGETHER)):
+            yield hrefs
+        for rows in self._copy.pages(Family.DONE, size=_TOGETHER):
+            entries = [decode_done(value).entry for _, value in rows]
+            if hrefs := [entry.href for entry in entries if not entry.revisit]:
+                yield hrefs
+        for rows in self._copy.pages(Family.PENDING, size=_TOGETHER):
+            if hrefs := first_visits(value for _, value in rows):
+                yield hrefs
+
+    def _end(self) -> int:
+        """Where the records of the journal's events begin."""
         events = self._copy.scan(Family.DONE, b"", None, 1)
         # The records of the newest events may be lost: they became durable only after those events.
         end = _start(decode_done(events[0][1])) if events else stored_end(self._copy) or 0
@@ -227,20 +245,20 @@ class _Rekey:
                 f"the missing pages again with `crawler repair {self._pages.parent}`",
                 new_job=True,
             )
+        return end
+
+    def _finished(self, end: int) -> Iterator[str]:
+        """The URLs of the records before ``end``."""
         for start, line in lines_of(self._pages, end):
+            plain = _PLAIN_URL(line)
+            if plain is not None and b'"visit":' not in line and line.endswith(b"}\n"):
+                yield plain[1].decode("ascii")
+                continue
             record = record_of(line)
             if record is None:
                 raise NotWholeError(f"{PAGES} is damaged at offset {start}")
             if record.get("visit", 1) == 1:
                 yield str(record["url"])
-        for _, value in self._copy.rows(Family.DONE):
-            done = decode_done(value)
-            if not done.entry.revisit:
-                yield done.entry.href
-        for _, value in self._copy.rows(Family.PENDING):
-            entry = decode_entry(value)
-            if not entry.revisit:
-                yield entry.href
 
 
 def _start(done: Done) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import signal
@@ -11,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from crawler.checkpoint import encode_envelope
-from crawler.disk import RealDisk
+from crawler.cli import main
+from crawler.disk import FULL, RealDisk
 from crawler.disk.failpoints import CONVERT_POINTS, REKEY_POINTS, VARIABLE
 from crawler.filters import SEED_ZERO, UNKEYED
 from crawler.inspect.job_reader import open_job
 from crawler.integrity.repairer import repair_job
 from crawler.integrity.verifier import verify_job
-from crawler.job.conversion import convert_job
+from crawler.job.conversion import Progress, convert_job
 from crawler.job.directory import IDENTITY, PAGES, JobError
 from crawler.job.durable_frontier import DurableFrontier, Options
 from crawler.job.formats import FIRST, KNOWN, Formats
@@ -31,11 +33,13 @@ from crawler.settings import SeenSettings, Settings
 from crawler.urls import Canonical, Canonicaliser
 from tests.jobs import store_of
 from tests.program import Ran, crawler
+from tests.small_disk import small_disk
 
 URLS = [f"https://{host}.test/{number}" for host in "abc" for number in range(100)]
 FEW = URLS[::10]  # where how many says nothing
 SESSIONS = 4
 DONE = 8  # in each session
+_STEP = 96 * 1024  # bytes
 OLD = Platform(formats=Formats())
 KINDS = ["scalable", "bloom", "counting", "cuckoo", "digest", "bitmap"]
 
@@ -167,6 +171,17 @@ def test_doubted_urls_move_with_the_ledger(tmp_path: Path) -> None:
     assert [finding for finding in verify_job(directory) if not finding.mends] == []
 
 
+def test_a_long_takeover_says_how_long_it_will_be(caplog: pytest.LogCaptureFixture) -> None:
+    times = iter([0.0, 1.0, 6.0, 7.0, 12.0])
+    progress = Progress(lambda: next(times))
+    for done in (100_000, 600_000, 700_000, 1_200_000):
+        progress(done, 9_600_000)
+    assert [record.getMessage().split(": ")[1] for record in caplog.records] == [
+        "600,000 of 9,600,000 URLs, about 1 min 30 s left",
+        "1,200,000 of 9,600,000 URLs, about 1 min 24 s left",
+    ]
+
+
 def test_an_exact_job_needs_none(tmp_path: Path) -> None:
     job = old_job(tmp_path / "job", seen="exact")
     with DurableFrontier(job, delay=0) as frontier:
@@ -256,6 +271,28 @@ def test_a_job_that_is_not_whole_keeps_its_hash_and_says_so(old: Path, damage: C
         assert frontier.job.notes == [], "tried once"
         assert frontier.job.seen.statistics()["hash"]["forgeable"]
     assert not list(old.glob("convert.*"))
+
+
+@pytest.mark.parametrize("visit", [1, 2])
+def test_the_first_visits_of_pages_count(old: Path, visit: int) -> None:
+    data = (old / PAGES).read_bytes()
+    before, after = b',"error":null', b',"visit":%d' % visit
+    (old / PAGES).write_bytes(data.replace(before, after.ljust(len(before)), 1))
+    with DurableFrontier(old, delay=0) as frontier:
+        (_, note) = frontier.job.notes
+        assert frontier.add(URLS).admitted == 0
+    assert ("rebuilt with a secret" if visit == 1 else "hold 331 of 332 admitted URLs") in note
+
+
+def test_addresses_that_json_escapes(tmp_path: Path) -> None:
+    urls = [f"https://a.test/?{number}\\{number}" for number in range(20)]
+    with DurableFrontier(tmp_path / "job", platform=OLD, delay=0) as frontier:
+        frontier.add(urls)
+        assert finish(frontier, 10)[0] == urls[0]
+    assert b"\\\\" in (tmp_path / "job" / PAGES).read_bytes()
+    with DurableFrontier(tmp_path / "job", delay=0) as frontier:
+        assert "rebuilt with a secret" in frontier.job.notes[1]
+        assert frontier.add(urls).admitted == 0
 
 
 def test_a_job_that_a_run_refuses_keeps_its_chance(old: Path) -> None:
@@ -352,6 +389,50 @@ class Stopping(RealDisk):
 
 def stop(_: object) -> None:
     raise StoppedError
+
+
+def test_a_job_that_is_being_taken_over_is_shown_as_it_is(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Until the new state is complete, it is the old job; from then on its parts may be anywhere."""
+    commands = (["stats", str(old)], ["verify", str(old)], ["explain", str(old), URLS[0]])
+    before = [(main(words), capsys.readouterr().out) for words in commands]
+    assert [code for code, _ in before] == [0, 0, 0]
+    with pytest.raises(StoppedError):
+        convert_job(Stopping(None), old, KNOWN)
+    assert list(old.glob("convert.new"))
+    assert [(main(words), capsys.readouterr().out) for words in commands] == before
+    with pytest.raises(StoppedError):
+        convert_job(Stopping(2), old, KNOWN)
+    for words in commands:
+        assert main(words) == 2
+        ran = capsys.readouterr()
+        assert ran.out == ""
+        assert "is being converted from format version 1 to 2: the command that resumes the crawl" in ran.err
+
+
+def contents(job: Path) -> dict[str, bytes]:
+    mine = [path for path in job.rglob("*") if path.is_file() and not path.name.startswith(("LOG", "LOCK"))]
+    return {str(path.relative_to(job)): path.read_bytes() for path in mine if path.suffix != ".part"}
+
+
+def test_a_full_disk_leaves_the_job_as_it_was(made: Path, tmp_path: Path) -> None:
+    """Or, when the new state is complete, a conversion that the next run ends."""
+    with small_disk(tmp_path / "disk", 16) as disk:
+        job = Path(shutil.copytree(made, disk.path / "job"))
+        before = contents(job)
+        for room in itertools.count(0, _STEP):
+            disk.fill()
+            disk.leave(room)
+            try:
+                convert_job(RealDisk(), job, KNOWN)
+                break
+            except OSError as error:
+                assert error.errno in FULL  # noqa: PT017  # it need not fail
+            if read_identity(job).converting is None:
+                assert contents(job) == before
+        assert room > 2 * _STEP
+        disk.free()
+        check_keyed(job)
+        check_whole(job)
 
 
 # Store and seen-set go aside, and the new ones into their places: 4 moves.

@@ -21,13 +21,14 @@ QUICK = """
 first_wait = 0.05
 growth = 1.0
 throttled_tries = 4
+timeout_tries = 1
 [politeness]
 delay = 0.0
 backoff_first = 0.05
 [fetch]
-headers_timeout = 2.0
-body_timeout = 1.5
-idle_timeout = 1.0
+headers_timeout = 6.0
+body_timeout = 6.0
+idle_timeout = 6.0
 max_body = 12000000
 """
 
@@ -121,7 +122,7 @@ def hostile() -> Mapping[str, Any]:
             "/cut": raw(HEAD + b"Transfer-Encoding: chunked\r\n\r\nff\r\nabc"),
             "/garbage": raw(b"\x00\x01\x02 nonsense\r\n\r\n"),
             "/drip": drip,
-            "/silent": raw(b"", hold=3.0),
+            "/silent": raw(b"", hold=30.0),
         }
     )
     pages["/"] = linked([*pages, "/turn?n=0", "mailto:a@b.test", "javascript:void(0)", "http://[bad", "/ok"])

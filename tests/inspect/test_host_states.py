@@ -28,6 +28,7 @@ from crawler.store import MemoryStore
 from tests.frontier.hosts import made_host
 from tests.jobs import crawler
 from tests.laboratory import Laboratory, links
+from tests.site import Site
 
 NOW = 1_700_000_000.0
 HOSTS = {
@@ -139,14 +140,15 @@ def test_a_host_that_the_frontier_overlooks_is_named_everywhere(tmp_path: Path) 
 
 
 def test_of_a_job_that_does_not_run_they_are_counted_on_the_spot(tmp_path: Path) -> None:
-    (tmp_path / "seeds").write_text("http://127.0.0.1:1/\nhttp://127.0.0.1:2/\n")
-    words = ("--allow-private", "--ignore-robots", "--delay", "0", "--max-time", "0.5", "--quiet")
-    crawler("crawl", tmp_path / "seeds", "--job", tmp_path / "job", *words)
+    words = ("--allow-private", "--ignore-robots", "--delay", "0", "--max-pages", "1", "--quiet")
+    with Site({"/": "x"}) as site:
+        (tmp_path / "seeds").write_text(f"http://127.0.0.1:1/\nhttp://127.0.0.1:2/\n{site.url('/')}\n")
+        assert crawler("crawl", tmp_path / "seeds", "--job", tmp_path / "job", *words).code == 3
     stats = json.loads(crawler("stats", tmp_path / "job", "--json").out)
     table = json.loads(crawler("hosts", tmp_path / "job", "--json").out)["hosts"]
-    assert stats["hosts"] == 2
+    assert stats["hosts"] == 3
     counts = stats["hosts_by_state"]
-    assert sum(counts.values()) == 2
+    assert sum(counts.values()) == 3
     # A moment lies between the two commands.
     waiting = Counter("waiting" if row["state"] == "ready" else row["state"] for row in table)
     assert counts["waiting"] + counts["ready"] == waiting["waiting"]

@@ -252,10 +252,14 @@ class Discovery:
         if isinstance(url, Unreadable):
             return url
         if isinstance(url, Rejected):
-            return Target(location, [], f"redirect to {shown(location)}: {url.reason}")
+            cut = location[: self._settings.links.max_url_length]
+            return Target(cut, [], f"redirect to {shown(location)}: {url.reason}")
         if entry.redirects >= self._settings.max_redirects:
             many = f"redirect number {entry.redirects + 1} in a row: not followed (fetch.max_redirects)"
-            return Target(url.href, [], many)
+            return Target(url.href[: self._settings.links.max_url_length], [], many)
+        if len(url.href) > (longest := self._settings.links.max_url_length):
+            outside = f"redirect to a URL of {len(url.href)} characters: not followed (links.max_url_length)"
+            return Target(url.href[:longest], self._inside([url], entry.depth, seed=entry.seed), outside)
         if entry.seed and self._job.widen(url.href):
             log.warning("scope widened: seed %s redirects to %s", entry.href, url.href)
         return Target(url.href, self._inside([url], entry.depth, seed=entry.seed))

@@ -27,7 +27,7 @@ def classify(
     """Return the kind and the message of a failed exchange."""
     if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
         return FailureKind.BAD_URL, "not a URL that can be requested"
-    if exchange.proxy is not None and (exchange.unchecked or _at_proxy(error)):
+    if exchange.proxy is not None and (exchange.unchecked or _at_proxy(error, exchange)):
         return FailureKind.PROXY, _first_line(f"{exchange.proxy.shown}: {_proxy_reason(error)}")
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return FailureKind.UNREACHABLE, f"the proxy answered {error.status}"
@@ -60,11 +60,12 @@ def classify(
 _LOGIN_WANTED = 407
 
 
-def _at_proxy(error: Exception) -> bool:
-    """Return whether the proxy itself is at fault, not what is behind it."""
-    return isinstance(error, ProxyTrouble) or (
-        isinstance(error, aiohttp.ClientHttpProxyError) and error.status == _LOGIN_WANTED
-    )
+def _at_proxy(error: Exception, exchange: Exchange) -> bool:
+    """Return whether the proxy itself is at fault, not what is behind it. Before there is a connection to the host, an
+    answer that is none can only be the proxy's."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return error.status == _LOGIN_WANTED
+    return isinstance(error, ProxyTrouble) or (isinstance(error, Malformed) and exchange.phase == "connect")
 
 
 def _proxy_reason(error: Exception) -> str:
@@ -72,6 +73,8 @@ def _proxy_reason(error: Exception) -> str:
         return str(error)
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return "it wants another login (407)"
+    if isinstance(error, Malformed):
+        return f"its answer to CONNECT: {error.message}"
     if isinstance(error, TimeoutError):
         return "no connection in time"
     inner = getattr(error, "os_error", None) or error

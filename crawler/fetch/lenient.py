@@ -19,6 +19,7 @@ from aiohttp.http_parser import RawResponseMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
 MAX_HEADERS = 256  # lines
+MAX_INTERIM = 32  # answers 1xx before the final one
 # A chunk costs 2.5 us, however small: 16 MB in chunks of one byte would take 40 s. So what is no content, the sizes and
 # line ends of chunks, may take this many bytes, and this part of the content.
 MARKS_FREE = 64 * 1024
@@ -319,7 +320,7 @@ class ForgivingParser:
             if message.code == _SWITCHED:
                 self._fail(Malformed("switched to another protocol unasked"))
                 return None
-        if self._size > self._protocol.max_head:
+        if self._size > self._protocol.max_head or self._heads > MAX_INTERIM:
             self._fail(self._too_long())
         return None
 
@@ -410,6 +411,9 @@ class ForgivingParser:
                     return self._resume(head, bytes(held))
                 if head.status == _SWITCHED:
                     return self._fail(Malformed("switched to another protocol unasked"))
+                self._heads += 1
+                if self._heads > MAX_INTERIM:
+                    return self._fail(self._too_long())
                 known = 0
         except Malformed as error:
             return self._fail(error)
@@ -436,6 +440,8 @@ class ForgivingParser:
         return ((message, self._payload),), False, b""
 
     def _too_long(self) -> Malformed:
+        if self._heads > MAX_INTERIM:
+            return Malformed(f"more than {MAX_INTERIM} interim answers")
         return Malformed(f"headers larger than {self._protocol.max_head} bytes")
 
     def _fail(self, error: Malformed) -> Messages:

@@ -317,7 +317,19 @@ async def test_headers_have_an_end(begin: bytes, more: bytes, packet: int) -> No
         talk.handler.data_received(more * (packet // len(more) + 1))
         sent += packet
         assert sent <= 200_000
-    with pytest.raises(Malformed, match=r"headers|malformed body"):
+    with pytest.raises(Malformed, match=r"headers|interim|malformed body"):
+        await talk.answer()
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.1 103\r\n\r\n", b"HTTP/1.1 103\n\n"])
+@pytest.mark.parametrize("packet", [1_000, 250_000])
+async def test_interim_answers_are_bounded_by_their_number_too(head: bytes, packet: int) -> None:
+    talk, sent = Talk(), 0
+    while not talk.wire.closed:
+        talk.handler.data_received(head * (packet // len(head)))
+        sent += packet
+        assert sent <= 250_000
+    with pytest.raises(Malformed, match="interim"):
         await talk.answer()
 
 

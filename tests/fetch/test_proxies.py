@@ -136,6 +136,15 @@ async def test_a_proxy_that_wants_another_login(url: str) -> None:
     assert failure.message == f"{relay.address}: it wants another login (407)"
 
 
+@pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH_9.6\r\n\r\n", b"HTTP/1.1 103 X\r\n\r\n" * 1_000])
+async def test_what_is_no_answer_to_connect_is_the_fault_of_the_proxy(answer: bytes) -> None:
+    async with proxy(refuse=answer) as relay:
+        failure = await fetch("https://shop.example/", replace(PUBLIC, proxy=relay.address))
+    assert isinstance(failure, Failure)
+    assert failure.kind is FailureKind.PROXY, failure
+    assert failure.kind.transient
+
+
 async def test_a_proxy_that_does_not_reach_the_host() -> None:
     async with proxy(refuse=b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n") as relay:
         failure = await fetch("https://shop.example/", replace(PUBLIC, proxy=relay.address))

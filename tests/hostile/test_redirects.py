@@ -10,7 +10,7 @@ from tests.site import linked
 
 
 def test_redirects_without_end(hostile: Hostile) -> None:
-    """A chain of 10,000, one to itself with another query each time, and one to itself."""
+    """A chain of 10,000, one to itself with another query each time, one to itself, and one to a URL of 200 KB."""
 
     def answer(path: str) -> Answer | None:
         if step := re.fullmatch(r"/chain/(\d+)", path):
@@ -18,8 +18,14 @@ def test_redirects_without_end(hostile: Hostile) -> None:
             return redirect(f"/chain/{number}") if number < 10_000 else page("the end")
         if turn := re.fullmatch(r"/turn\?n=(\d+)", path):
             return redirect(f"?n={int(turn[1]) * 7 + 1}", "307 Temporary Redirect")
-        start = page(linked(["/chain/0", "/turn?n=0", "/self", "/ok"]))
-        return {"/": start, "/self": redirect("/self", "301 Moved Permanently"), "/ok": page("still here")}.get(path)
+        start = page(linked(["/chain/0", "/turn?n=0", "/self", "/long", "/ok"]))
+        fixed = {
+            "/": start,
+            "/self": redirect("/self", "301 Moved Permanently"),
+            "/long": redirect("/" + "x" * 200_000),
+            "/ok": page("still here"),
+        }
+        return fixed.get(path)
 
     hostile.pages[EVIL] = answer
     rows = hostile.crawl().of()
@@ -32,3 +38,6 @@ def test_redirects_without_end(hostile: Hostile) -> None:
         assert [row["error"] for row in followed if row["error"]] == [left]
     assert rows["/self"]["outcome"] == "redirect"
     assert hostile.server.count("/self") == 1
+    assert rows["/long"]["outcome"] == "redirect"
+    assert "links.max_url_length" in rows["/long"]["error"]
+    assert len(rows["/long"]["location"]) <= 2_048, "a record does not grow with what a server sends"

@@ -57,7 +57,7 @@ MODULES: dict[str, str] = {
         modes patterns boundary priority rule_faults
     """,
     "frontier": """
-        entry fair_semaphore jitter timer_queue order page politeness request_outcome limits host revisits
+        entry fair_semaphore jitter timer_queue order page politeness request_outcome limits host outage revisits
         postponement backoff_policy clock_step host_closed refused_hosts importance schedule working_set gate lease
         queues host_status workbench watchdog ad_hoc_lease overrides frontier
     """,
@@ -103,7 +103,7 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         capacity_forecast turns reading page_reader heading discover ending judge ledger_resolver lifecycle loop_lag
-        seeds context injector gauges durability robots_redirect robots_visit visit run put_aside worker
+        seeds context own_line injector gauges durability robots_redirect robots_visit visit run put_aside worker
     """,
     "integrity": """
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer

@@ -17,15 +17,17 @@ class Context:
     """The worker's network and clock (seconds since 1970), and how its runs wake it.
 
     ``wake``: something has changed, so look for a ready host again. ``interrupt``: a run has stopped, so stop waiting
-    for the rate limit. ``lag`` measures the event loop that all runs share. What servers send is read
-    with ``reading``; ``fetcher`` already is. Each piece of work that takes milliseconds waits for its turn (``turns``).
-    Pages that may cost much are parsed by ``parser``.
+    for the rate limit. ``lend_slot``: from now on (True) or no longer (False), a visit needs no slot of its own, as it
+    only waits to learn what its failure means. ``lag`` measures the event loop that all runs share. What servers send
+    is read with ``reading``; ``fetcher`` already is. Each piece of work that takes milliseconds waits for its turn
+    (``turns``). Pages that may cost much are parsed by ``parser``.
     """
 
     fetcher: Fetches
     clock: Callable[[], float]
     wake: Callable[[], None]
     interrupt: Callable[[], None]
+    lend_slot: Callable[[bool], None]
     lag: LoopLag
     reading: Reading
     turns: Turns

@@ -12,7 +12,7 @@ class State(StrEnum):
     """The state of the crawl."""
 
     RUNNING = "running"
-    PAUSED = "paused"  # by the user, or because the disk is full
+    PAUSED = "paused"  # by the user, because the disk is full, or because no host answers
     STOPPING = "stopping"
     ENDED = "ended"  # no URLs are left
     STOPPED = "stopped"  # by a limit, a signal or an error, with URLs left
@@ -33,11 +33,13 @@ class PausedBy(StrEnum):
 
     USER = "user"
     DISK = "disk"
+    OUTAGE = "outage"
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Why the crawl hands out no URLs although it is not over. ``detail`` is the system's message."""
+    """Why the crawl hands out no URLs although it is not over. ``detail`` is the system's message, or the
+    whole reason of an outage."""
 
     by: PausedBy
     detail: str = ""

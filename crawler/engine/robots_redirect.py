@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from crawler.engine.context import Context
 from crawler.engine.judge import parse_retry_after, request_outcome
+from crawler.engine.own_line import OwnLine
 from crawler.engine.reading import Unreadable
 from crawler.fetch import Failure, FailureKind, Followed, NotNow, Response, ask_robots
 from crawler.fetch.robots_cache import RobotsCache, encode_robots
-from crawler.frontier import AddressKnown, Host, HostClosed, Lease, Limits, SideRequestDone
+from crawler.frontier import AddressKnown, Host, HostClosed, Lease, Limits, SideRequestDone, TakenBack
 from crawler.job.job import Job
 from crawler.kv import Batch, Family
 from crawler.refusal import refusal_of_href
@@ -55,8 +56,11 @@ class RobotsVisitSettings:
 class RobotsRedirect:
     """Follows the redirects of robots.txt for the hosts of one job."""
 
-    def __init__(self, job: Job, cache: RobotsCache, settings: RobotsVisitSettings, context: Context) -> None:
+    def __init__(
+        self, job: Job, cache: RobotsCache, line: OwnLine, settings: RobotsVisitSettings, context: Context
+    ) -> None:
         self._job = job
+        self._line = line
         self._cache = cache
         self._settings = settings
         self._context = context
@@ -172,8 +176,9 @@ class RobotsRedirect:
         frontier, retry = self._job.frontier, self._settings.retry
         with self._forgone_if_cancelled(lease):
             answer = await ask_robots(self._context.fetcher, address, self._settings.robots)
+            now = self._context.clock()
+            ours = await self._line.is_at_fault(lease, address, answer, now)
             await self._job.room()
-        now = self._context.clock()
         request = request_outcome(answer, retry)
         if isinstance(answer, Response):
             stated = self._context.reading.read(parse_retry_after, answer.retry_after, now, answer.headers.get("Date"))
@@ -184,7 +189,7 @@ class RobotsRedirect:
                 # Keep the answer for other hosts that redirect here. The host itself asks for it when its turn comes.
                 batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), encode_robots(answer, now))
                 self._cache.forget(lease.host.name)
-            frontier.finish(lease, SideRequestDone(request), now, batch)
+            frontier.finish(lease, TakenBack() if ours else SideRequestDone(request), now, batch)
 
         self._job.change_hosts(give_back)
         return Followed(answer, elsewhere=True)

@@ -9,6 +9,7 @@ from functools import partial
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
 from crawler.engine.judge import parse_retry_after, proxy_wait, request_outcome
+from crawler.engine.own_line import OwnLine
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsRedirect, RobotsVisitSettings
 from crawler.fetch import Failure, FailureKind, NotNow, Response, RobotsResult, fetch_robots
@@ -50,13 +51,16 @@ class _Known:
 class RobotsVisits:
     """The robots.txt of the hosts of one job, and the visits that fetch them."""
 
-    def __init__(self, job: Job, discovery: Discovery, settings: RobotsVisitSettings, context: Context) -> None:
+    def __init__(
+        self, job: Job, discovery: Discovery, line: OwnLine, settings: RobotsVisitSettings, context: Context
+    ) -> None:
         self._job = job
+        self._line = line
         self._discovery = discovery
         self._settings = settings
         self._context = context
         self._cache = RobotsCache(job.store, settings.robots, settings.fetch.user_agent, self._parse)
-        self._redirect = RobotsRedirect(job, self._cache, settings, context)
+        self._redirect = RobotsRedirect(job, self._cache, line, settings, context)
 
     def refusal(self, name: str, href: str) -> tuple[RobotsRefusal, str] | None:
         """Return why a URL of the host may not be fetched, with a message; None if it may be. The robots.txt must be
@@ -100,6 +104,8 @@ class RobotsVisits:
         result = await fetch_robots(self._context.fetcher, href, settings.robots, follow, self._locate)
         await self._context.turns.turn()
         now = self._context.clock()
+        if await self._is_taken_back(lease, href, result, now):
+            return
         if isinstance(result, NotNow):
             await self._job.room()
             self._come_back(lease, result.wait * (1 + settings.politeness.jitter * jitter(host.name, 1)), now)
@@ -116,7 +122,7 @@ class RobotsVisits:
         stored = encode_robots(result.answer, now - result.last.age, copy)
         robots = await self._cache.decode_aside(stored)
         await self._job.room()
-        now = self._context.clock()
+        now = now if isinstance(result.answer, Failure) else self._context.clock()
         request = request_outcome(result.answer, settings.retry)
         if robots.failure is not None and robots.failure.kind is FailureKind.INTERNAL:
             request = request._replace(failure=FailureClass.INTERNAL)
@@ -129,6 +135,18 @@ class RobotsVisits:
             self._known(lease, href, _Known(stored, robots, charged, copy is not None and copy.stands_in), now)
         else:
             self._job.robots_later(lease, wait, now, charged)
+
+    async def _is_taken_back(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
+        """Take the lease back if our own line was down, and return whether it was."""
+        if isinstance(result, NotNow) or result.redirects:
+            self._line.heard(lease, href, now)  # with a redirect
+            ours = not isinstance(result, NotNow) and isinstance(result.answer, Failure) and self._line.holds
+        else:
+            ours = await self._line.is_at_fault(lease, href, result.answer, now)
+        if ours:
+            await self._job.room()
+            self._job.take_back(lease, self._context.clock())
+        return ours
 
     def _refused(self, lease: Lease, result: RobotsResult, refusal: Refusal, now: float) -> None:
         """A rule of ours forbids to ask the host, or what its robots.txt redirects to: its URLs are not fetched."""

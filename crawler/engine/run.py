@@ -25,7 +25,7 @@ from crawler.engine.gauges import Gauges
 from crawler.engine.injector import Injector
 from crawler.engine.ledger_resolver import resolve_beside
 from crawler.engine.lifecycle import Lifecycle, Pause, PausedBy, State, Stop
-from crawler.engine.page_reader import PageReader
+from crawler.engine.own_line import OwnLine
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor, VisitSettings
@@ -34,7 +34,6 @@ from crawler.inspect.statistics import JobFigures, RunFigures, assemble
 from crawler.job.held_back import OwnRules, return_beside
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
-from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.revisit import revisit_beside
 from crawler.job.revisit_backfill import backfill_beside
 from crawler.job.seen_compaction import compact_beside
@@ -63,9 +62,9 @@ class Run:
         job.held_back.tell_rest()
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
         discovery = Discovery.of(job, settings, context.reading)
-        robots = RobotsVisits(job, discovery, RobotsVisitSettings.of(settings), context)
-        self._reader = PageReader(ParsingNotes(job.directory), context.parser, settings.links, context.reading)
-        self._visitor = Visitor(job, discovery, robots, self._reader, VisitSettings.of(settings), context)
+        self._line = OwnLine(job, context, settings)
+        robots = RobotsVisits(job, discovery, self._line, RobotsVisitSettings.of(settings), context)
+        self._visitor = Visitor(job, discovery, robots, self._line, VisitSettings.of(settings), context)
         self.incoming = Injector(job, discovery, inbox, context.wake)
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless)
         self.keeper = DurabilityLoop(job, settings.durability, context)
@@ -85,6 +84,7 @@ class Run:
             *self.gauges.watches(),
             compact_beside(job.compact),
             self.incoming.watch(self._context.clock),
+            self._line.watch(),
         ]
         if job.ledger is not None:
             beside.append(resolve_beside(self._decide, lambda: job.doubted, self._is_idle))
@@ -129,7 +129,8 @@ class Run:
     def still_wants(self, lease: Lease) -> bool:
         """Return whether a lease that had to wait may still be visited."""
         politeness = lease.host.politeness
-        return self.life.reason is None and self.paused is None and not (politeness.paused or politeness.blocked)
+        serving = self.life.reason is None and self.paused is None and not self._line.holds
+        return serving and not (politeness.paused or politeness.blocked)
 
     def release(self, lease: Lease) -> None:
         """Take back a lease that will not be visited."""
@@ -176,6 +177,7 @@ class Run:
         if self.life.stop(reason):
             self._context.interrupt()
             self._context.wake()
+            self._line.close()
             asyncio.get_running_loop().call_later(GRACE, self._release_all)
 
     def hold(self) -> None:
@@ -195,7 +197,9 @@ class Run:
         """Why the run hands out no URLs although it is not over; None if it does."""
         if self.job.blocked is not None:
             return Pause(PausedBy.DISK, self.job.blocked)
-        return Pause(PausedBy.USER) if self.life.held else None
+        if self.life.held:
+            return Pause(PausedBy.USER)
+        return None if self._line.outage is None else Pause(PausedBy.OUTAGE, self._line.outage)
 
     def stats(self) -> dict[str, Any]:
         """Return the statistics that every view of the crawl shows."""
@@ -210,6 +214,7 @@ class Run:
             lag=self.gauges.lag,
             stalls=self.gauges.stalls,
             commits=job.writer.commits,
+            outage=self._line.figures(now),
         )
         kept = len(job.checkpointer.generations.numbers())
         stored = JobFigures(job.counters, job.seen, job.checkpointer.manifest, ledger, kept, self.disk_free)
@@ -234,7 +239,7 @@ class Run:
 
     def _may_take(self) -> bool:
         life = self.life
-        if life.reason is not None or life.held or self.job.blocked is not None:
+        if life.reason is not None or life.held or self._line.holds or self.job.blocked is not None:
             return False
         return life.max_pages is None or self.job.counters.fetched + len(self._visits) < life.max_pages
 
@@ -273,9 +278,15 @@ class Run:
         for task in self._beside:
             task.cancel()
         self.keeper.close()
-        self._reader.close()
+        self._visitor.close()
 
 
 def pause_text(pause: Pause) -> str:
     """Return the words for a pause in ``stats``."""
-    return "paused by user" if pause.by is PausedBy.USER else f"disk full: {pause.detail}"
+    match pause.by:
+        case PausedBy.USER:
+            return "paused by user"
+        case PausedBy.DISK:
+            return f"disk full: {pause.detail}"
+        case PausedBy.OUTAGE:
+            return f"outage: {pause.detail}"

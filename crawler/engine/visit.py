@@ -15,6 +15,7 @@ from crawler.engine.context import Context
 from crawler.engine.discover import LINKS_A_PART, Discovery, Page, listed_depth
 from crawler.engine.heading import HeadingReader
 from crawler.engine.judge import answer_of, judge
+from crawler.engine.own_line import OwnLine
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
@@ -23,6 +24,7 @@ from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOu
 from crawler.frontier.entry import CRASHES_MOST
 from crawler.job.found import Found
 from crawler.job.job import Job
+from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.verdict import NOT_REQUESTED, Again, Finished, Heading, Throttled
 from crawler.links import (
     FEED_TYPES,
@@ -67,15 +69,15 @@ class Visitor:
         job: Job,
         discovery: Discovery,
         robots: RobotsVisits,
-        reader: PageReader,
+        line: OwnLine,
         settings: VisitSettings,
         context: Context,
     ) -> None:
-        """``reader`` reads the bodies."""
         self._job = job
         self._discovery = discovery
         self._robots = robots
-        self._reader = reader
+        self._line = line
+        self._reader = PageReader(ParsingNotes(job.directory), context.parser, settings.links, context.reading)
         self._settings = settings
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
@@ -147,6 +149,10 @@ class Visitor:
         self._seed_failed(record)
         self._job.finish(lease, Finished(record, requested=False), now)
 
+    def close(self) -> None:
+        """No visit is under way any more."""
+        self._reader.close()
+
     async def visit(self, lease: Lease) -> None:
         """Carry out a lease to its end. If cancelled, release it."""
         if lease.entry is not None:
@@ -175,6 +181,11 @@ class Visitor:
             self._refused(lease, entry, result.refusal)
             return
         answer, now, read = None, self._context.clock(), self._context.reading.read
+        if await self._line.is_at_fault(lease, entry.href, result, now):
+            await self._job.room()
+            self._job.take_back(lease, self._context.clock())
+            return
+        await self._job.room()
         verdict = read(judge, entry, result, now, self._settings.retry)
         heading = read(self._settings.headings.read, result)
         verdict = heading if isinstance(heading, Unreadable) else verdict
@@ -191,6 +202,9 @@ class Visitor:
                 self._job.retry(lease, again, now)
             case Throttled() as throttled:
                 self._job.throttle(lease, replace(throttled, answer=answer), now)
+            case Finished(location=None, record=PageRecord(status=None)) as finished:
+                self._seed_failed(finished.record)
+                self._job.finish(lease, finished, now)
             case Finished(location=None) as finished:
                 await self._finish_page(lease, replace(finished, answer=answer))
             case Finished() as finished:
@@ -395,6 +409,9 @@ class Visitor:
         address = await self._context.fetcher.resolve(frontier.peek(lease.host).href)
         await self._job.room()
         now = self._context.clock()
+        if address is None and self._line.holds:
+            self._job.take_back(lease, now)
+            return
         self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(address), now, batch))
 
     def _seed_failed(self, record: PageRecord) -> None:

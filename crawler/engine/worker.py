@@ -64,7 +64,15 @@ class Worker:
         reading = Reading(lag.held)
         network = Guarded(fetcher, reading)
         self.context = Context(
-            network, clock, self._wake.set, self._interrupted.set, lag, reading, Turns(), PageParser()
+            network,
+            clock,
+            self._wake.set,
+            self._interrupted.set,
+            self._lend_slot,
+            lag,
+            reading,
+            Turns(),
+            PageParser(),
         )
 
     async def drive(self, *runs: Run) -> None:
@@ -136,6 +144,11 @@ class Worker:
         self._free += 1
         self._suspects.ended()
         self._wake.set()
+
+    def _lend_slot(self, lent: bool) -> None:
+        self._free += 1 if lent else -1  # it may be less than none for the moment in which the visit ends
+        if lent:
+            self._wake.set()
 
     # -- waiting -----------------------------------------------------------------------------------------------
 

@@ -32,7 +32,18 @@ HURRIED = 15.0  # seconds that a body may still take when others wait for its me
 class Exchange:
     """The progress of one fetch. Its time limit applies to the current phase."""
 
-    __slots__ = ("dialled", "hurried", "new_connection", "patience", "phase", "proxy", "refused", "share", "unchecked")
+    __slots__ = (
+        "address",
+        "dialled",
+        "hurried",
+        "new_connection",
+        "patience",
+        "phase",
+        "proxy",
+        "refused",
+        "share",
+        "unchecked",
+    )
 
     def __init__(self, patience: Patience, memory: BodyMemory) -> None:
         self.patience = patience
@@ -41,6 +52,7 @@ class Exchange:
         self.phase = "headers"  # "connect", "headers", "body", "drop"
         self.new_connection = False
         self.dialled = False  # at least one address was allowed
+        self.address: str | None = None  # of the host: the last that was dialled, IPv4 first
         self.refused: Refusal | None = None  # of an address
         self.proxy: Proxy | None = None
         self.unchecked = False  # what is dialled is not chosen by a URL: it is a proxy of the user
@@ -169,4 +181,6 @@ def _checked_socket(permits: Permits, address_info: aiohttp.AddrInfoType) -> soc
         exchange.refused = refused
         raise PermissionError(refused.why)
     exchange.dialled = True
+    if not exchange.unchecked and (exchange.address is None or family == socket.AF_INET):
+        exchange.address = str(address[0])
     return socket.socket(family, kind, protocol)

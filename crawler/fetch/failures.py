@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import socket
 import ssl
 
 import aiohttp
@@ -18,6 +19,8 @@ from crawler.settings import FetchSettings
 FAILURES = (aiohttp.ClientError, OSError, Undecodable)
 
 _REFUSED = frozenset((errno.ECONNREFUSED,))
+_ANY_PORT = 9
+_NO_SERVERS = (11, 12)  # ARES_ECONNREFUSED, ARES_ETIMEOUT: no name server could be asked, or none answered
 _CLOSED = frozenset((errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED))
 
 
@@ -108,6 +111,30 @@ def _system(error: OSError, exchange: Exchange) -> tuple[FailureKind, str]:
 def _tls_reason(error: BaseException) -> str:
     inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
     return getattr(inner, "verify_message", None) or getattr(inner, "reason", None) or str(inner)
+
+
+def is_local(error: Exception, exchange: Exchange) -> bool:
+    """Return whether this machine itself knows no way to the host: it has no route, or no name server answers."""
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        cares = error.os_error.__cause__  # where c-ares asks instead of the C library
+        if cares is not None:
+            return bool(cares.args) and cares.args[0] in _NO_SERVERS
+        return error.os_error.errno == socket.EAI_AGAIN
+    number, address = getattr(error, "errno", None), exchange.address
+    if exchange.phase != "connect" or address is None or ":" in address:
+        return False  # many machines never have a route for IPv6: those addresses fail one by one
+    return number == errno.ENETUNREACH or (number == errno.EHOSTUNREACH and not _has_route(address))
+
+
+def _has_route(address: str) -> bool:
+    """Return whether the kernel knows a route to an IPv4 address. Without one this machine is offline; with one, some
+    router said that the host cannot be reached, or it is in this network and silent. No packet is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((address, _ANY_PORT))
+        except OSError as error:
+            return error.errno not in (errno.ENETUNREACH, errno.EHOSTUNREACH)
+    return True
 
 
 def _first_line(text: str) -> str:

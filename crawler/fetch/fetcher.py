@@ -21,7 +21,7 @@ from crawler.fetch.body_memory import SMALL, BodyMemory
 from crawler.fetch.connector import Connector, Exchange, current_exchange
 from crawler.fetch.content_coding import Decoder, Overlong, decoder
 from crawler.fetch.cookies import Cookies
-from crawler.fetch.failures import FAILURES, classify
+from crawler.fetch.failures import FAILURES, classify, is_local
 from crawler.fetch.lenient import MAX_HEADERS
 from crawler.fetch.outcome import Failure, FailureKind, Response, browser_text
 from crawler.fetch.patience import Patience, Stalled, never
@@ -149,7 +149,8 @@ class Fetcher:
             kind, message = classify(error, exchange, settings)
             if kind is FailureKind.PROXY:
                 self._tell_of_proxy(message)
-            return Failure(kind, message, exchange.patience.seconds)
+            local = kind in (FailureKind.DNS, FailureKind.UNREACHABLE) and is_local(error, exchange)
+            return Failure(kind, message, exchange.patience.seconds, address=exchange.address, local=local)
         finally:
             exchange.patience.end()
             current_exchange.reset(token)

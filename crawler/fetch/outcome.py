@@ -38,6 +38,11 @@ class FailureKind(StrEnum):
         return self in _TRANSIENT
 
     @property
+    def silent(self) -> bool:
+        """Return whether no HTTP response came at all, or not the whole of it, as when our own line is down."""
+        return self in _SILENT
+
+    @property
     def excluded(self) -> bool:
         """Return whether one of our own rules ended it: its outcome is ``excluded``, and it is never retried."""
         return self in _EXCLUDED
@@ -55,18 +60,22 @@ _TRANSIENT = frozenset(
         FailureKind.PROXY,
     )
 )
+_SILENT = _TRANSIENT - {FailureKind.PROXY}
 _EXCLUDED = frozenset((FailureKind.TOO_LARGE, FailureKind.OWN_RULE))
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """No complete response: the reason in one line for people, and the seconds that it took. ``refusal``: the rule of
-    ours that forbids the request."""
+    ours that forbids the request. ``address``: what was dialled, if that is known. ``local``: this machine knows no way
+    to the host: no route, no name server."""
 
     kind: FailureKind
     message: str
     seconds: float
     refusal: Refusal | None = None
+    address: str | None = None
+    local: bool = False
 
     @classmethod
     def refused(cls, refusal: Refusal, seconds: float = 0.0) -> Failure:

@@ -18,6 +18,7 @@ To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. Fr
     workbench                finds a host wherever it is; each host is in one place only
     watchdog                 finds hosts that should be asked and are not
     ad_hoc_lease, overrides  requests without a queued URL; what the user does to single hosts
+    outage                   whether the failures of many hosts are due to our own line
     frontier                 the contract
     clock_step, host_status  corrects times after the clock was set; a host as tables show it
     postponement             moves a URL behind all others of its host, before the frontier is loaded
@@ -47,6 +48,7 @@ from crawler.frontier.lease import (
     RobotsKnown,
     RobotsLater,
     SideRequestDone,
+    TakenBack,
     Throttled,
 )
 from crawler.frontier.limits import Limits, MemoryLimits
@@ -97,6 +99,7 @@ __all__ = [
     "RobotsLater",
     "SideRequestDone",
     "Store",
+    "TakenBack",
     "Tally",
     "Throttled",
     "decode_entry",

@@ -35,6 +35,7 @@ from crawler.frontier.lease import (
     RobotsKnown,
     RobotsLater,
     SideRequestDone,
+    TakenBack,
     Throttled,
 )
 from crawler.frontier.limits import Limits
@@ -199,6 +200,9 @@ class Frontier:
             else:
                 self._done(lease, batch)
                 host.tally.fetched += 1
+        elif isinstance(end, TakenBack):
+            self.queued += lease.entry is not None
+            workbench.take_back(lease, now)
         else:
             self._finish_side_request(lease, end, now)
         workbench.save(host, batch)

@@ -89,4 +89,9 @@ class SideRequestDone(NamedTuple):
     request: RequestOutcome | None = ANSWERED
 
 
-Completion = Done | Retry | Throttled | RobotsKnown | RobotsLater | AddressKnown | SideRequestDone
+class TakenBack(NamedTuple):
+    """A request was made, and what came of it says nothing about its host, because our own line was down. The gap of
+    the host begins; the URL is its next one again, with the tries that it had."""
+
+
+Completion = Done | Retry | Throttled | RobotsKnown | RobotsLater | AddressKnown | SideRequestDone | TakenBack

@@ -242,6 +242,14 @@ class Workbench:
         if lease.entered:
             self.gate.leave(host, slow=lease.slow)
 
+    def take_back(self, lease: Lease, now: float) -> None:
+        """Undo ``begin`` after a request that says nothing about the host. The caller then saves the host."""
+        self.gate.now = now
+        if lease.entered:
+            lease.host.politeness.last_request = now
+            self.gate.hold_gap(lease.host, now)
+        self.cancel(lease)
+
     def _take_back(self, host: Host) -> None:
         self.leased -= 1
         host.leased -= 1

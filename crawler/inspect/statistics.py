@@ -41,7 +41,7 @@ class HostFigures:
 @dataclass(frozen=True, slots=True)
 class RunFigures:
     """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file, why
-    it is paused, the event loop's lag and stalls, and transactions written."""
+    it is paused, the event loop's lag and stalls, transactions written, and outages of our own line."""
 
     elapsed: float
     in_flight: int
@@ -50,6 +50,7 @@ class RunFigures:
     lag: dict[str, float]
     stalls: dict[str, Any]
     commits: int
+    outage: dict[str, Any]
 
 
 def assemble(
@@ -78,6 +79,7 @@ def assemble(
         "advice": advice,
         "commits": None if run is None else run.commits,
         "paused": None if run is None else run.paused,
+        "outage": None if run is None else run.outage,
         "disk_free_bytes": job.disk_free,
         "loop_stall_seconds": None if run is None else run.lag,
         "loop_stalls": None if run is None else run.stalls,

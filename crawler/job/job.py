@@ -253,6 +253,11 @@ class Job:
             self.frontier.finish(lease, again, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
 
+    def take_back(self, lease: Lease, now: float) -> None:
+        """End a lease as if its request had not been made, but for the host's gap: our own line was down."""
+        with self.writer as transaction:
+            self.frontier.finish(lease, frontier.TakenBack(), now, transaction.batch)
+
     def throttle(self, lease: Lease, verdict: Throttled, now: float) -> None:
         """Hold a host that answered 429 or 503."""
         with self.writer as transaction:

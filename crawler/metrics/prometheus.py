@@ -241,6 +241,16 @@ METRICS: tuple[Metric, ...] = (
         "cause",
         words=CAUSES,
     ),
+    _gauge("crawler_outage", ("outage", "now"), "1 while the crawl is paused because no host answers."),
+    _gauge("crawler_outage_hosts", ("outage", "hosts"), "Hosts that have failed in the present outage."),
+    Metric("crawler_outages_total", "counter", "Outages in this run.", ("outage", "count")),
+    Metric("crawler_outage_seconds_total", "counter", "Time of this run in outages.", ("outage", "seconds")),
+    Metric(
+        "crawler_outage_probes_total",
+        "counter",
+        "Requests of this run that asked whether a host answers.",
+        ("outage", "probes"),
+    ),
     _gauge("crawler_disk_free_bytes", ("disk_free_bytes",), "Bytes free on the disk that holds the job."),
     _gauge(
         "crawler_loop_stall_p99_seconds",

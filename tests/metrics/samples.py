@@ -66,6 +66,7 @@ _FULL: dict[str, Any] = {
     "seeds": 20,
     "seeds_rejected": 1,
     "paused": None,
+    "outage": {"now": False, "count": 2, "seconds": 613.5, "hosts": 0, "probes": 24},
     "disk_free_bytes": 40_000_000_000,
     "loop_stall_seconds": {"p99": 0.003, "longest": 0.02, "total": 0.0},
     "loop_stalls": {"count": 2, "work": "extract_links"},

@@ -154,12 +154,13 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
             lag=LoopLag().figures(),
             stalls=LoopLag().stall_figures(),
             commits=0,
+            outage={"now": False, "count": 0, "seconds": 0.0, "hosts": 0, "probes": 0},
         ),
         state="ended",
         now=1.0,
         advice={field.name: None for field in fields(Advice)} | {"new_urls_per_second": None, "forecast": None},
     )
-    nested = {(part, key) for part in ("seen", "advice", "checkpoint") for key in stats[part]}
+    nested = {(part, key) for part in ("seen", "advice", "checkpoint", "outage") for key in stats[part]}
     nested |= {("seen", "fpp_measured", key) for key in MeasuredFpp.__annotations__}
     nested |= {("seen", "ledger", field.name) for field in fields(LedgerCounts)}
     nested |= {("loop_stall_seconds", key) for key in stats["loop_stall_seconds"]}
@@ -169,7 +170,8 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     nested -= {("advice", "forecast")}
     # A sentence has no place in a metric: the state says that the crawl is paused.
     nested |= {("hosts_overlooked", "count"), ("loop_stalls", "count")}  # the names are for people
-    nested_parts = ("seen", "advice", "checkpoint", "paused", "loop_stall_seconds", "loop_stalls", "hosts_overlooked")
+    nested_parts = ("seen", "advice", "checkpoint", "outage", "paused")
+    nested_parts += ("loop_stall_seconds", "loop_stalls", "hosts_overlooked")
     numbers = {(key,) for key in stats if key not in nested_parts} | nested
     assert numbers == {metric.path for metric in METRICS}
     assert {metric.field for metric in METRICS if metric.field} == SliceStatistics.__annotations__.keys()

@@ -1,0 +1,367 @@
+"""Our own line: whether a host that gives no answer failed, or our way to all hosts.
+
+A request without an HTTP response is not held against its host at once. The visit waits, without a slot, until it is
+known whose fault it was; nothing is stored meanwhile, so a crash at any moment blames nobody.
+
+    a host answers a request that began later      the line worked: the failure is its host's
+    nobody else can tell, or not for long          the same
+    eight good hosts have failed, or this          the line is in doubt: the crawl hands out nothing, and a host that
+    machine knows no way to any                    was good is asked
+    that host answers                              the failures are their hosts'
+    it does not                                    an outage: the crawl is paused, all that failed since the last answer
+                                                   is taken back, and good hosts are asked in turn until one answers
+
+A host's failure counts from the moment at which it happened, however long the visit waited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum, auto
+from typing import Any
+
+from crawler.engine.context import Context
+from crawler.engine.judge import request_outcome
+from crawler.fetch import Failure, FailureKind, Response
+from crawler.frontier import AddressKnown, Host, HostClosed, Lease, SideRequestDone, TakenBack
+from crawler.frontier.outage import HOSTS, Failed, OutageJudge, Pace
+from crawler.job.job import Job
+from crawler.metrics import Kind, counted, duration
+from crawler.robots import robots_url
+from crawler.settings import Settings
+
+log = logging.getLogger("crawler")
+
+REQUESTS = 16  # in whose usual time one should be answered
+PATIENCE = (5.0, 120.0)  # seconds, at least and at most
+LOOK = 0.25  # seconds between two looks at failures that wait
+PROBE_FIRST, PROBE_MOST = 1.0, 30.0  # seconds between two probes: the time doubles
+PROBED = 16  # hosts that are probed in turn
+GATE_MOST = 5.0  # seconds that a probe waits for its host's gap; otherwise another host is asked
+_RESPONSES = (FailureKind.MALFORMED, FailureKind.ENCODING, FailureKind.TOO_LARGE, FailureKind.INTERNAL)
+
+
+class State(Enum):
+    """The state of the line."""
+
+    UP = auto()
+    DOUBTED = auto()
+    DOWN = auto()
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A failure whose meaning is not known yet. ``ours`` will be. ``counts``: it may show that our line is down."""
+
+    host: str
+    at: float
+    counts: bool
+    ours: asyncio.Future[bool]
+
+
+@dataclass(slots=True)
+class _Told:
+    """What is told of outages in this run. ``since`` and ``reason`` are about the present one."""
+
+    outages: int = 0
+    seconds: float = 0.0  # of those that are over
+    probes: int = 0
+    since: float | None = None
+    reason: str = ""
+    hosts: set[str] = field(default_factory=set)  # that failed in the present one
+
+
+class OwnLine:
+    """The line of one run."""
+
+    def __init__(self, job: Job, context: Context, settings: Settings) -> None:
+        rate = settings.politeness.rate
+        self.state = State.UP
+        self._job = job
+        self._context = context
+        self._retry = settings.retry
+        self._probe_least = PROBE_FIRST if rate is None else max(PROBE_FIRST, 1 / rate)
+        self._judge = OutageJudge()
+        self._pace = Pace(REQUESTS, *PATIENCE, rate)
+        self._waiting: list[_Waiting] = []
+        self._changed = asyncio.Event()  # a failure waits
+        self._heard = asyncio.Event()  # a host answered, so that nothing is in doubt any more
+        self._told = _Told()
+        self._closed = False
+
+    # -- what visits tell --------------------------------------------------------------------------------------
+
+    @property
+    def holds(self) -> bool:
+        """Whether no URL may be handed out."""
+        return self.state is not State.UP
+
+    def heard(self, lease: Lease, href: str, now: float) -> None:
+        """The leased host gave an HTTP response."""
+        self._pace.ended(now)
+        if self._judge.answered(lease.host.name, href, lease.taken_at):
+            self._settle(lease.taken_at)
+        if self.state is State.DOWN or (self.state is State.DOUBTED and not self._in_doubt()):
+            self._heard.set()
+
+    async def is_at_fault(self, lease: Lease, href: str, result: Response | Failure, now: float) -> bool:
+        """Return whether the result of a request that ended at ``now`` is a failure of our own line, as soon as that is
+        known. The lease must then be taken back, as if its request had not been made."""
+        if _is_response(result):
+            self.heard(lease, href, now)
+            return False
+        return isinstance(result, Failure) and result.kind.silent and await self._is_ours(lease, href, result, now)
+
+    async def _is_ours(self, lease: Lease, href: str, failure: Failure, now: float) -> bool:
+        host, told, judge = lease.host, self._told, self._judge
+        self._pace.ended(now)
+        # A host whose last failure was its own is no witness, nor is one that has never answered.
+        witness = host.failures.in_a_row == 0 and host.tally.fetched > 0
+        judge.failed(host.name, Failed(now, href, failure.address, witness, failure.local))
+        if self.state is State.DOWN:
+            told.hosts.add(host.name)
+            return True
+        if not self._can_tell(host, witness, failure):
+            judge.blame(host.name)
+            return False
+        told.reason = failure.error
+        counts = witness or failure.local or judge.is_witness(host.name)
+        waiting = _Waiting(host.name, now, counts, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._context.lend_slot(True)
+        self._changed.set()
+        try:
+            return await waiting.ours
+        finally:
+            self._context.lend_slot(False)
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)  # cancelled
+
+    def _can_tell(self, host: Host, witness: bool, failure: Failure) -> bool:
+        """Return whether it can become known that a failure is not its host's. A host that keeps failing shows nothing:
+        its failure waits only if one that does is waiting."""
+        if self._closed:
+            return False
+        if failure.local or self.state is State.DOUBTED:
+            return True
+        if host.failures.in_a_row:
+            return any(each.counts for each in self._waiting)
+        return self._job.frontier.hosts >= HOSTS and (witness or self._judge.answers > 0)
+
+    def close(self) -> None:
+        """The run stops handing out URLs: decide at once about failures, also about those to come."""
+        self._closed = True
+        if self.state is State.UP:
+            self._settle(None)
+        else:
+            self._take_back()
+
+    # -- what people are told ----------------------------------------------------------------------------------
+
+    @property
+    def outage(self) -> str | None:
+        """Why the crawl is paused; None if there is no outage."""
+        told = self._told
+        if self.state is not State.DOWN or told.since is None:
+            return None
+        since = datetime.fromtimestamp(told.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return f"no host answers since {since} ({told.reason})"
+
+    def figures(self, now: float) -> dict[str, Any]:
+        """Return the statistics of outages in this run."""
+        told, is_down = self._told, self.state is State.DOWN
+        lasts = now - told.since if is_down and told.since is not None else 0.0
+        return {
+            "now": is_down,
+            "count": told.outages,
+            "seconds": told.seconds + lasts,
+            "hosts": len(told.hosts) if is_down else 0,
+            "probes": told.probes,
+        }
+
+    # -- beside the visits -------------------------------------------------------------------------------------
+
+    async def watch(self) -> None:
+        """Decide about failures until cancelled."""
+        while True:
+            if not self._waiting:
+                await self._changed.wait()
+            self._changed.clear()
+            over = self._over(self._context.clock())
+            if self._judge.many or (over is not None and self._judge.local):
+                await self._doubt()
+            elif over is not None:
+                self._settle(over)
+            if self._waiting:
+                await self._changed_or(LOOK)
+
+    def _over(self, now: float) -> float | None:
+        """Return the time up to which failures have waited long enough; None if there are none."""
+        if self._is_idle(now):
+            return now
+        # Failures that cannot show anything wait only for others that can, and less than the shortest back-off.
+        counting = [each.at for each in self._waiting if each.counts]
+        until = now - (self._pace.patience if counting else PATIENCE[0])
+        return until if any(at <= until for at in counting or [each.at for each in self._waiting]) else None
+
+    async def _changed_or(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    def _is_idle(self, now: float) -> bool:
+        """Return whether no other host will be asked for a while, so that nobody else can tell."""
+        frontier = self._job.frontier
+        ready = frontier.next_ready()
+        return frontier.leased <= len(self._waiting) and (ready is None or ready > now + PATIENCE[0])
+
+    def _in_doubt(self) -> bool:
+        return self._judge.many or self._judge.local
+
+    def _settle(self, until: float | None) -> None:
+        """Hold failures until that time, or all, against their hosts."""
+        settled = [each for each in self._waiting if until is None or each.at <= until]
+        self._waiting = [each for each in self._waiting if not (until is None or each.at <= until)]
+        for each in settled:
+            self._judge.blame(each.host)
+            if not each.ours.done():
+                each.ours.set_result(False)
+
+    def _take_back(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            self._told.hosts.add(each.host)
+            if not each.ours.done():
+                each.ours.set_result(True)
+
+    # -- an outage ---------------------------------------------------------------------------------------------
+
+    async def _doubt(self) -> None:
+        """Ask hosts until one answers. Nothing is handed out meanwhile."""
+        self.state = State.DOUBTED
+        self._heard.clear()
+        self._context.interrupt()
+        for href in list(self._judge.untried())[:PROBED]:
+            answered = await self._unless_heard(self._probe(href))
+            if answered is not None:  # it was asked
+                break
+        else:
+            answered = False
+        if answered or not self._in_doubt():
+            self._settle(None)
+        else:
+            self._begin_outage()
+            await self._until_answered()
+            self._end_outage()
+        self.state = State.UP
+        self._judge.forget_failures()
+        self._context.wake()
+
+    async def _until_answered(self) -> None:
+        wait = self._probe_least
+        for href in self._targets():
+            await self._unless_heard(asyncio.sleep(wait))
+            if self._heard.is_set() or await self._unless_heard(self._probe(href)):
+                return
+            wait = min(2 * wait, max(PROBE_MOST, self._probe_least))
+
+    def _targets(self) -> Iterator[str]:
+        while True:
+            yield from self._judge.targets(PROBED)
+
+    async def _unless_heard(self, work: Awaitable[Any]) -> Any:
+        """Return the result of the work, or True as soon as a host has answered."""
+        task, heard = asyncio.ensure_future(work), asyncio.ensure_future(self._heard.wait())
+        try:
+            await asyncio.wait({task, heard}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else True
+        finally:
+            for each in (task, heard):
+                each.cancel()
+            await asyncio.wait({task, heard})
+
+    def _begin_outage(self) -> None:
+        now, told = self._context.clock(), self._told
+        self.state = State.DOWN
+        told.outages += 1
+        told.since = self._judge.first or now
+        self._take_back()
+        hosts = counted(len(told.hosts), "host")
+        log.warning("paused: no host answers (%s; %s): hosts that answered before are asked until one does", hosts,
+                    told.reason)  # fmt: skip
+        self._job.events.add(now, Kind.ERROR, f"outage: no host answers ({hosts}; {told.reason})")
+
+    def _end_outage(self) -> None:
+        now, told = self._context.clock(), self._told
+        lasted = now - (told.since or now)
+        told.seconds += lasted
+        told.since = None
+        told.hosts.clear()
+        log.warning("a host answers again after %s: the crawl resumes, and no host is blamed", duration(lasted))
+        self._job.events.add(now, Kind.RUN, f"the outage of {duration(lasted)} is over: no host is blamed for it")
+
+    # -- probes ------------------------------------------------------------------------------------------------
+
+    async def _probe(self, href: str) -> bool | None:
+        """Ask the host of an href for its robots.txt, in its turn. Return whether it answered; None if it could not be
+        asked now."""
+        job, clock, name = self._job, self._context.clock, self._job.frontier.queue_of(href)
+        ad_hoc = job.frontier.ad_hoc
+        await job.room()
+        lease = job.change_hosts(lambda batch: ad_hoc.borrow(name, clock(), batch))
+        if lease is None or isinstance(lease, HostClosed):
+            return None
+        try:
+            until = clock() + GATE_MOST
+            if ad_hoc.wants_address(lease):
+                return await self._probe_address(lease, href)
+            while (at := ad_hoc.enter(lease, clock())) > clock():
+                if at > until:
+                    ad_hoc.forgo(lease)
+                    return None
+                await asyncio.sleep(at - clock())
+            self._told.probes += 1
+            answer = await self._context.fetcher.fetch(robots_url(href), accept=_nothing)
+            await job.room()
+        except asyncio.CancelledError:
+            ad_hoc.forgo(lease)
+            raise
+        return self._probed(lease, href, answer)
+
+    async def _probe_address(self, lease: Lease, href: str) -> bool | None:
+        """Find the address of the host first, for politeness by address."""
+        frontier = self._job.frontier
+        found = await self._context.fetcher.resolve(href)
+        await self._job.room()
+        if found is None:
+            frontier.ad_hoc.forgo(lease)
+            return False
+        now = self._context.clock()
+        self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
+        return await self._probe(href)
+
+    def _probed(self, lease: Lease, href: str, answer: Response | Failure) -> bool:
+        frontier, name, now = self._job.frontier, lease.host.name, self._context.clock()
+        answered = _is_response(answer)
+        end = SideRequestDone(request_outcome(answer, self._retry)) if answered else TakenBack()
+        self._job.change_hosts(lambda batch: frontier.finish(lease, end, now, batch))
+        if answered:
+            self._judge.answered(name, href, lease.taken_at)
+        elif isinstance(answer, Failure) and answer.kind.silent:
+            self._judge.failed(name, Failed(now, href, answer.address, witness=True, local=answer.local))
+        return answered
+
+
+def _is_response(result: Response | Failure) -> bool:
+    """Return whether an HTTP response came, or something that shows at least that the line works."""
+    return isinstance(result, Response) or result.kind in _RESPONSES
+
+
+def _nothing(_: str | None) -> bool:
+    return False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from crawler.engine.lifecycle import Stop
+from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetches
@@ -14,11 +16,26 @@ from crawler.settings import Settings
 Seeds = AsyncIterator[list[str]]
 
 
+class Unwatched(LoopLag):
+    """Of a loop in virtual time there is nothing to measure, and fifty looks a second are most of what it does."""
+
+    async def watch(self) -> None:
+        await asyncio.Event().wait()
+
+
 class Driven:
     """A run and its worker. ``settings`` are those of both."""
 
-    def __init__(self, job: Job, web: Fetches, settings: Settings, clock: Callable[[], float], seeds: Seeds) -> None:
-        self.worker = Worker(web, WorkerSettings.of(settings), clock)
+    def __init__(
+        self,
+        job: Job,
+        web: Fetches,
+        settings: Settings,
+        clock: Callable[[], float],
+        seeds: Seeds,
+        lag: LoopLag | None = None,
+    ) -> None:
+        self.worker = Worker(web, WorkerSettings.of(settings), clock, lag)
         self.run = Run(job, settings, self.worker.context, seeds)
 
     async def to_the_end(self) -> Stop:

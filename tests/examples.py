@@ -6,7 +6,7 @@ import os
 
 # For a long look: LONG=20 python -m pytest tests/frontier
 TIMES = int(os.environ.get("LONG", "1"))
-USUAL = 50 * TIMES  # where a test says nothing
+USUAL = 30 * TIMES  # where a test says nothing
 
 
 def long_or(usual: int, long: int) -> int:

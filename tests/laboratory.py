@@ -18,7 +18,7 @@ from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.store import MemoryStore
-from tests.driving import Driven
+from tests.driving import Driven, Unwatched
 from tests.durability.power import Inline
 
 START = 1_700_000_000.0
@@ -108,7 +108,7 @@ class Laboratory:
         platform = Platform(open_store=lambda _: self.store, executor=Inline)
         job = Job(self.directory, settings, clock(), platform, anchor=self.anchor)
         try:
-            driven = Driven(job, web, settings, clock, _each(seeds))
+            driven = Driven(job, web, settings, clock, _each(seeds), Unwatched())
             running = asyncio.ensure_future(driven.to_the_end())
             others: list[Coroutine[Any, Any, None]] = [] if during is None else [during(driven.run, job)]
             beside = [asyncio.ensure_future(other) for other in others]

@@ -2,7 +2,7 @@
 
     python benchmarks/durability/power.py [--rounds 1000] [--first 0]
 
-The crawls are those of ``tests/durability/power.py``; CI runs 200 of them. Exits with 1 and names the seed when a page
+The crawls are those of ``tests/durability/power.py``; CI runs 60 of them. Exits with 1 and names the seed when a page
 is missing or recorded twice.
 """
 

@@ -98,7 +98,7 @@ def test_what_was_written_is_read(seen: Path) -> None:
     }
 
 
-@settings(max_examples=12 * TIMES)
+@settings(max_examples=7 * TIMES)
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=4), st.integers(0, 2**63))
 def test_any_seen_set_comes_back(seen: Path, pieces: list[bytes], sequence: int) -> None:
     # One directory for all examples: generations follow each other there as in a job.
@@ -235,7 +235,7 @@ def test_a_damaged_sealed_segment_spoils_both_generations(seen: Path) -> None:
     assert [fault[:26] for fault in faults] == ["generation 2 is damaged: s", "generation 1 is damaged: s"]
 
 
-@settings(max_examples=35 * TIMES)
+@settings(max_examples=19 * TIMES)
 @given(st.data())
 def test_a_flip_anywhere_is_found(seen: Path, data: st.DataObject) -> None:
     if not (seen / "generation-000002").exists():

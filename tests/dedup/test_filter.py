@@ -44,7 +44,7 @@ def write_list(path: Path, lines: list[bytes]) -> Path:
 pieces_of_text = st.lists(st.sampled_from([b"", b"a", b"bc", b"\n", b"\n\n", b"x" * 40]), max_size=20)
 
 
-@settings(max_examples=60 * TIMES)
+@settings(max_examples=33 * TIMES)
 @given(pieces=pieces_of_text)
 def test_pieces_are_cut_into_whole_lines(pieces: list[bytes]) -> None:
     splitter = Splitter()
@@ -65,7 +65,7 @@ def test_a_line_may_not_take_all_memory() -> None:
         splitter.feed(b"x" * 20)
 
 
-@settings(max_examples=60 * TIMES)
+@settings(max_examples=33 * TIMES)
 @given(pieces=pieces_of_text, cuts=st.lists(st.integers(0, 60), max_size=6))
 @example(pieces=[b"a\nb\n"], cuts=[1, 2, 3])
 def test_parts_of_a_file_that_join_cover_every_line_once(

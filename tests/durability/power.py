@@ -6,7 +6,6 @@ what lies below. Syncs and checkpoints come at random pages, cuts at random call
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import random
@@ -35,7 +34,9 @@ from crawler.settings import (
 )
 from crawler.store import FaultyStore
 from crawler.urls import Canonicaliser
+from tests.chance import CHANCE
 from tests.driving import Driven
+from tests.virtual import run_virtually
 
 NEVER = 1e9
 
@@ -89,6 +90,7 @@ class Life:
 def live(seed: int, most_cuts: int = 4, settings: Settings = SETTINGS) -> Life:
     """One life; the same seed gives the same life."""
     chance = random.Random(seed)
+    CHANCE.seed(seed)
     web = small_web(chance)
     directory = Path(tempfile.mkdtemp(prefix="power-"))
     try:
@@ -110,7 +112,7 @@ def _live(chance: random.Random, web: dict[str, object], directory: Path, most_c
         disk = FaultyDisk(chance, cut_after=by_call)
         try:
             run = _run(chance, web, job_directory, disk, store, by_page, asked, lambda: next(ticks) * 0.001, settings)
-            asyncio.run(run)
+            run_virtually(run)
             break
         except PowerCutError:
             cuts += 1

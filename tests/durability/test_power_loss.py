@@ -16,8 +16,9 @@ from crawler.records import Outcome, PageRecord
 from crawler.store import FaultyStore
 from crawler.urls import Canonical
 from tests.durability.power import SETTINGS, live
+from tests.examples import TIMES
 
-ROUNDS = 20
+ROUNDS = 12 * TIMES
 
 
 @pytest.mark.parametrize("first", range(0, 5 * ROUNDS, ROUNDS))

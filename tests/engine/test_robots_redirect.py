@@ -182,7 +182,7 @@ def test_a_job_that_met_a_host_only_so_is_whole(tmp_path: Path) -> None:
     host_key=st.sampled_from(["host", "domain", "address"]),
     delay=st.sampled_from([0.0, 0.5, 2.0]),
 )
-@settings(max_examples=10 * TIMES)
+@settings(max_examples=6 * TIMES)
 def test_whatever_leads_where_nobody_is_hurt_and_all_come_to_an_end(seed: int, host_key: str, delay: float) -> None:
     chance = Random(seed)
     names = [f"{'abc'[n % 3]}.{'xyz'[n // 3]}.test" for n in range(9)]

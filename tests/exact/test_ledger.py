@@ -73,7 +73,7 @@ acts = st.lists(
 )
 
 
-@settings(max_examples=80 * TIMES)
+@settings(max_examples=44 * TIMES)
 @given(done=acts, waiting=st.integers(1, 30), settled=st.integers(1, 30))
 def test_every_url_is_admitted_once_whatever_the_filter_says(
     done: list[list[str] | int | str], waiting: int, settled: int

@@ -34,7 +34,7 @@ def put(store: Store, family: Family, keys: list[bytes]) -> None:
     store.write(batch)
 
 
-@settings(max_examples=50 * TIMES)
+@settings(max_examples=28 * TIMES)
 @given(held=st.sets(rows), asked=st.lists(rows), prefix=prefixes, family=st.sampled_from([Family.SEEN, Family.HOSTS]))
 def test_lookups_agree_with_a_set(
     store: Store, held: set[bytes], asked: list[bytes], prefix: bytes, family: Family

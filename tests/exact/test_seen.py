@@ -66,7 +66,7 @@ def nobody_asks(_: bytes) -> dict[bytes, int]:
 
 
 @crowded
-@settings(max_examples=35 * TIMES)
+@settings(max_examples=19 * TIMES)
 @given(steps=batches)
 def test_answers_like_a_set(store: Store, crowd: bool, steps: list[tuple[str, list[str]]]) -> None:
     empty = store.batch()

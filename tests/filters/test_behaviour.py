@@ -24,7 +24,7 @@ def test_every_kind_is_in_the_suite() -> None:
 
 
 @every_kind
-@settings(max_examples=24 * TIMES)
+@settings(max_examples=13 * TIMES)
 @given(added=batches)
 def test_no_key_is_ever_denied(name: str, added: list[list[str]]) -> None:
     seen = Subject(name).seen
@@ -46,7 +46,7 @@ def test_no_key_is_ever_denied(name: str, added: list[list[str]]) -> None:
 
 
 @every_kind
-@settings(max_examples=16 * TIMES)
+@settings(max_examples=9 * TIMES)
 @given(keys=st.lists(st.integers(0, 3000).map(str), max_size=200, unique=True))
 def test_one_by_one_gives_the_same_answers_as_in_batches(name: str, keys: list[str]) -> None:
     whole, single = Subject(name), Subject(name)
@@ -75,7 +75,7 @@ def test_single_adds_and_small_batches_agree_with_a_set(name: str) -> None:
 
 
 @every_kind
-@settings(max_examples=16 * TIMES)
+@settings(max_examples=9 * TIMES)
 @given(keys=st.lists(text_or_bytes, max_size=60))
 def test_text_and_its_utf_8_are_one_key(name: str, keys: list[str | bytes]) -> None:
     subject, other = Subject(name), Subject(name)
@@ -126,7 +126,7 @@ def test_a_lookup_tells_which_slices_claim_a_key_and_how_far_that_is_to_be_trust
 
 
 @every_kind
-@settings(max_examples=10 * TIMES)
+@settings(max_examples=6 * TIMES)
 @given(sizes=st.lists(st.integers(1, 90), min_size=1, max_size=5), step=st.integers(1, 50))
 def test_the_journal_rebuilds_it(name: str, sizes: list[int], step: int) -> None:
     subject = Subject(name)
@@ -141,7 +141,7 @@ def test_the_journal_rebuilds_it(name: str, sizes: list[int], step: int) -> None
 
 
 @every_kind
-@settings(max_examples=10 * TIMES)
+@settings(max_examples=6 * TIMES)
 @given(before=st.integers(0, 150), during=st.integers(0, 150), after=st.integers(0, 60))
 def test_a_snapshot_written_while_keys_come_in_loses_nothing(name: str, before: int, during: int, after: int) -> None:
     subject = Subject(name)

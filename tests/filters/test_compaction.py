@@ -87,7 +87,7 @@ acts = st.one_of(
 )
 
 
-@settings(max_examples=80 * TIMES)
+@settings(max_examples=44 * TIMES)
 @given(st.lists(acts, max_size=40))
 def test_whatever_happens_meanwhile_no_key_is_denied(done: list[tuple[object, ...]]) -> None:
     made = Journalled()

@@ -49,7 +49,7 @@ def change(part: CountingSlice | CuckooSlice, act: str, some: list[str]) -> None
 
 
 @pytest.mark.parametrize("name", SLICES)
-@settings(max_examples=30 * TIMES)
+@settings(max_examples=16 * TIMES)
 @given(before=acts, during=acts, piece=st.integers(1, 20))
 def test_the_copy_is_the_memory_of_that_moment(
     name: str, before: list[tuple[str, list[str]]], during: list[tuple[str, list[str]]], piece: int

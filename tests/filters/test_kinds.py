@@ -89,7 +89,7 @@ operations = st.lists(st.tuples(st.sampled_from(["add", "forget"]), st.integers(
 
 
 @pytest.mark.parametrize("name", FORGETTING)
-@settings(max_examples=35 * TIMES)
+@settings(max_examples=19 * TIMES)
 @given(done=operations)
 def test_forgetting_denies_no_key_that_is_in(name: str, done: list[tuple[str, str]]) -> None:
     seen = MAKERS[name]()
@@ -249,7 +249,7 @@ def with_keys(name: str, *sets: list[str]) -> Filter:
 
 
 @pytest.mark.parametrize("name", UNITED)
-@settings(max_examples=10 * TIMES)
+@settings(max_examples=6 * TIMES)
 @given(sets=two_sets())
 def test_the_union_answers_as_if_the_keys_of_both_had_been_added(name: str, sets: tuple[list[str], list[str]]) -> None:
     left, right = with_keys(name, sets[0]), with_keys(name, sets[1])
@@ -295,7 +295,7 @@ def test_a_united_seen_set_goes_on_and_is_stored_like_any_other(name: str) -> No
 
 
 @pytest.mark.parametrize("name", [name for name in UNITED if name.startswith(("counting", "cuckoo"))])
-@settings(max_examples=8 * TIMES)
+@settings(max_examples=5 * TIMES)
 @given(sets=two_sets(), share=st.integers(1, 5))
 def test_forgetting_after_a_union_denies_no_key_that_is_in(
     name: str, sets: tuple[list[str], list[str]], share: int
@@ -523,7 +523,7 @@ def wrong_answers(make: Callable[[], ClassicSlice | CountingSlice], capacity: in
 
 
 @pytest.mark.parametrize("kind", MAKE_EMPTY)
-@settings(max_examples=18 * TIMES)
+@settings(max_examples=10 * TIMES)
 @given(capacity=st.integers(1, 60), fpp=st.sampled_from([0.2, 0.03, 1e-2, 1e-3, 1e-4]), seed=st.integers(0, 2**32))
 def test_tiny_filters_keep_their_bound(kind: str, capacity: int, fpp: float, seed: int) -> None:
     """For 10 keys at 1e-4 the textbook formula gives a filter that is wrong 1.5 times as often as it should be."""

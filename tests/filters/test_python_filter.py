@@ -147,7 +147,7 @@ def test_only_filters_made_alike_have_a_union() -> None:
 
 
 @every_kind
-@settings(max_examples=10 * TIMES)
+@settings(max_examples=6 * TIMES)
 @given(stored=st.integers(0, 300), after=st.integers(0, 60))
 def test_a_stored_file_is_the_same_filter(name: str, stored: int, after: int) -> None:
     seen = filled(name, 0, stored)

@@ -137,7 +137,7 @@ def test_a_sealed_slice_never_changes() -> None:
     assert bytes(slices(seen)[0].buffer) == before
 
 
-@settings(max_examples=24 * TIMES)
+@settings(max_examples=13 * TIMES)
 @given(st.lists(st.integers(1, 120), min_size=1, max_size=8), st.integers(1, 50))
 def test_restore_rebuilds_the_same_chain_whatever_the_batches(sizes: list[int], step: int) -> None:
     live = ScalableBloomFilter(0.05, 64, hash=HASH)
@@ -155,7 +155,7 @@ def test_restore_rebuilds_the_same_chain_whatever_the_batches(sizes: list[int], 
     assert told(again) == told(live)
 
 
-@settings(max_examples=24 * TIMES)
+@settings(max_examples=13 * TIMES)
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 300))
 def test_a_snapshot_written_while_keys_come_in_and_the_journal_give_the_live_filter(
     before: int, during: int, after: int

@@ -61,7 +61,7 @@ def test_without_robots_txt_dead_hosts_are_retired_and_their_urls_reported(per_h
 
 @given(seed=st.integers(0, 2**32), per_host=st.integers(1, 2), delay=st.sampled_from([0.0, 1.0]), robots=st.booleans())
 @example(seed=3359, per_host=1, delay=0.0, robots=False)  # hosts that waited for each other in the two lines
-@settings(max_examples=16 * TIMES)
+@settings(max_examples=9 * TIMES)
 def test_hosts_of_one_domain_share_its_gap(seed: int, per_host: int, delay: float, robots: bool) -> None:
     politeness = PolitenessSettings(host_key="domain", per_host=per_host, delay=delay)
     world = World(seed, 12, 8, slots=6, politeness=politeness, robots=robots, name="h{0}.shared.co.uk")
@@ -72,7 +72,7 @@ def test_hosts_of_one_domain_share_its_gap(seed: int, per_host: int, delay: floa
 
 
 @given(seed=st.integers(0, 2**32), per_host=st.integers(1, 2), delay=st.sampled_from([0.0, 1.0]), robots=st.booleans())
-@settings(max_examples=10 * TIMES)
+@settings(max_examples=6 * TIMES)
 def test_hosts_at_one_address_share_its_gap(seed: int, per_host: int, delay: float, robots: bool) -> None:
     politeness = PolitenessSettings(host_key="address", per_host=per_host, delay=delay)
     world = World(seed, 14, 8, slots=6, politeness=politeness, robots=robots)
@@ -105,7 +105,7 @@ def test_hosts_of_one_domain_take_turns_and_waste_no_time() -> None:
     ),
     told=st.booleans(),
 )
-@settings(max_examples=18 * TIMES)
+@settings(max_examples=10 * TIMES)
 def test_dying_and_clocks_that_jump_make_no_burst_and_no_stall(
     seed: int, key: str, stops: list[tuple[int, float]], told: bool
 ) -> None:

@@ -248,7 +248,7 @@ class RocksFrontierMachine(FrontierMachine):
 
 
 TestFrontier = FrontierMachine.TestCase
-TestFrontier.settings = settings(max_examples=60 * TIMES, stateful_step_count=40)
+TestFrontier.settings = settings(max_examples=33 * TIMES, stateful_step_count=40)
 TestFrontierOnRocks = RocksFrontierMachine.TestCase
 TestFrontierOnRocks.settings = settings(max_examples=5 * TIMES, stateful_step_count=40)
 

@@ -60,7 +60,7 @@ class Web:
     delay=st.sampled_from([0.0, 0.5, 2.0]),
     slots=st.integers(1, 8),
 )
-@settings(max_examples=35 * TIMES)
+@settings(max_examples=19 * TIMES)
 def test_no_gap_is_cut_short_no_slot_is_idle_and_every_url_is_finished_once(
     seed: int, hosts: int, pages: int, per_host: int, delay: float, slots: int
 ) -> None:

@@ -22,7 +22,7 @@ def opened(path: Path) -> JsonlOutput:
     return JsonlOutput(path, RealDisk())
 
 
-@settings(max_examples=24 * TIMES)
+@settings(max_examples=13 * TIMES)
 @given(st.lists(st.binary(min_size=1, max_size=60), max_size=8), st.data())
 def test_what_was_appended_stands_there(tmp_path: Path, lines: list[bytes], data: st.DataObject) -> None:
     path = tmp_path / "pages.jsonl"

@@ -140,7 +140,7 @@ def apply(model: Contents, batch: list[tuple[str, Family, bytes, bytes]]) -> Non
                 del table[gone]
 
 
-@settings(max_examples=35 * TIMES)
+@settings(max_examples=19 * TIMES)
 @given(batches=batches, start=keys, end=st.none() | keys, limit=st.none() | st.integers(0, 5))
 def test_a_store_is_an_ordered_map(
     store: Store,

@@ -13,7 +13,7 @@ from crawler.urls.whatwg import TRIMMED
 from tests.examples import TIMES
 from tests.urls.made import absolute, bases, reference, rule_choices, texts
 
-many = settings(max_examples=150 * TIMES)
+many = settings(max_examples=82 * TIMES)
 
 
 @many

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from crawler.disk import RealDisk
 from crawler.filters import SEED_ZERO
-from crawler.inspect.job_reader import open_job
+from crawler.inspect.job_reader import OpenJob, open_job
 from crawler.integrity.finding import Finding, Kind
 from crawler.integrity.verifier import verify_job
 from crawler.job.conversion import OLD, convert_job
@@ -22,7 +22,6 @@ from crawler.job.recovery import kept_hash
 from crawler.kv import Family
 from tests.durability.crash_states import Fate, RecordingDisk, State, state_after
 from tests.job.converting import CONVERTING, MARK
-from tests.jobs import store_of
 
 URLS = [f"https://{host}.test/{number}" for host in "ab" for number in range(12)]
 DONE = 8
@@ -72,7 +71,7 @@ def _is_unused(name: str) -> bool:
     return name.startswith(UNUSED)
 
 
-def check_power_losses(job: Path, formats: Formats, check: Callable[[Path], None], *wrong: Finding) -> None:
+def check_power_losses(job: Path, formats: Formats, check: Callable[[OpenJob], None], *wrong: Finding) -> None:
     """Convert the job, again and again with a power loss, and end each conversion that was not lost as a whole.
     ``wrong``: what is not mended by a conversion."""
     number = read_identity(job, formats).format
@@ -91,18 +90,18 @@ def check_power_losses(job: Path, formats: Formats, check: Callable[[Path], None
         assert (identity.format, identity.converting) in ((formats.newest, number), (formats.newest, None)), where
         assert (resumed / STORE).is_dir() or (resumed / OLD / STORE).is_dir(), f"{where}: a run calls it lost"
         convert_job(RealDisk(), resumed, formats)
-        check_whole(resumed, formats, where, wrong)
-        check(resumed)
+        check_whole(resumed, formats, where, check, wrong)
     assert ended > 2
     # One of many: a copy that is not complete is removed, whatever it holds.
     again = job.with_name("again")
     unchanged[-1].write(again)
     convert_job(RealDisk(), again, formats)
-    check_whole(again, formats, "again", wrong)
-    check(again)
+    check_whole(again, formats, "again", check, wrong)
 
 
-def check_whole(job: Path, formats: Formats, where: str, wrong: tuple[Finding, ...]) -> None:
+def check_whole(
+    job: Path, formats: Formats, where: str, check: Callable[[OpenJob], None], wrong: tuple[Finding, ...]
+) -> None:
     identity = read_identity(job, formats)
     assert (identity.format, identity.converting) == (formats.newest, None), where
     assert not list(job.glob("convert.*")), where
@@ -110,15 +109,14 @@ def check_whole(job: Path, formats: Formats, where: str, wrong: tuple[Finding, .
         assert opened.restore_seen().seen.contains_many(URLS) == [True] * len(URLS), f"{where}: is fetched twice"
         assert opened.counters.pending == len(URLS) - DONE, f"{where}: is lost"
         assert len(list(opened.store.rows(Family.PENDING))) == len(URLS) - DONE, f"{where}: is lost"
+        check(opened)
     assert [finding for finding in verify_job(job, formats) if not finding.mends] == list(wrong), where
 
 
-def check_keyed(job: Path) -> None:
-    identity = read_identity(job)
-    assert identity.hash is not None
-    assert identity.hash.keyed
-    with store_of(job) as store:
-        assert kept_hash(store) == identity.hash
+def check_keyed(job: OpenJob) -> None:
+    assert job.identity.hash is not None
+    assert job.identity.hash.keyed
+    assert kept_hash(job.store) == job.identity.hash
 
 
 def test_an_older_job_gets_a_secret(tmp_path: Path) -> None:
@@ -126,9 +124,8 @@ def test_an_older_job_gets_a_secret(tmp_path: Path) -> None:
 
 
 def test_stored_bytes_change(tmp_path: Path) -> None:
-    def check(job: Path) -> None:
-        with store_of(job) as store:
-            assert store.get(Family.META, MARK) == b"x", "converted once"
+    def check(job: OpenJob) -> None:
+        assert job.store.get(Family.META, MARK) == b"x", "converted once"
 
     check_power_losses(make(tmp_path / "job", KNOWN), CONVERTING, check)
 
@@ -145,9 +142,8 @@ def test_a_copy_is_given_up(tmp_path: Path) -> None:
     (wrong,) = [finding for finding in verify_job(job) if not finding.mends]
     assert wrong.kind is Kind.FINISHED_NOT_SEEN
 
-    def check(job: Path) -> None:
-        identity = read_identity(job)
-        assert identity.hash == SEED_ZERO
-        assert identity.unkeyed is not None
+    def check(job: OpenJob) -> None:
+        assert job.identity.hash == SEED_ZERO
+        assert job.identity.unkeyed is not None
 
     check_power_losses(job, KNOWN, check, wrong)

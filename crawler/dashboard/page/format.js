@@ -17,7 +17,8 @@ export const narrow = upTo(1e6);
 // 20k, 1.5M: for axes.
 export const compact = given((value) => short.format(value).replace("K", "k"));
 export const text = given(String);
-export const decimal = given((value) => one.format(value));
+// A filter that is nearly empty has any number of bits for each URL.
+export const bits = given((value) => (value > 200 ? "over 200" : one.format(value)));
 export const rate = given((value) => (value < 100 ? one : whole).format(value));
 export const percent = given((value) => `${one.format(100 * value)}%`);
 

@@ -63,6 +63,13 @@ def killed_writer(path: Path, batches: int, sync_at: int = 100) -> int:
     return batches + len(rest) // 8 - 1
 
 
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """The store of one that was killed, to be copied, and the last batch that it saw written."""
+    path = tmp_path_factory.mktemp("killed") / "store"
+    return path, killed_writer(path, 300)
+
+
 def last_of(path: Path) -> int:
     """The last batch that a reopened store holds; fails unless it holds all before it, in every family."""
     store = RocksStore(path)
@@ -167,8 +174,11 @@ def record_offsets(log: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", [0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 129, 255])
-def test_a_log_with_a_record_of_another_type_gives_a_prefix_or_is_refused(tmp_path: Path, kind: int) -> None:
-    last = killed_writer(tmp_path / "killed", 300)
+def test_a_log_with_a_record_of_another_type_gives_a_prefix_or_is_refused(
+    tmp_path: Path, killed: tuple[Path, int], kind: int
+) -> None:
+    made, last = killed
+    shutil.copytree(made, tmp_path / "killed")
     (log,) = (tmp_path / "killed").glob("*.log")
     offsets = record_offsets(log)
     assert len(offsets) > last, "a batch is a record, or several at the end of a block"
@@ -224,9 +234,10 @@ def flipped_type(path: Path) -> None:
     ],
 )
 def test_a_store_that_names_its_files_no_more_is_left_alone_and_can_be_salvaged(
-    tmp_path: Path, damage: Callable[[Path], None], restarted: bool
+    tmp_path: Path, killed: tuple[Path, int], damage: Callable[[Path], None], restarted: bool
 ) -> None:
-    last = killed_writer(tmp_path / "store", 300)
+    made, last = killed
+    shutil.copytree(made, tmp_path / "store")
     for _ in range(2 * restarted):
         RocksStore(tmp_path / "store").close()  # the log goes into tables
     damage(tmp_path / "store")

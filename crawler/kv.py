@@ -33,6 +33,7 @@ class Family(StrEnum):
     SEEN = "seen"  # host hash, key digest -> nothing; only where the seen-set is exact or has a ledger
     LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set calls seen, until they are looked up
     REFUSED = "refused"  # rule NUL href -> entry; URLs that a rule of ours excluded, until a run permits them
+    BORDER = "border"  # href of a page -> how many of its links which limit left out, until a run lifts the limit
 
 
 # The numbers of families in an encoded batch. They never change; new families get new numbers.
@@ -50,6 +51,7 @@ FAMILY_NUMBERS = {
     11: Family.SEEN,
     12: Family.LEDGER,
     13: Family.REFUSED,
+    14: Family.BORDER,
 }
 _NUMBER_OF = {family: number for number, family in FAMILY_NUMBERS.items()}
 _MAGIC = 0xBA

@@ -77,7 +77,7 @@ MODULES: dict[str, str] = {
         envelope generations renewal
     """,
     "output": """
-        jsonl record_reader reverse_reader
+        jsonl record_reader finished reverse_reader
     """,
     "exact": """
         rows ledger seen
@@ -95,8 +95,8 @@ MODULES: dict[str, str] = {
     "job": """
         clock_anchor digest_sum directory formats identity job_lock event_log found held_back history_file inbox
         platform revisit_backfill scope_state seen_compaction stored_errors transaction admission live_status recovery
-        rekey conversion open_files checkpointer revisit run_settings snapshot verdict parsing_notes suspects job
-        durable_frontier
+        rekey conversion open_files checkpointer revisit returning run_settings snapshot verdict parsing_notes suspects
+        job durable_frontier
     """,
     "inspect": """
         host_states host_table statistics job_reader explanation record_stream job_view
@@ -125,7 +125,7 @@ MODULES: dict[str, str] = {
         interrupt key_spec lines lookout store exchange filter_setup stream build_process build
     """,
     "cli": """
-        exit_codes toml_lines add bench config damaged_job backup integrity_text options plan repair canon crawl
+        exit_codes toml_lines add retry bench config damaged_job backup integrity_text options plan repair canon crawl
         dashboard dedup explain forget hosts restore stats tail top verify demo filter
     """,
 }

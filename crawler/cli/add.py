@@ -7,7 +7,7 @@ import asyncio
 import errno
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from crawler.cli.exit_codes import Exit, UsageError
@@ -53,16 +53,16 @@ def run(arguments: argparse.Namespace) -> int:
         if "-" in arguments.urls:
             if len(arguments.urls) > 1:
                 raise UsageError("give URLs, or - for standard input, not both")
-            return asyncio.run(_Adding(arguments, settings).stream())
+            return asyncio.run(Adding(arguments, settings, seed=arguments.seed).stream())
         canonicaliser = Canonicaliser(settings.canonical.rules)
         for text in arguments.urls:
             url = canonicaliser.canonicalise(text)
             if isinstance(url, Rejected):
                 raise UsageError(f"{text!r}: {url.reason}")
-        return asyncio.run(_Adding(arguments, settings).all(arguments.urls))
+        return asyncio.run(Adding(arguments, settings, seed=arguments.seed).all(arguments.urls))
     except (JobError, SettingsError, SeedsError) as error:
         raise UsageError(str(error)) from error
-    except _NotStoredError as error:
+    except NotStoredError as error:
         say(sys.stderr, f"crawler: error: {error}")
         return Exit.FAILED
     except DAMAGE as error:
@@ -70,17 +70,18 @@ def run(arguments: argparse.Namespace) -> int:
         return Exit.FAILED
 
 
-class _NotStoredError(Exception):
+class NotStoredError(Exception):
     """URLs could not be left in the inbox; the text is one line for the user."""
 
 
-class _Adding:
+class Adding:
     """One call of the command."""
 
-    def __init__(self, arguments: argparse.Namespace, settings: Settings) -> None:
+    def __init__(self, arguments: argparse.Namespace, settings: Settings, *, seed: bool) -> None:
+        """``seed``: the URLs widen the scope."""
         self._directory: Path = arguments.job
-        self._seed: bool = arguments.seed
-        self._waits: bool = not arguments.no_wait
+        self._seed = seed
+        self.waits: bool = not arguments.no_wait
         self._settings = settings
         self._inbox = Inbox(self._directory, RealDisk())
         self._unanswered: dict[str, int] = {}  # name of the file -> number of URLs in it
@@ -92,31 +93,35 @@ class _Adding:
     async def all(self, urls: Sequence[str]) -> int:
         for start in range(0, len(urls), MOST_URLS):
             self._deposit(urls[start : start + MOST_URLS])
-        return await self._report()
+        return await self.report()
 
     async def stream(self) -> int:
         """Add standard input as it arrives, until it ends. Raises SeedsError."""
         async for lines in gathered(stream_batches(STDIN)):
             self._deposit(lines)
-            if self._waits and len(self._unanswered) >= _UNANSWERED:
-                await self._wait(_UNANSWERED - 1)
-        return await self._report()
+            if self.waits and len(self._unanswered) >= _UNANSWERED:
+                await self.wait_until(_UNANSWERED - 1)
+        return await self.report()
 
     def _deposit(self, urls: Sequence[str]) -> None:
+        self.leave(len(urls), lambda inbox: inbox.deposit(urls, seed=self._seed, answer=self.waits))
+
+    def leave(self, count: int, deposit: Callable[[Inbox], str]) -> None:
+        """Leave a file of that many URLs in the inbox. Raises NotStoredError."""
         try:
-            name = self._inbox.deposit(urls, seed=self._seed, answer=self._waits)
+            name = deposit(self._inbox)
         except OSError as error:
             before = f"the first {self._stored} are, the others" if self._stored else "they"
-            raise _NotStoredError(
+            raise NotStoredError(
                 f"the URLs cannot be stored in {self._inbox.path}: {error.strerror or error}: {before} were not added: "
                 "run the same command again once this is fixed"
             ) from error
-        self._stored += len(urls)
-        if self._waits:
-            self._unanswered[name] = len(urls)
-        self._left += len(urls)
+        self._stored += count
+        if self.waits:
+            self._unanswered[name] = count
+        self._left += count
 
-    async def _wait(self, most: int) -> None:
+    async def wait_until(self, most: int) -> None:
         """Wait until at most ``most`` files are unanswered, for up to ``WAIT`` seconds. Raises JobError, OSError."""
         deadline = time.monotonic() + WAIT
         while len(self._unanswered) > most and time.monotonic() < deadline and self._full is None:
@@ -164,9 +169,10 @@ class _Adding:
         finally:
             job.close()
 
-    async def _report(self) -> int:
-        if self._waits:
-            await self._wait(0)
+    async def report(self) -> int:
+        """Wait for the answers, and say what they are. Raises JobError, OSError."""
+        if self.waits:
+            await self.wait_until(0)
         elif lock_holder(self._directory) is None:
             say(sys.stderr, f"crawler: no crawl is running: {counted(self._left, 'URL')} left in {self._inbox.path}")
         answer = self._answer
@@ -175,11 +181,8 @@ class _Adding:
         if answer.credentials_dropped:
             named = f"{counted(answer.credentials_dropped, 'URL')} with credentials"
             say(sys.stderr, f"crawler: warning: {named}, which are not sent: they belong in the configuration")
-        if self._waits:
-            print(
-                f"{answer.admitted} admitted, {answer.known} known, {answer.off_scope} out of scope, "
-                f"{len(answer.rejected)} invalid"
-            )
+        if self.waits:
+            print(self.words(answer))
             if self._left and self._full is not None:
                 say(
                     sys.stderr,
@@ -194,6 +197,13 @@ class _Adding:
         else:
             print(f"{self._left} left in the inbox")
         return Exit.OK
+
+    def words(self, answer: Answer) -> str:
+        """Say what became of the URLs."""
+        return (
+            f"{answer.admitted} admitted, {answer.known} known, {answer.off_scope} out of scope, "
+            f"{len(answer.rejected)} invalid"
+        )
 
 
 async def gathered(batches: AsyncIterator[list[str]]) -> AsyncIterator[list[str]]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 
 from crawler.checkpoint import EnvelopeError
 from crawler.disk import PASSING, Expendable
@@ -28,6 +29,7 @@ class Injector:
         self._discovery = discovery
         self._inbox = inbox
         self._wake = wake
+        self._tidied = False  # the store knows of no parcel that is gone
         self._left: set[str] = set()  # names of inbox files that cannot be read or removed
 
     @property
@@ -74,15 +76,23 @@ class Injector:
         for name in self._inbox.foreign(now):
             if name not in self._left:
                 self._set_aside(name, "not a file of the inbox")
-        for name in self._inbox.waiting():
+        waiting = self._inbox.waiting()
+        if not self._tidied:
+            self._tidied = True
+            await self._job.room()
+            self._job.change_hosts(partial(self._job.returning.forget_others, waiting))
+        for name in waiting:
             parcel = None if f"{name}.urls" in self._left else self._read(name)
             if parcel is None:
                 continue
-            answer = await self.take_in(parcel.urls, seed=parcel.seed)
+            answer = await self.take_in(parcel.urls, seed=parcel.seed) + await self._put_back(parcel)
             try:
                 await asyncio.to_thread(self._inbox.close_parcel, parcel, answer)  # in a thread, because it syncs
             except OSError as error:
                 self._leave(f"{name}.urls", error)
+            if parcel.again:
+                await self._job.room()
+                self._job.change_hosts(partial(self._job.returning.forget, name))
             self._wake()  # all these URLs may be finished already, and then the crawl can end
 
     def _read(self, name: str) -> Parcel | None:
@@ -124,4 +134,27 @@ class Injector:
             await asyncio.sleep(0)
         await self._job.room()
         await self._job.sync()
+        return answer
+
+    async def _put_back(self, parcel: Parcel) -> Answer:
+        """Queue the finished URLs of a parcel again, and make that durable. A parcel that was begun before a crash is
+        carried on where it was. Raises OSError."""
+        job, answer = self._job, Answer()
+        if not parcel.again:
+            return answer
+        done = job.returning.done(parcel.name)
+        pending: set[str] = set()
+        for found in job.returning.pending(parcel.again[done:]):
+            pending |= found
+            await asyncio.sleep(0)
+        while done < len(parcel.again):
+            part = parcel.again[done : done + _STEP]
+            done += len(part)
+            await job.room()
+            queued = job.put_back(parcel.name, part, done, pending)
+            answer += Answer(queued, len(part) - queued)
+            self._wake()
+            await asyncio.sleep(0)
+        await job.room()
+        await job.sync()
         return answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crawler.frontier.backoff_policy import give_another_chance
+from crawler.frontier.host import Host
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.workbench import Workbench
 from crawler.kv import Batch
@@ -37,9 +38,23 @@ class Overrides:
         if host is not None:
             politeness = host.politeness
             politeness.paused = politeness.blocked = False
-            if politeness.hold_reason in (HoldReason.FAILING, HoldReason.SNOOZED, HoldReason.RETIRED):
-                give_another_chance(host)
-                pause, politeness.hold_reason = self._workbench.gate.gap(host)
-                politeness.next_time = politeness.last_request + pause
+            self._forgive(host)
             self._workbench.save(host, batch)
         return host is not None
+
+    def ask_again(self, name: str, batch: Batch) -> bool:
+        """Forget the failures of the host, and what its robots.txt said. A pause or a block stays."""
+        host = self._workbench.find(name)
+        if host is not None:
+            self._forgive(host)
+            host.politeness.robots_until = 0.0
+            host.politeness.robots_tries = 0
+            self._workbench.save(host, batch)
+        return host is not None
+
+    def _forgive(self, host: Host) -> None:
+        politeness = host.politeness
+        if politeness.hold_reason in (HoldReason.FAILING, HoldReason.SNOOZED, HoldReason.RETIRED):
+            give_another_chance(host)
+            pause, politeness.hold_reason = self._workbench.gate.gap(host)
+            politeness.next_time = politeness.last_request + pause

@@ -22,6 +22,7 @@ from crawler.frontier.page import Answer, Page, PageError, milliseconds, pack_pa
 from crawler.kv import Batch, Family, Reader
 from crawler.settings import RecrawlSettings
 
+ONCE = 0.0  # the interval of a page that is visited once more and gets no further visit
 QUEUED_MAX = 4_096  # revisits in all host queues together
 HOST_MAX = 16  # of one host
 _LEAST_PACE = 0.01  # seconds between two revisits of a host without a gap
@@ -32,6 +33,12 @@ _TIME = 8  # bytes
 def due_key(due: float, href: str) -> bytes:
     """The key of a page in ``due``."""
     return milliseconds(due).to_bytes(_TIME, "big") + href.encode("ascii")
+
+
+def once_more(entry: Entry, visits: int) -> Page:
+    """The state of a page that is queued for one more visit."""
+    again = entry._replace(revisit=True, tries=0, throttled=0, redirects=0)
+    return Page(again, visits, 0, ONCE, None, 0.0)
 
 
 def split_due_key(key: bytes) -> tuple[float, str]:
@@ -81,6 +88,11 @@ class Revisits:
         elif excluded or not self._settings.enabled:
             return None
         before = self.page(entry.href)
+        if before is not None and before.interval == ONCE:
+            if not self._settings.enabled:
+                batch.delete(Family.PAGES, entry.href.encode("ascii"))
+                return replace(before, visits=before.visits + 1), None, 0
+            before = replace(before, interval=self._settings.first_interval)
         page, changed = visited(before, entry, answer, now, self._settings, last_resort=excluded)
         assert page.due is not None
         had_time = before is not None and before.due is not None
@@ -88,6 +100,21 @@ class Revisits:
             batch.delete(Family.DUE, due_key(before.due, entry.href))
         self._put(page, page.due, batch)
         return page, changed, 0 if had_time else 1
+
+    def again(self, entry: Entry, visits: int, batch: Batch) -> tuple[Entry, int] | None:
+        """Take a page that had that many visits at least, whether or not pages are visited again. Returns its entry for
+        the frontier, and how many pages lost their time; None if it is queued already. Raises PageError."""
+        page, had_time = self.page(entry.href), 0
+        if page is None:
+            page = once_more(entry, visits)
+        elif page.due is None:
+            return None
+        else:
+            batch.delete(Family.DUE, due_key(page.due, entry.href))
+            page, had_time = replace(page, due=None), 1
+        self._queued[self._queue_of(entry.href)] += 1
+        batch.put(Family.PAGES, entry.href.encode("ascii"), pack_page(page))
+        return page.entry, had_time
 
     def overtake(self, entry: Entry, visited_at: float, batch: Batch) -> bool:
         """Set the next visit of a page that was finished while revisits were disabled. Returns False if the page has
@@ -126,6 +153,8 @@ class Revisits:
         already), and how many pages lost their time."""
         page = self.page(entry.href)
         if page is None:
+            if entry.revisit:  # it was visited once more, and had no further visit
+                batch.put(Family.PAGES, entry.href.encode("ascii"), pack_page(once_more(entry, 1)))
             return True, 0
         if page.due is None:
             return False, 0

@@ -34,12 +34,15 @@ from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.job.run_settings import write_run
 from crawler.job.verdict import Again, Finished, Throttled
+from crawler.output import lines_of
+from crawler.output.finished import Choice, select
 from crawler.records import Outcome, PageRecord
 from crawler.scope import Boundary, Outside
 from crawler.settings import settings_from
 from crawler.urls import Canonical, Canonicaliser, Rejected
 from crawler.urls.whatwg import has_userinfo
 
+_OWN_PARCEL = "library"  # its URLs are queued in one transaction
 _TABLES = {
     "delay": "politeness",
     "per_host": "politeness",
@@ -154,6 +157,32 @@ class DurableFrontier:
         new = self.job.admit(Found(inside, 0, seed=True))
         self._end(now)
         return Answer(new, len(inside) - new, len(found) - len(inside), tuple(rejected), dropped)
+
+    def visit_again(
+        self,
+        urls: Iterable[str] = (),
+        *,
+        failed: bool = False,
+        excluded: str | None = None,
+        host: str | None = None,
+        now: float | None = None,
+    ) -> int:
+        """Queue finished URLs once more, as ``crawler retry`` does: those named in ``urls``, those that ``failed`` or
+        that a rule ``excluded``, those of a ``host``; with several, those that fit all. Returns how many were queued;
+        those that are pending are not. Raises ValueError if nothing is given."""
+        now = self._begin(now)
+        known = [self._canonicaliser.canonicalise(text) for text in _texts("a URL", urls)]
+        hrefs = frozenset(url.href if isinstance(url, Canonical) else "" for url in known)
+        choice = Choice(failed, excluded, host, hrefs)
+        if choice.is_empty:
+            raise ValueError("name what to visit again: urls, failed, excluded or host")
+        output, returning = self.job.files.output, self.job.returning
+        chosen = select(lambda: (line for _, line in lines_of(output.path, output.end)), choice)
+        pasts = [past for past in chosen if past is not None]
+        pending = {href for found in returning.pending(pasts) for href in found}
+        queued = self.job.put_back(_OWN_PARCEL, pasts, len(pasts), pending)
+        self._end(now)
+        return queued
 
     # -- leases ------------------------------------------------------------------------------------------------
 

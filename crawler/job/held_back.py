@@ -199,6 +199,19 @@ async def return_beside(
         await asyncio.sleep(0)
 
 
+def take_row(store: Reader, counters: Counters, href: str, batch: Batch) -> Entry | None:
+    """The entry of a URL that is held back, which is held back no longer; None if it is not. Raises HeldBackError."""
+    for rule in Rule:
+        key = _key(rule, href)
+        value = store.get(Family.REFUSED, key)
+        if value is not None:
+            _, _, entry = decode_row(key, value)
+            batch.delete(Family.REFUSED, key)
+            count_refused(counters, rule, -1)
+            return entry._replace(tries=0, throttled=0)
+    return None
+
+
 def drop_row(store: Reader, counters: Counters, entry: Entry, batch: Batch) -> None:
     """Forget that a URL is held back, because its record was lost and it is queued again."""
     for rule in Rule:

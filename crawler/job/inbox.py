@@ -5,7 +5,8 @@ crawl looks for files. It admits the URLs of a file, makes that durable, answers
 dies in between, the URLs are admitted once more, and the seen-set ignores them. The two sides share only a file system,
 so the crawl may be running or may start later.
 
-    NAME.urls     an envelope, {"urls": [text...], "seed": bool, "answer": bool}
+    NAME.urls     an envelope, {"urls": [text...], "seed": bool, "answer": bool}; finished URLs that are put back are in
+                  "again": [[text, depth, via, visits]...]
     NAME.answer   an envelope, {"admitted", "known", "off_scope": counts, "rejected": [[text, reason]...]}
     NAME.command  an envelope, {"pid": int, "do": WORD, "host": text or null}; its answer is {"error", "status"}
     aside/        all other files
@@ -28,6 +29,7 @@ from typing import Any
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.disk import PASSING, Disk, failpoint, make_private_directory, replace_file
+from crawler.output.finished import Past
 
 INBOX = "inbox"
 MAGIC = "crawler-inbox"
@@ -48,12 +50,14 @@ _NAME = re.compile(r"[0-9]{20}-[0-9]+-[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """The content of one file. ``seed``: the URLs widen the scope; ``answer``: a process waits for an answer."""
+    """The content of one file. ``seed``: the URLs widen the scope; ``answer``: a process waits for an answer.
+    ``again``: finished URLs that are put back."""
 
     name: str
     urls: tuple[str, ...]
     seed: bool
     answer: bool
+    again: tuple[Past, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +102,20 @@ class Inbox:
 
     def deposit(self, urls: Sequence[str], *, seed: bool, answer: bool) -> str:
         """Leave at most ``MOST_URLS`` URLs; durable on return. Returns a name, to be passed to ``answer``."""
+        return self._leave({"urls": list(urls), "seed": seed, "answer": answer})
+
+    def put_back(self, again: Sequence[Past], *, answer: bool) -> str:
+        """Leave at most ``MOST_URLS`` finished URLs that are to be visited again; durable on return. Returns a name, to
+        be passed to ``answer``: new are those that were queued, known those that were pending."""
+        return self._leave({"urls": [], "seed": False, "answer": answer, "again": [list(past) for past in again]})
+
+    def _leave(self, content: Mapping[str, Any]) -> str:
         make_private_directory(self.path, exist_ok=True)
         self._disk.sync_directory(self._directory)
         name = self._next_name()
-        content = {"urls": list(urls), "seed": seed, "answer": answer}
         path = self.path / (name + _URLS)
         try:
-            replace_file(self._disk, path, encode_envelope(MAGIC, VERSION, content), "inbox.written")
+            replace_file(self._disk, path, encode_envelope(MAGIC, VERSION, dict(content)), "inbox.written")
         except OSError:
             # A file that is not whole must not be found, nor take space on a full disk.
             for left in (path, path.with_name(path.name + _PART)):
@@ -165,7 +176,11 @@ class Inbox:
         urls = content.get("urls")
         if not isinstance(urls, list) or len(urls) > MOST_URLS or not all(isinstance(url, str) for url in urls):
             raise EnvelopeError(f"{path.name}: not a list of at most {MOST_URLS} URLs")
-        return Parcel(name, tuple(urls), content.get("seed") is True, content.get("answer") is True)
+        again = content.get("again", [])
+        if not isinstance(again, list) or len(again) > MOST_URLS or not all(map(_is_past, again)):
+            raise EnvelopeError(f"{path.name}: not a list of at most {MOST_URLS} finished URLs")
+        seed, answer = content.get("seed") is True, content.get("answer") is True
+        return Parcel(name, tuple(urls), seed, answer, tuple([Past(*past) for past in again]))
 
     def close_parcel(self, parcel: Parcel, answer: Answer) -> None:
         """Answer a file whose URLs were durably admitted, if a process waits for the answer, and remove the file."""
@@ -240,6 +255,16 @@ class Inbox:
             return [path for path in self.path.iterdir() if path.name != _ASIDE]
         except FileNotFoundError:
             return []
+
+
+def _is_past(row: object) -> bool:
+    """Whether a row of a file is a finished URL that may be queued."""
+    match row:
+        case [str(href), int(depth), via, int(visits)] if via is None or isinstance(via, str):
+            hrefs = href + (via or "")
+            whole = hrefs.isascii() and hrefs.isprintable() and " " not in hrefs
+            return whole and href.startswith(("http://", "https://")) and 0 <= depth < 2**32 and 0 < visits < 2**32
+    return False
 
 
 def _put(path: Path, data: bytes) -> None:

@@ -12,7 +12,7 @@ disk.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -47,6 +47,7 @@ from crawler.job.recovery import (
     restore_seen,
     stored_counters,
 )
+from crawler.job.returning import Returning
 from crawler.job.revisit import Revisiting, RevisitSettings
 from crawler.job.scope_state import Scopes
 from crawler.job.seen_compaction import Compaction
@@ -56,6 +57,7 @@ from crawler.job.transaction import RecordSink, StoreSink, Transaction, Transact
 from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
 from crawler.kv import Batch, Family, Store
 from crawler.metrics import Events
+from crawler.output.finished import Past
 from crawler.records import Outcome, PageRecord, count_done, encode_counters
 from crawler.scope import PriorityRules, Scope
 from crawler.settings import Settings
@@ -121,6 +123,8 @@ class Job:
         policy = AdmissionPolicy(Traps(settings.traps, store), PriorityRules(settings.priority.rules), router)
         self._admission = Admission(restored.seen, ledger, queues, counters, policy, self._finish_record)
         self.held_back = HeldBack(store, queues, counters)
+        rules = PriorityRules(settings.priority.rules)
+        self.returning = Returning(store, queues, counters, self.revisiting, rules)
         self.checkpointer = Checkpointer(generations, self._admission, writer, store, output)
         self.checkpointer.replayed(restored.replayed)
         self._compaction = Compaction(restored.seen, store, settings.seen.compact_slices, say)
@@ -244,6 +248,12 @@ class Job:
             self.frontier.finish(lease, done, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)
         return new
+
+    def put_back(self, parcel: str, part: Sequence[Past], done: int, pending: Collection[str]) -> int:
+        """Queue finished URLs again, in one transaction, and note that so many of the parcel are done. Those that are
+        in ``pending`` are queued already. Returns how many were queued. Raises PageError, HeldBackError."""
+        with self.writer as transaction:
+            return self.returning.put_back(parcel, part, done, pending, transaction.batch)
 
     def retry(self, lease: Lease, verdict: Again, now: float) -> None:
         """Return a URL to its host's queue after a transient failure."""

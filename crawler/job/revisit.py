@@ -72,6 +72,18 @@ class Revisiting:
         counters.scheduled -= len(begun)
         self._frontier.admit(begun, batch)
 
+    def again(self, entry: Entry, visits: int, batch: Batch) -> Entry | None:
+        """Count a finished URL as queued for another visit, and return its entry; None if it is queued already. Raises
+        PageError."""
+        taken = self._revisits.again(entry, visits, batch)
+        if taken is None:
+            return None
+        counters = self._counters
+        counters.revisits += 1
+        counters.revisits_pending += 1
+        counters.scheduled -= taken[1]
+        return taken[0]
+
     def finish(self, record: PageRecord, answer: Answer | None, batch: Batch) -> PageRecord:
         """Set the next visit of a finished URL, if it gets one. Returns the record to write."""
         counters, entry = self._counters, record.entry

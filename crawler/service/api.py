@@ -5,6 +5,7 @@
     GET  /api/explain      what the crawl knows of a URL
     POST /api/control      a command: {"do": WORD}, with "host": HOST if it is about a host
     POST /api/urls         URLs for the crawl
+    POST /api/retry        finished URLs that are to be visited again
 
 The dashboard's guard has already checked the token. The answer to a command is {"done": true}, or {"error": TEXT} with
 the status of its refusal.
@@ -21,6 +22,7 @@ from aiohttp import web
 from crawler.dashboard import json_body
 from crawler.inspect.host_table import SORTS
 from crawler.job.inbox import MOST_URLS
+from crawler.output.finished import Choice
 from crawler.service.commands import Refused, parse_command
 from crawler.service.explanation_text import explanation_lines
 from crawler.service.view import TableAsked, Unavailable, Unreadable, View
@@ -83,6 +85,7 @@ class Api:
             web.get("/api/explain", self._explain),
             web.post("/api/control", self._control),
             web.post("/api/urls", self._urls),
+            web.post("/api/retry", self._retry),
         ]
 
     async def _hosts(self, request: web.Request) -> web.Response:
@@ -119,6 +122,26 @@ class Api:
         if len(urls) > MOST_URLS:
             raise web.HTTPBadRequest(text=f"At most {MOST_URLS} URLs at a time.")
         return _answer((await _from_view(self._view.add(urls, seed=seed))).as_json())
+
+    async def _retry(self, request: web.Request) -> web.Response:
+        choice = _choice(await json_body(request))
+        if choice is None or choice.is_empty:
+            raise web.HTTPBadRequest(
+                text='Send {"failed": true}, {"excluded": RULE}, {"host": HOST} or {"urls": [text, ...]}, or several.'
+            )
+        answer = await _from_view(self._view.put_back(choice))
+        return _answer({"queued": answer.admitted, "pending": answer.known})
+
+
+def _choice(asked: Any) -> Choice | None:
+    """Return which finished URLs are asked for; None if that cannot be read."""
+    if not isinstance(asked, dict) or not asked.keys() <= {"failed", "excluded", "host", "urls"}:
+        return None
+    failed, excluded, host = asked.get("failed", False), asked.get("excluded"), asked.get("host")
+    urls = asked.get("urls", [])
+    words = all(each is None or (isinstance(each, str) and each) for each in (excluded, host))
+    listed = isinstance(urls, list) and len(urls) <= MOST_URLS and all(isinstance(url, str) for url in urls)
+    return Choice(failed, excluded, host, frozenset(urls)) if words and listed and isinstance(failed, bool) else None
 
 
 async def _from_view(asked: Awaitable[T]) -> T:

@@ -27,6 +27,7 @@ from crawler.job.inbox import Answer, Inbox
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import Live, read_live
 from crawler.kv import Family
+from crawler.output.finished import Choice
 from crawler.service.command_files import give_command
 from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused
 from crawler.service.host_page import HostPageSettings, host_page, recent
@@ -162,6 +163,9 @@ class AttachedView:
 
     async def add(self, urls: Sequence[str], *, seed: bool) -> Answer:
         raise Unavailable("This dashboard does not belong to the crawl: use crawler add.")
+
+    async def put_back(self, choice: Choice) -> Answer:
+        raise Unavailable("This dashboard does not belong to the crawl: use crawler retry.")
 
     async def _in_thread(self, look: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, look)

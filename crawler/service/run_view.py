@@ -10,6 +10,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from crawler.engine.run import Run
@@ -18,8 +19,10 @@ from crawler.frontier.host import host_name
 from crawler.inspect.explanation import Explanation, Known, explain, explain_seen
 from crawler.inspect.host_table import Row, host_rows
 from crawler.job.directory import PAGES
-from crawler.job.inbox import Answer
+from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.kv import Family
+from crawler.output import lines_of
+from crawler.output.finished import Choice, select
 from crawler.service.commands import Command, Perform, Refused
 from crawler.service.host_page import HostPageSettings, host_page, recent
 from crawler.service.view import Table, TableAsked, Unavailable
@@ -29,6 +32,7 @@ from crawler.urls import Canonical, Canonicaliser
 T = TypeVar("T")
 
 _HOSTS_AT_ONCE = 256  # hosts described in one piece: some milliseconds of the event loop
+_POLL = 0.1  # seconds between two looks for an answer from the inbox
 _NOT_RUNNING = "The crawl is not running."
 
 
@@ -118,6 +122,31 @@ class RunView:
             if not self._closed:
                 raise
             raise Unavailable("The crawl has ended: add the URLs again.") from None
+
+    async def put_back(self, choice: Choice) -> Answer:
+        job, end = self._running().job, self._running().job.checkpointer.durable_end
+        if job.blocked is not None:
+            raise Unavailable(f"The crawl is paused: {job.blocked}")
+        if end is None:
+            raise Unavailable("No record is durable yet: try again in a second.")
+        canonicaliser = Canonicaliser(self._settings.canonical.rules)
+        hrefs = [canonicaliser.canonicalise(url) for url in choice.hrefs]
+        if hrefs:
+            # A text that is no URL is no finished one either: it stays, and fits nothing.
+            named = [url.href if isinstance(url, Canonical) else "" for url in hrefs]
+            choice = replace(choice, hrefs=frozenset(named))
+        path = job.directory / PAGES
+        pasts = await self._look(select(lambda: (line for _, line in lines_of(path, end)), choice))
+        # Through the inbox, as `crawler retry`: what is left there survives a crash, and is not queued twice.
+        inbox, answer = Inbox(job.directory, job.disk), Answer()
+        for start in range(0, len(pasts), MOST_URLS):
+            part = pasts[start : start + MOST_URLS]
+            name = await asyncio.to_thread(inbox.put_back, part, answer=True)  # it syncs
+            while (given := inbox.answer(name)) is None:
+                await asyncio.sleep(_POLL)
+                self._running()
+            answer += given
+        return answer
 
     def _running(self) -> Run:
         run = self._run()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Row, Selection
 from crawler.job.inbox import Answer
+from crawler.output.finished import Choice
 from crawler.service.commands import Command, Refused
 
 
@@ -57,6 +58,9 @@ class View(Protocol):
 
     async def add(self, urls: Sequence[str], *, seed: bool) -> Answer:
         """Admit URLs. With ``seed``, they widen the scope."""
+
+    async def put_back(self, choice: Choice) -> Answer:
+        """Queue finished URLs for another visit: new are those that were queued, known those that were pending."""
 
     async def close(self) -> None:
         """Abandon the requests in progress. Nothing is answered after that."""

@@ -1,0 +1,108 @@
+"""``crawler retry``: puts finished URLs of a job back, to be visited once more; running or not."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from crawler.cli.add import Adding, NotStoredError
+from crawler.cli.exit_codes import Exit, UsageError
+from crawler.inspect.record_stream import Tail
+from crawler.job.directory import JobError
+from crawler.job.inbox import MOST_URLS, Answer
+from crawler.job.run_settings import read_run
+from crawler.job.stored_errors import DAMAGE
+from crawler.metrics import counted
+from crawler.output.finished import Choice, Past, select
+from crawler.progress.say import say
+from crawler.settings import Settings, SettingsError
+from crawler.urls import Canonicaliser, Rejected
+
+_BUSY = 10.0  # seconds that a job may be in use without saying how far its records are final
+_POLL = 0.25
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Visit finished URLs again, whatever kind of seen-set the job has. Each gets another record. Their hosts get "
+        "another chance if they were snoozed or retired, and are asked for robots.txt first. The URLs are queued on "
+        "disk when the command ends; a running crawl takes them within a second, otherwise the next run does."
+    )
+    parser.add_argument("job", type=Path, metavar="DIR")
+    parser.add_argument("urls", nargs="*", metavar="URL", help="finished URLs")
+    parser.add_argument("--failed", action="store_true", help="URLs that ended as failed")
+    parser.add_argument(
+        "--excluded",
+        metavar="RULE",
+        help="URLs that this rule excluded: the word in the field `rule` of their records, the first words of `error`, "
+        "or `robots`",
+    )
+    parser.add_argument("--host", metavar="HOST", help="only URLs of this host, with or without its port")
+    parser.add_argument("--no-wait", action="store_true", help="leave them in the inbox without waiting for the result")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    directory: Path = arguments.job
+    try:
+        settings = read_run(directory).settings
+        choice = Choice(arguments.failed, arguments.excluded, arguments.host, _hrefs(arguments.urls, settings))
+        if choice.is_empty:
+            raise UsageError("name what to visit again: --failed, --excluded RULE, --host HOST, or URLs")
+        return asyncio.run(_Retrying(arguments, settings, seed=False).these(_selected(directory, choice), choice))
+    except (JobError, SettingsError) as error:
+        raise UsageError(str(error)) from error
+    except NotStoredError as error:
+        say(sys.stderr, f"crawler: error: {error}")
+        return Exit.FAILED
+    except DAMAGE as error:
+        say(sys.stderr, f"crawler: error: {directory}: {error}: `crawler repair {directory}` repairs it")
+        return Exit.FAILED
+
+
+def _hrefs(texts: Iterable[str], settings: Settings) -> frozenset[str]:
+    canonicaliser, hrefs = Canonicaliser(settings.canonical.rules), set()
+    for text in texts:
+        url = canonicaliser.canonicalise(text)
+        if isinstance(url, Rejected):
+            raise UsageError(f"{text!r}: {url.reason}")
+        hrefs.add(url.href)
+    return frozenset(hrefs)
+
+
+def _selected(directory: Path, choice: Choice) -> Iterator[Past]:
+    """The finished URLs that fit. Raises JobError, OSError, any of DAMAGE."""
+    deadline = time.monotonic() + _BUSY
+    while Tail(directory).last(0) is None:
+        if time.monotonic() > deadline:
+            raise JobError(f"{directory} is in use by a process that shows no records: try again later")
+        time.sleep(_POLL)
+    return (past for past in select(lambda: Tail(directory).more(), choice) if past is not None)
+
+
+class _Retrying(Adding):
+    """One call of the command."""
+
+    async def these(self, pasts: Iterator[Past], choice: Choice) -> int:
+        """Put the URLs back, and say what became of them. Raises JobError, OSError, NotStoredError."""
+        missing = set(choice.hrefs)
+        while part := list(islice(pasts, MOST_URLS)):
+            missing.difference_update(past.href for past in part)
+            await self._put_back(part)
+        code = await self.report()
+        for href in sorted(missing):
+            say(sys.stderr, f"not finished, or of another outcome or host: {href}")
+        return Exit.FAILED if missing else code
+
+    async def _put_back(self, part: list[Past]) -> None:
+        self.leave(len(part), lambda inbox: inbox.put_back(part, answer=self.waits))
+        if self.waits:
+            await self.wait_until(0)
+
+    def words(self, answer: Answer) -> str:
+        return f"{counted(answer.admitted, 'URL')} queued again, {answer.known} pending already"

@@ -1,0 +1,91 @@
+"""Finished URLs that a user puts back: each is visited once more, whatever kind of seen-set the job has.
+
+It becomes a page that is queued for another visit (``revisit``), without a place in the schedule unless it has one. A
+URL that a rule of ours holds back is queued as if the rule had been lifted. The seen-set is not asked: such a URL is in
+it, and stays.
+
+The URLs come in parcels (``inbox``). For each parcel that was begun META holds, under ``put-back/`` and its name, how
+many of its URLs are done; it is written in the transaction that queues them. So a parcel that is read again after a
+crash queues nothing twice, even if some of its URLs are finished by then.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator, Sequence
+
+from crawler.frontier import Entry, Frontier, decode_entry, default_class
+from crawler.job.held_back import take_row
+from crawler.job.revisit import Revisiting
+from crawler.kv import Batch, Family, Reader
+from crawler.output.finished import Past
+from crawler.records import Counters
+from crawler.scope import PriorityRules
+
+_DONE = b"put-back/"
+_COUNT = struct.Struct("<I")
+
+
+class Returning:
+    """Puts finished URLs back into the queues of a job."""
+
+    def __init__(
+        self, store: Reader, frontier: Frontier, counters: Counters, revisiting: Revisiting, rules: PriorityRules
+    ) -> None:
+        self._store = store
+        self._frontier = frontier
+        self._counters = counters
+        self._revisiting = revisiting
+        self._rules = rules
+
+    def pending(self, pasts: Sequence[Past]) -> Iterator[set[str]]:
+        """Yield those of the URLs that are pending, a few rows of their hosts' queues at a time. Raises EntryError."""
+        wanted: dict[str, set[str]] = {}
+        for past in pasts:
+            wanted.setdefault(self._frontier.queue_of(past.href), set()).add(past.href)
+        for host, hrefs in wanted.items():
+            start = host.encode("ascii")
+            for rows in self._store.pages(Family.PENDING, start + b"\0", start + b"\1"):
+                yield hrefs.intersection(decode_entry(value).href for _, value in rows)
+
+    def done(self, parcel: str) -> int:
+        """How many URLs of the parcel are done."""
+        stored = self._store.get(Family.META, _DONE + parcel.encode("ascii"))
+        return 0 if stored is None else int(_COUNT.unpack(stored)[0])
+
+    def put_back(self, parcel: str, pasts: Sequence[Past], done: int, pending: Collection[str], batch: Batch) -> int:
+        """Queue the URLs that are not ``pending``, and note that ``done`` of the parcel are done. Their hosts get
+        another chance, and are asked for robots.txt first. Returns how many were queued. Raises PageError,
+        HeldBackError."""
+        again: dict[str, Entry] = {}
+        for past in pasts:
+            entry = None if past.href in pending or past.href in again else self._entry(past, batch)
+            if entry is not None:
+                again[past.href] = entry
+        for host in {self._frontier.queue_of(href) for href in again}:
+            self._frontier.overrides.ask_again(host, batch)
+        self._frontier.admit(again.values(), batch)
+        batch.put(Family.META, _DONE + parcel.encode("ascii"), _COUNT.pack(done))
+        return len(again)
+
+    def forget(self, parcel: str, batch: Batch) -> None:
+        """The parcel is gone."""
+        batch.delete(Family.META, _DONE + parcel.encode("ascii"))
+
+    def forget_others(self, parcels: Collection[str], batch: Batch) -> None:
+        """Only these parcels are left: a crash came between the end of another and the removal of its count."""
+        for key, _ in self._store.scan(Family.META, _DONE, _DONE + b"\xff"):
+            if key.removeprefix(_DONE).decode("ascii", "replace") not in parcels:
+                batch.delete(Family.META, key)
+
+    def _entry(self, past: Past, batch: Batch) -> Entry | None:
+        held = take_row(self._store, self._counters, past.href, batch)
+        if held is not None:
+            self._counters.revisits += 1
+            self._counters.returned += 1
+            return held
+        seed = past.depth == 0
+        ruled = self._rules.of(past.href, past.depth, seed=seed, sitemap_priority=None)
+        priority = default_class(self._frontier.order, past.depth, seed=seed) if ruled is None else ruled
+        entry = Entry(past.href, past.depth, past.via, seed, priority=priority)
+        return self._revisiting.again(entry, past.visits, batch)

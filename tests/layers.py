@@ -83,8 +83,8 @@ MODULES: dict[str, str] = {
         rows ledger seen
     """,
     "fetch": """
-        outcome body_memory content_coding lenient patience secret proxies cookies socks ways connector robots_cache
-        failures robots_fetch fetcher simulated
+        outcome body_memory content_coding lenient patience secret proxies cookies socks ways kept connector
+        robots_cache failures robots_fetch fetcher simulated
     """,
     "dashboard": """
         event_stream feed listen access guard http_server token server

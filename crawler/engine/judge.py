@@ -63,7 +63,7 @@ def judge(entry: Entry, result: Response | Failure, now: float, settings: RetryS
 def request_outcome(result: Response | Failure, settings: RetrySettings) -> RequestOutcome:
     """Return what the request means for its host."""
     if isinstance(result, Failure):
-        return RequestOutcome(result.seconds, 0, failure_class(result.kind))
+        return RequestOutcome(result.seconds, 0, failure_class(result.kind), kept=result.kept)
     return RequestOutcome(result.seconds, result.received, status_failure(result.status, settings))
 
 

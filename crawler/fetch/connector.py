@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import ssl
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 
 from crawler.fetch.body_memory import BodyMemory
+from crawler.fetch.kept import Kept
 from crawler.fetch.lenient import LenientHandler
 from crawler.fetch.patience import Patience
 from crawler.fetch.proxies import Proxy
@@ -22,11 +24,19 @@ from crawler.settings import FetchSettings
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
-    from aiohttp.client_reqrep import ClientRequest
+    from aiohttp.client_reqrep import ClientRequest, ConnectionKey
+    from aiohttp.connector import Connection
 
 _DNS_TTL = 60  # seconds for which a resolved address is reused
 _DNS_ENTRIES = 10_000
 HURRIED = 15.0  # seconds that a body may still take when others wait for its memory
+
+
+class KeptConnection(NamedTuple):
+    """A connection that had been used before."""
+
+    key: ConnectionKey
+    protocol: LenientHandler
 
 
 class Exchange:
@@ -36,11 +46,12 @@ class Exchange:
         "address",
         "dialled",
         "hurried",
-        "new_connection",
+        "kept",
         "patience",
         "phase",
         "proxy",
         "refused",
+        "sent",
         "share",
         "unchecked",
     )
@@ -50,7 +61,8 @@ class Exchange:
         self.share = memory.share(self._hurry)
         self.hurried = False  # others wait for the memory of its body
         self.phase = "headers"  # "connect", "headers", "body", "drop"
-        self.new_connection = False
+        self.sent = False  # a connection was asked for
+        self.kept: KeptConnection | None = None  # what the request was sent on, if that had been used before
         self.dialled = False  # at least one address was allowed
         self.address: str | None = None  # of the host: the last that was dialled, IPv4 first
         self.refused: Refusal | None = None  # of an address
@@ -103,6 +115,7 @@ class Connector(aiohttp.TCPConnector):
         handler = partial(LenientHandler, loop=self._loop, max_head=settings.max_headers)
         self._factory = cast("partial[ResponseHandler]", handler)
         self._idle_hosts = idle_hosts
+        self._kept: Kept[ConnectionKey] = Kept()
         self._settings = settings
 
     async def resolve(self, host: str, port: int) -> str | None:
@@ -111,6 +124,31 @@ class Connector(aiohttp.TCPConnector):
         found = await self._resolve_host(host, port)
         return min((each["host"] for each in found), default=None)
 
+    async def _get(self, key: ConnectionKey, traces: list[Any]) -> Connection | None:
+        exchange = current_exchange.get()
+        if exchange.sent:
+            # aiohttp repeats a GET at once if its connection dies without an answer. But the server may have read it,
+            # and the second request would come without the host's gap.
+            raise aiohttp.ServerDisconnectedError()
+        exchange.sent = True
+        while (connection := await super()._get(key, traces)) is not None and _has_ended(connection):
+            connection.close()
+        if connection is not None:
+            exchange.kept = KeptConnection(key, cast("LenientHandler", connection.protocol))
+        return connection
+
+    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        if self._kept.any and not should_close:
+            self._kept.served(key)
+            should_close = not self._kept.keeps(key)
+        super()._release(key, protocol, should_close=should_close)
+
+    def lost(self, connection: KeptConnection) -> None:
+        """A kept connection was closed before the first byte of an answer."""
+        self._kept.lost(connection.key)
+        for protocol, _ in self._conns.pop(connection.key, ()):  # the others may be as old
+            protocol.close()
+
     async def _create_connection(
         self,
         req: ClientRequest,
@@ -118,11 +156,6 @@ class Connector(aiohttp.TCPConnector):
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109, aiohttp's signature
     ) -> ResponseHandler:
         exchange = current_exchange.get()
-        if exchange.new_connection:
-            # aiohttp repeats a GET at once if a connection dies without an answer. That is right for a connection that
-            # had gone stale while idle. For a new one it would be a second request without the host's gap.
-            raise aiohttp.ServerDisconnectedError()
-        exchange.new_connection = True
         self._close_idle()
         exchange.enter("connect", self._settings.connect_timeout)
         proxy = exchange.proxy
@@ -169,6 +202,17 @@ class Connector(aiohttp.TCPConnector):
         while len(self._conns) >= self._idle_hosts:
             for protocol, _ in self._conns.pop(next(iter(self._conns))):
                 protocol.close()
+
+
+def _has_ended(connection: Connection) -> bool:
+    """Return whether something has come in on an idle connection, its end for example, that the event loop has not read
+    yet. What is sent now would be lost, or be answered by what was not asked for."""
+    transport = None if connection.protocol is None else connection.protocol.transport
+    if transport is None:
+        return True
+    look = select.poll()
+    look.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(look.poll(0))
 
 
 def _checked_socket(permits: Permits, address_info: aiohttp.AddrInfoType) -> socket.socket:

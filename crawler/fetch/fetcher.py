@@ -136,12 +136,12 @@ class Fetcher:
         limit = asyncio.timeout(None)
         exchange = Exchange(Patience(limit, self._stalled), self._memory)
         token = current_exchange.set(exchange)
-        kept = False
+        complete = False
         try:
             async with limit:
                 exchange.enter("headers", settings.headers_timeout)
                 result = await self._exchange(href, want, exchange)
-            kept = isinstance(result, Response)
+            complete = isinstance(result, Response)
             return result
         except FAILURES as error:
             if exchange.refused is not None and not exchange.dialled:
@@ -150,14 +150,24 @@ class Fetcher:
             if kind is FailureKind.PROXY:
                 self._tell_of_proxy(message)
             local = kind in (FailureKind.DNS, FailureKind.UNREACHABLE) and is_local(error, exchange)
-            return Failure(kind, message, exchange.patience.seconds, address=exchange.address, local=local)
+            kept = kind is FailureKind.CUT_OFF and self._lost(exchange)
+            seconds = exchange.patience.seconds
+            return Failure(kind, message, seconds, address=exchange.address, local=local, kept=kept)
         finally:
             exchange.patience.end()
             current_exchange.reset(token)
-            if kept and exchange.share.counts:
+            if complete and exchange.share.counts:
                 exchange.share.complete()
             else:
                 exchange.share.close()
+
+    def _lost(self, exchange: Exchange) -> bool:
+        """Return whether a kept connection was closed before the first byte of an answer."""
+        kept = exchange.kept
+        if kept is None or kept.protocol.begun or self._connector is None:
+            return False
+        self._connector.lost(kept)
+        return True
 
     @property
     def notes(self) -> list[str]:

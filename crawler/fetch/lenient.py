@@ -187,10 +187,12 @@ class LenientHandler(ResponseHandler):
     def __init__(self, loop: Any, max_head: int) -> None:
         super().__init__(loop)
         self.max_head = max_head
+        self.begun = False  # a byte of the answer has come
         self._options: dict[str, Any] = {}
 
     def set_response_params(self, **options: Any) -> None:
         self._options = options
+        self.begun = False
         early, self._tail = self._tail, b""
         super().set_response_params(**options)
         self._parser: Any = ForgivingParser(self._parser, self)
@@ -263,6 +265,7 @@ class ForgivingParser:
         return first if first[0] else then
 
     def _feed_head(self, data: bytes) -> Messages:
+        self._protocol.begun = True
         self._size += len(data)
         if self._held is not None:
             self._held += data

@@ -68,7 +68,8 @@ _EXCLUDED = frozenset((FailureKind.TOO_LARGE, FailureKind.OWN_RULE))
 class Failure:
     """No complete response: the reason in one line for people, and the seconds that it took. ``refusal``: the rule of
     ours that forbids the request. ``address``: what was dialled, if that is known. ``local``: this machine knows no way
-    to the host: no route, no name server."""
+    to the host: no route, no name server. ``kept``: the connection had been used before, and was closed before the
+    first byte of an answer: it may have been too old."""
 
     kind: FailureKind
     message: str
@@ -76,6 +77,7 @@ class Failure:
     refusal: Refusal | None = None
     address: str | None = None
     local: bool = False
+    kept: bool = False
 
     @classmethod
     def refused(cls, refusal: Refusal, seconds: float = 0.0) -> Failure:

@@ -2,6 +2,7 @@
 
     answered                its failures and snoozes are forgotten
     the proxy failed        nothing changes
+    a kept connection died  nothing changes: the next request needs a new one
     429 or 503              back-off, doubling; after ``retire_throttled`` in a row the host is retired
     no answer               back-off, doubling; after ``snooze_after`` failures in a row the host is snoozed
     no answer after that    snoozed again, twice as long; after ``retire_after`` snoozes the host is retired
@@ -37,8 +38,8 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
         return None
     tally.errors = tally.errors or {}
     tally.errors[failure] = tally.errors.get(failure, 0) + 1
-    if failure is FailureClass.PROXY:
-        return None
+    if failure is FailureClass.PROXY or request.kept:
+        return None  # a kept connection may have been too old: a new one will show
     if failure is FailureClass.THROTTLED:
         return _throttled(host, request, taken_at, now, settings)
     if failure.unanswered:

@@ -67,12 +67,13 @@ _UNANSWERED = frozenset(
 class RequestOutcome(NamedTuple):
     """What a request means for its host. ``seconds``: duration of the whole exchange. ``size``: bytes of the body that
     were read. ``failure``: None if the host answered. ``retry_after``: the seconds that the server asked the crawler to
-    wait, if it did."""
+    wait, if it did. ``kept``: a connection that had been used before was closed before the first byte of an answer."""
 
     seconds: float = 0.0
     size: int = 0
     failure: FailureClass | None = None
     retry_after: float | None = None
+    kept: bool = False
 
 
 ANSWERED = RequestOutcome()

@@ -54,6 +54,15 @@ def test_a_host_that_keeps_failing_is_held_then_snoozed_then_retired(failure: Fa
     assert failure.word in closed.error
 
 
+def test_a_kept_connection_that_ended_is_counted_and_changes_nothing() -> None:
+    host = Host("h.test:80")
+    fail(host)
+    before = host.failures
+    assert note(host, RequestOutcome(1.0, 0, FailureClass.CUT_OFF, kept=True), NOW + 9, NOW + 9, SETTINGS) is None
+    assert host.failures == before
+    assert host.tally.errors == {FailureClass.TIMEOUT: 1, FailureClass.CUT_OFF: 1}
+
+
 @given(
     st.lists(st.sampled_from(UNANSWERED), max_size=8),
     st.sampled_from([None, FailureClass.SERVER_ERROR, FailureClass.OTHER]),

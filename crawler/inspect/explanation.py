@@ -170,7 +170,7 @@ class Explanation:
     ``host_row`` is the row of the table of hosts, None if no URL of the host was admitted. ``queue_searched`` is how
     many entries were searched without finding the URL, if the queue
     has more. ``record`` is the last one in the output. ``damage`` says what could not be read; the parts after it are
-    missing."""
+    missing. ``paused`` says why the running crawl hands out no URL at all."""
 
     url: str
     at: float
@@ -192,6 +192,7 @@ class Explanation:
     schedule: RevisitSchedule | None = None
     record: dict[str, Any] | None = None
     damage: str | None = None
+    paused: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -201,7 +202,8 @@ class Explanation:
 class Known:
     """Where to look. ``seen`` returns the answer for a key; ``in_flight`` maps URLs handed out to their times; ``host``
     returns the host as it is in a crawl that runs in this process, None if there is none; ``overlooked`` are the hosts
-    that the running crawl should ask and does not. ``hash`` makes the digests of the ledger."""
+    that the running crawl should ask and does not; ``paused`` says why it hands out nothing. ``hash`` makes the digests
+    of the ledger."""
 
     directory: Path
     settings: Settings
@@ -211,6 +213,7 @@ class Known:
     in_flight: Mapping[str, float]
     host: Callable[[str], HostSnapshot | None]
     overlooked: Collection[str] = ()
+    paused: str | None = None
 
 
 def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
@@ -226,6 +229,7 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Explana
             {} if live is None else live.in_flight,
             lambda _: None,
             () if live is None else (live.stats.get("hosts_overlooked") or {}).get("names", ()),
+            None if live is None else live.stats.get("paused"),
         )
         at = job_time(job.store) if now is None else now
         (found,) = (found for found in explain(known, text, at) if found is not None)
@@ -237,7 +241,8 @@ def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]
     """Yield the explanation, after a None at each point where a long search may be abandoned. A text that is not a URL
     is explained too, and a damaged job as far as it can be read."""
     canonicaliser = Canonicaliser(known.settings.canonical.rules)
-    found = Explanation(text, now, steps=[Step(*step) for step in canonicaliser.explain(text)])
+    steps = [Step(*step) for step in canonicaliser.explain(text)]
+    found = Explanation(text, now, steps=steps, paused=known.paused)
     url = canonicaliser.canonicalise(text)
     if isinstance(url, Rejected):
         found.rejected = url.reason

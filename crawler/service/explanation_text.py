@@ -97,6 +97,8 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
         yield f"not among the first {counted(found.queue_searched, 'URL')} of its host's queue", ""
     if found.place is not None:
         yield from _place(found.place, row, found.host)
+    if found.place is not None and found.paused is not None:
+        yield "crawl", f"it hands out nothing now: {found.paused}"
     if found.schedule is not None:
         yield "schedule", _schedule(found.schedule, found.at)
     record = found.record

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from crawler.engine.run import Run
+from crawler.engine.run import Run, pause_text
 from crawler.frontier import queue_of
 from crawler.frontier.host import host_name
 from crawler.inspect.explanation import Explanation, Known, explain, explain_seen
@@ -102,6 +102,7 @@ class RunView:
             dict(run.under_way),
             lambda _: host,
             run.gauges.states.overlooked,
+            None if run.paused is None else pause_text(run.paused),
         )
         (found,) = await self._look(explain(known, text, now))
         return found

@@ -91,6 +91,7 @@ class OwnLine:
         self._changed = asyncio.Event()  # a failure waits
         self._heard = asyncio.Event()  # a host answered, so that nothing is in doubt any more
         self._told = _Told()
+        self._scout: Lease | bool = False  # a lease that is handed out in an outage; True: the next one may be
         self._closed = False
 
     # -- what visits tell --------------------------------------------------------------------------------------
@@ -98,7 +99,16 @@ class OwnLine:
     @property
     def holds(self) -> bool:
         """Whether no URL may be handed out."""
-        return self.state is not State.UP
+        return self.state is not State.UP and self._scout is not True
+
+    def taken(self, lease: Lease) -> None:
+        """A lease was handed out."""
+        if self.state is not State.UP:
+            self._scout = lease
+
+    def bars(self, lease: Lease) -> bool:
+        """Whether a lease that had to wait may no longer be visited."""
+        return self.state is not State.UP and self._scout is not lease
 
     def heard(self, lease: Lease, href: str, now: float) -> None:
         """The leased host gave an HTTP response."""
@@ -265,9 +275,15 @@ class OwnLine:
 
     async def _until_answered(self) -> None:
         wait = self._probe_least
-        for href in self._targets():
+        for number, href in enumerate(self._targets()):
             await self._unless_heard(asyncio.sleep(wait))
-            if self._heard.is_set() or await self._unless_heard(self._probe(href)):
+            if self._heard.is_set():
+                return
+            if number % 3 == 2:
+                # Perhaps all these hosts are gone for good, and others are not: visit whatever URL is next.
+                self._scout = True
+                self._context.wake()
+            elif await self._unless_heard(self._probe(href)):
                 return
             wait = min(2 * wait, max(PROBE_MOST, self._probe_least))
 
@@ -303,6 +319,7 @@ class OwnLine:
         told.seconds += lasted
         told.since = None
         told.hosts.clear()
+        self._scout = False
         log.warning("a host answers again after %s: the crawl resumes, and no host is blamed", duration(lasted))
         self._job.events.add(now, Kind.RUN, f"the outage of {duration(lasted)} is over: no host is blamed for it")
 

@@ -115,7 +115,10 @@ class Run:
 
     def take(self, now: float) -> Lease | None:
         """Return the next lease; None if no host is ready or the run hands out no URLs."""
-        return self.job.frontier.take(now) if self._may_take() else None
+        lease = self.job.frontier.take(now) if self._may_take() else None
+        if lease is not None:
+            self._line.taken(lease)
+        return lease
 
     @property
     def reads_seeds(self) -> bool:
@@ -129,8 +132,8 @@ class Run:
     def still_wants(self, lease: Lease) -> bool:
         """Return whether a lease that had to wait may still be visited."""
         politeness = lease.host.politeness
-        serving = self.life.reason is None and self.paused is None and not self._line.holds
-        return serving and not (politeness.paused or politeness.blocked)
+        serving = self.life.reason is None and not self.life.held and self.job.blocked is None
+        return serving and not self._line.bars(lease) and not (politeness.paused or politeness.blocked)
 
     def release(self, lease: Lease) -> None:
         """Take back a lease that will not be visited."""

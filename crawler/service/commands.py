@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from crawler.engine.durability import refusal_text
-from crawler.engine.lifecycle import State
+from crawler.engine.lifecycle import PausedBy, State
 from crawler.engine.run import Run
 from crawler.metrics import Events, Kind
 
@@ -106,6 +106,8 @@ async def _do(run: Run, word: str) -> Refused | None:
             run.hold()
         case "resume" if run.job.blocked is not None:
             return Refused(Refusal.NOT_NOW, f"the disk is full: {run.job.blocked}; the crawl resumes by itself")
+        case "resume" if run.paused is not None and run.paused.by is PausedBy.OUTAGE:
+            return Refused(Refusal.NOT_NOW, f"{run.paused.detail}; the crawl resumes by itself when one does")
         case "resume":
             run.go_on()
         case "checkpoint":

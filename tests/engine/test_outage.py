@@ -9,19 +9,24 @@ from collections import Counter
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from crawler.engine.lifecycle import Stop
+from crawler.engine.lifecycle import PausedBy, State, Stop
 from crawler.engine.run import Run
 from crawler.fetch import Failure, FailureKind
 from crawler.fetch.simulated import Answer
 from crawler.frontier import decode_host
 from crawler.frontier.host import NO_FAILURES
+from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.kv import Family
+from crawler.metrics import Events
+from crawler.service.commands import Command, Refusal, Refused, performing
 from crawler.settings import RobotsSettings
+from crawler.urls import canonicalise
 from tests.laboratory import SETTINGS, START, Laboratory, links
 
 UNREACHABLE = Failure(FailureKind.UNREACHABLE, "Network is unreachable", 0.0)
@@ -195,6 +200,34 @@ def test_max_time_ends_a_crawl_in_an_outage(tmp_path: Path) -> None:
     assert laboratory.run(*seeds(10), during=outage(web, 5, 1e6), max_time=300) is Stop.MAX_TIME
     assert laboratory.now == pytest.approx(START + 300, abs=6)
     assert {record["outcome"] for record in laboratory.records()} == {"fetched"}
+
+
+def test_hosts_that_were_never_asked_are_tried_too(tmp_path: Path) -> None:
+    """All good hosts are gone for good; the only host that answers has not been met before the outage."""
+    web = sites(10, 8)
+    web |= {"http://new.test/": "<p>here"}
+    web.near = ("new.test",)
+    laboratory = Laboratory(tmp_path / "job", web)
+
+    async def gone(run: Run, job: Job) -> None:
+        await asyncio.sleep(4)
+        web.down = UNREACHABLE
+        await asyncio.sleep(20)
+        assert run.stats()["state"] == "paused"
+        job.admit(Found([canonicalise("http://new.test/")], 0, seed=True))
+
+    laboratory.run(*seeds(10), during=gone, max_time=120)
+    assert [record["outcome"] for record in laboratory.of("new.test")] == ["fetched"]
+
+
+async def test_the_button_that_resumes_is_refused_in_an_outage(tmp_path: Path) -> None:
+    paused = SimpleNamespace(by=PausedBy.OUTAGE, detail="no host answers since then")
+    run: Any = SimpleNamespace(
+        life=SimpleNamespace(state=State.RUNNING), paused=paused, job=SimpleNamespace(blocked=None)
+    )
+    perform = performing(lambda: run, Events(), lambda: START)
+    refused = await perform(Command("resume"))
+    assert refused == Refused(Refusal.NOT_NOW, "no host answers since then; the crawl resumes by itself when one does")
 
 
 # -- what is no outage ---------------------------------------------------------------------------------------------

@@ -181,6 +181,24 @@ def test_urls_that_are_pending_by_another_way_are_not_queued_twice(laboratory: L
     job.close()
 
 
+def test_a_record_of_another_visit_that_a_power_loss_takes_is_made_again(laboratory: Laboratory) -> None:
+    laboratory.run("http://live.test/")
+    job = opened(laboratory)
+    job.put_back("parcel", read(laboratory, Choice(hrefs=frozenset(DEAD[:1]))), 1, ())
+    job.close()
+    laboratory.run()
+    path = laboratory.directory / "pages.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
+    job = opened(laboratory)
+    assert (job.counters.pending, job.counters.revisits_pending) == (1, 1)
+    job.close()
+    laboratory.run()
+    assert (laboratory.records()[-1]["url"], laboratory.records()[-1]["visit"]) == (DEAD[0], 2)
+    assert len(laboratory.records()) == whole.count(b"\n")
+    assert not laboratory.store.scan(Family.PAGES, b"")
+
+
 # -- the command ---------------------------------------------------------------------------------------------------
 
 

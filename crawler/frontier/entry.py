@@ -8,7 +8,9 @@ frontier takes them. A slot is one byte for the lane, then the position in it:
 
 Numbers grow over the whole job and are never reused. A retry slot sorts by the earliest time of the next try, so that
 the head of the retry lane is the next one due. A fresh slot sorts by the entry's priority
-class, then by the rank that the job's order gives it (``crawler.frontier.order``), then by number.
+class, then by the rank that the job's order gives it (``crawler.frontier.order``), then by number. Revisits are behind
+all classes, under a class of their own, in the order in which they were queued: they share the host's turns with the
+first visits (``crawler.frontier.queues``), so neither waits for the other.
 
 The value is ``flags priority redirects tries throttled depth score`` (``<BBBBBIf``), the href, a line feed and the
 via. An href and a via are canonical URLs: ASCII, without white space.
@@ -31,6 +33,8 @@ RETRY_LANE = 0
 FRESH_LANE = 1
 FRESH_START = bytes([FRESH_LANE])
 FRESH_END = bytes([FRESH_LANE + 1])
+REVISIT_CLASS = CLASSES  # in slots only: an entry keeps its own class
+REVISIT_START = bytes([FRESH_LANE, REVISIT_CLASS])  # of the revisits, at the end of the fresh lane
 RETRY_START = bytes([RETRY_LANE])
 
 _HEAD = struct.Struct("<BBBBBIf")
@@ -122,6 +126,11 @@ def fresh_slot(number: int, priority: int = 0, rank: int = 0) -> bytes:
     return _FRESH.pack(FRESH_LANE, priority, rank, number)
 
 
+def revisit_slot(number: int) -> bytes:
+    """The slot of a page that is to be visited again."""
+    return _FRESH.pack(FRESH_LANE, REVISIT_CLASS, 0, number)
+
+
 def retry_slot(not_before: float, number: int) -> bytes:
     """The slot of a URL to be retried at ``not_before`` (seconds since 1970) or later."""
     return _RETRY.pack(RETRY_LANE, max(0, math.ceil(not_before * 1000)), number)
@@ -135,6 +144,11 @@ def retry_time(slot: bytes) -> float:
 def is_retry(slot: bytes) -> bool:
     """Whether the slot belongs to the retry lane."""
     return slot[0] == RETRY_LANE
+
+
+def is_revisit(slot: bytes) -> bool:
+    """Whether the slot is one of the revisits. Those that wait for a retry, and those of older jobs, have others."""
+    return slot.startswith(REVISIT_START)
 
 
 def pending_key(host: str, slot: bytes) -> bytes:

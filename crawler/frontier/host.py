@@ -20,9 +20,10 @@ import struct
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from crawler.frontier.entry import FRESH_END, FRESH_SLOT_SIZE, FRESH_START, RETRY_LANE, RETRY_START
+from crawler.frontier.entry import FRESH_END, FRESH_SLOT_SIZE, FRESH_START, RETRY_LANE, RETRY_START, REVISIT_START
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.request_outcome import FailureClass
+from crawler.settings import CLASSES
 
 _RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
 _HEAD = struct.Struct("<BBBBBBBBQQd")  # its first fields
@@ -32,8 +33,9 @@ _NOT_KNOWN = -1.0
 _BYTE_MAX = 255
 _CLASS_AT = 1  # in a slot of the fresh lane
 _COUNT_MAX = 2**32 - 1
-_PAUSED, _BLOCKED, _RETIRED = 1, 2, 4
-_FLAGS = _PAUSED | _BLOCKED | _RETIRED
+_PAUSED, _BLOCKED, _RETIRED, _REVISITS = 1, 2, 4, 8
+_CLOSED = _PAUSED | _BLOCKED | _RETIRED
+_FLAGS = _CLOSED | _REVISITS
 _NO_FAILURE = 255
 _REASONS = tuple(HoldReason)  # by number: a lookup in the enumeration costs more than all other fields of a record
 
@@ -43,13 +45,26 @@ class HostRecordError(ValueError):
 
 
 @dataclass(slots=True, eq=False)
+class RevisitLane:
+    """The revisits of one host that wait. ``window``, ``cursor`` and ``complete`` are like those of its queue.
+
+    ``turns`` counts what was taken from the fresh lane. It begins with the URLs that the host has finished, so that it
+    goes on where it was, though it is not stored itself."""
+
+    turns: int
+    cursor: bytes = REVISIT_START
+    complete: bool = False
+    window: list[bytes] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
 class BackQueue:
     """The state of one host's queue (``queues`` works on it).
 
     ``size`` and ``retry_size`` count entries on disk, including those in flight. ``taken`` entries are in flight,
     ``retries_waiting`` wait in the retry lane. ``window`` holds the next rows of the fresh lane, each as slot and value
     concatenated. ``complete``: the window holds all waiting rows of that lane; otherwise the others are at
-    ``cursor`` or behind it.
+    ``cursor`` or behind it. ``revisits`` is None if none wait, and then the window does not hold any.
     """
 
     size: int = 0
@@ -64,6 +79,7 @@ class BackQueue:
     # A list, not a deque: shifting sixteen entries is cheap, and an empty deque takes 600 bytes a host.
     window: list[bytes] = field(default_factory=list)
     out: set[bytes] | None = None  # slots of entries in flight; None if empty
+    revisits: RevisitLane | None = None
 
     @property
     def queued(self) -> int:
@@ -77,23 +93,25 @@ class BackQueue:
 
     @property
     def front(self) -> int:
-        """The class of the next entry. If the entry is not in memory, this is the class at the cursor, which may be an
+        """The class of the next first visit. If it is not in memory, this is the class at the cursor, which may be an
         earlier class than the entry's own."""
         if self.window:
             return self.window[0][_CLASS_AT]
         if self.immediate:
-            return self.cursor[_CLASS_AT] if len(self.cursor) > _CLASS_AT else 0
+            return min(self.cursor[_CLASS_AT], CLASSES - 1) if len(self.cursor) > _CLASS_AT else 0
         return self.retry_class
 
     @property
     def first(self) -> bytes:
-        """A lower bound of the slots that wait in the fresh lane; exact while a row is in memory."""
+        """A lower bound of the first visits that wait in the fresh lane; exact while a row is in memory."""
         return self.window[0][:FRESH_SLOT_SIZE] if self.window else FRESH_END if self.complete else self.cursor
 
     @property
     def bound(self) -> bytes:
         """A lower bound of the slots in the fresh lane, including those in flight."""
-        first = self.first
+        first, revisits = self.first, self.revisits
+        if revisits is not None and first > REVISIT_START:
+            first = revisits.window[0][:FRESH_SLOT_SIZE] if revisits.window else revisits.cursor
         if self.out:
             return min(first, *(slot for slot in self.out if slot[0] != RETRY_LANE), FRESH_END)
         return first
@@ -173,7 +191,10 @@ def encode_host(host: Host) -> bytes:
         politeness.hold_reason,
         backoff if backoff < _BYTE_MAX else _BYTE_MAX,  # four calls of min() cost as much as everything else here
         politeness.robots_tries if politeness.robots_tries < _BYTE_MAX else _BYTE_MAX,
-        _PAUSED * politeness.paused | _BLOCKED * politeness.blocked | _RETIRED * retired,
+        _PAUSED * politeness.paused
+        | _BLOCKED * politeness.blocked
+        | _RETIRED * retired
+        | (0 if queue.revisits is None else _REVISITS),
         in_a_row if in_a_row < _BYTE_MAX else _BYTE_MAX,
         snoozes if snoozes < _BYTE_MAX else _BYTE_MAX,
         _NO_FAILURE if last is None else last,
@@ -212,7 +233,7 @@ def glance(value: bytes) -> tuple[int, int, int, float]:
     if len(value) < _RECORD.size or value[0] != _VERSION:
         raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
     _, reason, _, _, flags, _, _, _, size, _, next_time = _HEAD.unpack_from(value)
-    return reason, flags, size, next_time
+    return reason, flags & _CLOSED, size, next_time
 
 
 def decode_host(name: str, value: bytes) -> Host:
@@ -242,10 +263,14 @@ def decode_host(name: str, value: bytes) -> Host:
             raise ValueError(f"{retry_size} of {size} entries wait for a retry")
     except (struct.error, ValueError) as error:
         raise HostRecordError(f"host {name}: not a host record: {error}") from error
+    queue = BackQueue(size, retry_size, cursor, retry_size, size == retry_size)
+    if flags & _REVISITS:
+        queue.revisits = RevisitLane(fetched + failed, max(cursor, REVISIT_START))
+        queue.complete = queue.complete or cursor >= REVISIT_START
     # `or 0.0` shares the zero of this module: 24 bytes less for each host.
     return Host(
         name,
-        BackQueue(size, retry_size, cursor, retry_size, size == retry_size),
+        queue,
         Politeness(
             next_time,
             last_request,

@@ -96,14 +96,15 @@ class Importance:
                 place, most = at, opic_score
         return place
 
-    def front(self, host: Host, hosts: int) -> int:
-        """The class of the host's front queue. ``hosts`` is the number of hosts with something pending."""
+    def front(self, host: Host, front: int, hosts: int) -> int:
+        """The class of the host's front queue. ``front`` is that of its next entry, and ``hosts`` the number of hosts
+        with something pending."""
         if self.total <= 0.0:
-            return host.queue.front
+            return front
         # The ratio to the mean is at least 2 ** (power - 1) and less than 2 ** power.
         _, power = frexp(host.tally.opic_score * hosts / self.total)
         step = max(-LEVELS, min(LEVELS, power // 2)) if host.tally.opic_score > 0.0 else -LEVELS
-        return max(0, min(CLASSES - 1, host.queue.front - step))
+        return max(0, min(CLASSES - 1, front - step))
 
 
 def _places(href: str) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from crawler.frontier.entry import Entry, fresh_slot
+from crawler.frontier.entry import Entry, fresh_slot, revisit_slot
 from crawler.settings import CLASSES
 
 _RANK_MAX = 2**64 - 1
@@ -36,4 +36,6 @@ def default_class(order: Order, depth: int, *, seed: bool) -> int:
 
 def slot_of(order: Order, entry: Entry, number: int) -> bytes:
     """The slot of a new entry in its host's queue."""
+    if entry.revisit:
+        return revisit_slot(number)
     return fresh_slot(number, entry.priority, _RANK_MAX - number if order is Order.DEPTH else entry.depth)

@@ -7,6 +7,9 @@ always known, whatever the order in which rows are admitted. A scan never passes
 them as tombstones until it compacts, and scanning a hundred thousand takes milliseconds. The retry lane is read entry
 by entry when its head is due.
 
+The revisits of the fresh lane have a window of their own. Where first visits and revisits wait, each kind has its share
+of the turns, whatever the classes. Where only one kind waits, it has all turns.
+
 A queue must not be read while a batch with its changes is unwritten. So ``append``, ``put_retry``, ``give_back`` and
 ``remove`` read nothing.
 """
@@ -20,18 +23,20 @@ from crawler.frontier.entry import (
     FRESH_END,
     FRESH_SLOT_SIZE,
     FRESH_START,
+    REVISIT_START,
     RETRY_START,
     Entry,
     EntryError,
     decode_entry,
     encode_entry,
     is_retry,
+    is_revisit,
     pending_key,
     split_pending_key,
     stored_priority,
 )
-from crawler.frontier.host import BackQueue, Host
-from crawler.frontier.limits import MemoryLimits
+from crawler.frontier.host import BackQueue, Host, RevisitLane
+from crawler.frontier.limits import Limits
 from crawler.kv import Batch, Family, Reader
 
 _PENDING = Family.PENDING  # a lookup in the enumeration costs more than its use
@@ -48,14 +53,15 @@ class BackQueues:
         self,
         store: Reader,
         due: Callable[[bytes], float],
-        limits: MemoryLimits,
+        limits: Limits,
         best: Callable[[Sequence[bytes]], int] | None = None,
     ) -> None:
         """``due`` gives the time at which the retry of a slot may be taken, in seconds since 1970. ``best`` gives the
-        position of the window's row to take; by default the first."""
+        position of the row to take of a window of first visits; by default the first."""
         self._store = store
         self._due = due
-        self._limits = limits
+        self._limits = limits.memory
+        self._share = limits.revisits
         self._best = best
         self._rows = 0  # in all windows
         self.hosts = 0  # with something queued or in flight
@@ -67,7 +73,7 @@ class BackQueues:
         value = encode_entry(entry)
         batch.put(_PENDING, pending_key(host.name, slot), value)
         self._grow(host.queue)
-        self._insert(host.queue, slot, value)
+        self._insert(self._lane(host, slot), slot, value)
 
     def put_retry(self, host: Host, slot: bytes, entry: Entry, batch: Batch) -> None:
         """Add an entry to the retry lane."""
@@ -82,7 +88,10 @@ class BackQueues:
         if is_retry(slot):
             self._wait_for_retry(host.queue, slot, entry.priority)
         else:
-            self._insert(host.queue, slot, encode_entry(entry))
+            lane = self._lane(host, slot)
+            self._insert(lane, slot, encode_entry(entry))
+            if host.queue.revisits is not None:
+                host.queue.revisits.turns -= 1
 
     def remove(self, host: Host, slot: bytes, batch: Batch) -> None:
         """Delete an entry that was popped."""
@@ -92,13 +101,17 @@ class BackQueues:
         queue.size -= 1
         if is_retry(slot):
             queue.retry_size -= 1
+        if queue.revisits is not None and _is_empty(queue):
+            queue.revisits = None
         if not queue.size:
             self.hosts -= 1
 
     def forget(self, host: Host) -> None:
         """Drop the window from memory. Its rows are read again after the host is restored from its record."""
-        self._rows -= len(host.queue.window)
-        host.queue.window.clear()
+        for lane in (host.queue, host.queue.revisits):
+            if lane is not None:
+                self._rows -= len(lane.window)
+                lane.window.clear()
 
     # -- taking ------------------------------------------------------------------------------------------------
 
@@ -109,12 +122,19 @@ class BackQueues:
         queue = host.queue
         if queue.retries_waiting and queue.retry_at <= now and not (fresh_first and queue.immediate):
             return self._pop_retry(host)
-        if not queue.window:
+        if not queue.window or queue.revisits is not None:
             self.look_ahead(host)
-        if not queue.window:
+        window, place = queue.window, 0
+        if queue.revisits is not None and self._is_turn_of_revisits(queue, queue.revisits):
+            window = queue.revisits.window
+        elif self._best is not None and window:
+            place = self._best(window)
+        if not window:
             raise EntryError(f"host {host.name}: {queue.immediate} entries counted, none in the store")
+        if queue.revisits is not None:
+            queue.revisits.turns += 1
         self._rows -= 1
-        row = queue.window.pop(0 if self._best is None else self._best(queue.window))
+        row = window.pop(place)
         slot = row[:FRESH_SLOT_SIZE]
         _out(queue, slot)
         return slot, decode_entry(row[FRESH_SLOT_SIZE:])
@@ -123,36 +143,25 @@ class BackQueues:
         """An entry of the host that waits; the host must have one. Raises EntryError if the store lacks it."""
         if host.queue.immediate:
             self.look_ahead(host)
-        if host.queue.window:
-            return decode_entry(host.queue.window[0][FRESH_SLOT_SIZE:])
+        for lane in (host.queue, host.queue.revisits):
+            if lane is not None and lane.window:
+                return decode_entry(lane.window[0][FRESH_SLOT_SIZE:])
         return decode_entry(self._first_retry(host)[1])
 
+    def front(self, queue: BackQueue) -> int:
+        """The class of the next entry of a queue with revisits; if that is not in memory, as ``BackQueue.front``."""
+        revisits = queue.revisits
+        if revisits is None or not revisits.window or not self._is_turn_of_revisits(queue, revisits):
+            return queue.front
+        return stored_priority(revisits.window[0][FRESH_SLOT_SIZE:])
+
     def look_ahead(self, host: Host) -> None:
-        """Read the next rows of the fresh lane into an empty window."""
+        """Read the next rows of the fresh lane into the windows that are empty."""
         queue = host.queue
-        if queue.window or queue.complete:
-            return
-        limit = self._window()
-        out = queue.out or ()
-        prefix = pending_key(host.name, b"")
-        rows = self._store.scan(_PENDING, prefix + queue.cursor, prefix + FRESH_END, limit + len(out))
-        queue.complete = len(rows) < limit + len(out)
-        if not rows:
-            return
-        at = len(prefix)
-        for key, _ in rows:
-            if len(key) != at + FRESH_SLOT_SIZE:
-                raise EntryError(f"not a frontier key: {key!r}")
-        if out:
-            # If all rows in flight are before the cursor, the scan returned more rows than the window may hold.
-            waiting = [row for row in rows if row[0][at:] not in out]
-            queue.complete = queue.complete and len(waiting) <= limit
-            rows = waiting[:limit] or rows[-1:]
-            queue.window = [key[at:] + value for key, value in waiting[:limit]]
-        else:
-            queue.window = [key[at:] + value for key, value in rows]
-        self._rows += len(queue.window)
-        queue.cursor = _behind(rows[-1][0][at:])
+        if not (queue.window or queue.complete):
+            self._read(host, queue, FRESH_END if queue.revisits is None else REVISIT_START)
+        if queue.revisits is not None and not (queue.revisits.window or queue.revisits.complete):
+            self._read(host, queue.revisits, FRESH_END)
 
     def find_retry(self, host: Host) -> None:
         """Set the time and class of the first waiting retry."""
@@ -161,6 +170,51 @@ class BackQueues:
         host.queue.retry_class = stored_priority(value)
 
     # -- internals ---------------------------------------------------------------------------------------------
+
+    def _read(self, host: Host, lane: BackQueue | RevisitLane, end: bytes) -> None:
+        """Read the next rows into an empty window."""
+        limit = self._window()
+        out = host.queue.out or ()
+        prefix = pending_key(host.name, b"")
+        rows = self._store.scan(_PENDING, prefix + lane.cursor, prefix + end, limit + len(out))
+        lane.complete = len(rows) < limit + len(out)
+        if not rows:
+            return
+        at = len(prefix)
+        for key, _ in rows:
+            if len(key) != at + FRESH_SLOT_SIZE:
+                raise EntryError(f"not a frontier key: {key!r}")
+        if lane is host.queue and is_revisit(rows[-1][0][at:]):
+            # The host's record did not say that revisits wait. Other rows of the store may have been damaged too.
+            host.queue.revisits = RevisitLane(_finished(host))
+            lane.complete = False
+            self._read(host, lane, REVISIT_START)
+            return
+        if out:
+            # If all rows in flight are before the cursor, the scan returned more rows than the window may hold.
+            waiting = [row for row in rows if row[0][at:] not in out]
+            lane.complete = lane.complete and len(waiting) <= limit
+            rows = waiting[:limit] or rows[-1:]
+            lane.window = [key[at:] + value for key, value in waiting[:limit]]
+        else:
+            lane.window = [key[at:] + value for key, value in rows]
+        self._rows += len(lane.window)
+        lane.cursor = _behind(rows[-1][0][at:])
+
+    def _is_turn_of_revisits(self, queue: BackQueue, revisits: RevisitLane) -> bool:
+        """Whether the next entry of the fresh lane is a revisit, as far as the windows show."""
+        if not (queue.window and revisits.window):
+            return bool(revisits.window)
+        return int((revisits.turns + 1) * self._share) > int(revisits.turns * self._share)
+
+    def _lane(self, host: Host, slot: bytes) -> BackQueue | RevisitLane:
+        """Where a row of the fresh lane waits."""
+        queue = host.queue
+        if not is_revisit(slot):
+            return queue
+        if queue.revisits is None:
+            queue.revisits = RevisitLane(_finished(host), complete=queue.complete)
+        return queue.revisits
 
     def _grow(self, queue: BackQueue) -> None:
         if not queue.size:
@@ -173,10 +227,10 @@ class BackQueues:
         share = _GREED * free // max(1, min(self.hosts, self._limits.waiting))
         return max(1, min(self._limits.read_ahead, share))
 
-    def _insert(self, queue: BackQueue, slot: bytes, value: bytes) -> None:
+    def _insert(self, lane: BackQueue | RevisitLane, slot: bytes, value: bytes) -> None:
         """Put a waiting row of the fresh lane into the window if it belongs there; otherwise it stays on disk only."""
-        window = queue.window
-        if not queue.complete and slot >= queue.cursor:
+        window = lane.window
+        if not lane.complete and slot >= lane.cursor:
             return
         if len(window) < self._window():
             insort(window, slot + value)
@@ -185,7 +239,7 @@ class BackQueues:
         if window and slot < window[-1]:
             insort(window, slot + value)
             slot = window.pop()[:FRESH_SLOT_SIZE]
-        queue.cursor, queue.complete = slot, False
+        lane.cursor, lane.complete = slot, False
 
     def _wait_for_retry(self, queue: BackQueue, slot: bytes, priority: int) -> None:
         if slot <= queue.retry_cursor:
@@ -232,6 +286,17 @@ def _in(queue: BackQueue, slot: bytes) -> None:
         queue.out.discard(slot)
         if not queue.out:
             queue.out = None  # an empty set takes 216 bytes a host
+
+
+def _finished(host: Host) -> int:
+    return host.tally.fetched + host.tally.failed
+
+
+def _is_empty(queue: BackQueue) -> bool:
+    """Whether no revisit waits, or is in flight and may come back."""
+    revisits = queue.revisits
+    assert revisits is not None
+    return not revisits.window and revisits.complete and not any(map(is_revisit, queue.out or ()))
 
 
 def _behind(slot: bytes) -> bytes:

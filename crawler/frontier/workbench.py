@@ -40,7 +40,7 @@ class Workbench:
         self._passed_over = limits.memory.passed_over
         self.gate = Gate(settings, limits, self._called)
         best = importance.best if importance.active else None
-        self.queues = BackQueues(store, self.gate.retry_due, limits.memory, best)
+        self.queues = BackQueues(store, self.gate.retry_due, limits, best)
         self._schedule = Schedule()
         self._in_memory = WorkingSet(self.queues.forget, limits.memory)
         self.met = 0  # hosts that the job has met
@@ -155,8 +155,9 @@ class Workbench:
         return next_time if queued > queue.retries_waiting else max(next_time, queue.retry_at)
 
     def _front(self, host: Host) -> int:
-        importance = self._importance
-        return importance.front(host, self.queues.hosts) if importance.active else host.queue.front
+        importance, queue = self._importance, host.queue
+        front = queue.front if queue.revisits is None else self.queues.front(queue)
+        return importance.front(host, front, self.queues.hosts) if importance.active else front
 
     # -- places ------------------------------------------------------------------------------------------------
 

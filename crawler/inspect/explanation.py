@@ -14,7 +14,7 @@ from crawler.exact import rows_of
 from crawler.fetch.robots_cache import RobotsCache
 from crawler.filters import KeyHash, SeenSet
 from crawler.frontier import Entry, HostSnapshot, HostState, queue_of, snapshot, unpack_page
-from crawler.frontier.entry import is_retry, retry_time
+from crawler.frontier.entry import is_retry, is_revisit, retry_time
 from crawler.frontier.host import host_beside
 from crawler.inspect.host_table import Row, table_row
 from crawler.inspect.job_reader import open_job, queue
@@ -381,7 +381,7 @@ def _place(
     rules = PriorityRules(known.settings.priority.rules)
     return Place(
         number=number if since is None else None,
-        lane="retry" if is_retry(slot) else "fresh",
+        lane="retry" if is_retry(slot) else "revisit" if is_revisit(slot) else "fresh",
         in_flight_since=since,
         depth=entry.depth,
         via=entry.via,

@@ -16,7 +16,7 @@ import numpy as np
 from crawler.disk import Appender, Disk, failpoint
 from crawler.frontier import BackQueue, Entry, Host, Tally, decode_entry, decode_host, encode_entry, queue_of
 from crawler.frontier.entry import FRESH_START, is_retry, pending_key, split_pending_key
-from crawler.frontier.host import encode_host, host_name
+from crawler.frontier.host import RevisitLane, encode_host, host_name
 from crawler.frontier.order import Order, slot_of
 from crawler.integrity.change import Change, Done, Tell
 from crawler.integrity.digest_rows import DigestRows
@@ -417,7 +417,7 @@ class Reconciliation:
         for name in left.keys() | gone.keys():
             size, retries = left.get(name, (0, 0))
             fetched, failed = gone.get(name, (0, 0))
-            made = Host(name, BackQueue(size, retries, complete=False), tally=Tally(fetched, failed))
+            made = Host(name, BackQueue(size, retries, complete=False, revisits=RevisitLane(0)), tally=Tally(fetched, failed))
             self._put(Family.HOSTS, name.encode("ascii"), encode_host(made))
         if changed:
             self._context.done(Done.HOSTS_CORRECTED, count=changed)
@@ -438,6 +438,7 @@ class Reconciliation:
             return False
         own.size, own.retry_size, politeness.robots_until, counts.fetched, counts.failed = found
         own.cursor, own.complete = first or FRESH_START, False
+        own.revisits = RevisitLane(0)  # whether any wait is found when they are read
         return True
 
     # -- changes -----------------------------------------------------------------------------------------------

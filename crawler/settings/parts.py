@@ -229,6 +229,7 @@ class RecrawlSettings:
     """Finished pages are visited again, each at its own pace."""
 
     enabled: bool = False
+    share: float = 0.5  # of a host's turns, for revisits while URLs that were never visited wait too
     first_interval: float = 86_400.0  # seconds from the first visit to the second
     min_interval: float = 3_600.0  # seconds
     max_interval: float = 2_592_000.0  # seconds; also used if a rule of the crawler refused the request

@@ -9,6 +9,7 @@ import random
 import signal
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,9 @@ async def seeds(*hrefs: str) -> AsyncIterator[list[str]]:
     yield list(hrefs)
 
 
-async def crawl(directory: Path, web: Mapping[str, Answers], asked: list[tuple[float, str]], how: Settings) -> Counters:
+async def crawl(
+    directory: Path, web: Mapping[str, Answers], asked: list[tuple[float, str]], how: Settings, *begin_at: str
+) -> Counters:
     """A run on a virtual clock, which carries on where the last request left it."""
     begin = asked[-1][0] if asked else START
 
@@ -89,7 +92,7 @@ async def crawl(directory: Path, web: Mapping[str, Answers], asked: list[tuple[f
 
     job = Job(directory, how, clock(), Platform(RealDisk(), RocksStore, Inline))
     try:
-        driven = Driven(job, SimulatedWeb(web, before), how, clock, seeds("http://h.test/"))
+        driven = Driven(job, SimulatedWeb(web, before), how, clock, seeds(*(begin_at or ("http://h.test/",))))
         assert await driven.to_the_end() is Stop.MAX_TIME
         await job.checkpoint(clock())
         return job.counters
@@ -315,3 +318,18 @@ def test_damage_is_named_and_repaired(tmp_path: Path) -> None:
     mended("due-unknown")
     assert len(encode_counters(run_virtually(crawl(job, web, asked, settings(60.0))))) > 100
     assert verify(job).code == 0
+
+
+def test_pages_that_are_due_all_the_time_leave_new_ones_half_of_the_turns(tmp_path: Path) -> None:
+    asked: list[tuple[float, str]] = []
+    new = {f"/{one}": [f"/{one}/{other}" for other in range(20)] for one in range(8)}
+    web: dict[str, Answers] = {f"http://h.test{seed}": linked(hrefs) for seed, hrefs in new.items()}
+    seed_hrefs = list(web)
+    web |= {f"http://h.test{path}": "new" for hrefs in new.values() for path in hrefs}
+    often = RecrawlSettings(enabled=True, first_interval=1.0, min_interval=1.0, max_interval=1.0)
+    how = replace(settings(90.0, recrawl=often), politeness=PolitenessSettings(delay=0.5))
+    run_virtually(crawl(tmp_path / "job", web, asked, how, *seed_hrefs))
+    visits = Counter(href for _, href in asked)
+    first, again = len(visits), len(asked) - len(visits)
+    assert first + again > 150
+    assert abs(first - again) < 20, (first, again)

@@ -22,9 +22,11 @@ from crawler.frontier.entry import (
     encode_entry,
     fresh_slot,
     is_retry,
+    is_revisit,
     pending_key,
     retry_slot,
     retry_time,
+    revisit_slot,
     split_pending_key,
 )
 
@@ -48,7 +50,7 @@ entries = st.builds(
     score=st.floats(0, 2.0**100, width=32),
     crashes=st.integers(0, CRASHES_MOST),
 )
-slots = st.builds(fresh_slot, numbers, classes, numbers) | st.builds(retry_slot, times, numbers)
+slots = st.builds(fresh_slot, numbers, classes, numbers) | st.builds(retry_slot, times, numbers) | st.builds(revisit_slot, numbers)
 
 
 @given(entries)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.host import Host, HostRecordError, decode_host, encode_host, host_name
+from crawler.frontier.host import Host, HostRecordError, RevisitLane, decode_host, encode_host, host_name
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.request_outcome import FailureClass
 from tests.frontier.hosts import made_host
@@ -45,6 +45,7 @@ records = st.builds(
     opic_score=st.floats(0, 1e300),
     cursor=st.integers(0, 2**128).map(lambda number: b"\x01" + number.to_bytes(17, "big")),
     complete=st.booleans(),
+    revisits=st.none() | st.just(RevisitLane(0)),
 )
 
 
@@ -60,6 +61,7 @@ def test_a_record_comes_back(host: Host) -> None:
     back = decode_host("h.test", encode_host(host))
     assert stored_parts(back) == stored_parts(host)
     assert back.queue.cursor.rstrip(b"\0") == host.queue.bound.rstrip(b"\0")
+    assert (back.queue.revisits is None) == (host.queue.revisits is None)
 
 
 @given(records)
@@ -99,7 +101,7 @@ def test_a_damaged_record_is_a_record_or_a_record_error(host: Host, data: st.Dat
         (lambda stored: stored[:-1], "not a host record"),
         (lambda stored: stored + b"\0", "not a host record"),
         (lambda stored: stored[:1] + b"\x63" + stored[2:], "99 is not a valid HoldReason"),
-        (lambda stored: stored[:4] + b"\x08" + stored[5:], "flags 0x8"),
+        (lambda stored: stored[:4] + b"\x10" + stored[5:], "flags 0x10"),
         (lambda stored: stored[:7] + b"\x63" + stored[8:], "99 is not a valid FailureClass"),
         (lambda stored: stored[:24] + struct.pack("<d", math.nan) + stored[32:], "not finite"),
         (lambda stored: stored[:96] + b"\x03" + stored[97:], "cursor 03"),

@@ -65,7 +65,7 @@ def test_a_host_stands_a_class_forward_for_each_factor_of_four(score: float, exp
     importance = Importance(active=True)
     host = made_host("h.test", size=1, retry_size=1, retries_waiting=1, retry_class=3, opic_score=score)
     importance.total = 1_000.0
-    assert importance.front(host, 1_000) == expected
+    assert importance.front(host, host.queue.front, 1_000) == expected
 
 
 def test_old_links_count_for_less_and_less() -> None:

@@ -96,18 +96,22 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(
         found=st.lists(
             st.tuples(
-                st.integers(0, 3), st.integers(0, CLASSES - 1), st.integers(0, 3), st.sampled_from([0.0, 0.1, 0.9])
+                st.integers(0, 3),
+                st.integers(0, CLASSES - 1),
+                st.integers(0, 3),
+                st.sampled_from([0.0, 0.1, 0.9]),
+                st.booleans(),
             ),
             min_size=1,
             max_size=8,
         )
     )
-    def admit(self, found: list[tuple[int, int, int, float]]) -> None:
+    def admit(self, found: list[tuple[int, int, int, float, bool]]) -> None:
         entries = []
-        for host, priority, depth, score in found:
+        for host, priority, depth, score, revisit in found:
             self.names += 1
             name = f"h{host}.test:80"
-            entry = Entry(f"http://h{host}.test/{self.names}", depth, priority=priority, score=score)
+            entry = Entry(f"http://h{host}.test/{self.names}", depth, priority=priority, score=score, revisit=revisit)
             number = self.frontier.next_number + len(entries)
             self.sites.setdefault(name, Site()).urls[entry.href] = Known(entry, number)
             entries.append(entry)
@@ -186,14 +190,17 @@ class FrontierMachine(RuleBasedStateMachine):
         return entry.priority, -known.number if self.order is Order.DEPTH else entry.depth, known.number
 
     def next_of(self, site: Site) -> list[Known]:
-        """What may be taken next; by score any of the first few, if it is of the first one's class."""
+        """What may be taken next; by score any of the first few, if it is of the first one's class. A revisit and a
+        first visit may both be."""
         waiting = [known for known in site.urls.values() if not known.out]
         due = [known for known in waiting if known.due is not None and known.due <= self.now]
         if due:
             return [min(due, key=lambda known: (known.due, known.number))]
         window = SMALL.read_ahead if self.order is Order.SCORE else 1
-        first = sorted((known for known in waiting if known.due is None), key=self.rank)[:window]
-        return [known for known in first if known.entry.priority == first[0].entry.priority]
+        fresh = [known for known in waiting if known.due is None]
+        first = sorted((known for known in fresh if not known.entry.revisit), key=self.rank)[:window]
+        again = sorted((known for known in fresh if known.entry.revisit), key=lambda known: known.number)[:1]
+        return [*(known for known in first if known.entry.priority == first[0].entry.priority), *again]
 
     def surely_ready(self, site: Site) -> bool:
         free = len(site.leases) < self.per_host

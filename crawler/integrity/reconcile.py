@@ -417,7 +417,9 @@ class Reconciliation:
         for name in left.keys() | gone.keys():
             size, retries = left.get(name, (0, 0))
             fetched, failed = gone.get(name, (0, 0))
-            made = Host(name, BackQueue(size, retries, complete=False, revisits=RevisitLane(0)), tally=Tally(fetched, failed))
+            made = Host(
+                name, BackQueue(size, retries, complete=False, revisits=RevisitLane(0)), tally=Tally(fetched, failed)
+            )
             self._put(Family.HOSTS, name.encode("ascii"), encode_host(made))
         if changed:
             self._context.done(Done.HOSTS_CORRECTED, count=changed)

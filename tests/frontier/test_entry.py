@@ -22,7 +22,6 @@ from crawler.frontier.entry import (
     encode_entry,
     fresh_slot,
     is_retry,
-    is_revisit,
     pending_key,
     retry_slot,
     retry_time,
@@ -50,7 +49,11 @@ entries = st.builds(
     score=st.floats(0, 2.0**100, width=32),
     crashes=st.integers(0, CRASHES_MOST),
 )
-slots = st.builds(fresh_slot, numbers, classes, numbers) | st.builds(retry_slot, times, numbers) | st.builds(revisit_slot, numbers)
+slots = (
+    st.builds(fresh_slot, numbers, classes, numbers)
+    | st.builds(retry_slot, times, numbers)
+    | st.builds(revisit_slot, numbers)
+)
 
 
 @given(entries)

@@ -85,9 +85,10 @@ class Suspects(Generic[Who]):
         self._alone = first.lease
         return first.owner, first.lease
 
-    def ended(self) -> None:
-        """What was in flight alone has ended, or was released."""
-        self._alone = None
+    def ended(self, lease: Lease) -> None:
+        """The visit of a lease has ended, or the lease was released."""
+        if lease is self._alone:
+            self._alone = None
 
     def give_back(self, now: float) -> None:
         """Give back the leases whose runs do not want them now, and those whose host has another URL to be visited

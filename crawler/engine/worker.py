@@ -13,6 +13,7 @@ import shutil
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from asyncio_throttle.throttler import Throttler
 
@@ -56,6 +57,7 @@ class Worker:
         self._settings = settings
         self._throttle = None if settings.rate is None else _throttler(settings.rate)
         self._free = settings.concurrency  # slots
+        self._in_flight = 0  # visits; one that has lent its slot is still one
         self._suspects = Suspects[Run]()
         self._runs: deque[Run] = deque()  # runs that are not over; the first is next to get a slot
         self._wake = asyncio.Event()
@@ -121,9 +123,10 @@ class Worker:
                 continue
             elif self._throttle is None or await self._turn(self._throttle, run, lease):
                 self._free -= 1
-                run.visit(lease, group).add_done_callback(self._visit_ended)
+                self._in_flight += 1
+                run.visit(lease, group).add_done_callback(partial(self._visit_ended, lease))
                 continue
-            self._suspects.ended()
+            self._suspects.ended(lease)
 
     def _take(self, now: float) -> tuple[Run, Lease] | None:
         """Take a lease from the first run that has one, and move that run to the end of the line; or else one that had
@@ -135,14 +138,15 @@ class Worker:
                     self._runs.remove(run)
                     self._runs.append(run)
                     return run, lease
-        if self._free < self._settings.concurrency:
+        if self._in_flight:
             return None
         others = [time for run in self._runs for time in run.next_leases()]
         return self._suspects.turn(now, [*others, *(now for run in self._runs if run.reads_seeds)])
 
-    def _visit_ended(self, visit: asyncio.Task[None]) -> None:
+    def _visit_ended(self, lease: Lease, _: asyncio.Task[None]) -> None:
         self._free += 1
-        self._suspects.ended()
+        self._in_flight -= 1
+        self._suspects.ended(lease)
         self._wake.set()
 
     def _lend_slot(self, lent: bool) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 import aiohttp
 import yarl
 
-from crawler.fetch.secret import read_secret
+from crawler.fetch.secret import read_login
 from crawler.settings import DIRECT, PROXY_SCHEMES, FetchSettings, SettingsError
 
 _PORTS = {"http": 80, "https": 443, "socks4": 1080, "socks4a": 1080, "socks5": 1080, "socks5h": 1080}
@@ -65,7 +65,7 @@ class Proxies:
             self._read(environ)
         elif settings.proxy != DIRECT:
             login = settings.proxy_login
-            secret = None if login is None else read_secret(login, "fetch.proxy_login", environ)
+            secret = None if login is None else read_login(login, "fetch.proxy_login", environ)
             self._own = proxy_of(settings.proxy, "fetch.proxy", secret)
 
     def _read(self, environ: Mapping[str, str]) -> None:

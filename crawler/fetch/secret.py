@@ -28,3 +28,11 @@ def read_secret(reference: str, name: str, environ: Mapping[str, str]) -> str:
     if not secret or not secret.isprintable():
         raise SettingsError(f"{name}: what {reference} refers to is not one line of text")
     return secret
+
+
+def read_login(reference: str, name: str, environ: Mapping[str, str]) -> str:
+    """Return the ``user:password`` that a reference leads to. Raises SettingsError, without it."""
+    login = read_secret(reference, name, environ)
+    if ":" not in login:
+        raise SettingsError(f"{name}: what {reference} refers to is not a login: write it as user:password")
+    return login

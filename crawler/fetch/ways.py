@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from crawler.fetch.proxies import Proxies, Proxy, proxy_of
-from crawler.fetch.secret import read_secret
+from crawler.fetch.secret import read_login, read_secret
 from crawler.fetch.socks import check_socks
 from crawler.settings import DIRECT, FetchSettings, SettingsError, Site, secret_reference
 from crawler.urls.host_key import split_origin
@@ -74,7 +74,7 @@ def _way(site: Site, environ: Mapping[str, str]) -> Way:
         value = value.strip()
         headers[name] = read_secret(value, f"{place}: {name}", environ) if secret_reference(value) else value
     if site.login is not None:
-        login = read_secret(site.login, f"{place}: login", environ)
+        login = read_login(site.login, f"{place}: login", environ)
         headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
     for name, value in headers.items():
         if not value.isascii() or not value.isprintable():

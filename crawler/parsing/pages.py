@@ -14,6 +14,7 @@ import logging
 import signal
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from crawler.links import PageLinks, scan_links
@@ -38,7 +39,8 @@ AHEAD_BYTES = 256 * 1024  # sent before the process has answered
 AHEAD_PAGES = 32
 LARGE_BYTES = 512 * 1024  # of a page; 0.15 s at most for one of less
 USUAL_SECONDS_PER_MEGABYTE = 0.02  # what a page costs as a rule
-STARTS_IN_VAIN = 3  # processes that ended before they were ready; then pages are read here, by their tags
+STARTS_IN_VAIN = 3  # processes that ended before they were ready; then pages are read here, by their tags ...
+START_AGAIN = 60.0  # ... for so many seconds: memory or processes may have been short
 PATIENCE = 60.0  # seconds; a process that needs so long for a page does not run at all
 KILLS_MOST = 2  # times that a page is parsed again because somebody killed the process
 
@@ -68,9 +70,10 @@ class _Page:
 class PageParser:
     """Parses the pages of a run. Its processes are started by the first page that needs each."""
 
-    def __init__(self, limits: ParseLimits | None = None) -> None:
+    def __init__(self, limits: ParseLimits | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock()`` returns seconds."""
         limits = limits or ParseLimits()
-        self._small, self._large = _Line(limits), _Line(limits)
+        self._small, self._large = _Line(limits, clock), _Line(limits, clock)
 
     @property
     def deaths(self) -> int:
@@ -102,11 +105,33 @@ class PageParser:
         self._large.close()
 
 
+@dataclass(slots=True)
+class _Starts:
+    """The last attempts to start a process, if they were in vain."""
+
+    in_vain: int = 0
+    again_at: float = 0.0
+    why: str = ""  # of the last one; empty if it ended by itself
+    warned: bool = False
+
+    @property
+    def reason(self) -> str:
+        return self.why or "it ends at once"
+
+    def begin(self, now: float) -> None:
+        """Count an attempt as in vain, until its process is ready."""
+        self.in_vain, self.again_at, self.why = self.in_vain + 1, now + START_AGAIN, ""
+
+    def may_begin(self, now: float) -> bool:
+        return self.in_vain < STARTS_IN_VAIN or now >= self.again_at
+
+
 class _Line:
     """Pages that wait for one process."""
 
-    def __init__(self, limits: ParseLimits) -> None:
+    def __init__(self, limits: ParseLimits, clock: Callable[[], float]) -> None:
         self._limits = limits
+        self._clock = clock
         self._process = ParserProcess(limits.memory, self._take, self._ended)
         self._waiting: FairLine[_Page] = FairLine()
         self._sent: deque[_Page] = deque()
@@ -114,9 +139,7 @@ class _Line:
         self._ahead = 0  # bytes in `_sent`
         self._answered = 0
         self._begun = 0.0  # when the first of `_sent` was
-        self._starts_in_vain = 0
-        self._why_not = "it ends at once"
-        self._warned = False
+        self._starts = _Starts()
         self._watch: asyncio.TimerHandle | None = None
         self.deaths = 0  # of the process, by a page
 
@@ -141,11 +164,12 @@ class _Line:
 
     def _send(self) -> None:
         while self._again or self._waiting:
-            if self._starts_in_vain >= STARTS_IN_VAIN:
-                self._read_here(self._next())
-                continue
-            if not self._process.running and not self._start():
-                continue
+            if not self._process.running:
+                if not self._starts.may_begin(self._clock()):
+                    self._read_here(self._next())
+                    continue
+                if not self._start():
+                    continue
             page = self._again[0] if self._again else self._waiting.first()
             if page is None:
                 return
@@ -156,7 +180,7 @@ class _Line:
                 self._waiting.charge(page.host, 0.0)
                 continue
             if not self._sent:
-                self._begun = time.monotonic()
+                self._begun = self._clock()
             self._sent.append(page)
             self._ahead += len(page.body)
             page.parts.clear()
@@ -178,28 +202,28 @@ class _Line:
 
     def _charge(self, page: _Page) -> None:
         """Let the host of a page that is done with answer for its time."""
-        now = time.monotonic()
+        now = self._clock()
         self._waiting.charge(page.host, max(0.0, now - self._begun - _usual(page)))
         self._begun = now
 
     def _start(self) -> bool:
+        self._starts.begin(self._clock())
         try:
             self._process.start()
         except OSError as error:
-            self._why_not = str(error)
-            self._starts_in_vain += 1
+            self._starts.why = str(error)
             return False
-        self._starts_in_vain += 1  # until it says that it is ready
         return True
 
     def _read_here(self, page: _Page) -> None:
         self._waiting.charge(page.host, 0.0)
         if page.kind is Kind.SITEMAP:
-            page.tell(ParserDied(f"the parser's process does not start ({self._why_not})"))
+            page.tell(ParserDied(f"the parser's process does not start ({self._starts.reason})"))
             return
-        if not self._warned:
-            self._warned = True
-            log.warning("the parser's process does not start (%s): large pages are read by their tags", self._why_not)
+        if not self._starts.warned:
+            self._starts.warned = True
+            why = self._starts.reason
+            log.warning("the parser's process does not start (%s): large pages are read by their tags", why)
         links = scan_links(page.body, page.charset, page.settings)
         page.tell(_cut(links, "read by its tags alone: the parser's process does not start"))
 
@@ -207,7 +231,7 @@ class _Line:
 
     def _take(self, told: Told, ends: bool, payload: bytes) -> None:
         if told is Told.READY:
-            self._starts_in_vain = 0
+            self._starts = _Starts()
             return
         if not self._sent:
             raise WireError("an answer to nothing")
@@ -232,7 +256,7 @@ class _Line:
     def _ended(self, code: int) -> None:
         """The process has ended: by its own will, by a limit, or by a fault."""
         self._unwatch()
-        if code != 0 and self._sent and not self._starts_in_vain:
+        if code != 0 and self._sent and not self._starts.in_vain:
             page = self._sent.popleft()
             self._charge(page)
             if code == KILLED and page.kills < KILLS_MOST:

@@ -37,9 +37,10 @@ class Resumed:
         new = self._job.counters.seeds - self._seeds
         self.tell(say, f"; seeds: {count(new)} new")
         if not self._is_full() and self._has_ended():
+            left, permit = (" but those held back", "permit these, ") if self._job.held_back.counts() else ("", "")
             say(
-                "no URLs are left: the crawl had ended; add seeds, or name another directory with --job to begin a "
-                "new one"
+                f"no URLs are left{left}: the crawl had ended; {permit}add seeds, or name another directory with --job "
+                "to begin a new one"
             )
 
     def tell(self, say: Say, seeds: str = "") -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from crawler.engine.put_aside import REST, WAIT_MOST, Suspects
+from crawler.engine.run import Run
+from crawler.fetch import Failure, FailureKind
 from crawler.fetch.simulated import Answer
 from crawler.frontier import Entry, Host, Lease, decode_entry
 from crawler.frontier.entry import fresh_slot, split_pending_key
+from crawler.frontier.outage import HOSTS as HOSTS_TO_TELL
+from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
 from crawler.kv import Family
 from tests.laboratory import Asked, Laboratory, links
@@ -72,6 +78,31 @@ def test_several_are_visited_one_after_the_other(tmp_path: Path) -> None:
     assert len(lab.records()) == len(PAGES) + 1
 
 
+def test_a_failure_that_waits_for_its_meaning_is_still_in_flight(tmp_path: Path) -> None:
+    """It has lent its slot, and its visit goes on when its meaning is known."""
+    others = [f"h{number}.test" for number in range(HOSTS_TO_TELL)]
+    bad = f"http://{others[0]}/bad"
+    web: dict[str, Any] = {FIRST: links([SUSPECT]), **{f"http://{host}/": "" for host in others}}
+    lab = Laboratory(tmp_path / "job", web)
+    web[bad] = Failure(FailureKind.UNREACHABLE, "no route to the host", 0.0)
+    seeds = [FIRST, *(f"http://{host}/" for host in others)]
+    lab.run(*seeds, max_time=0.9)
+    crash_while_reading(lab, SUSPECT)
+    runs: list[Run] = []
+    in_flight: list[int] = []
+
+    def asked_for_suspect(_: Mapping[str, str]) -> Answer:
+        in_flight.append(runs[0].stats()["urls_in_flight"])
+        return ""
+
+    async def look(run: Run, job: Job) -> None:
+        runs.append(run)
+
+    web[SUSPECT] = asked_for_suspect
+    lab.run(*seeds, bad, during=look)
+    assert in_flight == [1]
+
+
 class Owner:
     """A run whose hosts may be asked from ``enters_at`` on."""
 
@@ -105,7 +136,9 @@ def test_only_what_may_be_asked_soon_is_waited_for() -> None:
     assert suspects.turn(5.0, [5.0 + REST]) == (owner, one)
     assert suspects.bars(5.0), "it is alone"
     assert not suspects.holds(owner, one, 5.0), "it has its turn"
-    suspects.ended()
+    suspects.ended(lease())
+    assert suspects.bars(5.0), "that was another"
+    suspects.ended(one)
     assert not suspects.bars(5.0)
 
 

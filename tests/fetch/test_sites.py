@@ -84,8 +84,12 @@ def test_what_cannot_be_used_is_said_before_anything_begins(tmp_path: Path) -> N
     nothing.write_text("no certificate")
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\x00")
+    user = tmp_path / "user"
+    user.write_text("no-colon\n")
     origin = "https://a.org"
     for settings, words in [
+        (FetchSettings(proxy="http://p:1", proxy_login=f"file:{user}"), "proxy_login: .* write it as user:password"),
+        (FetchSettings(site=(Site(origin, login=f"file:{user}"),)), "login: .* write it as user:password"),
         (FetchSettings(ca_file="/no/such/file"), "fetch.ca_file: cannot read /no/such/file: No such file"),
         (FetchSettings(ca_file=str(nothing)), "contains no certificates"),
         (FetchSettings(proxy="http://p:1", proxy_login="env:NO_SUCH_NAME"), "no variable NO_SUCH_NAME"),

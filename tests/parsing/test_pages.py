@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import os
 import signal
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from crawler.links import PageLinks, Sitemap, SitemapForm, extract_links
 from crawler.parsing import PageParser, ParseLimits, ParserDied, SitemapRead, decode_listed
+from crawler.parsing.pages import START_AGAIN
 from crawler.settings import LinkSettings
 
 SETTINGS = LinkSettings()
@@ -214,6 +216,31 @@ def test_without_a_process_pages_are_read_by_their_tags(caplog: pytest.LogCaptur
     assert found.hrefs[-1] == "x"
     assert found.cut == "read by its tags alone: the parser's process does not start"
     assert caplog.text.count("does not start") == 1
+
+
+def test_a_process_that_did_not_start_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    async def cut(parser: PageParser) -> str | None:
+        found = await parser.parse_isolated("a.test", LINK, None, SETTINGS)
+        assert isinstance(found, PageLinks)
+        return found.cut
+
+    async def use() -> None:
+        parser = PageParser(clock=lambda: now[0])
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(sys, "executable", "/no/such/program")
+                assert await cut(parser) is not None
+                now[0] += START_AGAIN
+                assert await cut(parser) is not None
+            assert await cut(parser) is not None, "not with each page"
+            now[0] += START_AGAIN
+            assert await cut(parser) is None
+        finally:
+            parser.close()
+
+    asyncio.run(use())
 
 
 def test_the_loop_goes_on_while_a_large_page_is_parsed() -> None:

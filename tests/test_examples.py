@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from crawler.cli.demo import PAGES
 from crawler.demo import DemoSite
@@ -195,6 +196,28 @@ def test_finding_broken_links(tmp_path: Path) -> None:
                 f"404\t{site.url('/gone')}\t{site.url('/')}",
                 f"404\t{other.url('/moved-away')}\t{site.url('/')}",
             }
+
+
+def test_trying_failed_urls_again(tmp_path: Path) -> None:
+    here, mended = made(tmp_path), []
+
+    async def broken_at_first(request: web.Request) -> web.StreamResponse:
+        if not mended and request.transport is not None:
+            request.transport.abort()
+        return web.Response(text="<p>here", content_type="text/html")
+
+    with Site({"/": linked(["/a", "/b"]), "/a": linked([]), "/b": broken_at_first}) as site:
+        (here / "seeds.txt").write_text(site.url("/") + "\n")
+        (here / "once.toml").write_text("[retry]\ntries = 1\n")
+        words = ("--config", here / "once.toml", *ON_LOOPBACK.split())
+        assert crawler(here / "seeds.txt", "--job", here / "check", *words).code == 0
+        mended.append(True)
+        listed, retried = carry_out("try-again.md", here, {"--contact you@example.org": ON_LOOPBACK})
+        assert [json.loads(line)["url"] for line in listed.splitlines()] == [site.url("/b")]
+        assert retried.splitlines()[0] == "1 URL queued again, 0 pending already"
+    assert [(record["url"], record["outcome"]) for record in records(here / "check") if record.get("visit") == 2] == [
+        (site.url("/b"), "fetched")
+    ]
 
 
 def test_crawling_private_hosts(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from crawler.frontier import (
     MemoryLimits,
     Order,
     Retry,
+    TakenBack,
     decode_entry,
     decode_host,
 )
@@ -141,7 +142,7 @@ class FrontierMachine(RuleBasedStateMachine):
         site.reserved = self.now
 
     @precondition(lambda self: any(site.leases for site in self.sites.values()))
-    @rule(data=st.data(), end=st.sampled_from(["finish", "finish", "refuse", "retry", "release"]))
+    @rule(data=st.data(), end=st.sampled_from(["finish", "finish", "refuse", "retry", "release", "take back"]))
     def end(self, data: st.DataObject, end: str) -> None:
         busy = sorted(name for name, site in self.sites.items() if site.leases)
         site = self.sites[data.draw(st.sampled_from(busy))]
@@ -152,7 +153,9 @@ class FrontierMachine(RuleBasedStateMachine):
         if end == "release":
             self.frontier.release(lease)
             return
-        if end == "retry":
+        if end == "take back":
+            self.frontier.finish(lease, TakenBack(), self.now, batch)
+        elif end == "retry":
             wait = data.draw(st.sampled_from([0.0, 3.0, 20.0]))
             known.number, known.due = self.frontier.next_number, math.ceil((self.now + wait) * 1000) / 1000
             known.entry = known.entry._replace(tries=min(known.entry.tries + 1, 255))

@@ -34,6 +34,7 @@ class Family(StrEnum):
     LEDGER = "ledger"  # host hash, key digest -> entry; URLs that the seen-set calls seen, until they are looked up
     REFUSED = "refused"  # rule NUL href -> entry; URLs that a rule of ours excluded, until a run permits them
     BORDER = "border"  # href of a page -> how many of its links which limit left out, until a run lifts the limit
+    SOFT404 = "soft404"  # host NUL fingerprint of a page -> whether the host sends it for paths that do not exist
 
 
 # The numbers of families in an encoded batch. They never change; new families get new numbers.
@@ -52,6 +53,7 @@ FAMILY_NUMBERS = {
     12: Family.LEDGER,
     13: Family.REFUSED,
     14: Family.BORDER,
+    15: Family.SOFT404,
 }
 _NUMBER_OF = {family: number for number, family in FAMILY_NUMBERS.items()}
 _MAGIC = 0xBA

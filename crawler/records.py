@@ -31,6 +31,8 @@ class Outcome(StrEnum):
     REDIRECT = "redirect"
     FAILED = "failed"  # no complete response after all tries
     EXCLUDED = "excluded"  # refused by robots.txt, a limit or a trap
+    SOFT404 = "soft404"  # the page that its host sends for paths that do not exist
+    BLOCKED = "blocked"  # a page that bars the crawler from another: a challenge, a denial, a login
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ def encode_page(record: PageRecord) -> bytes:
         row["robots"] = record.robots
     if record.refusal is not None:
         row["rule"] = record.refusal.rule.value
+    if record.entry.probe:
+        row["probe"] = True
     if record.visit > 1:
         row |= {"visit": record.visit, "changed": record.changed}
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"
@@ -239,9 +243,14 @@ class Counters:
     refused_many_ports: int = 0
     refused_many_hosts: int = 0
 
+    soft404: int = 0  # pages that their hosts send for paths that do not exist
+    links_of_soft404: int = 0  # not followed, with those of single-page applications
+    probes: int = 0  # paths that the crawler made up
+    blocked: int = 0  # pages that bar the crawler from others
+
     @property
     def done(self) -> int:
-        return self.fetched + self.redirected + self.failed + self.excluded
+        return self.fetched + self.redirected + self.failed + self.excluded + self.soft404 + self.blocked
 
     @property
     def pending(self) -> int:
@@ -260,6 +269,10 @@ def count_done(counters: Counters, outcome: Outcome, status: int | None, by: int
             counters.failed += by
         case Outcome.EXCLUDED:
             counters.excluded += by
+        case Outcome.SOFT404:
+            counters.soft404 += by
+        case Outcome.BLOCKED:
+            counters.blocked += by
     match (status or 0) // 100:
         case 2:
             counters.status_2xx += by

@@ -62,7 +62,7 @@ MODULES: dict[str, str] = {
         queues host_status workbench watchdog ad_hoc_lease overrides frontier
     """,
     "traps": """
-        counts copies origins shape traps
+        counts copies origins shape soft404 traps
     """,
     "disk": """
         failpoints full private expendable files faulty_disk

@@ -52,7 +52,7 @@ from crawler.records import (
 )
 from crawler.settings import SHAPING, RobotsSettings, Settings, TrapSettings
 from crawler.store import MemoryStore
-from crawler.traps import Traps, check_content
+from crawler.traps import Traps, check_content, check_soft404
 from crawler.traps.copies import content_digest
 from tests.documents import DOCS, page
 from tests.jobs import stopped_job
@@ -142,6 +142,11 @@ def test_the_example_of_a_page_s_content() -> None:
     check_content(data[:27], data[27:])
     assert data[11:27] == content_digest(b"\r\n ")
     assert data[27:] == b"http://h.test/a"
+
+
+def test_the_example_of_a_soft_404() -> None:
+    data = example("format-store.md", "soft404")
+    check_soft404(data[:26], data[26:])
 
 
 def test_the_example_of_robots_txt() -> None:

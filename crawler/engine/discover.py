@@ -24,7 +24,7 @@ from crawler.links import Listed, PageLinks, encode_queries
 from crawler.records import count_outside
 from crawler.scope import LISTED_PRIORITY, Boundary, Outside
 from crawler.settings import LinkSettings, Settings, TrapSettings
-from crawler.traps import Content, Copies
+from crawler.traps import Content, Copies, Judgement, PageKind, Soft404
 from crawler.urls import Canonical, Canonicaliser, Rejected
 from crawler.urls.whatwg import has_userinfo
 
@@ -49,12 +49,13 @@ class Outlinks:
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page whose links are not resolved yet. ``base`` is what they are resolved against. ``of_copy``: it is a copy
-    whose links are not followed."""
+    whose links are not followed. ``judged`` says whether the host sends it for paths that do not exist."""
 
     links: PageLinks
     base: str
     content: Content | None
     of_copy: bool
+    judged: Judgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ class Discovery:
         self._settings = settings
         self._canonicaliser = Canonicaliser(settings.rules)
         self._copies = Copies(settings.traps, job.store)
+        self._soft404 = Soft404(settings.traps, job.store)
         self.seeds_rejected = 0
 
     @classmethod
@@ -147,16 +149,24 @@ class Discovery:
         """Make the marks of a page; the event loop may run wherever this yields."""
         return self._reading.steps(self._copies.measure(body))
 
-    def page(self, entry: Entry, links: PageLinks, content: Content | None) -> Page | Unreadable:
-        """Return what ``outlinks`` needs of a fetched page. ``links`` were extracted from it, and ``content`` are its
-        marks."""
+    def page(
+        self, entry: Entry, body: bytes, written: Sequence[str], links: PageLinks, content: Content | None
+    ) -> Page | Unreadable:
+        """Return what ``outlinks`` needs of a fetched page. ``links`` are to be followed, ``written`` is all that it
+        links to, as it is written, and ``content`` are its marks."""
         base = self._reading.read(self._base, entry.href, links.base)
         if isinstance(base, Unreadable):
             return base
         if content is not None:
             content = self._copies.compare(entry.href, content)
+        judged = self._soft404.judge(entry, body, written, content)
         self._job.counters.pages_cut += links.truncated or links.cut is not None
-        return Page(links, base, content, self._of_copy(content))
+        return Page(links, base, content, self._of_copy(content) and judged.kind is PageKind.PAGE, judged)
+
+    def probe(self, href: str) -> Canonical | None:
+        """Return the URL of a path that was made up."""
+        url = self._canonicaliser.canonicalise(href)
+        return url if isinstance(url, Canonical) else None
 
     def outlinks(self, entry: Entry, page: Page) -> Iterator[Outlinks | Unreadable]:
         """Give out the links of the page in parts, which together name each URL once. A part takes a few
@@ -193,6 +203,9 @@ class Discovery:
         return Outlinks(len(urls), self._inside(urls, entry.depth + 1))
 
     def _outlinks(self, urls: list[Canonical], page: Page, depth: int) -> Outlinks:
+        if page.judged.kind is not PageKind.PAGE:
+            self._job.counters.links_of_soft404 += len(urls)
+            return Outlinks(len(urls), [])
         if page.of_copy:
             # Count all links of a copy as such, even those that would have been left out for another reason.
             self._job.counters.links_of_copies += len(urls)

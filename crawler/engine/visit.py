@@ -7,6 +7,7 @@ transaction of the job, without an await in it, or releases it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -22,6 +23,7 @@ from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.fetch import Failure, is_html
 from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
 from crawler.frontier.entry import CRASHES_MOST
+from crawler.job.event_log import tell_learned
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
@@ -41,9 +43,14 @@ from crawler.parsing import SitemapRead, decode_listed
 from crawler.records import Outcome, PageRecord
 from crawler.refusal import Refusal
 from crawler.settings import LinkSettings, RetrySettings, Settings
-from crawler.traps import Content
+from crawler.traps import Content, Judgement, PageKind
 from crawler.urls import Canonical
 
+log = logging.getLogger("crawler")
+
+NOT_FOUND = "its host sends the same page for paths that do not exist (traps.soft404)"
+MADE_UP = "made up by the crawler, to learn what the host sends for paths that do not exist (traps.soft404)"
+APPLICATION = "its host sends one page for every path, as single-page applications do; links not followed"
 USUAL_PARTS = 2  # of the links of a page, which go before those of sitemaps and of larger pages
 LISTED_A_STEP = 250  # URLs of a sitemap that are judged and admitted in one go: a hundredth of a second
 
@@ -244,14 +251,19 @@ class Visitor:
     async def _finish_html(
         self, lease: Lease, finished: Finished, links: PageLinks | Unreadable, content: Content | Unreadable | None
     ) -> None:
-        job, entry = self._job, finished.record.entry
+        job, entry, body = self._job, finished.record.entry, finished.body
+        assert body is not None
+        written: list[str] = []
         if not isinstance(links, Unreadable):
+            written = [*finished.heading.hrefs, *links.hrefs]
             finished, links = self._obey(finished, links)
         page: Page | Unreadable
         if isinstance(links, Unreadable):
             page = links
+        elif isinstance(content, Unreadable):
+            page = content
         else:
-            page = content if isinstance(content, Unreadable) else self._discovery.page(entry, links, content)
+            page = self._discovery.page(entry, body, written, links, content)
         if isinstance(page, Unreadable):
             self._finish_unreadable(lease, finished, page)
             return
@@ -274,8 +286,23 @@ class Visitor:
         error = finished.record.error if cut is None else f"page read in part: {cut}"
         links_cut = page.links.truncated or cut is not None
         record = replace(finished.record, links=found, links_cut=links_cut, error=error, content=page.content)
-        finished = replace(finished, record=record)
+        finished = self._judged(replace(finished, record=record), page.judged)
         job.finish(lease, finished, self._context.clock(), outlinks=outlinks, left_out=left_out)
+
+    def _judged(self, finished: Finished, judged: Judgement) -> Finished:
+        """Add to a page what it shows about the host's answers to paths that do not exist."""
+        record, lesson = finished.record, judged.lesson
+        if judged.kind is PageKind.NOT_FOUND:
+            record = replace(record, outcome=Outcome.SOFT404, error=MADE_UP if record.entry.probe else NOT_FOUND)
+        elif judged.kind is PageKind.APPLICATION:
+            record = replace(record, error=APPLICATION)
+        if lesson is None:
+            return replace(finished, record=record)
+        words = tell_learned(self._job.events, lesson, record.fetched_at)
+        if words is not None:
+            log.warning("%s %s", lesson.host, words)
+        probe = None if lesson.probe is None else self._discovery.probe(lesson.probe)
+        return replace(finished, record=record, lesson=lesson, probe=probe)
 
     def _obey(self, finished: Finished, links: PageLinks) -> tuple[Finished, PageLinks | Unreadable]:
         """Add the directives of the page to those of its headers, and the links of its headers to its own."""
@@ -295,7 +322,7 @@ class Visitor:
     def _finish_other(self, lease: Lease, finished: Finished) -> None:
         """Finish what is no page. Its headers may name links."""
         record, outlinks = finished.record, list[Canonical]()
-        if finished.heading.hrefs and self._settings.headings.follows(record.robots):
+        if finished.heading.hrefs and not record.entry.probe and self._settings.headings.follows(record.robots):
             links = self._discovery.stated(record.entry, finished.heading.hrefs)
             if isinstance(links, Unreadable):
                 self._finish_unreadable(lease, finished, links)
@@ -401,7 +428,8 @@ class Visitor:
             self._finish_unreadable(lease, finished, target)
             return
         record = replace(finished.record, outcome=Outcome.REDIRECT, location=target.location, error=target.error)
-        self._job.finish(lease, replace(finished, record=record), self._context.clock(), outlinks=target.inside)
+        inside = [] if record.entry.probe else target.inside
+        self._job.finish(lease, replace(finished, record=record), self._context.clock(), outlinks=inside)
 
     async def _find_address(self, lease: Lease) -> None:
         """Find the address of the host, for politeness by address. No page is requested."""

@@ -46,6 +46,7 @@ _SEED = 1
 _REVISIT = 2
 _SITEMAP = 4
 _CRASHES = 3  # bits 3 and 4
+_PROBE = 32
 CRASHES_MOST = 3  # counted
 _BYTE_MAX = 255
 
@@ -70,6 +71,7 @@ class Entry(NamedTuple):
     revisit: bool = False  # it was finished before
     sitemap: bool = False  # listed as a sitemap by robots.txt or by a sitemap index
     crashes: int = 0  # times that the crawler died while it read the page, at most CRASHES_MOST
+    probe: bool = False  # the crawler made it up: its path cannot exist
 
 
 class EntryError(ValueError):
@@ -82,7 +84,8 @@ def encode_entry(entry: Entry) -> bytes:
         (_SEED if entry.seed else 0)
         | (_REVISIT if entry.revisit else 0)
         | (_SITEMAP if entry.sitemap else 0)
-        | entry.crashes << _CRASHES,
+        | entry.crashes << _CRASHES
+        | (_PROBE if entry.probe else 0),
         entry.priority,
         entry.redirects if entry.redirects < _BYTE_MAX else _BYTE_MAX,  # min() takes as long as all the rest
         entry.tries if entry.tries < _BYTE_MAX else _BYTE_MAX,
@@ -103,8 +106,10 @@ def decode_entry(value: bytes) -> Entry:
     if priority >= CLASSES or not 0.0 <= score < math.inf:
         raise EntryError(f"not a frontier entry: class {priority}, score {score}")
     seed, revisit, sitemap = bool(flags & _SEED), bool(flags & _REVISIT), bool(flags & _SITEMAP)
-    known = flags >> _CRASHES & CRASHES_MOST
-    return Entry(href, depth, via or None, seed, redirects, tries, throttled, priority, score, revisit, sitemap, known)
+    known, probe = flags >> _CRASHES & CRASHES_MOST, bool(flags & _PROBE)
+    return Entry(
+        href, depth, via or None, seed, redirects, tries, throttled, priority, score, revisit, sitemap, known, probe
+    )
 
 
 def first_visits(values: Iterable[bytes]) -> list[str]:

@@ -28,7 +28,7 @@ from crawler.output.reverse_reader import last_record
 from crawler.robots import RobotsRecordError
 from crawler.scope import Boundary, Outside, PriorityRules, Scope
 from crawler.settings import Settings
-from crawler.traps import Origins, Traps
+from crawler.traps import Origins, Traps, explain_rows
 from crawler.urls import Canonical, Canonicaliser, Rejected
 
 QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are searched for a URL
@@ -274,6 +274,7 @@ def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
     refusal = Origins(known.settings.traps, known.settings.fetch, known.store).refusal(url.href)
     found.refused = None if refusal is None else refusal.error
     found.traps = list(Traps(known.settings.traps, known.store).explain(url.href))
+    found.traps += explain_rows(known.store, url.href)
     found.seen = known.seen(url)
     if known.settings.seen.ledger:
         found.ledger = _ledger(known, url)

@@ -99,6 +99,8 @@ def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:
         "pages_fetched": counters.fetched,
         "pages_failed": counters.failed,
         "pages_redirected": counters.redirected,
+        "pages_soft404": counters.soft404,
+        "pages_blocked": counters.blocked,
         "internal_failures": counters.internal,
     }
 
@@ -119,12 +121,14 @@ def _links(counters: Counters) -> dict[str, int]:
         "links_trapped": counters.trapped,
         "sitemaps_read": counters.sitemaps,
         "links_of_copies": counters.links_of_copies,
+        "links_of_soft404": counters.links_of_soft404,
     }
 
 
 def _visits(counters: Counters) -> dict[str, int]:
     return {
         "pages_copies": counters.copies,
+        "soft404_probes": counters.probes,
         "pages_cut": counters.pages_cut,
         "pages_scheduled": counters.scheduled,
         "revisits": counters.revisits - counters.returned,

@@ -33,6 +33,7 @@ class Done(StrEnum):
     ROBOTS_REMOVED = "robots-removed"
     TRAPS_REMOVED = "traps-removed"
     COPIES_REMOVED = "copies-removed"
+    SOFT404_REMOVED = "soft404-removed"
     HELD_BACK_REMOVED = "held-back-removed"
     DOUBTS_REMOVED = "doubts-removed"
     DOUBTS_MOVED = "doubts-moved"

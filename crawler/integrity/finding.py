@@ -40,6 +40,7 @@ class Kind(StrEnum):
     ROBOTS_DAMAGED = "robots-damaged"
     TRAP_DAMAGED = "trap-damaged"
     COPY_DAMAGED = "copy-damaged"
+    SOFT404_DAMAGED = "soft404-damaged"
     DOUBT_DAMAGED = "doubt-damaged"
     LEDGER_COUNTS_DAMAGED = "ledger-counts-damaged"
     PAGE_DAMAGED = "page-damaged"

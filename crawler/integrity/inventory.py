@@ -57,12 +57,19 @@ from crawler.records import (
 from crawler.refusal import Rule
 from crawler.robots import RobotsRecordError
 from crawler.settings import RobotsSettings, SeenSettings, Settings
-from crawler.traps import CopyRecordError, TrapRecordError, check_content, check_row
+from crawler.traps import (
+    CopyRecordError,
+    Soft404RecordError,
+    TrapRecordError,
+    check_content,
+    check_row,
+    check_soft404,
+)
 from crawler.urls import Canonical, Canonicaliser
 from crawler.urls.steps import drop_userinfo
 
 _TOGETHER = 2_048  # keys that are looked up together
-_RESPONDED = (Outcome.FETCHED.value, Outcome.REDIRECT.value)
+_RESPONDED = (Outcome.FETCHED.value, Outcome.REDIRECT.value, Outcome.SOFT404.value, Outcome.BLOCKED.value)
 
 Findings = Iterator[Finding]
 
@@ -464,6 +471,11 @@ class Inventory:
                 check_content(*row)
             except CopyRecordError as error:
                 yield self._damage(Kind.COPY_DAMAGED, Family.CONTENT, row, error)
+        for row in self._store.rows(Family.SOFT404):
+            try:
+                check_soft404(*row)
+            except Soft404RecordError as error:
+                yield self._damage(Kind.SOFT404_DAMAGED, Family.SOFT404, row, error)
         if self._counters is not None and self.trap_counts != self._counters.trap_counts:
             details = {"counted": self._counters.trap_counts, "found": self.trap_counts}
             yield Finding(Kind.TRAP_COUNT, STORE, details)

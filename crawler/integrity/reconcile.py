@@ -314,6 +314,7 @@ class Reconciliation:
         the counts of each host."""
         tally, fresh = OutputTally(), replace(self._kept or Counters())
         fresh.fetched = fresh.redirected = fresh.failed = fresh.excluded = fresh.seeds_fetched = 0
+        fresh.soft404 = fresh.blocked = 0
         fresh.status_2xx = fresh.status_3xx = fresh.status_4xx = fresh.status_5xx = 0
         for record in self._records():
             tally.add(record)
@@ -396,6 +397,7 @@ class Reconciliation:
             (Family.ROBOTS, Done.ROBOTS_REMOVED),
             (Family.TRAPS, Done.TRAPS_REMOVED),
             (Family.CONTENT, Done.COPIES_REMOVED),
+            (Family.SOFT404, Done.SOFT404_REMOVED),
             (Family.REFUSED, Done.HELD_BACK_REMOVED),
         ):
             damaged = self._drop_all(family)

@@ -71,7 +71,7 @@ class Admission:
     def admit(self, found: Found, transaction: Transaction) -> int:
         """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns how many
         were new."""
-        urls, depth, via, seed, redirects, found_at, listing, share, copy = found
+        urls, depth, via, seed, redirects, found_at, listing, share, copy, probe = found
         batch = transaction.batch
         urls = self._policy.router.ours(found, batch)
         if found_at is not None:
@@ -94,6 +94,8 @@ class Admission:
             href = urls[position].href
             ruled = self._policy.classes.of(href, depth, seed=seed, sitemap_priority=stated.get(href))
             priority = otherwise if ruled is None else ruled
+            if probe:
+                return Entry(href, depth, via, probe=True)
             return Entry(href, depth, via, seed, redirects, priority=priority, score=score, sitemap=declared)
 
         if share:

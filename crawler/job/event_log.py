@@ -5,7 +5,12 @@ from __future__ import annotations
 from crawler.frontier import HoldReason, Host, RequestOutcome, retired_words
 from crawler.metrics import Events, Kind, duration
 from crawler.records import Outcome, PageRecord
+from crawler.traps import Lesson, PageKind
 
+_LEARNED = {
+    PageKind.NOT_FOUND: "answers paths that do not exist with status 200 and one page",
+    PageKind.APPLICATION: "is a single-page application, which answers every path with one page",
+}
 _HOLDS = frozenset(
     (HoldReason.RETRY_AFTER, HoldReason.BACKOFF, HoldReason.FAILING, HoldReason.SNOOZED, HoldReason.ROBOTS_RETRY)
 )
@@ -21,6 +26,15 @@ def tell_host(events: Events, host: Host, request: RequestOutcome, now: float) -
         held, why = duration(host.politeness.next_time - now), host.politeness.hold_reason.words
         words = f"held for {held}: {why} ({request.failure.word})"
         events.add(now, Kind.BACKOFF, words, host.name)
+
+
+def tell_learned(events: Events, lesson: Lesson, now: float) -> str | None:
+    """Add an event if a host's page for paths that do not exist was learned. Returns the words of it."""
+    words = _LEARNED.get(lesson.row.kind)
+    if words is not None:
+        words = f"{words} (see {lesson.row.probe}): its links are left out"
+        events.add(now, Kind.SOFT404, words, lesson.host)
+    return words
 
 
 def tell_failed(events: Events, record: PageRecord) -> None:

@@ -88,6 +88,6 @@ KNOWN = Formats(
         # 2. An older job is read as it is; ``seen.hash`` is what it gets with its secret.
         Format(frozenset({Family.REFUSED}), (AddedSetting("seen", "hash", "blake2b"),), keyed=True),
         # 3. Additive.
-        Format(frozenset({Family.BORDER})),
+        Format(frozenset({Family.BORDER, Family.SOFT404})),
     )
 )

@@ -30,7 +30,8 @@ class Found(NamedTuple):
 
     ``found_at`` is when they were found as links, in seconds since 1970. It is None for URLs that a user added; no trap
     refuses those. ``listing`` is what a sitemap says about its URLs. ``share`` is the importance that their page hands
-    on. If their page is a ``copy`` of another, all new URLs are refused."""
+    on. If their page is a ``copy`` of another, all new URLs are refused. ``probe``: the crawler made them up, to learn
+    what the host sends for paths that do not exist."""
 
     urls: Sequence[Canonical]
     depth: int
@@ -41,6 +42,7 @@ class Found(NamedTuple):
     listing: Listing | None = None
     share: float = 0.0
     copy: PageRecord | None = None
+    probe: bool = False
 
 
 class Router(Protocol):

@@ -23,7 +23,7 @@ from crawler.clock import Anchor
 from crawler.disk import Disk, failpoint
 from crawler.exact import Ledger
 from crawler.filters import SeenSet
-from crawler.frontier import Answer, FailureClass, Frontier, Lease, Limits, Order, RequestOutcome
+from crawler.frontier import Answer, Entry, FailureClass, Frontier, Lease, Limits, Order, RequestOutcome
 from crawler.job.admission import Admission, AdmissionPolicy
 from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_beside
 from crawler.job.clock_anchor import follow_clock
@@ -61,7 +61,7 @@ from crawler.output.finished import Past
 from crawler.records import Outcome, PageRecord, count_done, encode_counters
 from crawler.scope import PriorityRules, Scope
 from crawler.settings import Settings
-from crawler.traps import Traps, remember
+from crawler.traps import Lesson, Traps, remember
 from crawler.urls import Canonical
 
 T = TypeVar("T")
@@ -242,6 +242,8 @@ class Job:
             )
             new = self._admission.admit(found, transaction)
             self._admission.leave_out(left_out, record, transaction, now)
+            if verdict.lesson is not None:
+                self._learn(verdict.lesson, verdict.probe, entry, transaction)
             self._finish_record(record, transaction, verdict.answer)
             outcome, request = record.outcome, verdict.request if verdict.requested else None
             done = frontier.Done(request, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED)
@@ -254,6 +256,13 @@ class Job:
         in ``pending`` are queued already. Returns how many were queued. Raises PageError, HeldBackError."""
         with self.writer as transaction:
             return self.returning.put_back(parcel, part, done, pending, transaction.batch)
+
+    def _learn(self, lesson: Lesson, probe: Canonical | None, entry: Entry, transaction: Transaction) -> None:
+        """Store what the page of the entry taught about its host, and queue the probe that it asks for."""
+        lesson.put(transaction.batch)
+        if probe is not None:
+            found = Found([probe], entry.depth + 1, entry.href, probe=True)
+            self.counters.probes += self._admission.admit(found, transaction)
 
     def retry(self, lease: Lease, verdict: Again, now: float) -> None:
         """Return a URL to its host's queue after a transient failure."""
@@ -316,7 +325,7 @@ class Job:
         self.counters.sequence += 1
         count_done(self.counters, record.outcome, record.status)
         self.counters.body_bytes += record.size or 0
-        if record.content is not None:
+        if record.content is not None and record.outcome is not Outcome.SOFT404:
             remember(record.entry.href, record.content, transaction.batch)
         self.held_back.add(record, transaction.batch)
         if record.entry.seed and not record.entry.revisit and record.outcome is Outcome.FETCHED:

@@ -89,7 +89,7 @@ class Revisiting:
         counters, entry = self._counters, record.entry
         counters.revisits_pending -= entry.revisit
         counters.not_modified += record.status == NOT_MODIFIED
-        excluded = record.outcome is Outcome.EXCLUDED
+        excluded = record.outcome is Outcome.EXCLUDED or entry.probe
         kept = self._revisits.finish(entry, answer, record.fetched_at, batch, excluded=excluded)
         if kept is None:
             return record

@@ -24,7 +24,7 @@ OVERTAKEN = b"recrawl"
 LINES = 256  # read in one transaction
 PAUSE = 2.0  # times the duration of the last step: the backfill takes at most a third of the loop's time
 _STATE = struct.Struct("<BQ")
-_VISITED = frozenset((Outcome.FETCHED.value, Outcome.REDIRECT.value, Outcome.FAILED.value))
+_VISITED = frozenset(outcome.value for outcome in Outcome if outcome is not Outcome.EXCLUDED)
 
 
 def stored_state(store: Reader) -> tuple[bool, int]:
@@ -94,7 +94,7 @@ class RevisitBackfill:
 def _page_of(line: bytes, order: Order) -> tuple[Entry, float] | None:
     """The page of a record and the time of its visit; None if it gets no revisit, or the line is not a valid record."""
     record = record_of(line)
-    if record is None or record["outcome"] not in _VISITED:
+    if record is None or record["outcome"] not in _VISITED or record.get("probe"):
         return None
     entry = entry_of(record, order)
     try:

@@ -7,7 +7,7 @@ from crawler.filters import FilterError, FormatError
 from crawler.frontier import EntryError, HostRecordError, PageError
 from crawler.records import JournalError
 from crawler.robots import RobotsRecordError
-from crawler.traps import CopyRecordError, TrapRecordError
+from crawler.traps import CopyRecordError, Soft404RecordError, TrapRecordError
 
 # Raised by a reader of stored bytes when they are not what the program wrote.
 DAMAGE = (
@@ -21,4 +21,5 @@ DAMAGE = (
     RobotsRecordError,
     TrapRecordError,
     CopyRecordError,
+    Soft404RecordError,
 )

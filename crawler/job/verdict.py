@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from crawler.frontier import Answer, Entry, RequestOutcome
 from crawler.job.found import Found
 from crawler.records import PageRecord
+from crawler.traps import Lesson
+from crawler.urls import Canonical
 
 NOT_REQUESTED = RequestOutcome()
 
@@ -27,7 +29,8 @@ NO_HEADING = Heading()
 class Finished:
     """The URL is done. ``body``: the page from which links are extracted. ``location``: the target of a redirect.
     ``request``: the outcome of the last request. ``answer``: kept for comparison with a later visit. ``requested`` is
-    False if no request was made because robots.txt or a limit refused the URL."""
+    False if no request was made because robots.txt or a limit refused the URL. ``lesson``: what the page taught about
+    its host; ``probe``: the URL to ask for because of it."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -37,6 +40,8 @@ class Finished:
     answer: Answer | None = None
     requested: bool = True
     heading: Heading = NO_HEADING
+    lesson: Lesson | None = None
+    probe: Canonical | None = None
 
 
 @dataclass(frozen=True, slots=True)

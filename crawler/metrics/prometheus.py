@@ -81,6 +81,10 @@ METRICS: tuple[Metric, ...] = (
     ),
     _counter("crawler_pages_redirected_total", "pages_redirected", "URLs finished with a redirect."),
     _counter(
+        "crawler_pages_soft404_total", "pages_soft404", "Pages that their hosts send for paths that do not exist."
+    ),
+    _counter("crawler_pages_blocked_total", "pages_blocked", "Pages that bar the crawler from others."),
+    _counter(
         "crawler_internal_failures_total",
         "internal_failures",
         "Answers that the crawler could not read because of a bug of its own.",
@@ -103,6 +107,10 @@ METRICS: tuple[Metric, ...] = (
     _counter("crawler_links_trapped_total", "links_trapped", "Links dropped because they lead into a closed trap."),
     _counter("crawler_sitemaps_read_total", "sitemaps_read", "Sitemaps and sitemap indexes that were read."),
     _counter("crawler_links_of_copies_total", "links_of_copies", "Links not followed because their page is a copy."),
+    _counter(
+        "crawler_links_of_soft404_total", "links_of_soft404", "Links not followed because their page is a soft 404."
+    ),
+    _counter("crawler_soft404_probes_total", "soft404_probes", "Paths that the crawler made up to learn soft 404s."),
     _counter(
         "crawler_pages_copies_total", "pages_copies", "Pages with the same content as another page of their host."
     ),

@@ -70,13 +70,17 @@ def _hash(found: Mapping[str, Any]) -> str:
 
 
 _NEARLY_EMPTY = 0.1  # below this share of its capacity
+_RARE = {"pages_soft404": "soft 404", "pages_blocked": "blocked"}  # told if there are any
 _PAGES = ("pages_fetched", "pages_failed", "pages_redirected", "urls_excluded")
 
 
 def _pages(stats: Mapping[str, Any]) -> str:
     fetched, failed, redirected, excluded = (stats.get(key) for key in _PAGES)
     redirects = counted(redirected, "redirect")
-    return f"{count(fetched)} fetched, {count(failed)} failed, {redirects}, {count(excluded)} excluded"
+    more = [f"{count(stats[key])} {words}" for key, words in _RARE.items() if stats.get(key)]
+    return ", ".join(
+        [f"{count(fetched)} fetched", f"{count(failed)} failed", redirects, f"{count(excluded)} excluded", *more]
+    )
 
 
 def _duration(seconds: float) -> str:

@@ -222,6 +222,7 @@ class TrapSettings:
     max_records: int = 100  # `excluded` records of one trap; further URLs are only counted
     duplicates: str = "record"  # what to do with a page that is a copy of another one of its host
     near_duplicates: bool = False  # pages that are nearly the same are copies too
+    soft404: bool = True  # learn the page that a host sends for paths that do not exist, and leave out its links
 
 
 @dataclass(frozen=True, slots=True)

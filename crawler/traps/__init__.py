@@ -4,17 +4,25 @@ from crawler.traps.copies import Content, Copies, CopyRecordError, check_content
 from crawler.traps.counts import TrapRecordError
 from crawler.traps.origins import Origins, refusal_of_limit
 from crawler.traps.shape import odd_shape, variants_of
+from crawler.traps.soft404 import Judgement, Lesson, PageKind, Soft404, Soft404RecordError, check_soft404, explain_rows
 from crawler.traps.traps import Traps, check_row
 
 __all__ = [
     "Content",
     "Copies",
     "CopyRecordError",
+    "Judgement",
+    "Lesson",
     "Origins",
+    "PageKind",
+    "Soft404",
+    "Soft404RecordError",
     "TrapRecordError",
     "Traps",
     "check_content",
     "check_row",
+    "check_soft404",
+    "explain_rows",
     "odd_shape",
     "refusal_of_limit",
     "remember",

@@ -71,3 +71,9 @@ def _folded(found: re.Match[str]) -> str:
     if text[0] == "%":
         return text
     return "#" if text.isdigit() else "*"
+
+
+def path_shape(href: str) -> tuple[int, str]:
+    """What tells the path of a URL from those beside it: how many segments it has, and the pattern of the first."""
+    path = href[href.find("/", 8) :].partition("?")[0]
+    return path.count("/"), _fold(path[1:].partition("/")[0])

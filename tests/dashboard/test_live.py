@@ -80,7 +80,8 @@ def agree_on_numbers(browser: Chrome, stats: dict[str, Any]) -> None:
     assert slices == [f"{part['count']:,} of {part['capacity']:,}" for part in stats["seen"]["slices"]]
     script = "return [...document.querySelectorAll('[data-count]')].map(node => [node.dataset.count, node.textContent])"
     outcomes = {"fetched": "pages_fetched", "redirect": "pages_redirected", "excluded": "urls_excluded"}
-    told = {name: stats[key] for name, key in outcomes.items()} | {"failed": stats["pages_failed"]}
+    outcomes |= {"failed": "pages_failed", "soft404": "pages_soft404", "blocked": "pages_blocked"}
+    told = {name: stats[key] for name, key in outcomes.items()}
     assert {name: figure(number) for name, number in browser.execute_script(script)} == told | stats["status"]
 
 

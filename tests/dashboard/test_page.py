@@ -96,6 +96,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "links_rejected": "12",
         "links_trapped": "4",
         "links_of_copies": "11",
+        "links_of_soft404": "12",
         "urls_held_back.private-address": "9",
         "urls_held_back.link-local": "1",
         "urls_held_back.metadata-address": "2",
@@ -105,6 +106,8 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "urls_duplicate": "357,643",
         "urls_admitted": "12,345",
         "pages_copies": "6",
+        "pages_soft404": "8",
+        "pages_blocked": "9",
         "sitemaps_read": "2",
         "pages_cut": "1",
         "pages_scheduled": "0",
@@ -144,7 +147,14 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
     assert page["states"] == [
         f"{state} {number}" for state, number in crawl.stats()["hosts_by_state"].items() if number
     ]
-    outcomes = {"fetched": "1,234,567", "redirect": "150", "excluded": "50", "failed": "81"}
+    outcomes = {
+        "fetched": "1,234,567",
+        "redirect": "150",
+        "excluded": "50",
+        "failed": "81",
+        "soft404": "8",
+        "blocked": "9",
+    }
     assert page["shares"] == outcomes | {"2xx": "9,800", "3xx": "150", "4xx": "190", "5xx": "10"}
     assert all(line.startswith("M") for line in lines)
     assert len(lines) == 4

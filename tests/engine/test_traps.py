@@ -38,6 +38,7 @@ TRAPS = """
 max_variants = 25
 max_segments = 12
 max_records = 6
+soft404 = false
 """
 
 
@@ -140,7 +141,9 @@ class Soft(dict[str, str]):
 
 def test_a_site_without_a_404_ends_when_the_links_of_copies_are_left_alone(tmp_path: Path) -> None:
     real = {"/": linked(["/a", "/b", "/missing/"]), "/a": linked(["/c"]), "/b": linked(["/c"]), "/c": linked([])}
-    (tmp_path / "crawl.toml").write_text("[traps]\nduplicates = 'skip-links'\nmax_segments = 0\nmax_repeats = 0\n")
+    (tmp_path / "crawl.toml").write_text(
+        "[traps]\nduplicates = 'skip-links'\nmax_segments = 0\nmax_repeats = 0\nsoft404 = false\n"
+    )
     (tmp_path / "seeds").write_text("")
     with Site(Soft(real)) as site:
         (tmp_path / "seeds").write_text(site.url("/") + "\n")

@@ -24,6 +24,21 @@ def test_a_calendar_without_end(hostile: Hostile) -> None:
     assert ran.row("/ok")["outcome"] == "fetched"
 
 
+def test_a_site_that_answers_every_path(hostile: Hostile) -> None:
+    """Eleven pages, and for every other path one that says that it was not found, and links on."""
+    real = {"/": page(linked([*(f"/p{n}" for n in range(10)), "/missing/"]))}
+    real |= {f"/p{n}": page(f"page {n}" + linked([f"broken-{n}/"])) for n in range(10)}
+    hostile.pages[EVIL] = lambda path: real.get(path, page("not found" + linked(["lost/", "gone/"])))
+    ran = hostile.crawl()
+    rows = ran.of()
+    assert {rows[path]["outcome"] for path in real} == {"fetched"}
+    (probe,) = (path for path, row in rows.items() if row.get("probe"))
+    assert rows[probe]["outcome"] == "soft404"
+    assert hostile.server.count(probe, EVIL) == 1
+    assert ran.outcomes()["soft404"] > 10
+    assert len(rows) < 60
+
+
 def test_a_page_with_links_to_100_000_hosts(hostile: Hostile) -> None:
     many = page(linked(f"http://h{number}.example/" for number in range(100_000)))
     hostile.pages[EVIL] = {"/": page(linked(["/many", "/ok"])), "/many": many, "/ok": page("still here")}

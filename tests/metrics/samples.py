@@ -16,6 +16,8 @@ _FULL: dict[str, Any] = {
     "pages_redirected": 150,
     "internal_failures": 3,
     "urls_excluded": 50,
+    "pages_soft404": 8,
+    "pages_blocked": 9,
     "urls_held_back": {
         "private-address": 9,
         "link-local": 1,
@@ -48,6 +50,8 @@ _FULL: dict[str, Any] = {
     "links_trapped": 4,
     "sitemaps_read": 2,
     "links_of_copies": 11,
+    "links_of_soft404": 12,
+    "soft404_probes": 1,
     "pages_copies": 6,
     "pages_cut": 1,
     "pages_scheduled": 0,

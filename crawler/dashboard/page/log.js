@@ -5,7 +5,7 @@ import { find, make } from "./dom.js";
 import * as format from "./format.js";
 
 const MOST = 500;
-const KINDS = ["retired", "backoff", "slice", "checkpoint", "error", "control", "run"];
+const KINDS = ["retired", "backoff", "soft404", "slice", "checkpoint", "error", "control", "run"];
 
 const hidden = new Set();
 let events = [];

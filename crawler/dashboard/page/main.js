@@ -111,7 +111,7 @@ function show({ stats, point, trust, working, forecast, log: news }) {
   write(find("working-words"), working.text);
   find("working").dataset.mark = working.mark;
   showFilter(stats, forecast);
-  showShares("outcomes", { fetched: stats.pages_fetched, redirect: stats.pages_redirected, excluded: stats.urls_excluded, failed: stats.pages_failed });
+  showShares("outcomes", { fetched: stats.pages_fetched, redirect: stats.pages_redirected, excluded: stats.urls_excluded, failed: stats.pages_failed, soft404: stats.pages_soft404, blocked: stats.pages_blocked });
   showShares("status", stats.status ?? {});
   // Only some crawls have these.
   find("ledger").hidden = !stats.seen?.ledger;

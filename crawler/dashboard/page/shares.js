@@ -7,7 +7,7 @@ export function showShares(id, counts) {
   const total = Object.values(counts).reduce((sum, number) => sum + (number ?? 0), 0);
   const names = Object.keys(counts);
   const parts = names.filter((name) => counts[name]).map((name) => {
-    const part = make("span", { className: `share-${names.indexOf(name) % 4}` });
+    const part = make("span", { className: `share-${names.indexOf(name) % 6}` });
     part.style.flexGrow = counts[name] / total;
     return part;
   });
@@ -15,7 +15,7 @@ export function showShares(id, counts) {
   find(id).setAttribute("aria-label", names.map((name) => `${name}: ${format.count(counts[name])}`).join(", "));
   find(`${id}-legend`).replaceChildren(
     ...names.map((name, index) =>
-      make("li", {}, make("i", { className: `share-${index % 4}` }), `${name} `, make("b", { "data-count": name }, format.count(counts[name]))),
+      make("li", {}, make("i", { className: `share-${index % 6}` }), `${name} `, make("b", { "data-count": name }, format.count(counts[name]))),
     ),
   );
 }

@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--excluded",
         metavar="RULE",
         help="URLs that this rule excluded: the word in the field `rule` of their records, the first words of `error`, "
-        "or `robots`",
+        "or `robots`, `soft404`, `blocked`",
     )
     parser.add_argument("--host", metavar="HOST", help="only URLs of this host, with or without its port")
     parser.add_argument("--no-wait", action="store_true", help="leave them in the inbox without waiting for the result")

@@ -16,6 +16,7 @@ from crawler.records import Outcome
 from crawler.urls import host_key, host_name
 
 _DIGEST = 16
+_SHUT = (Outcome.SOFT404, Outcome.BLOCKED)  # outcomes that a user may name like a rule
 _ROBOTS, _BY_ROBOTS = "robots", "disallowed by robots.txt"
 
 
@@ -30,8 +31,9 @@ class Past(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which finished URLs are wanted: those that ``failed``, or that the rule ``excluded``; of one ``host`` (with or
-    without its port), or in ``hrefs``. What is not given does not matter."""
+    """Which finished URLs are wanted: those that ``failed``, or that the rule ``excluded`` (or the outcome
+    ``soft404`` or ``blocked``); of one ``host`` (with or without its port), or in ``hrefs``. What is not given does not
+    matter."""
 
     failed: bool = False
     excluded: str | None = None
@@ -46,9 +48,11 @@ class Choice:
     def fits(self, record: Record) -> bool:
         """Whether the last record of a URL fits."""
         href, outcome = str(record["url"]), record["outcome"]
+        if record.get("probe"):
+            return False  # the crawler made it up
         if self.failed or self.excluded is not None:
             failed = self.failed and outcome == Outcome.FAILED
-            excluded = self.excluded is not None and outcome == Outcome.EXCLUDED and _names(record, self.excluded)
+            excluded = self.excluded is not None and _excluded(record, self.excluded)
             if not (failed or excluded):
                 return False
         if self.host is not None and self.host not in (host_key(href), host_name(href)):
@@ -85,6 +89,12 @@ def _record(line: bytes) -> Record | None:
 
 def _key(href: str) -> bytes:
     return hashlib.blake2b(href.encode("ascii"), digest_size=_DIGEST).digest()
+
+
+def _excluded(record: Record, rule: str) -> bool:
+    """Whether the rule, or that outcome, kept the URL or its links out."""
+    outcome = record["outcome"]
+    return outcome == rule if rule in _SHUT else outcome == Outcome.EXCLUDED and _names(record, rule)
 
 
 def _names(record: Record, rule: str) -> bool:

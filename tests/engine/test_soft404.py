@@ -13,6 +13,7 @@ import pytest
 from crawler.engine.lifecycle import Stop
 from crawler.fetch.simulated import page, redirect
 from crawler.job.recovery import stored_counters
+from crawler.output.finished import Choice, select
 from crawler.settings import RobotsSettings, TrapSettings
 from tests.laboratory import Laboratory, links
 
@@ -92,6 +93,15 @@ def test_the_job_remembers_what_it_learned(tmp_path: Path) -> None:
     new = {record["url"]: record["outcome"] for record in lab.records()[before:]}
     assert new.pop(HOME + "given/") == "fetched", "never a seed"
     assert new == {HOME + "given/lost/": "soft404", HOME + "given/gone/": "soft404"}
+
+
+def test_they_can_be_put_back(tmp_path: Path) -> None:
+    lab = laboratory(tmp_path / "job", REAL, lambda _: LOST)
+    lab.run(HOME)
+    lost = {row["url"] for row in lab.records() if row["outcome"] == "soft404" and not row.get("probe")}
+    lines = (tmp_path / "job" / "pages.jsonl").read_bytes().splitlines(keepends=True)
+    assert {past.href for past in select(lambda: lines, Choice(excluded="soft404")) if past is not None} == lost
+    assert not list(filter(None, select(lambda: lines, Choice(excluded="blocked"))))
 
 
 def test_a_probe_obeys_robots_txt(tmp_path: Path) -> None:

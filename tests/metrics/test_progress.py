@@ -77,7 +77,8 @@ def test_one_is_singular() -> None:
 def test_the_summary_says_how_it_went() -> None:
     assert summary(statistics(state="ended")).splitlines() == [
         "ended after 12.5 s",
-        "pages     10,000 fetched, 81 failed, 150 redirects, 50 excluded, 8 soft 404, 9 blocked (4 of them queued again)",
+        "pages     10,000 fetched, 81 failed, 150 redirects, 50 excluded, 8 soft 404, 9 blocked"
+        " (4 of them queued again)",
         "URLs      12,345 admitted, 357,643 duplicate links, 2,000 left, 7 hosts",
         "held back 9 private-address, 1 link-local, 2 metadata-address, 1 blocked-port, 284 too-many-ports"
         " (rules of this crawl; `crawler explain` says what permits a URL)",

@@ -286,13 +286,15 @@ class ForgivingParser:
         """Return whether the first packet has the whole head of an answer with a stated length, as nearly all do."""
         message, payload = messages[0]
         length = message.headers.get(CONTENT_LENGTH)
-        end = data.find(b"\r\n\r\n")
+        end = data.find(b"\n\r\n")
         if length is None or end < 0 or payload is EMPTY_PAYLOAD or message.chunked or len(messages) > 1:
+            return False
+        if data.find(b"\n\n", 0, end) >= 0:  # the head ends there, and what was found is in the body
             return False
         if message.code < 200 or message.code in _NO_BODY:
             return False
         self._payload = payload
-        self._left = int(length) + end + 4 - len(data)
+        self._left = int(length) + end + 3 - len(data)
         if self._left < 0:
             self._protocol.force_close()
         return True

@@ -349,6 +349,7 @@ async def test_what_nobody_asked_for_closes_an_idle_connection(late: bytes) -> N
     [
         OK + b"Content-Length: 5\r\n\r\nhello, world",
         OK + b"Content-Length: 5\r\n\r\nhello" + OK,
+        b"HTTP/1.1 200 OK\nContent-Length: 7\n\nh\r\n\r\nelHT",
         OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n.",
         OK + b"Transfer-Encoding: chunked\r\n\r\n5\nhello\n0\n\n",
         b"HTTP/1.1 204 No Content\r\n\r\nhello",

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from crawler.clock import Anchor
 from crawler.engine.lifecycle import Stop
-from crawler.fetch import SimulatedWeb
+from crawler.fetch import Failure, Response, SimulatedWeb
 from crawler.fetch.simulated import Answer
 from crawler.job.job import Job
 from crawler.job.platform import Platform
@@ -74,6 +74,7 @@ class Laboratory:
     settings: Settings = SETTINGS
     addresses: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.2  # of a response
+    slow: Mapping[str, float] = field(default_factory=dict)  # seconds of hosts that take longer, by name
     now: float = START
     asked: list[Asked] = field(default_factory=list)
     anchor: Anchor | None = None
@@ -101,10 +102,10 @@ class Laboratory:
         async def before(href: str) -> None:
             asked = Asked(href, clock())
             self.asked.append(asked)
-            await asyncio.sleep(self.seconds)
+            await asyncio.sleep(self.slow.get(href.split("/")[2], self.seconds))
             asked.end = clock()
 
-        web = SimulatedWeb(self.pages, before, self.addresses)
+        web = _TimedWeb(self.pages, before, self.addresses)
         platform = Platform(open_store=lambda _: self.store, executor=Inline)
         job = Job(self.directory, settings, clock(), platform, anchor=self.anchor)
         try:
@@ -129,6 +130,15 @@ class Laboratory:
 
     def requests_to(self, *names: str) -> list[Asked]:
         return [asked for asked in self.asked if asked.href.split("/")[2] in names]
+
+
+class _TimedWeb(SimulatedWeb):
+    """Its answers say how long they took."""
+
+    async def fetch(self, href: str, **wanted: Any) -> Response | Failure:
+        began = asyncio.get_running_loop().time()
+        answer = await super().fetch(href, **wanted)
+        return replace(answer, seconds=asyncio.get_running_loop().time() - began)
 
 
 async def _each(seeds: tuple[str, ...]) -> AsyncIterator[list[str]]:

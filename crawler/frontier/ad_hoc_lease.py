@@ -60,16 +60,18 @@ class AdHocLeases:
         host = lease.host
         if host.politeness.next_time > now:
             return host.politeness.next_time
-        slow = self._gate.is_slow(host)
-        at = self._gate.enter(host, now, slow=slow)
+        self._workbench.rate(host)
+        if not self._workbench.admits()[host.kind]:
+            return now + _LOOK
+        at = self._gate.enter(host, now)
         if at == now:
-            lease.address, lease.slow, lease.taken_at = False, slow, now
+            lease.address, lease.kind, lease.taken_at = False, host.kind, now
         return now + _LOOK if at is None else at
 
     def stand_back(self, lease: Lease) -> None:
         """Give up the place at the gate, but not the lease. ``enter`` asks for one again."""
         if lease.entered:
-            self._gate.leave(lease.host, slow=lease.slow)
+            self._gate.leave(lease.host, lease.kind)
             lease.address = True
 
     def forgo(self, lease: Lease) -> None:

@@ -143,31 +143,34 @@ class Frontier:
             closed = gate.closure(host)
             if closed is not None:
                 gate.withdraw(host)
+                workbench.sessions.end(host)
                 return self._lease_entry(host, now, closed=closed)
+            workbench.sessions.begin(host, now)
             if gate.wants_address(host):
                 return self._lease_side_request(host, now, address=True)
-            slow = gate.is_slow(host)
-            at = gate.enter(host, now, slow=slow)
+            politeness, at = host.politeness, gate.enter(host, now)
             if at == now:
-                if self._robots and host.politeness.robots_until <= now:
-                    return self._lease_side_request(host, now, slow=slow)
-                return self._lease_entry(host, now, slow=slow)
+                if self._robots and politeness.robots_until <= now and not politeness.robots_unused:
+                    return self._lease_side_request(host, now)
+                return self._lease_entry(host, now)
             workbench.send_away(host, at)
             sent_away += host.in_line
             if sent_away == self._limits.memory.passed_over:
                 break
         return None
 
-    def _lease_entry(self, host: Host, now: float, *, closed: HostClosed | None = None, slow: bool = False) -> Lease:
+    def _lease_entry(self, host: Host, now: float, *, closed: HostClosed | None = None) -> Lease:
         # After a failure take a fresh URL before a retry: the failure may be due to the page.
         fresh_first = host.failures.in_a_row > 0
         slot, entry = self._queues.pop(host, now if closed is None else _ALWAYS, fresh_first=fresh_first)
+        host.politeness.robots_unused = False
+        self._workbench.sessions.count(host)
         self.queued -= 1
-        return self._workbench.begin(Lease(host, slot, entry, now, closed, slow))
+        return self._workbench.begin(Lease(host, slot, entry, now, closed, host.kind))
 
-    def _lease_side_request(self, host: Host, now: float, *, address: bool = False, slow: bool = False) -> Lease:
+    def _lease_side_request(self, host: Host, now: float, *, address: bool = False) -> Lease:
         host.side_request = True
-        return self._workbench.begin(Lease(host, b"", None, now, None, slow, address))
+        return self._workbench.begin(Lease(host, b"", None, now, None, host.kind, address))
 
     def next_ready(self) -> float | None:
         """The time at which ``take`` will next give a lease if nothing else happens, in seconds since 1970; None:
@@ -221,6 +224,7 @@ class Frontier:
         self._workbench.end(lease, end.request, now)
         if isinstance(end, RobotsKnown):
             politeness.robots_tries, politeness.crawl_delay = 0, end.crawl_delay
+            politeness.robots_unused = True
             self._gate.hold_gap(host, now)
             # At least until the first URL after the hold. A host that is held longer than its answer may be used would
             # be asked for nothing but robots.txt, for ever.

@@ -5,8 +5,8 @@ port. Hosts can also be grouped by registrable domain or by IP address: the grou
 slots, and its hosts take turns. Each host still has its own queue, robots.txt and Crawl-delay, failures, snoozes and
 budget.
 
-Hosts that are slow, or that did not answer the last request, share a bounded part of all slots. A request to such a
-host may take a minute, and enough of them would hold up all other hosts.
+Hosts that are slow, that did not answer the last request or that were never asked hold no more slots than the others
+leave (``slot_share``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from crawler.frontier.entry import retry_time
 from crawler.frontier.fair_semaphore import FairSemaphore
 from crawler.frontier.host import Host, Politeness
 from crawler.frontier.host_closed import HostClosed, closure, pages_left
+from crawler.frontier.lease import Lease
 from crawler.frontier.limits import Limits
 from crawler.frontier.politeness import HoldReason, gap, longest_hold
 from crawler.frontier.refused_hosts import RefusedHosts
 from crawler.frontier.request_outcome import RequestOutcome
+from crawler.frontier.slot_share import SlotShare
 from crawler.settings import PolitenessSettings
 from crawler.urls import registrable_domain
 
@@ -55,7 +57,7 @@ class Gate:
         self._called = called
         budget = limits.budget
         self._bounded = (budget.host_pages, budget.host_bytes, budget.host_seconds) != (None, None, None)
-        self._slow = FairSemaphore(limits.slow_slots)
+        self.share = SlotShare(limits.slots, limits.slow_slots, settings.slow_after)
         self._grouped = settings.host_key != "host"
         self._groups: dict[str, Group] = {}
         self._prune_at = GROUPS_MAX
@@ -125,92 +127,76 @@ class Gate:
         """Whether the two hosts have the same host key: one gap and one set of lease slots."""
         return self._key(host) == self._key(other) if self._grouped else host.name == other.name
 
-    def is_slow(self, host: Host) -> bool:
-        """Whether the host counts as slow, and needs one of the slots for slow hosts."""
-        latency = host.politeness.latency
-        return host.failures.in_a_row > 0 or (latency is not None and latency > self.settings.slow_after)
-
-    def enter(self, host: Host, now: float, *, slow: bool) -> float | None:
+    def enter(self, host: Host, now: float) -> float | None:
         """Ask for a place for a request at ``now``, when the host's own time has come. Returns ``now`` if the request
         may be made; the gap after it is then reserved. Returns a later time if the host must wait until then, and None
         if it waits in a line until it is called."""
         self.now = now
-        # A host in one line gives up its place in the other: otherwise two hosts could wait for each other for ever.
-        if slow and not self._slow.admits(host.name):
-            if self._grouped:
-                self._call(self._group(host).slots.withdraw(host.name))
-            self._slow.wait(host.name)
-            host.in_line = True
-            return None
         if self._grouped:
             group = self._group(host)
             if not group.slots.enter(host.name):
-                self._call(self._slow.withdraw(host.name))
                 host.in_line = True
                 return None
             if group.next_time > now:
                 group.slots.step_back(host.name)
                 _hold(host.politeness, group.next_time, group.hold_reason)  # so that its row shows the reason
                 return group.next_time
-        if slow:
-            self._slow.enter(host.name)
-        else:
-            self._call(self._slow.withdraw(host.name))  # it was slow when it was called
+        self.share.held[host.kind] += 1
         self.hold_gap(host, now)
         return now
 
     def withdraw(self, host: Host) -> None:
         """Take the host out of all lines, and give up a place reserved for it."""
         host.in_line = False
-        self._call(self._slow.withdraw(host.name))
         if self._grouped:
             self._call(self._group(host).slots.withdraw(host.name))
 
-    def may_be_in_line(self, name: str) -> bool:
-        """False if the name alone shows that the host is not in a line."""
-        return self._grouped or name in self._slow
+    @property
+    def has_lines(self) -> bool:
+        """False if no host is ever in a line."""
+        return self._grouped
 
     def in_line(self, host: Host) -> bool:
         """Whether the host is in a line. Only the gate knows: the stored record does not say."""
-        if host.name in self._slow:
-            return True
         group = self._groups.get(self._key(host)) if self._grouped else None
         return group is not None and host.name in group.slots
 
     # -- answers -----------------------------------------------------------------------------------------------
 
-    def leave(self, host: Host, *, slow: bool) -> None:
-        """Give back a place that was entered."""
-        if slow:
-            self._call(self._slow.leave())
+    def leave(self, host: Host, kind: int) -> None:
+        """Give back a place that was entered when the host was of that kind."""
+        self.share.held[kind] -= 1
         if self._grouped:
             self._call(self._group(host).slots.leave())
 
-    def answered(self, host: Host, request: RequestOutcome, taken_at: float, now: float) -> None:
-        """Record the outcome of a request that began at ``taken_at`` and ended at ``now``. Hold the host for its gap,
-        or for longer if the outcome requires it."""
-        held = note(host, request, taken_at, now, self.settings)
+    def answered(self, lease: Lease, request: RequestOutcome, now: float) -> None:
+        """Record the outcome of a request that ended at ``now``. Hold the host for its gap, or for longer if the
+        outcome requires it."""
+        host = lease.host
+        held = note(host, request, lease.taken_at, now, self.settings)
         politeness = host.politeness
         politeness.last_request = now
         if self._grouped:
             self._group(host).last_request = now
-        self.hold_gap(host, now)
+        pause = self.hold_gap(host, now)
         if held is not None:
             wait, reason = held
             _hold(politeness, now + wait, reason)
             if self._grouped and reason in _OF_THE_KEY:
                 _hold(self._group(host), now + wait, reason)
+        self.share.learn(lease.kind, request.seconds, pause, answered=not host.failures.in_a_row)
         if host.failures.retired:
             politeness.next_time, politeness.hold_reason = now, HoldReason.RETIRED
 
-    def hold_gap(self, host: Host, now: float) -> None:
-        """Hold the host for its gap from ``now`` on."""
+    def hold_gap(self, host: Host, now: float) -> float:
+        """Hold the host for its gap from ``now`` on. Returns the gap in seconds."""
         politeness = host.politeness
         pause, reason = gap(politeness.crawl_delay, politeness.latency, self.settings)
         if politeness.next_time < now + pause:  # `_hold` inlined: this runs twice for each URL
             politeness.next_time, politeness.hold_reason = now + pause, reason
         if self._grouped:
             _hold(self._group(host), now + pause, reason)
+        return pause
 
     def hold(self, host: Host, until: float, reason: HoldReason) -> None:
         """Hold one host until a time, unless another rule holds it longer."""

@@ -26,7 +26,7 @@ from crawler.frontier.request_outcome import FailureClass
 from crawler.settings import CLASSES
 
 _RECORD = struct.Struct("<BBBBBBBBQQddddQQQdd18sdBB")
-_HEAD = struct.Struct("<BBBBBBBBQQd")  # its first fields
+_HEAD = struct.Struct("<BBBBBBBBQQdd")  # its first fields
 _COUNT = struct.Struct("<BI")
 _VERSION = 3
 _NOT_KNOWN = -1.0
@@ -132,6 +132,7 @@ class Politeness:
     paused: bool = False
     blocked: bool = False
     located: bool = False  # its address was looked up in this run; not stored
+    robots_unused: bool = False  # its robots.txt was fetched for a page that was not asked for yet; not stored
 
 
 class Failures(NamedTuple):
@@ -176,7 +177,10 @@ class Host:
     in_line: bool = field(default=False, init=False)  # in a line at the gate
     on_heap: bool = field(default=False, init=False)
     ready: float = field(default=0.0, init=False)  # when it may be handed out, according to the heap
-    front: int = field(default=0, init=False)  # the front queue (class) whose heap it is on
+    place: int = field(default=0, init=False)  # in the schedule: its class, its kind, in a session or not
+    kind: int = field(default=1, init=False)  # quick, new or slow, see ``slot_share``
+    session_until: float = field(default=0.0, init=False)  # when its session ends (seconds since 1970); 0: in none
+    session_pages: int = field(default=0, init=False)  # URLs handed out in its session
     kept: dict[str, Host] | None = field(default=None, init=False)  # the part of the working set that holds it
 
 
@@ -227,13 +231,13 @@ def host_name(key: bytes) -> str:
     return key.decode("ascii")
 
 
-def glance(value: bytes) -> tuple[int, int, int, float]:
-    """(hold reason, flags, size, next time) of a stored record, at a tenth of the cost of decoding it. The flags are 0
-    for a host that is neither paused nor blocked nor retired. Raises HostRecordError."""
+def glance(value: bytes) -> tuple[int, int, int, float, float]:
+    """(hold reason, flags, size, next time, last request) of a stored record, at a tenth of the cost of decoding it.
+    The flags are 0 for a host that is neither paused nor blocked nor retired. Raises HostRecordError."""
     if len(value) < _RECORD.size or value[0] != _VERSION:
         raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
-    _, reason, _, _, flags, _, _, _, size, _, next_time = _HEAD.unpack_from(value)
-    return reason, flags & _CLOSED, size, next_time
+    _, reason, _, _, flags, _, _, _, size, _, next_time, last_request = _HEAD.unpack_from(value)
+    return reason, flags & _CLOSED, size, next_time, last_request
 
 
 def decode_host(name: str, value: bytes) -> Host:

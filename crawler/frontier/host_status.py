@@ -127,7 +127,7 @@ def state_of(host: Host, now: float, budget: BudgetSettings) -> HostState:
 
 def stored_state(name: str, value: bytes, now: float, budget: BudgetSettings) -> HostState:
     """``state_of`` for a stored record, decoded only if necessary. Raises HostRecordError."""
-    rule, flags, size, next_time = glance(value)
+    rule, flags, size, next_time, _ = glance(value)
     if flags or budget != _NO_BUDGET:
         return state_of(decode_host(name, value), now, budget)
     if not size:

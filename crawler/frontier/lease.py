@@ -15,14 +15,14 @@ from crawler.frontier.request_outcome import ANSWERED, RequestOutcome
 class Lease:
     """A lease slot of a host. ``entry`` is the URL to fetch. It is None for a side request: to look up the host's
     address if ``address`` is set, otherwise to fetch its robots.txt. ``closed`` says why the URL ends without a
-    request. ``slow``: the lease takes one of the slots for slow hosts."""
+    request. ``kind``: the host's (``slot_share``) when the lease began."""
 
     host: Host
     slot: bytes
     entry: Entry | None
     taken_at: float
     closed: HostClosed | None = None
-    slow: bool = False
+    kind: int = 0
     address: bool = False
 
     @property

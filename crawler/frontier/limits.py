@@ -23,18 +23,20 @@ class MemoryLimits:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """``budget`` of each host, ``slow_slots``: how many slow hosts may be in flight at once, ``longest_retry``: the
-    longest wait of a URL for its next try, in seconds, ``revisits``: the share of a host's turns that revisits have
-    while first visits wait too."""
+    """``budget`` of each host, ``slow_slots``: how many of all ``slots`` new and slow hosts may always hold,
+    ``longest_retry``: the longest wait of a URL for its next try, in seconds, ``revisits``: the share of a host's turns
+    that revisits have while first visits wait too."""
 
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     slow_slots: int = 2**16
     longest_retry: float = 0.0
     memory: MemoryLimits = field(default_factory=MemoryLimits)
     revisits: float = 0.5
+    slots: int = 2**17
 
     @staticmethod
     def of(settings: Settings) -> Limits:
         """The limits from the settings."""
-        slow = max(1, math.floor(settings.politeness.slow_share * settings.crawl.concurrency))
-        return Limits(settings.budget, slow, longest_retry(settings.retry), revisits=settings.recrawl.share)
+        slots = settings.crawl.concurrency
+        slow = max(1, math.floor(settings.politeness.slow_share * slots))
+        return Limits(settings.budget, slow, longest_retry(settings.retry), revisits=settings.recrawl.share, slots=slots)

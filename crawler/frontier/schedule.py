@@ -1,14 +1,22 @@
 """The front queues: when each host may be handed out, and whose turn it is.
 
-A host that waits for its time is a *ticket* on the heap of its class (``timer_queue``): the bytes of its ready time, a
-running number and its name. A ticket takes about 90 bytes; the rest of the host need not be in memory. If the time or
-class changes, a second ticket is pushed and the first becomes stale. For the few hosts with stale tickets, the schedule
-remembers which ticket is valid until the stale ones have come up.
+A host that waits for its time or its turn is a *ticket* in a queue (``timer_queue``): the bytes of its ready time, its
+rank, its place and its name. A ticket takes about 100 bytes; the rest of the host need not be in memory. If the time or
+the place changes, a second ticket is pushed and the first becomes stale. For the few hosts with stale tickets, the
+schedule remembers which ticket is valid until the stale ones have come up.
 
-Among the classes with a ready host, the one furthest behind its share is served: stride scheduling (Waldspurger and
-Weihl 1995, "Stride Scheduling: Deterministic Proportional-Share Resource Management"). Class ``c`` has twice the share
-of class ``c + 1``. No class starves: the last one has one turn in 255, however busy the others are. Within a class the
-host that has been ready longest is next, so hosts take turns. Each call is O(log hosts).
+Each class has three *lanes*, one for each kind of hosts (``slot_share``). Each lane has three queues:
+
+    active     in a session (``session``): by ready time
+    delayed    in no session, and its time has not come: by ready time
+    waiting    in no session, and due: by rank. A host that was never asked goes first, in order of arrival; then the
+               one whose last request was longest ago
+
+Among the classes with a host whose turn may be now, the one furthest behind its share is served: stride scheduling
+(Waldspurger and Weihl 1995, "Stride Scheduling: Deterministic Proportional-Share Resource Management"). Class ``c`` has
+twice the share of class ``c + 1``. No class starves: the last one has one turn in 255, however busy the others are.
+Within a class a waiting host has its turn only if no active one is ready. So there are as many active hosts as the
+crawl has room for, and no more. Each call is O(log hosts).
 """
 
 from __future__ import annotations
@@ -17,59 +25,101 @@ import struct
 from typing import NamedTuple
 
 from crawler.frontier.host import Host
+from crawler.frontier.slot_share import ALL, NEW, QUICK, Kinds
 from crawler.frontier.timer_queue import TimerQueue
 from crawler.settings import CLASSES
 
 # Turns of each class in 255, if every class always has a ready host.
 SHARES = tuple(2 ** (CLASSES - 1 - each) for each in range(CLASSES))
+MOVED_MAX = 4_096  # delayed hosts that one call of pop may move to the waiting ones: a hundredth of a second
 
 _STRIDES = tuple(SHARES[0] // share for share in SHARES)
-_TICKET = struct.Struct(">dQ")  # a float that is not negative sorts as its bytes do
-_READY = struct.Struct(">d")  # the ready time of a ticket
-_NAME_AT = _TICKET.size
+# Ready time, rank, place; in a waiting ticket the rank comes first. A float that is not negative sorts as its bytes do,
+# and the bytes of a time since 1970 begin with 0x41, so any number below 2**56 sorts before it.
+_ASKED = struct.Struct(">ddB")
+_NEVER_ASKED = struct.Struct(">dQB")
+_TIME = struct.Struct(">d")
+_NAME_AT = _ASKED.size
+_PLACE_AT = _NAME_AT - 1
+_KIND, ACTIVE, _CLASS_BY = 3, 4, 3  # in a place: mask of the kind, flag, bits before the class
+_NUMBER_AT = 10  # in a slot of the fresh lane
+_NUMBER_MAX = 2**56 - 1
+_FOR_EVER = float("inf")
+_LAST = b"\xff" * 9
 _new = tuple.__new__
-_LAST = 2**64 - 1  # the highest possible ticket number
 
 
 class Due(NamedTuple):
-    """A host whose time has come, off the heap of its class."""
+    """A host whose turn has come, off its queue."""
 
     name: str
     ready: float
     front: int  # the class
+    kind: int
 
 
 class _Several(NamedTuple):
     valid: bytes  # the valid ticket; empty if there is none
-    stale: int  # stale tickets on the heaps
+    stale: int  # stale tickets in the queues
+
+
+class _Lane:
+    """The hosts of a class and a kind."""
+
+    __slots__ = ("active", "delayed", "waiting")
+
+    def __init__(self) -> None:
+        self.active = TimerQueue()
+        self.delayed = TimerQueue()
+        self.waiting = TimerQueue()
+
+
+def place_of(front: int, kind: int, *, active: bool) -> int:
+    """The place of a host of a class and a kind, in a session (``active``) or not."""
+    return front << _CLASS_BY | (ACTIVE if active else 0) | kind
 
 
 class Schedule:
-    """The hosts that wait for their time."""
+    """The hosts that wait for their time or for their turn."""
 
     def __init__(self) -> None:
-        self._heaps: dict[int, TimerQueue] = {}  # by class, in order; only classes that have had a host
+        self._lanes: dict[int, _Lane] = {}  # by place, in order; only those that have had a host
         self._several: dict[str, _Several] = {}
-        self._number = 0
+        self._now = 0.0  # delayed hosts that are due before have been moved to the waiting ones
+        self._next_due = _FOR_EVER  # no delayed host is due before
         # The pass of each class: its turns times its stride; and the pass of the class served last.
         self._passes = [0] * CLASSES
         self._served = 0
 
-    def put(self, host: Host, ready: float, front: int) -> None:
-        """Schedule the host at ``ready`` (seconds since 1970) in the class ``front``. An earlier ticket becomes
-        stale."""
-        if host.on_heap and host.ready == ready and host.front == front:
+    def put(self, host: Host, ready: float, place: int, since: float) -> None:
+        """Schedule the host at ``ready`` in the place. ``since``: when it was asked last, 0 if never; both in seconds
+        since 1970. An earlier ticket becomes stale."""
+        if host.on_heap and host.ready == ready and host.place == place:
             return
-        self._number += 1
-        ticket = _TICKET.pack(ready if ready > 0.0 else 0.0, self._number) + host.name.encode("ascii")
-        if host.on_heap or host.name in self._several:
+        ready_at = ready if ready > 0.0 else 0.0
+        if since > 0.0:
+            ticket = _ASKED.pack(ready_at, since, place) + host.name.encode("ascii")
+        else:
+            ticket = _NEVER_ASKED.pack(ready_at, _arrival(host), place) + host.name.encode("ascii")
+        lane = self._lanes.get(place & ~ACTIVE) or self._new_lane(place & ~ACTIVE)
+        if place & ACTIVE:
+            queue = lane.active
+        elif ready <= self._now:
+            queue, ticket = lane.waiting, _waiting(ticket)
+        else:
+            queue = lane.delayed
+            self._next_due = min(self._next_due, ready_at)
+        if host.on_heap or (self._several and host.name in self._several):
             several = self._several.get(host.name)
             stale = (0 if several is None else several.stale) + host.on_heap
             self._several[host.name] = _Several(ticket, stale)
-        host.on_heap, host.ready, host.front = True, ready, front
-        if front not in self._heaps:
-            self._heaps = dict(sorted([*self._heaps.items(), (front, TimerQueue())]))
-        self._heaps[front].push(ticket)
+        host.on_heap, host.ready, host.place = True, ready, place
+        queue.push(ticket)
+
+    def _new_lane(self, place: int) -> _Lane:
+        lane = _Lane()
+        self._lanes = dict(sorted([*self._lanes.items(), (place, lane)]))
+        return lane
 
     def leave(self, host: Host) -> None:
         """Take the host off the schedule; its ticket becomes stale."""
@@ -78,48 +128,117 @@ class Schedule:
             several = self._several.get(host.name)
             self._several[host.name] = _Several(b"", 1 if several is None else several.stale + 1)
 
-    def pop(self, now: float) -> Due | None:
-        """Take the host whose turn it is off its heap; None if no host is ready at ``now``. The host then has no valid
-        ticket, and the caller must clear ``Host.on_heap``."""
-        chosen, least = -1, 0
-        limit = _TICKET.pack(now if now > 0.0 else 0.0, _LAST)
-        several = self._several
-        for front, heap in self._heaps.items():
-            first = self._settle(heap) if several else heap.first()
-            if first is not None and first <= limit:
-                # A class without a ready host does not save up the turns it missed.
-                behind = max(self._passes[front], self._served)
-                if chosen < 0 or behind < least:
-                    chosen, least = front, behind
-        if chosen < 0:
+    def pop(self, now: float, kinds: Kinds = ALL) -> Due | None:
+        """Take the host whose turn it is off its queue; None if it is nobody's turn at ``now``, or if so many hosts
+        have become due that not all are in order yet: then ``next_ready`` is not later than ``now``. ``kinds``
+        may have the turn. The host then has no valid ticket, and the caller must clear ``Host.on_heap``."""
+        limit = _TIME.pack(now if now > 0.0 else 0.0) + _LAST
+        if self._next_due <= now and not self._move(limit):
+            return None
+        self._now = max(self._now, now)
+        chosen, front, least, best = None, -1, 0, b""
+        several, passes, served = self._several, self._passes, self._served
+        for place, lane in self._lanes.items():
+            if not kinds[place & _KIND]:
+                continue
+            queue = lane.active
+            first = self._settle(queue) if several else queue.first()
+            if first is None or first > limit:
+                queue = lane.waiting
+                first = self._settle(queue) if several else queue.first()
+                if first is None:
+                    continue
+                first = _LAST + first  # behind each active host of the class
+            at = place >> _CLASS_BY
+            if at == front:
+                if first < best:
+                    chosen, best = queue, first
+                continue
+            # A class without a ready host does not save up the turns it missed.
+            behind = passes[at] if passes[at] > served else served
+            if chosen is None or behind < least:
+                chosen, front, least, best = queue, at, behind, first
+        if chosen is None:
             return None
         self._served = least
-        self._passes[chosen] = least + _STRIDES[chosen]
-        due = _due(self._heaps[chosen].pop(), chosen)
-        if several and due.name in several:
-            several[due.name] = several[due.name]._replace(valid=b"")
-        return due
+        passes[front] = least + _STRIDES[front]
+        ticket = chosen.pop()
+        name = ticket[_NAME_AT:].decode("ascii")
+        if several and name in several:
+            several[name] = several[name]._replace(valid=b"")
+        ready = _TIME.unpack_from(ticket, 8 if best[:9] == _LAST else 0)[0]
+        return _new(Due, (name, ready, front, ticket[_PLACE_AT] & _KIND))  # half the time of Due(...)
 
-    def next_ready(self) -> float | None:
+    def _move(self, limit: bytes) -> bool:
+        """Let hosts that have become due wait for their turn. Returns False if there are more of them."""
+        left, next_due = MOVED_MAX, _FOR_EVER
+        for lane in self._lanes.values():
+            delayed, waiting = lane.delayed, lane.waiting
+            while (first := self._settle(delayed)) is not None and first <= limit:
+                if not left:
+                    return False
+                left -= 1
+                ticket = _waiting(delayed.pop())
+                waiting.push(ticket)
+                if self._several and (name := ticket[_NAME_AT:].decode("ascii")) in self._several:
+                    self._several[name] = self._several[name]._replace(valid=ticket)
+            if first is not None:
+                next_due = min(next_due, _TIME.unpack_from(first)[0])
+        self._next_due = next_due
+        return True
+
+    def next_ready(self, kinds: Kinds = ALL) -> float | None:
         """The time at which ``pop`` will next give a host, in seconds since 1970; None: never."""
-        firsts = [first for heap in self._heaps.values() if (first := self._settle(heap)) is not None]
-        return _due(min(firsts), 0).ready if firsts else None
+        found = None
+        for place, lane in self._lanes.items():
+            if not kinds[place & _KIND]:
+                continue
+            for queue, at in ((lane.waiting, 8), (lane.active, 0), (lane.delayed, 0)):
+                first = self._settle(queue)
+                if first is not None:
+                    ready = _TIME.unpack_from(first, at)[0]
+                    found = ready if found is None or ready < found else found
+        return found
+
+    def waited_since(self, now: float) -> float:
+        """When the host that is next was asked last, in seconds since 1970: each host in no session that is due at
+        ``now`` was asked later. 0 if it was never asked or not all are in order; infinity if nobody waits."""
+        least = _FOR_EVER if self._next_due > now else 0.0
+        for lane in self._lanes.values():
+            first = self._settle(lane.waiting)
+            if first is not None:
+                least = min(least, 0.0 if first[0] == 0 else _TIME.unpack_from(first)[0])
+        return least
+
+    def waiting(self) -> tuple[int, bool, bool]:
+        """Hosts in no session: how many quick ones there are, whether new ones are due, whether slow ones are. A few
+        may be counted twice."""
+        quick, new, slow = 0, False, False
+        for place, lane in self._lanes.items():
+            kind = place & _KIND
+            if kind == QUICK:
+                quick += len(lane.waiting) + len(lane.delayed)
+            elif kind == NEW:
+                new = new or self._settle(lane.waiting) is not None
+            else:
+                slow = slow or self._settle(lane.waiting) is not None
+        return quick, new, slow
 
     @property
     def tickets(self) -> int:
-        """Tickets on the heaps, including stale ones."""
-        return sum(map(len, self._heaps.values()))
+        """Tickets in all queues, including stale ones."""
+        return sum(len(lane.active) + len(lane.delayed) + len(lane.waiting) for lane in self._lanes.values())
 
-    def _settle(self, heap: TimerQueue) -> bytes | None:
-        """Take stale tickets off the top. Returns the first valid one; None if the heap is empty."""
-        while (ticket := heap.first()) is not None:
+    def _settle(self, queue: TimerQueue) -> bytes | None:
+        """Take stale tickets off the top. Returns the first valid one; None if the queue is empty."""
+        while (ticket := queue.first()) is not None:
             if not self._several:
                 break
             name = ticket[_NAME_AT:].decode("ascii")
             several = self._several.get(name)
             if several is None or several.valid == ticket:
                 break
-            heap.pop()
+            queue.pop()
             if several.stale > 1:
                 self._several[name] = several._replace(stale=several.stale - 1)
             else:
@@ -127,6 +246,11 @@ class Schedule:
         return ticket
 
 
-def _due(ticket: bytes, front: int) -> Due:
-    # Like Due(...), in half the time.
-    return _new(Due, (ticket[_NAME_AT:].decode("ascii"), _READY.unpack_from(ticket)[0], front))
+def _waiting(ticket: bytes) -> bytes:
+    """The ticket with its rank first."""
+    return ticket[8:16] + ticket[:8] + ticket[16:]
+
+
+def _arrival(host: Host) -> int:
+    """Orders hosts that were never asked by the admission of their first URLs."""
+    return min(int.from_bytes(host.queue.bound[_NUMBER_AT:], "big"), _NUMBER_MAX)

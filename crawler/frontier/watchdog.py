@@ -1,18 +1,31 @@
 """Finds hosts that should be asked and are not: a check of the frontier by other means than its own.
 
-The frontier decides by its heaps and by what each host's state says of its leases. Here a host is judged by its stored
-record and by the leases that are really out. A host that is due, open, in no line and has a free lease slot is on a
-heap; so it cannot be due before the first host of the heaps. One that is was *overlooked*: its state in memory is
-wrong, by a fault of the program, and it is not asked again before a restart.
+The frontier decides by its queues and by what each host's state says of its leases. Here a host is judged by its stored
+record and by the leases that are really out. A host that is due, open, in no line and has a free lease slot waits in a
+queue of the schedule. It may wait there for long, as other hosts have their turns before it. A host that waits in none
+is *overlooked*: its state in memory is wrong, by a fault of the program, and it is not asked again before a restart.
+
+A host in memory knows whether it is in a queue. Of the others, the one asked longest ago is next. So a host that is
+due, and was asked before the one that is next, is in no queue.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from crawler.frontier.host import Host, glance
 from crawler.frontier.workbench import Workbench
 
-MARGIN = 1.0  # seconds: times of stored records are a little older than those of the heaps
-UNASKED = 60.0  # seconds for which nothing at all is in flight although a host is due: the heaps are not served
+MARGIN = 1.0  # seconds: times of stored records are a little older than those of the queues
+UNASKED = 60.0  # seconds for which nothing at all is in flight although a host is due: the queues are not served
+
+
+class Limits(NamedTuple):
+    """What no host is that waits for its turn. Times are in seconds since 1970."""
+
+    due: float  # due before, and in no queue
+    unserved: float  # due before, and not asked
+    asked: float  # due, out of memory, and asked for the last time before
 
 
 class Watchdog:
@@ -21,22 +34,24 @@ class Watchdog:
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
 
-    def limit(self, now: float, *, serving: bool) -> float:
-        """The time before which no host can be due that waits at ``now``, in seconds since 1970. ``serving``: leases
-        are taken as soon as there are any."""
-        first = self._workbench.next_ready()
-        limit = now if first is None else min(first, now)
-        limit -= MARGIN
-        return max(limit, now - UNASKED) if serving and not self._workbench.out else limit
+    def limits(self, now: float, *, serving: bool) -> Limits:
+        """The limits at ``now``. ``serving``: leases are taken as soon as there are any."""
+        idle = serving and not self._workbench.out
+        return Limits(now - MARGIN, now - UNASKED if idle else 0.0, self._workbench.waited_since(now) - MARGIN)
 
-    def overlooks(self, name: str, stored: bytes, limit: float) -> bool:
-        """Whether the host with that stored record was due before ``limit`` and could be asked. Raises
+    def overlooks(self, name: str, stored: bytes, limits: Limits) -> bool:
+        """Whether the host with that stored record could be asked, and should have been by the ``limits``. Raises
         HostRecordError."""
-        _, flags, size, next_time = glance(stored)
-        if flags or not size or next_time >= limit:
-            return False  # nearly all hosts
+        _, flags, size, next_time, asked = glance(stored)
+        if flags or not size or next_time >= limits.due:
+            return False  # nearly all hosts of most crawls
         workbench = self._workbench
-        host = workbench.look(name)
+        host = workbench.kept(name)
+        absent = asked < limits.asked if host is None else not host.on_heap
+        limit = limits.due if absent else limits.unserved
+        if next_time >= limit:
+            return False  # nearly all hosts of a crawl with more hosts than it has turns
+        host = host or workbench.look(name)
         if host is None or host.in_line or host.politeness.paused or workbench.gate.closure(host) is not None:
             return False
         out = workbench.out.get(name, 0)

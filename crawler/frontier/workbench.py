@@ -21,7 +21,9 @@ from crawler.frontier.lease import Lease
 from crawler.frontier.limits import Limits
 from crawler.frontier.queues import BackQueues
 from crawler.frontier.request_outcome import RequestOutcome
-from crawler.frontier.schedule import Schedule
+from crawler.frontier.schedule import ACTIVE, Schedule, place_of
+from crawler.frontier.session import Sessions
+from crawler.frontier.slot_share import ALL, QUICK, Kinds
 from crawler.frontier.working_set import WorkingSet
 from crawler.kv import Batch, Family, Reader
 from crawler.settings import PolitenessSettings
@@ -42,7 +44,8 @@ class Workbench:
         best = importance.best if importance.active else None
         self.queues = BackQueues(store, self.gate.retry_due, limits, best)
         self._schedule = Schedule()
-        self._in_memory = WorkingSet(self.queues.forget, limits.memory)
+        self._in_memory = WorkingSet(self._put_away, limits.memory)
+        self.sessions = Sessions(settings)
         self.met = 0  # hosts that the job has met
         self.leased = 0
         self.out: dict[str, int] = {}  # the leases that are out, by host; hosts without one are absent
@@ -57,6 +60,8 @@ class Workbench:
                 host = decode_host(host_name(key), value)
                 if host.queue.size:
                     self._restore(host)
+                    if host.politeness.latency is not None:
+                        self.gate.share.meet(host.politeness.latency)
                     queued += host.queue.size
                     self.queues.hosts += 1
                     self._importance.bring(host, 0.0, host.tally.opic_score)
@@ -81,7 +86,8 @@ class Workbench:
         self._restore(host)
         ready = self._ready(host)
         if ready is not None:
-            host.on_heap, host.ready, host.front = True, ready, self._front(host)  # its ticket is still there
+            host.kind = self.gate.share.kind(host)
+            host.on_heap, host.ready, host.place = True, ready, self._place(host)  # its ticket is still there
         return host
 
     def find(self, name: str) -> Host | None:
@@ -94,10 +100,14 @@ class Workbench:
         """The host from memory or from the store, for reading only."""
         return self._in_memory.get(name) or self._stored(name)
 
+    def kept(self, name: str) -> Host | None:
+        """The host, if it is in memory."""
+        return self._in_memory.get(name)
+
     def known(self, name: str) -> Host | None:
         """The working state of a host in memory or in a line; None for any other: its stored record is complete."""
         host = self._in_memory.get(name)
-        if host is None and self.gate.may_be_in_line(name):
+        if host is None and self.gate.has_lines:
             host = self._stored(name)
             return host if host is not None and host.in_line else None
         return host
@@ -122,12 +132,14 @@ class Workbench:
         """Take the host whose turn it is off the heap. The caller must put it in another place."""
         moved = 0
         for _ in range(self._passed_over):
-            if (due := self._schedule.pop(now)) is None:
+            kinds = self.admits()
+            if (due := self._schedule.pop(now, kinds)) is None:
                 return None
             host = self.host(due.name)
             host.on_heap = False
+            self.rate(host)
             ready = self._ready(host)
-            if ready is not None and ready <= now:
+            if ready is not None and ready <= now and kinds[host.kind]:
                 self.queues.look_ahead(host)
                 # The rows just read may be of a later class than the cursor's.
                 if self._front(host) <= due.front or moved == _MOVED_MAX:
@@ -139,7 +151,21 @@ class Workbench:
 
     def next_ready(self) -> float | None:
         """When ``next`` will give a host if nothing else happens, in seconds since 1970; None: never."""
-        return self._schedule.next_ready()
+        return self._schedule.next_ready(self.admits())
+
+    def waited_since(self, now: float) -> float:
+        """When the host that is next was asked last, in seconds since 1970: each host out of memory whose time has come
+        was asked later. 0 if that is not known, infinity if nobody waits."""
+        return self._schedule.waited_since(now)
+
+    def admits(self) -> Kinds:
+        """Which kinds of hosts may have a slot."""
+        share = self.gate.share
+        if share.is_easy:
+            return ALL
+        quick, new, slow = self._schedule.waiting()
+        active, each = self.sessions.quick, self._per_host
+        return share.admits(active * each, (active + quick) * each, new=new, slow=slow)
 
     def _ready(self, host: Host) -> float | None:
         """When the host may be handed out; None: not before its state changes."""
@@ -164,11 +190,33 @@ class Workbench:
     def place(self, host: Host) -> None:
         """Put the host in its place: on the heap, or on no heap."""
         ready = self._ready(host)
-        if ready is None:
-            self._schedule.leave(host)
+        if ready is not None:
+            self._schedule_at(host, ready)
         else:
-            self._schedule.put(host, ready, self._front(host))
+            self._schedule.leave(host)
+            if not (host.leased or host.in_line):
+                self.sessions.end(host)
         self._in_memory.place(host)
+
+    def _schedule_at(self, host: Host, ready: float) -> None:
+        self.rate(host)
+        if host.session_until and not self.sessions.goes_on(host, ready):
+            self.sessions.end(host)
+        self._schedule.put(host, ready, self._place(host), self._since(host))
+
+    def rate(self, host: Host) -> None:
+        """Find out of which kind the host is."""
+        # The URLs of a closed host take no time.
+        kind = self.gate.share.kind(host) if self.gate.closure(host) is None else QUICK
+        if kind != host.kind:
+            self.sessions.rate(host, kind)
+
+    def _place(self, host: Host) -> int:
+        return place_of(self._front(host), host.kind, active=host.session_until > 0.0)
+
+    def _since(self, host: Host) -> float:
+        """When the host was asked last. The URLs of a closed host end in turn with the others."""
+        return host.politeness.last_request if self.gate.closure(host) is None else self.gate.now
 
     def save(self, host: Host, batch: Batch) -> None:
         """Put the record of a changed host into the batch, and the host in its place."""
@@ -178,7 +226,7 @@ class Workbench:
     def send_away(self, host: Host, at: float | None) -> None:
         """Put away the host whose turn it was, until ``at``; None: it waits in a line."""
         if at is not None:
-            self._schedule.put(host, at, self._front(host))
+            self._schedule.put(host, at, self._place(host), self._since(host))
         self._in_memory.place(host)
         if host.in_line:
             self._in_memory.trim_resting()
@@ -191,7 +239,16 @@ class Workbench:
             assert host is not None
             self._restore(host)
         host.in_line = False
+        self.sessions.begin(host, self.gate.now)  # its place in the group is reserved until it comes
         self.place(host)
+
+    def _put_away(self, host: Host) -> None:
+        """The host leaves memory, and its session ends: what is known of that is not stored."""
+        self.queues.forget(host)
+        if host.session_until:
+            self.sessions.end(host)
+            if host.on_heap:
+                self._schedule.put(host, host.ready, host.place & ~ACTIVE, self._since(host))
 
     def trim(self) -> None:
         """Let surplus hosts leave memory. The caller has written all batches, so the store has their records."""
@@ -226,8 +283,8 @@ class Workbench:
         if not lease.entered:
             return
         if request is not None:
-            gate.answered(host, request, lease.taken_at, now)
-        gate.leave(host, slow=lease.slow)
+            gate.answered(lease, request, now)
+        gate.leave(host, lease.kind)
         if request is None:
             gate.not_asked(host)
 
@@ -241,7 +298,7 @@ class Workbench:
             self.queues.give_back(host, lease.slot, lease.entry)
         self.place(host)
         if lease.entered:
-            self.gate.leave(host, slow=lease.slow)
+            self.gate.leave(host, lease.kind)
 
     def take_back(self, lease: Lease, now: float) -> None:
         """Undo ``begin`` after a request that says nothing about the host. The caller then saves the host."""

@@ -2,8 +2,8 @@
 
     busy      leased: never put away
     waiting   on the heap. Over the limit, compare the host placed last with the one that has been there longest, and
-              put away the one that is ready later. So the hosts that stay are those that are next, and a host that is
-              held for an hour does not keep others out
+              put away the one that is in no session, or else the one that is ready later. So the hosts that stay are
+              those that are next, and a host that is held for an hour does not keep others out
     resting   on no heap: in a line at the gate, or paused. The last to come is put away first, because the one that has
               waited longest is called next
     idle      nothing queued; the least recently used is put away first
@@ -61,7 +61,10 @@ class WorkingSet:
         is read again from the store."""
         while len(self._waiting) > self._limits.waiting:
             longest, last = next(iter(self._waiting.values())), next(reversed(self._waiting.values()))
-            self._drop(self._waiting.popitem(last=last.ready >= longest.ready)[1])
+            later = last.ready >= longest.ready
+            if bool(last.session_until) is not bool(longest.session_until):
+                later = not last.session_until
+            self._drop(self._waiting.popitem(last=later)[1])
         self.trim_resting()
         while len(self._idle) > self._limits.idle:
             self._drop(self._idle.popitem(last=False)[1])

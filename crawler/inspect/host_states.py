@@ -78,12 +78,12 @@ class HostStates:
         None if there are no more."""
         rows, now, budget = self._store.scan(Family.HOSTS, start, None, most), self._clock(), self._budget
         watchdog = self._frontier.watchdog
-        limit = watchdog.limit(now, serving=self._serving())
+        limits = watchdog.limits(now, serving=self._serving())
         for key, value in rows:
             name = host_name(key)
             host = self._frontier.known(name)
             state = stored_state(name, value, now, budget) if host is None else state_of(host, now, budget)
             counts[state.value] += 1
-            if watchdog.overlooks(name, value, limit):
+            if watchdog.overlooks(name, value, limits):
                 suspects.add(name)
         return rows[-1][0] + b"\0" if len(rows) == most else None

@@ -72,6 +72,7 @@ _POSITIVE = frozenset(
         ("fetch", "body_memory"),
         ("fetch", "max_headers"),
         ("politeness", "slow_share"),
+        ("politeness", "session_pages"),
         ("retry", "tries"),
         ("retry", "throttled_tries"),
         *(("retry", f"{fault}_tries") for fault in RETRY_CLASSES),

@@ -86,8 +86,10 @@ class PolitenessSettings:
     retire_after: int = 3  # snoozes in a row; 0: never
     retire_throttled: int = 100  # answers 429 or 503 in a row; 0: never
     retry_retired: bool = False  # give hosts that an earlier run retired another chance
-    slow_after: float = 10.0  # seconds of response time from which a host counts as slow
-    slow_share: float = 0.25  # of crawl.concurrency, for all slow and failing hosts together
+    slow_after: float = 10.0  # seconds of response time from which a host always counts as slow
+    slow_share: float = 0.25  # of crawl.concurrency: what slow, failing and new hosts may hold however busy the others
+    session_pages: int = 10  # URLs of a host that are asked for in a row before others have their turn
+    session_seconds: float = 60.0  # ... and for how long at most
 
 
 @dataclass(frozen=True, slots=True)

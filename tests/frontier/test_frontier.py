@@ -84,7 +84,7 @@ def test_a_host_is_taken_in_the_order_admitted_and_after_its_gap(store: Store, m
 
 
 def test_hosts_take_turns(store: Store, make: Make) -> None:
-    frontier = make(delay=0.0)
+    frontier = make(delay=0.0, session_pages=1)
     for host in range(3):
         admit(frontier, store, *urls(host, 2))
     order = []

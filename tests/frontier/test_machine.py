@@ -224,9 +224,9 @@ class FrontierMachine(RuleBasedStateMachine):
     def no_host_is_overlooked(self) -> None:
         if hasattr(self, "frontier"):
             watchdog = self.frontier.watchdog
-            limit = watchdog.limit(self.now, serving=False)
+            limits = watchdog.limits(self.now, serving=False)
             for key, value in self.store.scan(Family.HOSTS, b""):
-                assert not watchdog.overlooks(host_name(key), value, limit)
+                assert not watchdog.overlooks(host_name(key), value, limits)
 
     @invariant()
     def records_agree_with_the_queues(self) -> None:

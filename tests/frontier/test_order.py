@@ -9,7 +9,8 @@ import pytest
 from crawler.frontier import Done, Entry, Frontier, Order, default_class
 from crawler.frontier.entry import CLASSES
 from crawler.frontier.host import Host
-from crawler.frontier.schedule import SHARES, Schedule
+from crawler.frontier.schedule import SHARES, Schedule, place_of
+from crawler.frontier.slot_share import SLOW
 from crawler.settings import PolitenessSettings
 from crawler.store import MemoryStore
 
@@ -32,9 +33,10 @@ def taken(frontier: Frontier, store: MemoryStore, count: int, now: float = NOW, 
     return found
 
 
-def filled(entries: list[Entry], order: Order = Order.BREADTH) -> tuple[Frontier, MemoryStore]:
+def filled(entries: list[Entry], order: Order = Order.BREADTH, pages: int = 1) -> tuple[Frontier, MemoryStore]:
+    """``pages``: of a session."""
     store = MemoryStore()
-    frontier = Frontier(store, PolitenessSettings(delay=0.0), order=order, robots=False)
+    frontier = Frontier(store, PolitenessSettings(delay=0.0, session_pages=pages), order=order, robots=False)
     batch = store.batch()
     frontier.admit(entries, batch)
     store.write(batch)
@@ -69,6 +71,13 @@ def test_hosts_of_one_class_take_turns() -> None:
     frontier, store = filled([Entry(f"http://h{host}.test/{n}", 0) for host in range(5) for n in range(4)])
     hosts = [entry.href[8] for entry in taken(frontier, store, 20)]
     assert hosts == list("01234") * 4
+
+
+def test_a_host_in_a_session_keeps_its_turns_while_others_wait() -> None:
+    entries = [Entry(f"http://h{host}.test/{n}", 0) for host in range(3) for n in range(5)]
+    frontier, store = filled(entries, pages=2)
+    hosts = [entry.href[8] for entry in taken(frontier, store, 15)]
+    assert "".join(hosts) == "001122001122012"
 
 
 def test_a_host_changes_its_front_queue_with_its_next_url() -> None:
@@ -135,13 +144,13 @@ def test_the_default_classes() -> None:
 def test_a_host_that_moves_often_leaves_no_tickets_behind() -> None:
     schedule, host = Schedule(), Host("h.test")
     for turn in range(1_000):
-        schedule.put(host, NOW + turn % 7, turn % CLASSES)
+        schedule.put(host, NOW + turn % 7, place_of(turn % CLASSES, turn % 3, active=turn % 5 < 2), NOW - turn % 3)
         if turn % 10 == 9:
             schedule.leave(host)
             assert schedule.next_ready() is None
             assert schedule.pop(NOW + 100) is None
-    schedule.put(host, NOW, 2)
+    schedule.put(host, NOW, place_of(2, SLOW, active=False), NOW - 1)
     due = schedule.pop(NOW)
-    assert due == ("h.test", NOW, 2)
+    assert due == ("h.test", NOW, 2, SLOW)
     host.on_heap = False
     assert schedule.tickets == 0

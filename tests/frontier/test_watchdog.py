@@ -49,9 +49,9 @@ class Crawl:
 
     def named(self, *, serving: bool = True) -> list[str]:
         watchdog = self.frontier.watchdog
-        limit = watchdog.limit(self.now, serving=serving)
+        limits = watchdog.limits(self.now, serving=serving)
         rows = self.store.scan(Family.HOSTS, b"")
-        return [host_name(key) for key, value in rows if watchdog.overlooks(host_name(key), value, limit)]
+        return [host_name(key) for key, value in rows if watchdog.overlooks(host_name(key), value, limits)]
 
     def host(self, name: str) -> Host:
         host = self.frontier.known(name)

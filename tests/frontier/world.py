@@ -35,6 +35,7 @@ from crawler.frontier import (
 )
 from crawler.frontier import Throttled as ThrottledEnd
 from crawler.frontier.clock_step import move_times
+from crawler.frontier.slot_share import LEAST
 from crawler.job.verdict import Again, Finished, Throttled
 from crawler.kv import Batch, Store
 from crawler.records import Outcome
@@ -85,6 +86,7 @@ class Server:
     pages: int = 0  # pages that links were found to so far
     done: int = 0  # of them, with a record
     taken: int = 0
+    answered: bool = False  # so that it is known to be quick
     became_ready: float | None = None
     stood_ready: float = 0.0
 
@@ -108,7 +110,7 @@ class Protocol:
     early: int = 0  # gaps cut short
     overlaps: int = 0
     idle: int = 0  # times at which a slot was free and a plain host ready
-    slow_over: int = 0  # times at which failing hosts held more than their share
+    slow_over: int = 0  # times at which failing hosts held more than their share while quick ones waited
     stalled: bool = False
     finished: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     outcomes: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -144,7 +146,8 @@ class World:
         self.politeness = politeness or PolitenessSettings()
         self.retry = retry or RetrySettings()
         slow = max(1, int(self.politeness.slow_share * slots))
-        self.limits = Limits(budget or BudgetSettings(), slow, longest_retry(self.retry), memory or MemoryLimits())
+        memory, longest = memory or MemoryLimits(), longest_retry(self.retry)
+        self.limits = Limits(budget or BudgetSettings(), slow, longest, memory, slots=slots)
         self.store: Store = store or MemoryStore()
         self.protocol = Protocol()
         shares = tempers or SHARES
@@ -298,7 +301,7 @@ class World:
         key.free_at = max(key.free_at, self.now + self.gap(server))
         if name in self._failing:
             held = sum(number in self._asked_failing for _, number, _, _ in self._flying)
-            protocol.slow_over += held >= self.limits.slow_slots
+            protocol.slow_over += held >= self.limits.slow_slots and self._quick_wait()
             self._asked_failing.add(self._asked + 1)
         if server.became_ready is not None and lease.entry is not None:
             server.stood_ready += self.now - server.became_ready
@@ -308,6 +311,14 @@ class World:
             self._queued[name] -= 1
         result = self._result(server)
         heapq.heappush(self._flying, (self.now + result.seconds, self._next(), lease, result))
+
+    def _quick_wait(self) -> bool:
+        """Whether more hosts that are known to be quick wait for a slot than there are slots."""
+        waiting = {name for since, name in self._ready if since < self.now - EARLY and self._stands(since, name)}
+        return sum(self._by_host[name].answered for name in waiting) > self.slots
+
+    def _stands(self, since: float, name: str) -> bool:
+        return self._by_host[name].became_ready == since and self._queued[name] > 0
 
     def _next(self) -> int:
         self._asked += 1
@@ -361,6 +372,7 @@ class World:
                 key.free_at = max(key.free_at, self.now + self.politeness.backoff_first)
         else:
             self._failing.discard(name)
+            server.answered = True
         batch = self.store.batch()
         if lease.entry is None:
             self._answer_robots(lease, server, result, batch)
@@ -451,7 +463,9 @@ class World:
     def _look_for_idle(self) -> None:
         while self._ready and self._ready[0][0] < self.now - EARLY:
             since, name = heapq.heappop(self._ready)
-            if self._by_host[name].became_ready == since and self._queued[name]:
+            # A host that was never asked, or is slow, may have to wait for one of the slots that such hosts may hold.
+            server = self._by_host[name]
+            if self._stands(since, name) and server.answered and server.latency * 1.3 < LEAST:
                 self.protocol.idle += 1
 
 

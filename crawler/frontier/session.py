@@ -1,0 +1,54 @@
+"""Sessions: a host whose turn has come keeps its turns for some pages, while others wait.
+
+The connection, the look-up of the name and robots.txt then serve several pages, not one. (Heritrix calls it a session;
+BUbiNG's workbench has the same effect.) A session begins when the host's turn comes. It ends after
+``politeness.session_pages`` URLs, or when the host's next turn would be later than ``politeness.session_seconds`` after
+the begin. A slow host has none: it would keep its slots from new ones. But a robots.txt that was fetched always serves
+a page before the turn of its host is over. Nothing is stored: after a restart no host is in a session.
+"""
+
+from __future__ import annotations
+
+from crawler.frontier.host import Host
+from crawler.frontier.slot_share import QUICK, SLOW
+from crawler.settings import PolitenessSettings
+
+
+class Sessions:
+    """Which hosts are in a session."""
+
+    def __init__(self, settings: PolitenessSettings) -> None:
+        self._pages = settings.session_pages
+        self._seconds = settings.session_seconds
+        self.quick = 0  # quick hosts in a session
+
+    def begin(self, host: Host, now: float) -> None:
+        """Begin a session at ``now``, unless the host is in one."""
+        if not host.session_until:
+            host.session_until = max(now, 0.0) + self._seconds + 1e-9  # not 0
+            host.session_pages = 0
+            self.quick += host.kind == QUICK
+
+    def end(self, host: Host) -> None:
+        """End the host's session, if it is in one."""
+        if host.session_until:
+            host.session_until = 0.0
+            self.quick -= host.kind == QUICK
+
+    def count(self, host: Host) -> None:
+        """A URL of the host is handed out. With the last one of a session, the session ends."""
+        host.session_pages += 1
+        if host.session_pages >= self._pages:
+            self.end(host)
+
+    def goes_on(self, host: Host, ready: float) -> bool:
+        """Whether the host is in a session that lasts until ``ready``, its next turn."""
+        if not host.session_until:
+            return False
+        return host.politeness.robots_unused or (ready <= host.session_until and host.kind != SLOW)
+
+    def rate(self, host: Host, kind: int) -> None:
+        """Note the kind of the host."""
+        if host.session_until:
+            self.quick += (kind == QUICK) - (host.kind == QUICK)
+        host.kind = kind

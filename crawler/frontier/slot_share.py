@@ -1,0 +1,110 @@
+"""How many slots hosts may hold that may cost much time.
+
+What hosts share is the time of slots. There are three kinds:
+
+    quick    it answered last time, and soon
+    new      no answer is known: its first request may end in a tenth of a second or in a minute
+    slow     it takes long, or gave no answer last time
+
+Quick hosts come first: slow and new ones together hold no more slots than quick ones leave. What quick hosts need
+follows from Little's law: a host that answers in ``s`` seconds and is asked again after a gap of ``g`` holds
+``s / (s + g)`` slots on average. As requests come at random, twice the square root is added. Slow and new hosts may
+always hold ``politeness.slow_share`` of the slots. If hosts of both kinds wait, each kind has half.
+
+If first requests end soon, new hosts need no such limit. So there is a window of new hosts that are admitted besides:
+it grows by one with each new host that answers soon, and halves with each that does not, as for the congestion of a
+network. It leaves what the quick hosts in sessions need.
+
+A host is slow above ``politeness.slow_after`` or above four times what quick answers take in this crawl, but not below
+a second. So a host of nine seconds is slow among hosts of a tenth, and quick among hosts of five seconds.
+"""
+
+from __future__ import annotations
+
+import math
+
+from crawler.frontier.host import Host
+
+QUICK, NEW, SLOW = 0, 1, 2  # kinds
+ALL = (True, True, True)
+TIMES = 4.0  # a host that takes so many times as long as the quick ones is slow
+LEAST = 1.0  # seconds; a host that takes less is never slow
+_WEIGHT = 1 / 16  # of the newest request in an average
+_RISE = 1.001  # per answer: so fast is forgotten that there were quicker ones
+
+Kinds = tuple[bool, bool, bool]  # by kind: whether a host may have a slot
+
+
+class SlotShare:
+    """The slots of new and slow hosts."""
+
+    def __init__(self, slots: int, least: int, slow_after: float) -> None:
+        """``slots`` in all; new and slow hosts together may always hold ``least``."""
+        self.held = [0, 0, 0]  # slots by kind
+        self._slots = slots
+        self._least = least
+        self._slow_after = slow_after
+        self._slow_from = slow_after
+        self._soon = slow_after / TIMES  # seconds of a quick answer
+        self._seconds = 0.0  # of a request to a quick host, on average
+        self._gap = 0.0  # after it
+        self._window = float(least)  # of new hosts
+
+    def kind(self, host: Host) -> int:
+        """The kind of the host."""
+        latency = host.politeness.latency
+        if host.failures.in_a_row > 0:
+            return SLOW
+        if latency is None:
+            return NEW
+        return SLOW if latency > self._slow_from else QUICK
+
+    @property
+    def is_easy(self) -> bool:
+        """Whether new and slow hosts hold less than what they may always hold, and none more than the other."""
+        _, new, slow = self.held
+        return new == slow and new + slow < self._least
+
+    def admits(self, active: int, quick: int, *, new: bool, slow: bool) -> Kinds:
+        """Which kinds may have a slot, if there are so many ``quick`` hosts, and so many of them are in sessions
+        (``active``). ``new``, ``slow``: hosts of that kind wait for their turn."""
+        held_new, held_slow = self.held[NEW], self.held[SLOW]
+        room = held_new + held_slow < self.limit(quick)
+        return (
+            True,
+            (room and not (slow and held_new > held_slow)) or held_new < self._new_most(active),
+            room and not (new and held_slow > held_new),
+        )
+
+    def limit(self, quick: int) -> int:
+        """How many slots new and slow hosts may hold together, if there are so many ``quick`` ones."""
+        need = self._need(quick)
+        return max(self._least, self._slots - math.ceil(need + 2.0 * math.sqrt(need)))
+
+    def _new_most(self, active: int) -> int:
+        need = self._need(active)
+        return min(int(self._window), self._slots - int(need + math.sqrt(need)))
+
+    def _need(self, quick: int) -> float:
+        """The slots that so many quick hosts hold on average."""
+        period = self._seconds + self._gap
+        return quick * self._seconds / period if period else float(quick)
+
+    def meet(self, seconds: float) -> None:
+        """A host answers in so many ``seconds``."""
+        if seconds < self._soon:
+            self._soon += (seconds - self._soon) / 4
+        else:
+            self._soon *= _RISE
+        self._slow_from = min(max(self._soon * TIMES, LEAST), self._slow_after)
+
+    def learn(self, kind: int, seconds: float, gap: float, *, answered: bool) -> None:
+        """A request to a host of that kind has ended after ``seconds``. The ``gap`` is the host's."""
+        if answered:
+            self.meet(seconds)
+        soon = answered and seconds <= self._slow_from
+        if soon:
+            self._seconds += (seconds - self._seconds) * _WEIGHT
+            self._gap += (gap - self._gap) * _WEIGHT
+        if kind == NEW:
+            self._window = min(self._window + 1.0, self._slots) if soon else self._window / 2

@@ -145,7 +145,8 @@ class Frontier:
                 gate.withdraw(host)
                 workbench.sessions.end(host)
                 return self._lease_entry(host, now, closed=closed)
-            workbench.sessions.begin(host, now)
+            if not host.session_until:
+                workbench.sessions.begin(host, now)
             if gate.wants_address(host):
                 return self._lease_side_request(host, now, address=True)
             politeness, at = host.politeness, gate.enter(host, now)

@@ -111,6 +111,11 @@ class Gate:
             return None  # most hosts, and this runs four times in a step
         return closure(host, self.limits.budget)
 
+    def held_until(self, host: Host) -> float:
+        """The time until which all hosts of the host's key are held, in seconds since 1970."""
+        group = self._groups.get(self._key(host)) if self._grouped else None
+        return 0.0 if group is None else group.next_time
+
     def is_free(self, host: Host) -> bool:
         """Whether a lease on the host may begin: the host is not in a line and has a free lease slot."""
         return not (host.in_line or host.side_request or host.leased >= self.settings.per_host)

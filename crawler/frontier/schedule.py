@@ -74,9 +74,9 @@ class _Lane:
         self.waiting = TimerQueue()
 
 
-def place_of(front: int, kind: int, *, active: bool) -> int:
+def place_of(front: int, kind: int, active: bool) -> int:  # keywords cost a tenth of a microsecond
     """The place of a host of a class and a kind, in a session (``active``) or not."""
-    return front << _CLASS_BY | (ACTIVE if active else 0) | kind
+    return front << _CLASS_BY | (kind | ACTIVE if active else kind)
 
 
 class Schedule:
@@ -228,6 +228,12 @@ class Schedule:
     def tickets(self) -> int:
         """Tickets in all queues, including stale ones."""
         return sum(len(lane.active) + len(lane.delayed) + len(lane.waiting) for lane in self._lanes.values())
+
+    def has_ticket(self, name: str) -> bool:
+        """Whether any ticket is the host's; a stale one counts too. Looks at all tickets."""
+        tail = name.encode("ascii")
+        queues = (queue for lane in self._lanes.values() for queue in (lane.active, lane.delayed, lane.waiting))
+        return any(ticket[_NAME_AT:] == tail for queue in queues for ticket in queue)
 
     def _settle(self, queue: TimerQueue) -> bytes | None:
         """Take stale tickets off the top. Returns the first valid one; None if the queue is empty."""

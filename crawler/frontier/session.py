@@ -10,7 +10,7 @@ a page before the turn of its host is over. Nothing is stored: after a restart n
 from __future__ import annotations
 
 from crawler.frontier.host import Host
-from crawler.frontier.slot_share import QUICK, SLOW
+from crawler.frontier.slot_share import QUICK
 from crawler.settings import PolitenessSettings
 
 
@@ -40,12 +40,6 @@ class Sessions:
         host.session_pages += 1
         if host.session_pages >= self._pages:
             self.end(host)
-
-    def goes_on(self, host: Host, ready: float) -> bool:
-        """Whether the host is in a session that lasts until ``ready``, its next turn."""
-        if not host.session_until:
-            return False
-        return host.politeness.robots_unused or (ready <= host.session_until and host.kind != SLOW)
 
     def rate(self, host: Host, kind: int) -> None:
         """Note the kind of the host."""

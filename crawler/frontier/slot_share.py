@@ -92,11 +92,10 @@ class SlotShare:
 
     def meet(self, seconds: float) -> None:
         """A host answers in so many ``seconds``."""
-        if seconds < self._soon:
-            self._soon += (seconds - self._soon) / 4
-        else:
-            self._soon *= _RISE
-        self._slow_from = min(max(self._soon * TIMES, LEAST), self._slow_after)
+        soon = self._soon
+        self._soon = soon = soon + (seconds - soon) / 4 if seconds < soon else soon * _RISE
+        soon *= TIMES
+        self._slow_from = LEAST if soon < LEAST else min(soon, self._slow_after)
 
     def learn(self, kind: int, seconds: float, gap: float, *, answered: bool) -> None:
         """A request to a host of that kind has ended after ``seconds``. The ``gap`` is the host's."""

@@ -10,6 +10,7 @@ end the run. Each call is O(log n).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 
@@ -24,6 +25,11 @@ class TimerQueue:
 
     def __len__(self) -> int:
         return len(self._heap) + len(self._run)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """In no order."""
+        yield from self._heap
+        yield from self._run
 
     def push(self, ticket: bytes) -> None:
         run = self._run

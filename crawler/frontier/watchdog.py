@@ -17,6 +17,7 @@ from crawler.frontier.host import Host, glance
 from crawler.frontier.workbench import Workbench
 
 MARGIN = 1.0  # seconds: times of stored records are a little older than those of the queues
+LOOKED_UP_MOST = 16  # hosts that are looked up among all tickets in one slice
 UNASKED = 60.0  # seconds for which nothing at all is in flight although a host is due: the queues are not served
 
 
@@ -33,9 +34,11 @@ class Watchdog:
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
+        self._looked_up = 0  # hosts, since the limits were asked for
 
     def limits(self, now: float, *, serving: bool) -> Limits:
         """The limits at ``now``. ``serving``: leases are taken as soon as there are any."""
+        self._looked_up = 0
         idle = serving and not self._workbench.out
         return Limits(now - MARGIN, now - UNASKED if idle else 0.0, self._workbench.waited_since(now) - MARGIN)
 
@@ -60,7 +63,13 @@ class Watchdog:
                 return False
             if workbench.gate.in_flight_may_use_up_budget(host):
                 return False
-        return self._due(host, out) < limit
+        return self._due(host, out) < limit and not (host.kept is None and absent and self._is_listed(name))
+
+    def _is_listed(self, name: str) -> bool:
+        """Whether a host out of memory has a ticket after all: a lease that was given back reserved a gap, and nothing
+        was stored. Very few hosts are looked up, and each costs a look at all tickets."""
+        self._looked_up += 1
+        return self._looked_up <= LOOKED_UP_MOST and self._workbench.has_ticket(name)
 
     def _due(self, host: Host, out: int) -> float:
         queue, next_time = host.queue, host.politeness.next_time
@@ -69,7 +78,7 @@ class Watchdog:
         if host.kept is None:
             gate = self._workbench.gate
             # As a host is restored from its record when its ticket comes up.
-            next_time = max(next_time, gate.loaded + gate.gap(host)[0])
+            next_time = max(next_time, gate.loaded + gate.gap(host)[0], gate.held_until(host))
             if not queue.immediate:
                 self._workbench.queues.find_retry(host)
         if queue.immediate:

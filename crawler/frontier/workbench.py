@@ -23,7 +23,7 @@ from crawler.frontier.queues import BackQueues
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.schedule import ACTIVE, Schedule, place_of
 from crawler.frontier.session import Sessions
-from crawler.frontier.slot_share import ALL, QUICK, Kinds
+from crawler.frontier.slot_share import ALL, QUICK, SLOW, Kinds
 from crawler.frontier.working_set import WorkingSet
 from crawler.kv import Batch, Family, Reader
 from crawler.settings import PolitenessSettings
@@ -158,6 +158,10 @@ class Workbench:
         was asked later. 0 if that is not known, infinity if nobody waits."""
         return self._schedule.waited_since(now)
 
+    def has_ticket(self, name: str) -> bool:
+        """Whether the host waits in a queue of the schedule, by a look at all of them."""
+        return self._schedule.has_ticket(name)
+
     def admits(self) -> Kinds:
         """Which kinds of hosts may have a slot."""
         share = self.gate.share
@@ -199,23 +203,27 @@ class Workbench:
         self._in_memory.place(host)
 
     def _schedule_at(self, host: Host, ready: float) -> None:
-        self.rate(host)
-        if host.session_until and not self.sessions.goes_on(host, ready):
-            self.sessions.end(host)
-        self._schedule.put(host, ready, self._place(host), self._since(host))
+        gate, sessions = self.gate, self.sessions
+        closed = gate.closure(host) is not None
+        kind = QUICK if closed else gate.share.kind(host)  # the URLs of a closed host take no time
+        if kind != host.kind:
+            sessions.rate(host, kind)
+        until = host.session_until
+        if until and (ready > until or kind == SLOW) and not host.politeness.robots_unused:
+            sessions.end(host)
+        # The URLs of a closed host end in turn with the others.
+        self._schedule.put(host, ready, self._place(host), gate.now if closed else host.politeness.last_request)
 
     def rate(self, host: Host) -> None:
         """Find out of which kind the host is."""
-        # The URLs of a closed host take no time.
         kind = self.gate.share.kind(host) if self.gate.closure(host) is None else QUICK
         if kind != host.kind:
             self.sessions.rate(host, kind)
 
     def _place(self, host: Host) -> int:
-        return place_of(self._front(host), host.kind, active=host.session_until > 0.0)
+        return place_of(self._front(host), host.kind, host.session_until > 0.0)
 
     def _since(self, host: Host) -> float:
-        """When the host was asked last. The URLs of a closed host end in turn with the others."""
         return host.politeness.last_request if self.gate.closure(host) is None else self.gate.now
 
     def save(self, host: Host, batch: Batch) -> None:

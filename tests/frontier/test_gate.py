@@ -26,12 +26,13 @@ def held_to_the_rules(world: World, protocol: Protocol) -> None:
 
 
 def test_a_web_of_all_tempers_nobody_is_hurt_and_hosts_have_equal_turns() -> None:
-    world = World(7, 150, 100, slots=16)
+    world = World(7, 150, 100, slots=16, politeness=PolitenessSettings(session_pages=1))
     world.seed(20)
     protocol = world.run(requests=5_000)
     plain = [server for server in world.servers if server.temper is Temper.PLAIN]
     assert protocol.saturated_until > world.now - 1.0, "hosts waited for slots all the time"
-    assert jain([server.taken for server in plain]) >= 0.9, "they differ by a session at most"
+    assert jain([server.taken for server in plain]) >= 0.95
+    assert jain([server.taken / server.stood_ready for server in plain]) >= 0.95
     held_to_the_rules(world, world.run())
     assert {server.temper for server in world.servers} == set(Temper), "each was there"
     assert protocol.throttled
@@ -236,7 +237,7 @@ def test_hosts_that_are_put_away_while_they_wait_keep_their_place(key: str, robo
 
 @pytest.mark.parametrize("key", ["domain", "address"])
 def test_memory_does_not_grow_with_the_hosts_that_stand_in_a_line(key: str) -> None:
-    memory = MemoryLimits(waiting=5, resting=5, idle=5, passed_over=10)
+    memory = MemoryLimits(waiting=30, resting=5, idle=5, passed_over=10)  # there are up to 20 sessions
     politeness = PolitenessSettings(delay=0.1, host_key=key, slow_share=0.1, slow_after=1.0, snooze_after=0)
     tempers = {Temper.PLAIN: 0.5, Temper.SLOW: 0.5}
     name = "h{0}.shared{1}.test"
@@ -249,7 +250,7 @@ def test_memory_does_not_grow_with_the_hosts_that_stand_in_a_line(key: str) -> N
         longest = max(longest, sum(row is not None and row.rule == "turn" for row in rows))
         most = max(most, world.frontier.hosts_in_memory)
     assert longest > 40, "the line was long"
-    assert most <= 20 + 3 * 5 + 10, "what is leased, what may stay, and what the last step left to be put away"
+    assert most <= 20 + 30 + 2 * 5 + 10, "what is leased, what may stay, and what the last step left to be put away"
     held_to_the_rules(world, world.run())
 
 

@@ -144,12 +144,12 @@ def test_the_default_classes() -> None:
 def test_a_host_that_moves_often_leaves_no_tickets_behind() -> None:
     schedule, host = Schedule(), Host("h.test")
     for turn in range(1_000):
-        schedule.put(host, NOW + turn % 7, place_of(turn % CLASSES, turn % 3, active=turn % 5 < 2), NOW - turn % 3)
+        schedule.put(host, NOW + turn % 7, place_of(turn % CLASSES, turn % 3, turn % 5 < 2), NOW - turn % 3)
         if turn % 10 == 9:
             schedule.leave(host)
             assert schedule.next_ready() is None
             assert schedule.pop(NOW + 100) is None
-    schedule.put(host, NOW, place_of(2, SLOW, active=False), NOW - 1)
+    schedule.put(host, NOW, place_of(2, SLOW, False), NOW - 1)
     due = schedule.pop(NOW)
     assert due == ("h.test", NOW, 2, SLOW)
     host.on_heap = False

@@ -39,4 +39,5 @@ class Limits:
         """The limits from the settings."""
         slots = settings.crawl.concurrency
         slow = max(1, math.floor(settings.politeness.slow_share * slots))
-        return Limits(settings.budget, slow, longest_retry(settings.retry), revisits=settings.recrawl.share, slots=slots)
+        retry = longest_retry(settings.retry)
+        return Limits(settings.budget, slow, retry, revisits=settings.recrawl.share, slots=slots)

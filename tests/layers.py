@@ -58,7 +58,7 @@ MODULES: dict[str, str] = {
     """,
     "frontier": """
         entry fair_semaphore jitter timer_queue order page politeness request_outcome limits host outage revisits
-        postponement backoff_policy clock_step host_closed refused_hosts importance slot_share session schedule
+        postponement backoff_policy clock_step host_closed refused_hosts importance slot_share host_session schedule
         working_set lease gate
         queues host_status workbench watchdog ad_hoc_lease overrides frontier
     """,

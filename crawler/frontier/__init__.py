@@ -10,10 +10,11 @@ To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. Fr
     host, limits             the state of one host and its stored record; what bounds all of them
     backoff_policy           how failures and answers change a host; ``host_closed``: when requests to it stop;
                              ``refused_hosts``: hosts that a rule of ours forbids to ask
+    slot_share, host_session how slots are shared by time; how long a host keeps its turns
     timer_queue, schedule    tickets by time; the front queues, and whose turn it is
     queues, working_set      back queues on disk with a window in memory; which hosts are in memory
     importance, revisits     OPIC scores; when visited pages are due again
-    fair_semaphore, gate     lines of hosts; gaps, holds, groups of hosts, slots of slow ones
+    fair_semaphore, gate     lines of hosts; gaps, holds, groups of hosts
     lease                    what is handed out, and how it ends
     workbench                finds a host wherever it is; each host is in one place only
     watchdog                 finds hosts that should be asked and are not

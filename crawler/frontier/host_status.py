@@ -158,7 +158,7 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings) -> tu
             word = "no answer" if last is None else last.word
             return rule, f"{times} requests in a row without an answer, the last: {word}"
     if host.in_line:
-        return "turn", "waits for its turn: the slots of its key, or those of slow hosts, are taken"
+        return "turn", "waits for its turn: the slots of its key are taken"
     if host.politeness.next_time <= now:
         return "retry", "its URLs failed and wait for their next try"
     return rule, host.politeness.hold_reason.words

@@ -7,7 +7,7 @@ schedule remembers which ticket is valid until the stale ones have come up.
 
 Each class has three *lanes*, one for each kind of hosts (``slot_share``). Each lane has three queues:
 
-    active     in a session (``session``): by ready time
+    active     in a session (``host_session``): by ready time
     delayed    in no session, and its time has not come: by ready time
     waiting    in no session, and due: by rank. A host that was never asked goes first, in order of arrival; then the
                one whose last request was longest ago

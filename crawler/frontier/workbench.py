@@ -22,7 +22,7 @@ from crawler.frontier.limits import Limits
 from crawler.frontier.queues import BackQueues
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.schedule import ACTIVE, Schedule, place_of
-from crawler.frontier.session import Sessions
+from crawler.frontier.host_session import Sessions
 from crawler.frontier.slot_share import ALL, QUICK, SLOW, Kinds
 from crawler.frontier.working_set import WorkingSet
 from crawler.kv import Batch, Family, Reader

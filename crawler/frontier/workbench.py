@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from crawler.frontier.gate import Gate
 from crawler.frontier.host import Host, decode_host, encode_host, host_name
+from crawler.frontier.host_session import Sessions
 from crawler.frontier.importance import Importance
 from crawler.frontier.lease import Lease
 from crawler.frontier.limits import Limits
 from crawler.frontier.queues import BackQueues
 from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.schedule import ACTIVE, Schedule, place_of
-from crawler.frontier.host_session import Sessions
 from crawler.frontier.slot_share import ALL, QUICK, SLOW, Kinds
 from crawler.frontier.working_set import WorkingSet
 from crawler.kv import Batch, Family, Reader

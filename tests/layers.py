@@ -54,7 +54,7 @@ MODULES: dict[str, str] = {
         wire parser_child process fair_line pages
     """,
     "scope": """
-        modes patterns boundary priority rule_faults
+        modes patterns boundary bounds priority rule_faults
     """,
     "frontier": """
         entry fair_semaphore jitter timer_queue order page politeness request_outcome limits host outage revisits
@@ -94,7 +94,7 @@ MODULES: dict[str, str] = {
         printable say summary supervisor text_table top_view live_line
     """,
     "job": """
-        clock_anchor digest_sum directory formats identity job_lock event_log found held_back history_file inbox
+        clock_anchor digest_sum directory formats identity job_lock event_log found border held_back history_file inbox
         platform revisit_backfill scope_state seen_compaction stored_errors transaction admission live_status recovery
         rekey conversion open_files checkpointer revisit returning run_settings snapshot verdict parsing_notes suspects
         job durable_frontier

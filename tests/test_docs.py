@@ -31,6 +31,7 @@ from crawler.filters import SEED_ZERO, Advice, read_segment
 from crawler.frontier import Entry, FailureClass, HoldReason, decode_entry, decode_host, due_key, unpack_page
 from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
 from crawler.job import directory as identity
+from crawler.job.border import decode_page
 from crawler.job.history_file import COURSE
 from crawler.job.inbox import INBOX, Answer, Inbox, Parcel
 from crawler.job.job_lock import LOCK
@@ -50,6 +51,7 @@ from crawler.records import (
     encode_page,
     sequence_key,
 )
+from crawler.scope import Limit
 from crawler.settings import SHAPING, RobotsSettings, Settings, TrapSettings
 from crawler.store import MemoryStore
 from crawler.traps import Traps, check_content, check_soft404
@@ -111,6 +113,16 @@ def test_the_examples_of_a_page_that_is_visited_again() -> None:
     assert (page.visits, page.changes, page.interval, page.due) == (3, 1, 100.0, 1_700_000_100.5)
     assert page.conditions == {"If-None-Match": '"v1"'}
     assert due_key(1_700_000_100.5, page.entry.href) == example("format-store.md", "due")
+
+
+def test_the_example_of_a_page_at_the_border() -> None:
+    data = example("format-store.md", "border")
+    href = "http://h.test/a"
+    kept = decode_page(data[: len(href)], data[len(href) :])
+    assert kept.entry == Entry(href, 2, "http://h.test/", priority=1)
+    assert (kept.bounds, kept.visits, kept.depth, kept.counts) == (1, 1, 3, {Limit.MAX_DEPTH: 244})
+    said = re.findall(r"(\d) `([a-z_.]+)`", section(page("format-store.md"), "border").replace("\n", " "))
+    assert said == [(str(number), limit.value) for number, limit in enumerate(Limit)]
 
 
 def test_the_example_of_a_host() -> None:

@@ -40,6 +40,7 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.PAGE_DAMAGED: "page {key}: {error}",
     Kind.DUE_DAMAGED: "due {key}: {error}",
     Kind.HELD_BACK_DAMAGED: "refused {key}: {error}",
+    Kind.BORDER_DAMAGED: "border {key}: {error}",
     Kind.LINE_CUT: "offset {offset}: not a whole line",
     Kind.LINE_NOT_JSON: "offset {offset}: not JSON: {error}",
     Kind.RECORD_DAMAGED: "offset {offset}: not a record of a URL",
@@ -76,6 +77,8 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.DUE_UNKNOWN: "schedule: no page {url} is due at that time",
     Kind.SCHEDULED_COUNT: "{counted:page} counted as scheduled, but the schedule has {found}",
     Kind.HELD_BACK_COUNT: "{counted:URL} counted as held back by the rule {rule}, but {found} are stored",
+    Kind.BORDER_COUNT: "{counted:page} counted as having links that limits left out, but {found} are stored, or other "
+    "numbers of links",
     Kind.OUTPUT_END: "ends at {found}, but the journal's last record ends at {journal}",
     Kind.OUTPUT_COUNT: "{found:record} found, but {counted:URL} counted as done",
 }
@@ -101,6 +104,7 @@ CHANGE_WORDS: Mapping[Done, str] = {
     Done.COPIES_REMOVED: "removed {count:damaged content mark}",
     Done.SOFT404_REMOVED: "removed {count:damaged suspicion of a soft 404}",
     Done.HELD_BACK_REMOVED: "removed {count:damaged row} of URLs that a rule of ours held back",
+    Done.BORDER_REMOVED: "removed {count:damaged row} of pages with links that limits left out",
     Done.DOUBTS_REMOVED: "removed {count:unreadable doubted URL}, to be doubted again when a link is found",
     Done.DOUBTS_MOVED: "moved {count:doubted URL} to the right row",
     Done.LEDGER_COUNTS_LOST: "reset the counts of the ledger to 0, because they were lost",

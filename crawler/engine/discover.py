@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from crawler.engine.reading import Reading, Unreadable
 from crawler.frontier import Entry
@@ -38,12 +38,14 @@ _SHOWN = 200  # characters of foreign text in a message
 
 @dataclass(frozen=True, slots=True)
 class Outlinks:
-    """Some links of a page: ``found`` counts the distinct links, ``inside`` holds those that may be admitted."""
+    """Some links of a page: ``found`` counts the distinct links, ``inside`` holds those that may be admitted, and
+    ``outside`` counts those that a limit left out."""
 
     found: int
     inside: list[Canonical]
     listing: Listing | None = None  # how the URLs are listed, if a sitemap lists them
     left_out: Sequence[Canonical] = ()  # what could be admitted if the page were not a copy
+    outside: Counter[Outside] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,20 @@ class Page:
     of_copy: bool
     judged: Judgement
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether its links are followed."""
+        return not self.of_copy and self.judged.kind is PageKind.PAGE
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """The target of a redirect: its ``location`` as in the record, and the link to follow or the reason why there is
-    none."""
+    none. ``outside`` counts it if a limit left it out."""
 
     location: str
     inside: list[Canonical]
+    outside: Counter[Outside] = field(default_factory=Counter)
     error: str | None = None
 
 
@@ -142,7 +150,7 @@ class Discovery:
         if seed:
             for url in found:
                 self._job.widen(url.href)
-        inside = self._inside(found, 0, seed=seed)
+        inside, _ = self._inside(found, 0, seed=seed)
         return Added(inside, len(found) - len(inside), tuple(rejected), dropped)
 
     def measure(self, body: bytes) -> Generator[None, None, Content | Unreadable | None]:
@@ -185,7 +193,10 @@ class Discovery:
                 known.update([url.key for url in urls])
             counters.links += len(urls)
             counters.rejected_links += rejected
-            yield self._outlinks(urls, page, entry.depth + 1)
+            links = self._outlinks(urls, page, entry.depth + 1)
+            if too_long:
+                links.outside[Outside.TOO_LONG] += too_long
+            yield links
 
     def resolve(self, base: str, hrefs: Sequence[str]) -> list[str]:
         """Return the valid ones as absolute URLs; pure."""
@@ -200,7 +211,8 @@ class Discovery:
         urls, rejected = resolved
         self._job.counters.links += len(urls)
         self._job.counters.rejected_links += rejected
-        return Outlinks(len(urls), self._inside(urls, entry.depth + 1))
+        inside, outside = self._inside(urls, entry.depth + 1)
+        return Outlinks(len(urls), inside, outside=outside)
 
     def _outlinks(self, urls: list[Canonical], page: Page, depth: int) -> Outlinks:
         if page.judged.kind is not PageKind.PAGE:
@@ -210,7 +222,8 @@ class Discovery:
             # Count all links of a copy as such, even those that would have been left out for another reason.
             self._job.counters.links_of_copies += len(urls)
             return Outlinks(len(urls), [], left_out=self._boundary.inside(urls, depth, Counter()))
-        return Outlinks(len(urls), self._inside(urls, depth))
+        inside, outside = self._inside(urls, depth)
+        return Outlinks(len(urls), inside, outside=outside)
 
     def _base(self, href: str, stated: str | None) -> str:
         """The base of a page's links; pure."""
@@ -233,8 +246,8 @@ class Discovery:
         found, priorities, rejected = read
         self._job.counters.rejected_links += rejected
         self._job.counters.links += len(found)
-        inside = self._inside(found, listed_depth(entry), listing=index)
-        return Outlinks(len(found), inside, listing=Listing(priorities, index))
+        inside, outside = self._inside(found, listed_depth(entry), listing=index)
+        return Outlinks(len(found), inside, listing=Listing(priorities, index), outside=outside)
 
     def _listed(self, href: str, listed: Sequence[Listed]) -> tuple[list[Canonical], dict[str, float], int]:
         """The URLs, their priorities by href, and how many are none; pure."""
@@ -257,7 +270,7 @@ class Discovery:
             return []
         urls, rejected = resolved
         self._job.counters.rejected_links += rejected
-        return self._inside(urls, SITEMAP_DEPTH, listing=True)
+        return self._inside(urls, SITEMAP_DEPTH, listing=True)[0]
 
     def redirect(self, entry: Entry, location: str) -> Target | Unreadable:
         """Return the target of a redirect: a new link at the same depth. A redirect of a seed widens the scope."""
@@ -266,16 +279,16 @@ class Discovery:
             return url
         if isinstance(url, Rejected):
             cut = location[: self._settings.links.max_url_length]
-            return Target(cut, [], f"redirect to {shown(location)}: {url.reason}")
+            return Target(cut, [], error=f"redirect to {shown(location)}: {url.reason}")
         if entry.redirects >= self._settings.max_redirects:
             many = f"redirect number {entry.redirects + 1} in a row: not followed (fetch.max_redirects)"
-            return Target(url.href[: self._settings.links.max_url_length], [], many)
+            return Target(url.href[: self._settings.links.max_url_length], [], error=many)
         if len(url.href) > (longest := self._settings.links.max_url_length):
-            outside = f"redirect to a URL of {len(url.href)} characters: not followed (links.max_url_length)"
-            return Target(url.href[:longest], self._inside([url], entry.depth, seed=entry.seed), outside)
+            why = f"redirect to a URL of {len(url.href)} characters: not followed (links.max_url_length)"
+            return Target(url.href[:longest], *self._inside([url], entry.depth, seed=entry.seed), error=why)
         if entry.seed and self._job.widen(url.href):
             log.warning("scope widened: seed %s redirects to %s", entry.href, url.href)
-        return Target(url.href, self._inside([url], entry.depth, seed=entry.seed))
+        return Target(url.href, *self._inside([url], entry.depth, seed=entry.seed))
 
     def excluded(self, entry: Entry) -> str | None:
         """Return the rule that now excludes an admitted URL, or None if the URL may be fetched."""
@@ -290,12 +303,12 @@ class Discovery:
 
     def _inside(
         self, urls: list[Canonical], depth: int, *, seed: bool = False, listing: bool = False
-    ) -> list[Canonical]:
+    ) -> tuple[list[Canonical], Counter[Outside]]:
         counters, outside = self._job.counters, Counter[Outside]()
         inside = self._boundary.inside(urls, depth, outside, seed=seed, listing=listing)
         for reason, links in outside.items():
             count_outside(counters, reason, links)
-        return inside
+        return inside, outside
 
 
 def _parts(hrefs: list[str]) -> Iterator[list[str]]:

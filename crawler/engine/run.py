@@ -37,6 +37,7 @@ from crawler.job.job import Job
 from crawler.job.revisit import revisit_beside
 from crawler.job.revisit_backfill import backfill_beside
 from crawler.job.seen_compaction import compact_beside
+from crawler.scope import Bounds
 from crawler.settings import Settings
 
 log = logging.getLogger("crawler")
@@ -57,9 +58,12 @@ class Run:
         self.disk_free = shutil.disk_usage(job.directory).free  # bytes, at the worker's last look
         self._context = context
         self._seeds = seeds
-        job.enforce(OwnRules.of(settings.fetch, settings.traps, job.store))
+        job.enforce(OwnRules.of(settings.fetch, settings.traps, job.store), Bounds.of(settings))
         job.held_back.tell = log.warning
         job.held_back.tell_rest()
+        if job.revisiting.border.left:
+            lifted = ", ".join(sorted(job.revisiting.border.lifted))
+            log.warning("lifted: %s: pages with links that this left out are visited again", lifted)
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
         discovery = Discovery.of(job, settings, context.reading)
         self._line = OwnLine(job, context, settings)
@@ -90,6 +94,8 @@ class Run:
             beside.append(resolve_beside(self._decide, lambda: job.doubted, self._is_idle))
         if job.held_back.left:
             beside.append(return_beside(job.sync, job.room, self._return))
+        if job.revisiting.border.left:
+            beside.append(return_beside(job.sync, job.room, self._return_border))
         if self._ending.endless:
             beside.append(revisit_beside(self._revisit))
             if job.revisiting.backfill.left:
@@ -220,7 +226,15 @@ class Run:
             outage=self._line.figures(now),
         )
         kept = len(job.checkpointer.generations.numbers())
-        stored = JobFigures(job.counters, job.seen, job.checkpointer.manifest, ledger, kept, self.disk_free)
+        stored = JobFigures(
+            job.counters,
+            job.seen,
+            job.checkpointer.manifest,
+            ledger,
+            kept,
+            self.disk_free,
+            job.revisiting.border.counts,
+        )
         return assemble(stored, self.gauges.hosts, figures, state=state, now=now, advice=self.gauges.advice)
 
     @property
@@ -265,6 +279,11 @@ class Run:
 
     def _return(self) -> bool:
         more = self.job.change_hosts(self.job.held_back.step)
+        self._context.wake()
+        return more
+
+    def _return_border(self) -> bool:
+        more = self.job.change_hosts(self.job.revisiting.border.step)
         self._context.wake()
         return more
 

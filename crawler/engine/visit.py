@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
 from crawler.engine.context import Context
-from crawler.engine.discover import LINKS_A_PART, Discovery, Page, listed_depth
+from crawler.engine.discover import LINKS_A_PART, Discovery, Outlinks, Page, listed_depth
 from crawler.engine.heading import HeadingReader
 from crawler.engine.judge import answer_of, judge
 from crawler.engine.own_line import OwnLine
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
-from crawler.fetch import Failure, is_html
+from crawler.fetch import Failure, FailureKind, is_html
 from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
 from crawler.frontier.entry import CRASHES_MOST
 from crawler.job.event_log import tell_learned
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
+from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import NOT_REQUESTED, Again, Finished, Heading, Throttled
 from crawler.links import (
     FEED_TYPES,
@@ -42,6 +44,7 @@ from crawler.links import (
 from crawler.parsing import SitemapRead, decode_listed
 from crawler.records import Outcome, PageRecord
 from crawler.refusal import Refusal
+from crawler.scope import NOTHING_LEFT_OUT, LeftOut, Limit, Outside
 from crawler.settings import LinkSettings, RetrySettings, Settings
 from crawler.traps import Content, Judgement, PageKind
 from crawler.urls import Canonical
@@ -112,7 +115,7 @@ class Visitor:
             return True
         rule = self._discovery.excluded(entry)
         if rule is not None:
-            self._finish_unasked(lease, entry, Outcome.EXCLUDED, rule)
+            self._finish_unasked(lease, entry, Outcome.EXCLUDED, rule, left=LeftOut({Limit.EXCLUDE: 1}, entry.depth))
             return True
         if not self._robots.at_hand(lease.host.name):
             self._unruled.add(entry.href)  # a long robots.txt is parsed aside, during the visit
@@ -138,11 +141,17 @@ class Visitor:
         return self._refuse_by_robots(lease, entry)
 
     def _finish_unasked(
-        self, lease: Lease, entry: Entry, outcome: Outcome, error: str, request: RequestOutcome = NOT_REQUESTED
+        self,
+        lease: Lease,
+        entry: Entry,
+        outcome: Outcome,
+        error: str,
+        request: RequestOutcome = NOT_REQUESTED,
+        left: LeftOut | None = None,
     ) -> None:
         record = PageRecord(entry, outcome, self._context.clock(), error=error)
         self._seed_failed(record)
-        self._job.finish(lease, Finished(record, request, requested=False), record.fetched_at)
+        self._job.finish(lease, Finished(record, request, requested=False, left=left), record.fetched_at)
 
     def _refused(self, lease: Lease, entry: Entry, refusal: Refusal) -> None:
         """Finish a URL whose request was refused before it was made. The other URLs of the host end like it, without
@@ -211,7 +220,9 @@ class Visitor:
                 self._job.throttle(lease, replace(throttled, answer=answer), now)
             case Finished(location=None, record=PageRecord(status=None)) as finished:
                 self._seed_failed(finished.record)
-                self._job.finish(lease, finished, now)
+                too_large = isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE
+                left = LeftOut({Limit.MAX_BODY: 1}, entry.depth) if too_large else None
+                self._job.finish(lease, replace(finished, left=left), now)
             case Finished(location=None) as finished:
                 await self._finish_page(lease, replace(finished, answer=answer))
             case Finished() as finished:
@@ -268,6 +279,7 @@ class Visitor:
             self._finish_unreadable(lease, finished, page)
             return
         found, outlinks, left_out = 0, list[Canonical](), list[Canonical]()
+        outside = Counter({Outside.TOO_LONG: page.links.too_long})
         for number, part in enumerate(self._discovery.outlinks(entry, page)):
             if outlinks:
                 now = self._context.clock()
@@ -281,12 +293,14 @@ class Visitor:
                 self._finish_unreadable(lease, finished, part)
                 return
             found, outlinks = found + part.found, part.inside
+            outside.update(part.outside)
             left_out += part.left_out[: LINKS_A_PART - len(left_out)]
         cut = page.links.cut
         error = finished.record.error if cut is None else f"page read in part: {cut}"
         links_cut = page.links.truncated or cut is not None
         record = replace(finished.record, links=found, links_cut=links_cut, error=error, content=page.content)
-        finished = self._judged(replace(finished, record=record), page.judged)
+        left = LeftOut.of(outside, entry.depth + 1, cut=page.links.truncated) if page.is_followed else NOTHING_LEFT_OUT
+        finished = self._judged(replace(finished, record=record, left=left), page.judged)
         job.finish(lease, finished, self._context.clock(), outlinks=outlinks, left_out=left_out)
 
     def _judged(self, finished: Finished, judged: Judgement) -> Finished:
@@ -322,12 +336,15 @@ class Visitor:
     def _finish_other(self, lease: Lease, finished: Finished) -> None:
         """Finish what is no page. Its headers may name links."""
         record, outlinks = finished.record, list[Canonical]()
+        if record.status != NOT_MODIFIED:
+            finished = replace(finished, left=NOTHING_LEFT_OUT)
         if finished.heading.hrefs and not record.entry.probe and self._settings.headings.follows(record.robots):
             links = self._discovery.stated(record.entry, finished.heading.hrefs)
             if isinstance(links, Unreadable):
                 self._finish_unreadable(lease, finished, links)
                 return
-            outlinks, finished = links.inside, replace(finished, record=replace(record, links=links.found))
+            left = LeftOut.of(links.outside, record.entry.depth + 1)
+            outlinks, finished = links.inside, replace(finished, record=replace(record, links=links.found), left=left)
         self._job.finish(lease, finished, self._context.clock(), outlinks=outlinks)
 
     def _finish_unreadable(self, lease: Lease, finished: Finished, why: Unreadable) -> None:
@@ -389,7 +406,7 @@ class Visitor:
     async def _finish_sitemap(
         self, lease: Lease, finished: Finished, sitemap: Sitemap | SitemapRead, pieces: Iterator[Sequence[Listed]]
     ) -> None:
-        entry, job, found = finished.record.entry, self._job, 0
+        entry, job, found, outside = finished.record.entry, self._job, 0, Counter[Outside]()
         for listed in self._reader.pieces(lease, pieces):
             if isinstance(listed, Unreadable):
                 self._finish_unreadable(lease, finished, listed)
@@ -399,16 +416,18 @@ class Visitor:
                 if isinstance(links, Unreadable):
                     self._finish_unreadable(lease, finished, links)
                     return
-                found += links
+                found += links.found
+                outside.update(links.outside)
         job.counters.sitemaps += 1
         fault = None if sitemap.fault is None else f"sitemap read in part: {sitemap.fault}"
         record = replace(
             finished.record, links=found, links_cut=fault is not None, error=fault or finished.record.error
         )
-        job.finish(lease, replace(finished, record=record), self._context.clock())
+        finished = replace(finished, record=record, left=LeftOut.of(outside, listed_depth(entry)))
+        job.finish(lease, finished, self._context.clock())
 
-    async def _admit_listed(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> int | Unreadable:
-        """Admit the URLs of one part of a sitemap, and let the event loop turn. Returns how many there are."""
+    async def _admit_listed(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks | Unreadable:
+        """Admit the URLs of one part of a sitemap, and let the event loop turn. Returns what it lists."""
         job, links = self._job, self._discovery.sitemap(entry, listed, index=index)
         if isinstance(links, Unreadable):
             return links
@@ -419,7 +438,7 @@ class Visitor:
         await asyncio.sleep(0)
         await self._context.turns.turn(bulk=True)
         await job.room()
-        return links.found
+        return links
 
     def _finish_redirect(self, lease: Lease, finished: Finished) -> None:
         assert finished.location is not None
@@ -428,8 +447,9 @@ class Visitor:
             self._finish_unreadable(lease, finished, target)
             return
         record = replace(finished.record, outcome=Outcome.REDIRECT, location=target.location, error=target.error)
+        finished = replace(finished, record=record, left=LeftOut.of(target.outside, record.entry.depth))
         inside = [] if record.entry.probe else target.inside
-        self._job.finish(lease, replace(finished, record=record), self._context.clock(), outlinks=inside)
+        self._job.finish(lease, finished, self._context.clock(), outlinks=inside)
 
     async def _find_address(self, lease: Lease) -> None:
         """Find the address of the host, for politeness by address. No page is requested."""

@@ -24,6 +24,7 @@ from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pe
 from crawler.frontier.host import host_name
 from crawler.inspect.host_states import count_states
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
+from crawler.job.border import border_counts
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import SEEN, STORE
 from crawler.job.formats import KNOWN, Formats
@@ -152,6 +153,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 ledger,
                 generations=len(job.numbers),
                 disk_free=shutil.disk_usage(directory).free,
+                border=border_counts(job.store),
             ),
             HostFigures(pending, states),
             None,

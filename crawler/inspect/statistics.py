@@ -9,8 +9,10 @@ from typing import Any
 from crawler.checkpoint import Manifest
 from crawler.exact import LedgerCounts
 from crawler.filters import SeenSet
+from crawler.job.border import BorderCounts
 from crawler.records import Counters, refused_by
 from crawler.refusal import Rule
+from crawler.scope import Limit
 
 OVERLOOKED_SHOWN = 20  # names of overlooked hosts in the statistics
 
@@ -26,6 +28,7 @@ class JobFigures:
     ledger: LedgerCounts | None
     generations: int
     disk_free: int
+    border: BorderCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ def assemble(
         "hosts_by_state": hosts.by_state,
         "hosts_overlooked": None if hosts.overlooked is None else _overlooked(hosts.overlooked),
         **_links(job.counters),
+        "links_left_out": {limit.value: job.border.links[limit] for limit in Limit},
+        "pages_at_border": job.border.pages,
         **_visits(job.counters),
         "seeds_rejected": None if run is None else run.seeds_rejected,
         "status": _statuses(job.counters),

@@ -35,6 +35,7 @@ class Done(StrEnum):
     COPIES_REMOVED = "copies-removed"
     SOFT404_REMOVED = "soft404-removed"
     HELD_BACK_REMOVED = "held-back-removed"
+    BORDER_REMOVED = "border-removed"
     DOUBTS_REMOVED = "doubts-removed"
     DOUBTS_MOVED = "doubts-moved"
     LEDGER_COUNTS_LOST = "ledger-counts-lost"

@@ -46,6 +46,7 @@ class Kind(StrEnum):
     PAGE_DAMAGED = "page-damaged"
     DUE_DAMAGED = "due-damaged"
     HELD_BACK_DAMAGED = "held-back-damaged"
+    BORDER_DAMAGED = "border-damaged"
     # Lines of the output.
     LINE_CUT = "line-cut"
     LINE_NOT_JSON = "line-not-json"
@@ -75,6 +76,7 @@ class Kind(StrEnum):
     DUE_UNKNOWN = "due-unknown"
     SCHEDULED_COUNT = "scheduled-count"
     HELD_BACK_COUNT = "held-back-count"
+    BORDER_COUNT = "border-count"
     OUTPUT_END = "output-end"
     OUTPUT_COUNT = "output-count"
 

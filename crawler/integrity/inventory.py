@@ -36,6 +36,7 @@ from crawler.frontier import (
 from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.frontier.host import host_name
 from crawler.integrity.finding import Detail, Finding, Kind
+from crawler.job.border import COUNTS, BorderCounts, BorderError, border_counts, decode_page
 from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, STORE
 from crawler.job.held_back import HeldBackError, decode_row
@@ -203,6 +204,7 @@ class Inventory:
         self.queue = Queue()
         self.trap_counts = 0
         self.held_back = dict.fromkeys(Rule, 0)
+        self.border = BorderCounts()
         self.damaged: dict[Family, list[Row]] = {family: [] for family in Family}
         self._source = source
         self._store = source.store
@@ -211,7 +213,10 @@ class Inventory:
         self._keys = UrlKeys(source.settings)
         self._beyond_end = beyond_end
         self._cut = cut
-        self._exact = source.settings.seen.kind == ExactSeenSet.kind
+
+    @property
+    def _exact(self) -> bool:
+        return self._source.settings.seen.kind == ExactSeenSet.kind
 
     @property
     def _has_ledger(self) -> bool:
@@ -230,6 +235,7 @@ class Inventory:
         yield self._traps()
         yield self._schedule()
         yield self._refused()
+        yield self._border()
         yield self._output()
 
     def _damage(self, kind: Kind, family: Family, row: Row, error: object = None, **details: Detail) -> Finding:
@@ -530,6 +536,22 @@ class Inventory:
             if counted != found:
                 details: dict[str, Detail] = {"rule": rule.value, "counted": counted, "found": found}
                 yield Finding(Kind.HELD_BACK_COUNT, STORE, details)
+
+    def _border(self) -> Findings:
+        for row in self._store.rows(Family.BORDER):
+            try:
+                self.border.count(decode_page(*row))
+            except BorderError as error:
+                yield self._damage(Kind.BORDER_DAMAGED, Family.BORDER, row, error)
+        try:
+            counted = border_counts(self._store)
+        except BorderError as error:
+            counts = COUNTS, self._store.get(Family.META, COUNTS) or b""
+            yield self._damage(Kind.META_DAMAGED, Family.META, counts, error)
+            return
+        if counted != self.border:
+            details: dict[str, Detail] = {"counted": counted.pages, "found": self.border.pages}
+            yield Finding(Kind.BORDER_COUNT, STORE, details, Family.META, COUNTS)
 
     # -- the output --------------------------------------------------------------------------------------------
 

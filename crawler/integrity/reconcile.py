@@ -6,6 +6,7 @@ correct the journal, and the counters last. At each moment in between, an invent
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ from crawler.integrity.url_marks import (
     finished_lines,
     halves,
 )
+from crawler.job.border import COUNTS, BorderError, drop_page
 from crawler.job.directory import PAGES
 from crawler.job.recovery import COUNTERS, OUTPUT_END, encode_end
 from crawler.kv import Batch, Family, Store
@@ -146,6 +148,10 @@ class Reconciliation:
 
     def _settle(self, counters: Counters) -> None:
         """Write the counters, and the digests that the store keeps for the seen-set."""
+        if self._store.get(Family.META, COUNTS) != self._inventory.border.encode() and (
+            self._inventory.border.pages or self._store.get(Family.META, COUNTS) is not None
+        ):
+            self._put(Family.META, COUNTS, self._inventory.border.encode())
         if self._kept is not None and counters != self._kept:
             self._context.done(Done.COUNTERS_CORRECTED)
         self._put(Family.META, COUNTERS, encode_counters(counters))
@@ -222,6 +228,9 @@ class Reconciliation:
             queue.first[name] = min(slot, queue.first.get(name, slot))
             self._put(Family.PENDING, pending_key(name, slot), encode_entry(entry))
             number += 1
+            if not entry.revisit:
+                with contextlib.suppress(BorderError):  # a damaged row is removed with the others
+                    drop_page(self._store, self._inventory.border, entry.href, self._batch)
             queue.sizes.setdefault(name, [0, 0])[0] += 1
             if entry.revisit:
                 queue.revisits.add(entry.href.encode("ascii"))
@@ -399,6 +408,7 @@ class Reconciliation:
             (Family.CONTENT, Done.COPIES_REMOVED),
             (Family.SOFT404, Done.SOFT404_REMOVED),
             (Family.REFUSED, Done.HELD_BACK_REMOVED),
+            (Family.BORDER, Done.BORDER_REMOVED),
         ):
             damaged = self._drop_all(family)
             if damaged:

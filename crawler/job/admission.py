@@ -56,7 +56,7 @@ class Admission:
         frontier: Frontier,
         counters: Counters,
         policy: AdmissionPolicy,
-        finish: Callable[[PageRecord, Transaction], None],
+        finish: Callable[[PageRecord, Transaction], object],
     ) -> None:
         """``finish`` puts the record of a finished URL into a transaction."""
         self.seen = seen

@@ -59,7 +59,7 @@ from crawler.kv import Batch, Family, Store
 from crawler.metrics import Events
 from crawler.output.finished import Past
 from crawler.records import Outcome, PageRecord, count_done, encode_counters
-from crawler.scope import PriorityRules, Scope
+from crawler.scope import Bounds, PriorityRules, Scope
 from crawler.settings import Settings
 from crawler.traps import Lesson, Traps, remember
 from crawler.urls import Canonical
@@ -143,13 +143,16 @@ class Job:
         writer.apply(partial(keep_identity, store, files.identity))
         self._scopes = Scopes(store, settings.crawl.scope)
 
-    def enforce(self, rules: OwnRules) -> None:
-        """Apply rules of ours to what a crawl is led to. A job without them leaves that to its user. On a full disk the
-        job waits for room, as after any step. Raises OSError."""
+    def enforce(self, rules: OwnRules, bounds: Bounds | None = None) -> None:
+        """Apply rules of ours to what a crawl is led to, and the limits of this run to what earlier ones left out. A
+        job without rules leaves that to its user. On a full disk the job waits for room, as after any step. Raises
+        OSError, BoundsError, BorderError."""
         self._admission.origins = rules.origins
         self.frontier.refused.rule = rules.refusal_of_host
         with self.writer as transaction:
             self.held_back.load(rules, transaction.batch)
+            if bounds is not None:
+                self.revisiting.border.load(bounds, transaction.batch)
 
     # -- parts -------------------------------------------------------------------------------------------------
 
@@ -244,7 +247,8 @@ class Job:
             self._admission.leave_out(left_out, record, transaction, now)
             if verdict.lesson is not None:
                 self._learn(verdict.lesson, verdict.probe, entry, transaction)
-            self._finish_record(record, transaction, verdict.answer)
+            record = self._finish_record(record, transaction, verdict.answer)
+            self.revisiting.border.note(record, verdict.left, transaction.batch)
             outcome, request = record.outcome, verdict.request if verdict.requested else None
             done = frontier.Done(request, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED)
             self.frontier.finish(lease, done, now, transaction.batch)
@@ -319,7 +323,7 @@ class Job:
             self.revisiting.begin(now, transaction.batch)
         return True
 
-    def _finish_record(self, record: PageRecord, transaction: Transaction, answer: Answer | None = None) -> None:
+    def _finish_record(self, record: PageRecord, transaction: Transaction, answer: Answer | None = None) -> PageRecord:
         record = self.revisiting.finish(record, answer, transaction.batch)
         transaction.records.append((self.counters.sequence, record))
         self.counters.sequence += 1
@@ -331,6 +335,7 @@ class Job:
         if record.entry.seed and not record.entry.revisit and record.outcome is Outcome.FETCHED:
             self.counters.seeds_fetched += 1
         tell_failed(self.events, record)
+        return record
 
     def _seal(self, batch: Batch) -> None:
         """Put the counts into every transaction, so that they always agree with queue and journal."""

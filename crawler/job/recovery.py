@@ -20,6 +20,7 @@ from crawler.disk import FULL
 from crawler.exact import load_seen, make_seen
 from crawler.filters import FilterError, KeyHash, SeenSet
 from crawler.frontier import Entry, Frontier, Revisits
+from crawler.job.border import border_counts, drop_page
 from crawler.job.directory import BROKEN_OFF, IDENTITY, SEEN, STORE, JobError
 from crawler.job.formats import FIRST
 from crawler.job.held_back import drop_row
@@ -306,11 +307,12 @@ class Requeue:
 
 
 def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
-    """Make finished URLs with lost records pending again, in one batch. Raises PageError."""
+    """Make finished URLs with lost records pending again, in one batch. Raises PageError, BorderError."""
     counters, frontier = into.counters, into.frontier
     # The journal may have no finished URL left that says where the output ends.
     batch.put(Family.META, OUTPUT_END, encode_end(cut.end))
     revisits = Revisits(into.store, into.recrawl, lambda _: 0.0)
+    border = border_counts(into.store)
     again: dict[str, Entry] = {}
     for key, done in cut.lost:
         entry = done.entry
@@ -320,6 +322,8 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
             counters.seeds_fetched -= 1
         if done.outcome is Outcome.EXCLUDED:
             drop_row(into.store, counters, entry, batch)
+        if not entry.revisit:
+            drop_page(into.store, border, entry.href, batch)
         waits = entry.href not in again
         if waits:
             waits, unscheduled = revisits.take_back(entry, batch)

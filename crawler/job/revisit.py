@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Order, Revisits
+from crawler.job.border import Border
 from crawler.job.revisit_backfill import RevisitBackfill
 from crawler.kv import Batch, Store
 from crawler.records import Counters, Outcome, PageRecord
@@ -45,11 +46,14 @@ class Revisiting:
         )
         self._frontier = frontier
         self._counters = counters
+        self.border = Border(store, frontier, self.again)
         self.enabled = settings.recrawl.enabled
 
     def conditions(self, entry: Entry) -> Mapping[str, str]:
-        """The headers of a conditional request; empty for a first visit. Raises PageError."""
-        page = self._revisits.page(entry.href) if entry.revisit else None
+        """The headers of a conditional request; empty for a first visit, and if links that were left out may be
+        admitted now. Raises PageError, BorderError."""
+        conditional = entry.revisit and not self.border.wants_whole(entry)
+        page = self._revisits.page(entry.href) if conditional else None
         return {} if page is None else page.conditions
 
     def wants_answer(self, entry: Entry) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from crawler.checkpoint import EnvelopeError
 from crawler.filters import FilterError, FormatError
 from crawler.frontier import EntryError, HostRecordError, PageError
+from crawler.job.border import BorderError
+from crawler.job.held_back import HeldBackError
 from crawler.records import JournalError
 from crawler.robots import RobotsRecordError
+from crawler.scope import BoundsError
 from crawler.traps import CopyRecordError, Soft404RecordError, TrapRecordError
 
 # Raised by a reader of stored bytes when they are not what the program wrote.
@@ -22,4 +25,7 @@ DAMAGE = (
     TrapRecordError,
     CopyRecordError,
     Soft404RecordError,
+    HeldBackError,
+    BorderError,
+    BoundsError,
 )

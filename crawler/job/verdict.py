@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from crawler.frontier import Answer, Entry, RequestOutcome
 from crawler.job.found import Found
 from crawler.records import PageRecord
+from crawler.scope import LeftOut
 from crawler.traps import Lesson
 from crawler.urls import Canonical
 
@@ -30,7 +31,8 @@ class Finished:
     """The URL is done. ``body``: the page from which links are extracted. ``location``: the target of a redirect.
     ``request``: the outcome of the last request. ``answer``: kept for comparison with a later visit. ``requested`` is
     False if no request was made because robots.txt or a limit refused the URL. ``lesson``: what the page taught about
-    its host; ``probe``: the URL to ask for because of it."""
+    its host; ``probe``: the URL to ask for because of it. ``left``: what limits left out of the page; None if it was
+    not read."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -42,6 +44,7 @@ class Finished:
     heading: Heading = NO_HEADING
     lesson: Lesson | None = None
     probe: Canonical | None = None
+    left: LeftOut | None = None
 
 
 @dataclass(frozen=True, slots=True)

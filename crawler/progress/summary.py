@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawler.metrics import count, counted, forecast, probability, trust
+from crawler.scope import OF_PAGES
 
 
 def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> str:
@@ -31,6 +32,10 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
         lines.append(
             f"held back {', '.join(held_back)} (rules of this crawl; `crawler explain` says what permits a URL)"
         )
+    left_out = _left_out(get("links_left_out") or {})
+    if left_out:
+        pages = counted(stats["pages_at_border"], "page")
+        lines.append(f"left out  {', '.join(left_out)}: a run that lifts a limit visits these {pages} again")
     if get("revisits"):
         lines.append(
             f"revisits  {count(stats['revisits'])} started, {count(stats['revisits_changed'])} found a change,"
@@ -51,6 +56,15 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
         ahead = forecast(stats)
         lines += [f"          {ahead}"] if ahead else []
     return "\n".join(lines)
+
+
+def _left_out(links: Mapping[str, int]) -> list[str]:
+    """What limits left out: links, or the rest of pages."""
+    words = []
+    for limit, number in links.items():
+        what = "the rest of " + counted(number, "page") if limit in OF_PAGES else counted(number, "link")
+        words += [f"{what} by {limit}"] if number else []
+    return words
 
 
 def _bits(seen: Mapping[str, Any]) -> list[str]:

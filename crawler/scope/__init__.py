@@ -1,6 +1,7 @@
 """Which URLs belong to a crawl: the scope from the seeds, the patterns that narrow it, and the priority classes."""
 
 from crawler.scope.boundary import Boundary, Linked, Outside
+from crawler.scope.bounds import NOTHING_LEFT_OUT, OF_PAGES, Bounds, BoundsError, LeftOut, Limit
 from crawler.scope.modes import Scope
 from crawler.scope.patterns import Pattern, PatternError, first_match
 from crawler.scope.priority import LISTED_PRIORITY, PriorityRules
@@ -8,7 +9,13 @@ from crawler.scope.rule_faults import RuleFault, RuleSettings, foreign_hosts, ru
 
 __all__ = [
     "LISTED_PRIORITY",
+    "NOTHING_LEFT_OUT",
+    "OF_PAGES",
     "Boundary",
+    "Bounds",
+    "BoundsError",
+    "LeftOut",
+    "Limit",
     "Linked",
     "Outside",
     "Pattern",

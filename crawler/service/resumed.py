@@ -58,7 +58,7 @@ class Resumed:
     def _has_ended(self) -> bool:
         job = self._job
         waits = job.counters.pending or job.doubted or Inbox(job.directory, job.disk).waiting()
-        return not self._endless and not waits and not job.held_back.left
+        return not self._endless and not waits and not job.held_back.left and not job.revisiting.border.left
 
 
 def began_at(directory: Path, now: float) -> float:

@@ -27,6 +27,16 @@ _FULL: dict[str, Any] = {
         "too-many-hosts": 0,
     },
     "urls_returned": 4,
+    "links_left_out": {
+        "crawl.max_depth": 244,
+        "crawl.scope": 31,
+        "scope.include": 0,
+        "scope.exclude": 12,
+        "links.max_url_length": 1,
+        "links.max_links": 2,
+        "fetch.max_body": 0,
+    },
+    "pages_at_border": 40,
     "hosts": 7,
     "hosts_pending": 5,
     "hosts_by_state": {

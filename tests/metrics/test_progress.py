@@ -82,6 +82,9 @@ def test_the_summary_says_how_it_went() -> None:
         "URLs      12,345 admitted, 357,643 duplicate links, 2,000 left, 7 hosts",
         "held back 9 private-address, 1 link-local, 2 metadata-address, 1 blocked-port, 284 too-many-ports"
         " (rules of this crawl; `crawler explain` says what permits a URL)",
+        "left out  244 links by crawl.max_depth, 31 links by crawl.scope, 12 links by scope.exclude, 1 link by"
+        " links.max_url_length, the rest of 2 pages by links.max_links: a run that lifts a limit visits these 40 pages"
+        " again",
         "seen-set  2 slices, 33.2 bits/URL, blake2b with a secret, estimated fpp 0.00019 (target 0.001)",
         "          About 2 of 12,347 new URLs were probably skipped by mistake."
         " The ledger corrected 2 such mistakes; 12 URLs are waiting for it.",

@@ -18,6 +18,7 @@ from crawler.exact import LedgerCounts
 from crawler.filters import Advice, MeasuredFpp, SeenStatistics, SliceStatistics
 from crawler.filters.advisor import Cause
 from crawler.inspect.statistics import HostFigures, JobFigures, RunFigures, assemble
+from crawler.job.border import BorderCounts
 from crawler.metrics.prometheus import CAUSES, METRICS, STATES, exposition
 from crawler.records import Counters
 from tests.documents import ROOT, page
@@ -106,7 +107,7 @@ def test_names_follow_the_conventions(metric: Any) -> None:
 
 
 def test_labels_are_bounded() -> None:
-    assert {metric.label for metric in METRICS} == {None, "state", "class", "slice", "cause", "rule"}
+    assert {metric.label for metric in METRICS} == {None, "state", "class", "slice", "cause", "rule", "limit"}
 
 
 @pytest.mark.parametrize("name", ["prometheus/alerts.yml", "prometheus/alerts.test.yml", "grafana/crawler.json"])
@@ -144,7 +145,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     manifest = Manifest(1, 0, 0, 0.0, 0.0, 0, {}, ())
     seen: Any = Seen()
     stats = assemble(
-        JobFigures(Counters(), seen, manifest, LedgerCounts(), generations=0, disk_free=0),
+        JobFigures(Counters(), seen, manifest, LedgerCounts(), generations=0, disk_free=0, border=BorderCounts()),
         HostFigures(0, {"ready": 0}, []),
         RunFigures(
             1.0,

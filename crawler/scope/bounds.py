@@ -1,0 +1,138 @@
+"""The limits of a crawl that a later run may lift, and what that admits.
+
+A limit is *lifted* by a run under whose settings it may admit a link that it left out before. Whether it does, only the
+page with the link can tell, so in doubt a limit counts as lifted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from crawler.scope.boundary import Outside
+from crawler.scope.patterns import Pattern, PatternError
+from crawler.settings import SCOPES, Settings
+
+_WIDTH = {mode: width for width, mode in enumerate(("prefix", "host", "domain", "any"))}
+assert set(_WIDTH) == set(SCOPES)
+
+
+class Limit(StrEnum):
+    """A limit by the setting that says it."""
+
+    MAX_DEPTH = "crawl.max_depth"
+    SCOPE = "crawl.scope"
+    INCLUDE = "scope.include"
+    EXCLUDE = "scope.exclude"
+    MAX_URL_LENGTH = "links.max_url_length"
+    MAX_LINKS = "links.max_links"
+    MAX_BODY = "fetch.max_body"
+
+
+# Nobody knows how many links these leave out, so the pages are counted that they cut.
+OF_PAGES = frozenset((Limit.MAX_LINKS, Limit.MAX_BODY))
+LIMIT_OF = {
+    Outside.TOO_DEEP: Limit.MAX_DEPTH,
+    Outside.OFF_SCOPE: Limit.SCOPE,
+    Outside.NOT_INCLUDED: Limit.INCLUDE,
+    Outside.EXCLUDED_BY_PATTERN: Limit.EXCLUDE,
+    Outside.TOO_LONG: Limit.MAX_URL_LENGTH,
+}
+
+
+class BoundsError(ValueError):
+    """Stored bytes are not the limits of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The limits of one run."""
+
+    max_depth: int | None
+    scope: str
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    max_url_length: int
+    max_links: int
+    max_body: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Bounds:
+        patterns, links = settings.scope, settings.links
+        return cls(
+            settings.crawl.max_depth,
+            settings.crawl.scope,
+            patterns.include,
+            patterns.exclude,
+            links.max_url_length,
+            links.max_links,
+            settings.fetch.max_body,
+        )
+
+    def lifted(self, now: Bounds) -> frozenset[Limit]:
+        """Which of these limits a run with the limits ``now`` lifts."""
+        lifts = {
+            Limit.MAX_DEPTH: self.max_depth is not None and (now.max_depth is None or now.max_depth > self.max_depth),
+            Limit.SCOPE: _WIDTH[now.scope] > _WIDTH[self.scope],
+            Limit.INCLUDE: bool(self.include) and not (now.include and _cover(self.include, now.include)),
+            Limit.EXCLUDE: not _cover(now.exclude, self.exclude),
+            Limit.MAX_URL_LENGTH: now.max_url_length > self.max_url_length,
+            Limit.MAX_LINKS: now.max_links > self.max_links,
+            Limit.MAX_BODY: now.max_body > self.max_body,
+        }
+        return frozenset(limit for limit, lifted in lifts.items() if lifted)
+
+    def encode(self) -> bytes:
+        """The stored form: JSON."""
+        return json.dumps(asdict(self), sort_keys=True).encode("ascii")
+
+    @classmethod
+    def decode(cls, value: bytes) -> Bounds:
+        """The inverse of ``encode``. Raises BoundsError."""
+        try:
+            found = json.loads(value)
+            depth = found["max_depth"]
+            bounds = cls(
+                None if depth is None else int(depth),
+                str(found["scope"]),
+                tuple(map(str, found["include"])),
+                tuple(map(str, found["exclude"])),
+                *(int(found[name]) for name in ("max_url_length", "max_links", "max_body")),
+            )
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise BoundsError(f"not the limits of a run: {error}") from error
+        if bounds.scope not in _WIDTH:
+            raise BoundsError(f"not the limits of a run: scope {bounds.scope!r}")
+        return bounds
+
+
+def _cover(patterns: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    """Whether each URL that one of ``others`` matches certainly matches one of the patterns too."""
+    if set(others) <= set(patterns):
+        return True
+    try:
+        covers = tuple(map(Pattern, patterns))
+        return all(any(each.covers(Pattern(text)) for each in covers) for text in others)
+    except PatternError:
+        return False  # another version of the program took it
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What limits left out of a page that was read: the number of links by limit, and the depth that the links have."""
+
+    counts: Mapping[Limit, int]
+    depth: int
+
+    @classmethod
+    def of(cls, outside: Mapping[Outside, int], depth: int, *, cut: bool = False) -> LeftOut:
+        """``cut``: the page has more links than are taken from one."""
+        counts = {LIMIT_OF[reason]: links for reason, links in outside.items() if links}
+        if cut:
+            counts[Limit.MAX_LINKS] = 1
+        return cls(counts, depth)
+
+
+NOTHING_LEFT_OUT = LeftOut({}, 0)

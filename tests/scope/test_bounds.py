@@ -1,0 +1,106 @@
+"""Which limits a run lifts: never too few, and none if nothing more can come in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.scope import Boundary, Bounds, BoundsError, LeftOut, Limit, Outside, Scope
+from crawler.settings import SCOPES, CrawlSettings, LinkSettings, ScopeSettings, Settings
+
+SEED = "http://www.a.test/x/"
+BOUNDS = Bounds(2, "host", ("*/b*",), ("*.pdf", "/c*"), 50, 10, 1_000)
+
+
+@dataclass(frozen=True)
+class Link:
+    href: str
+
+
+patterns = st.lists(st.sampled_from(["*", "/a*", "/x/*", "/x/a*", "*b", "*a*", "http://www.a.test/*"]), max_size=3)
+some_bounds = st.builds(
+    Bounds,
+    st.one_of(st.none(), st.integers(0, 4)),
+    st.sampled_from(SCOPES),
+    patterns.map(tuple),
+    patterns.map(tuple),
+    st.sampled_from([22, 24, 40]),
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
+links = st.builds(
+    lambda host, path: Link(f"http://{host}/{path}"),
+    st.sampled_from(["www.a.test", "b.a.test", "c.test"]),
+    st.sampled_from(["", "a", "b", "x/", "x/a", "x/b", "x/ab/cccc", "x/a/bbbbbbbb"]),
+)
+
+
+def boundary(bounds: Bounds) -> Boundary:
+    scope = Scope(bounds.scope)
+    scope.widen(SEED)
+    narrow = ScopeSettings(bounds.include, bounds.exclude)
+    return Boundary(scope, narrow, bounds.max_depth, bounds.max_url_length)
+
+
+@given(some_bounds, some_bounds, links, st.integers(0, 5), st.booleans())
+def test_what_a_limit_left_out_comes_in_only_if_it_is_called_lifted(
+    before: Bounds, now: Bounds, link: Link, depth: int, seed: bool
+) -> None:
+    outside = Counter[Outside]()
+    if boundary(before).inside([link], depth, outside, seed=seed):
+        return
+    if boundary(now).inside([link], depth, Counter(), seed=seed):
+        left = LeftOut.of(outside, depth)
+        assert set(left.counts) <= before.lifted(now)
+
+
+@given(some_bounds)
+def test_the_same_limits_lift_nothing_and_are_stored(bounds: Bounds) -> None:
+    assert bounds.lifted(bounds) == frozenset()
+    assert Bounds.decode(bounds.encode()) == bounds
+
+
+@pytest.mark.parametrize(
+    ("changes", "limits"),
+    [
+        ({"max_depth": None}, {Limit.MAX_DEPTH}),
+        ({"max_depth": 3}, {Limit.MAX_DEPTH}),
+        ({"max_depth": 1}, set()),
+        ({"scope": "any"}, {Limit.SCOPE}),
+        ({"scope": "domain"}, {Limit.SCOPE}),
+        ({"scope": "prefix"}, set()),
+        ({"include": ()}, {Limit.INCLUDE}),
+        ({"include": ("*/b*", "/d*")}, {Limit.INCLUDE}),
+        ({"include": ("*/bc*",)}, set()),
+        ({"exclude": ()}, {Limit.EXCLUDE}),
+        ({"exclude": ("/c*",)}, {Limit.EXCLUDE}),
+        ({"exclude": ("/c*", "*.pdf", "*.zip")}, set()),
+        ({"exclude": ("*",)}, set()),
+        ({"exclude": ("http://a b/", "*.pdf")}, {Limit.EXCLUDE}),
+        ({"max_url_length": 51, "max_links": 11, "max_body": 1_001}, {*list(Limit)[4:]}),
+        ({"max_url_length": 49, "max_links": 9, "max_body": 999}, set()),
+    ],
+)
+def test_which_limits_are_lifted(changes: dict[str, object], limits: set[Limit]) -> None:
+    assert BOUNDS.lifted(replace(BOUNDS, **changes)) == limits  # type: ignore[arg-type]
+
+
+def test_the_limits_are_those_of_the_settings() -> None:
+    settings = Settings(
+        crawl=CrawlSettings(max_depth=7, scope="any"),
+        scope=ScopeSettings(("/a*",), ("/b*",)),
+        links=LinkSettings(max_url_length=99, max_links=5),
+    )
+    assert Bounds.of(settings) == Bounds(7, "any", ("/a*",), ("/b*",), 99, 5, settings.fetch.max_body)
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"{}", b"[]", b"1", BOUNDS.encode()[:-1], BOUNDS.encode().replace(b"host", b"hose")]
+)
+def test_other_bytes_are_not_limits(value: bytes) -> None:
+    with pytest.raises(BoundsError):
+        Bounds.decode(value)

@@ -63,7 +63,7 @@ MODULES: dict[str, str] = {
         queues host_status workbench watchdog ad_hoc_lease overrides frontier
     """,
     "traps": """
-        counts copies origins shape soft404 traps
+        counts copies origins shape soft404 walls traps
     """,
     "disk": """
         failpoints full private expendable files faulty_disk

@@ -24,7 +24,7 @@ from crawler.links import Listed, PageLinks, encode_queries
 from crawler.records import count_outside
 from crawler.scope import LISTED_PRIORITY, Boundary, Outside
 from crawler.settings import LinkSettings, Settings, TrapSettings
-from crawler.traps import Content, Copies, Judgement, PageKind, Soft404
+from crawler.traps import Content, Copies, Judgement, PageKind, Soft404, Wall, login_wall, wall_by_markup
 from crawler.urls import Canonical, Canonicaliser, Rejected
 from crawler.urls.whatwg import has_userinfo
 
@@ -170,6 +170,11 @@ class Discovery:
         judged = self._soft404.judge(entry, body, written, content)
         self._job.counters.pages_cut += links.truncated or links.cut is not None
         return Page(links, base, content, self._of_copy(content) and judged.kind is PageKind.PAGE, judged)
+
+    def wall(self, entry: Entry, body: bytes, links: PageLinks) -> Wall | None:
+        """Return what bars the crawler from the page, if this is not the page."""
+        found = self._reading.read(_wall, entry, body, links)
+        return None if isinstance(found, Unreadable) else found
 
     def probe(self, href: str) -> Canonical | None:
         """Return the URL of a path that was made up."""
@@ -326,6 +331,10 @@ def _parts(hrefs: list[str]) -> Iterator[list[str]]:
             yield hrefs[start:at]
             start, characters = at, size
     yield hrefs[start:]
+
+
+def _wall(entry: Entry, body: bytes, links: PageLinks) -> Wall | None:
+    return wall_by_markup(body, len(links.hrefs)) or login_wall(entry.href, entry.redirects, body)
 
 
 def listed_depth(entry: Entry) -> int:

@@ -9,6 +9,7 @@ from crawler.job.verdict import NO_HEADING, Heading
 from crawler.links import header_links
 from crawler.robots import directives, forbids_links, product_token
 from crawler.settings import LinkSettings, Settings
+from crawler.traps import wall_by_headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,12 @@ class HeadingReader:
         if isinstance(result, Failure):
             return NO_HEADING
         tags, links, refresh = (result.values(name) for name in ("X-Robots-Tag", "Link", "Refresh"))
-        if not (tags or links or refresh):
+        wall = wall_by_headers(result.values)
+        if not (tags or links or refresh or wall):
             return NO_HEADING
         if not 200 <= result.status < 300:
             return Heading(tags)
-        return Heading(tags, tuple(header_links(links, refresh[0] if refresh else None, self.links)))
+        return Heading(tags, tuple(header_links(links, refresh[0] if refresh else None, self.links)), wall)
 
     def directives(self, heading: Heading, metas: tuple[tuple[str, str], ...], now: float) -> tuple[str, ...]:
         """Return the directives of headers and page."""

@@ -46,7 +46,7 @@ from crawler.records import Outcome, PageRecord
 from crawler.refusal import Refusal
 from crawler.scope import NOTHING_LEFT_OUT, LeftOut, Limit, Outside
 from crawler.settings import LinkSettings, RetrySettings, Settings
-from crawler.traps import Content, Judgement, PageKind
+from crawler.traps import Content, Judgement, PageKind, Wall
 from crawler.urls import Canonical
 
 log = logging.getLogger("crawler")
@@ -230,6 +230,9 @@ class Visitor:
 
     async def _finish_page(self, lease: Lease, finished: Finished) -> None:
         record, job = finished.record, self._job
+        if finished.heading.wall is not None:
+            self._finish_blocked(lease, finished, finished.heading.wall)
+            return
         if finished.body is None:
             self._seed_failed(record)
             self._finish_other(lease, finished)
@@ -264,8 +267,12 @@ class Visitor:
     ) -> None:
         job, entry, body = self._job, finished.record.entry, finished.body
         assert body is not None
-        written: list[str] = []
+        wall, written = None, list[str]()
         if not isinstance(links, Unreadable):
+            wall = self._discovery.wall(entry, body, links)
+            if wall is not None and not wall.login:
+                self._finish_blocked(lease, finished, wall)
+                return
             written = [*finished.heading.hrefs, *links.hrefs]
             finished, links = self._obey(finished, links)
         page: Page | Unreadable
@@ -301,7 +308,16 @@ class Visitor:
         record = replace(finished.record, links=found, links_cut=links_cut, error=error, content=page.content)
         left = LeftOut.of(outside, entry.depth + 1, cut=page.links.truncated) if page.is_followed else NOTHING_LEFT_OUT
         finished = self._judged(replace(finished, record=record, left=left), page.judged)
+        if wall is not None:
+            finished = _blocked(finished, wall)
+            self._seed_failed(finished.record)
         job.finish(lease, finished, self._context.clock(), outlinks=outlinks, left_out=left_out)
+
+    def _finish_blocked(self, lease: Lease, finished: Finished, wall: Wall) -> None:
+        """Finish what bars the crawler from the page. Nothing on it belongs to the site."""
+        finished = _blocked(finished, wall)
+        self._seed_failed(finished.record)
+        self._job.finish(lease, finished, self._context.clock())
 
     def _judged(self, finished: Finished, judged: Judgement) -> Finished:
         """Add to a page what it shows about the host's answers to paths that do not exist."""
@@ -465,6 +481,12 @@ class Visitor:
     def _seed_failed(self, record: PageRecord) -> None:
         if record.entry.seed and record.outcome is not Outcome.FETCHED:
             self.last_seed_error = f"{record.entry.href}: {record.error}"
+
+
+def _blocked(finished: Finished, wall: Wall) -> Finished:
+    record = replace(finished.record, outcome=Outcome.BLOCKED, error=wall.words)
+    failure = FailureClass.LOGIN if wall.login else FailureClass.BLOCKED
+    return replace(finished, record=record, request=finished.request._replace(failure=failure), answer=None)
 
 
 def _parts(listed: Sequence[Listed]) -> Iterator[Sequence[Listed]]:

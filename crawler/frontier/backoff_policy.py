@@ -4,6 +4,8 @@
     the proxy failed        nothing changes
     a kept connection died  nothing changes: the next request needs a new one
     429 or 503              back-off, doubling; after ``retire_throttled`` in a row the host is retired
+    a challenge, a denial   back-off, doubling
+    a form to log in        back-off, always the first
     no answer               back-off, doubling; after ``snooze_after`` failures in a row the host is snoozed
     no answer after that    snoozed again, twice as long; after ``retire_after`` snoozes the host is retired
 
@@ -42,9 +44,13 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
         return None  # a kept connection may have been too old: a new one will show
     if failure is FailureClass.THROTTLED:
         return _throttled(host, request, taken_at, now, settings)
+    if failure is FailureClass.BLOCKED:
+        return _blocked(host, taken_at, now, settings)
     if failure.unanswered:
         return _unanswered(host, failure, taken_at, now, settings)
     host.failures = _forgiven(host.failures)
+    if failure is FailureClass.LOGIN:
+        return hold_after_throttle(None, 0, settings, host.name)[0], HoldReason.BLOCKED
     return None
 
 
@@ -67,6 +73,17 @@ def _throttled(
         hold = 0.0, HoldReason.RETIRED
     host.failures = failures
     return hold
+
+
+def _blocked(host: Host, taken_at: float, now: float, settings: PolitenessSettings) -> Hold:
+    """The host barred the crawler from a page. It is asked more and more slowly, and not retired: others of its pages
+    may be open."""
+    failures = host.failures._replace(in_a_row=0, snoozes=0, last=None)
+    hold, _ = hold_after_throttle(None, failures.backoff, settings, host.name)
+    if taken_at >= failures.throttled_at:
+        failures = failures._replace(backoff=failures.backoff + 1, throttled_at=now)
+    host.failures = failures
+    return hold, HoldReason.BLOCKED
 
 
 def _unanswered(

@@ -31,7 +31,14 @@ from crawler.urls import registrable_domain
 GROUPS_MAX = 10_000  # with more, the gate looks for groups that it can forget
 # These reasons hold all hosts of the key. FAILING and SNOOZED hold only the host itself.
 _OF_THE_KEY = frozenset(
-    (HoldReason.GAP, HoldReason.CRAWL_DELAY, HoldReason.ADAPTIVE, HoldReason.RETRY_AFTER, HoldReason.BACKOFF)
+    (
+        HoldReason.GAP,
+        HoldReason.CRAWL_DELAY,
+        HoldReason.ADAPTIVE,
+        HoldReason.RETRY_AFTER,
+        HoldReason.BACKOFF,
+        HoldReason.BLOCKED,
+    )
 )
 
 

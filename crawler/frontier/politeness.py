@@ -24,6 +24,7 @@ class HoldReason(IntEnum):
     FAILING = 7
     SNOOZED = 8
     RETIRED = 9
+    BLOCKED = 10
 
     @property
     def words(self) -> str:
@@ -46,6 +47,7 @@ _WORDS = {
     HoldReason.ADAPTIVE: "the gap of a slow server (politeness.adaptive)",
     HoldReason.FAILING: "back-off after a request without an answer",
     HoldReason.SNOOZED: "snoozed: it gave no answer again and again",
+    HoldReason.BLOCKED: "back-off after a page that bars the crawler from others",
     HoldReason.RETIRED: "retired: it was snoozed and gave no answer since",
 }
 _GAP = HoldReason.GAP

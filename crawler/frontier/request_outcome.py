@@ -24,6 +24,8 @@ class FailureClass(IntEnum):
     OTHER = 9  # a limit of the crawler, a content encoding that cannot be decoded
     INTERNAL = 10  # the host answered, but the crawler could not read the answer: a bug
     PROXY = 11  # no request reached the host: says nothing about it
+    BLOCKED = 12  # a challenge or a denial instead of the page, with a good status
+    LOGIN = 13  # a form to log in instead of the page
 
     @property
     def word(self) -> str:

@@ -12,7 +12,14 @@ _LEARNED = {
     PageKind.APPLICATION: "is a single-page application, which answers every path with one page",
 }
 _HOLDS = frozenset(
-    (HoldReason.RETRY_AFTER, HoldReason.BACKOFF, HoldReason.FAILING, HoldReason.SNOOZED, HoldReason.ROBOTS_RETRY)
+    (
+        HoldReason.RETRY_AFTER,
+        HoldReason.BACKOFF,
+        HoldReason.BLOCKED,
+        HoldReason.FAILING,
+        HoldReason.SNOOZED,
+        HoldReason.ROBOTS_RETRY,
+    )
 )
 
 

@@ -8,7 +8,7 @@ from crawler.frontier import Answer, Entry, RequestOutcome
 from crawler.job.found import Found
 from crawler.records import PageRecord
 from crawler.scope import LeftOut
-from crawler.traps import Lesson
+from crawler.traps import Lesson, Wall
 from crawler.urls import Canonical
 
 NOT_REQUESTED = RequestOutcome()
@@ -17,10 +17,11 @@ NOT_REQUESTED = RequestOutcome()
 @dataclass(frozen=True, slots=True)
 class Heading:
     """What the headers of an answer say of the page. ``tags`` are the values of ``X-Robots-Tag``, ``hrefs`` the targets
-    of ``Link`` and ``Refresh``, as written."""
+    of ``Link`` and ``Refresh``, as written. ``wall``: they say that it bars the crawler from the page."""
 
     tags: tuple[str, ...] = ()
     hrefs: tuple[str, ...] = ()
+    wall: Wall | None = None
 
 
 NO_HEADING = Heading()

@@ -6,6 +6,7 @@ from crawler.traps.origins import Origins, refusal_of_limit
 from crawler.traps.shape import odd_shape, variants_of
 from crawler.traps.soft404 import Judgement, Lesson, PageKind, Soft404, Soft404RecordError, check_soft404, explain_rows
 from crawler.traps.traps import Traps, check_row
+from crawler.traps.walls import Wall, login_wall, wall_by_headers, wall_by_markup
 
 __all__ = [
     "Content",
@@ -19,12 +20,16 @@ __all__ = [
     "Soft404RecordError",
     "TrapRecordError",
     "Traps",
+    "Wall",
     "check_content",
     "check_row",
     "check_soft404",
     "explain_rows",
+    "login_wall",
     "odd_shape",
     "refusal_of_limit",
     "remember",
     "variants_of",
+    "wall_by_headers",
+    "wall_by_markup",
 ]

@@ -248,7 +248,14 @@ def fingerprint_of(href: str, body: bytes, hrefs: Sequence[str], content: Conten
 
 def names_itself(body: bytes, href: str) -> bool:
     """Whether the body may contain the URL of its page."""
-    return any(form in body for form in _forms(href))
+    absent: list[bytes] = []
+    for form in reversed(_forms(href)):  # a form that contains an absent one is absent too
+        if any(part in form for part in absent):
+            continue
+        if form in body:
+            return True
+        absent.append(form)
+    return False
 
 
 def without_own_url(body: bytes, href: str) -> bytes:

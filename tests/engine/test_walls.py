@@ -1,0 +1,84 @@
+"""Hosts that bar the crawler from their pages: it says so, asks them more slowly, and solves nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from crawler.fetch.simulated import page, redirect
+from crawler.job.recovery import stored_counters
+from tests.jobs import rows
+from tests.laboratory import Laboratory, links
+from tests.traps.test_walls import FORM, PAGES
+
+BARRED = PAGES["challenge of Anubis"] + links(["/more"])
+
+
+def laboratory(directory: Path, pages: dict[str, Any], **politeness: Any) -> Laboratory:
+    return Laboratory(directory / "job", pages).with_politeness(**{"delay": 1.0, "jitter": 0.0, **politeness})
+
+
+def gaps(lab: Laboratory) -> list[float]:
+    return [round(after.begin - before.end, 3) for before, after in zip(lab.asked, lab.asked[1:], strict=False)]
+
+
+def test_a_challenge_is_told_and_slows_its_host_down(tmp_path: Path) -> None:
+    paths = [f"/{name}" for name in "abcdef"]
+    pages = {f"http://a.test{path}": BARRED for path in paths} | {"http://a.test/": links(paths)}
+    pages["http://a.test/d"] = "let through"
+    lab = laboratory(tmp_path, pages)
+    lab.run("http://a.test/")
+    found = {row["url"].removeprefix("http://a.test"): row for row in rows(tmp_path / "job")}
+    assert set(found) == {"/", *paths}, "its links are not followed"
+    assert {found[path]["outcome"] for path in paths if path != "/d"} == {"blocked"}
+    assert found["/a"]["error"].startswith("challenge of Anubis: its page has ")
+    assert found["/a"]["status"] == 200
+    assert found["/d"]["outcome"] == found["/"]["outcome"] == "fetched"
+    assert gaps(lab) == [1.0, 5.0, 10.0, 20.0, 1.0, 5.0], "doubled, until an answer is a page"
+    counted = stored_counters(lab.store)
+    assert (counted.blocked, counted.fetched, counted.failed, counted.pending) == (5, 2, 0, 0)
+
+
+def test_it_never_retires_its_host(tmp_path: Path) -> None:
+    paths = [f"/{number}" for number in range(12)]
+    pages = {f"http://a.test{path}": BARRED for path in paths} | {"http://a.test/": links(paths)}
+    lab = laboratory(tmp_path, pages, retire_throttled=3, backoff_max=7.0)
+    lab.run("http://a.test/")
+    assert len(lab.asked) == 13
+    assert gaps(lab) == [1.0, 5.0, *[7.0] * 10]
+
+
+def test_a_header_is_a_sign_whatever_the_body_is(tmp_path: Path) -> None:
+    empty = replace(page(""), status=202, headers={"x-amzn-waf-action": "challenge"}, content_type=None, body=None)
+    barred = replace(page(links(["/more"])), headers={"cf-mitigated": "challenge"})
+    denied = replace(barred, status=403)
+    pages = {"http://a.test/": empty, "http://b.test/": barred, "http://c.test/": denied}
+    lab = laboratory(tmp_path, pages)
+    lab.run(*pages)
+    found = {row["url"]: (row["outcome"], row["status"], row["error"]) for row in rows(tmp_path / "job")}
+    assert found == {
+        "http://a.test/": ("blocked", 202, "challenge of AWS WAF: x-amzn-waf-action: challenge"),
+        "http://b.test/": ("blocked", 200, "challenge of Cloudflare: cf-mitigated: challenge"),
+        "http://c.test/": ("fetched", 403, None),
+    }
+
+
+def test_a_login_is_told_and_its_links_are_followed(tmp_path: Path) -> None:
+    form = FORM.decode() + links(["/about"])
+    pages: dict[str, Any] = {
+        "http://a.test/": links(["/private", "/page", "/login"]),
+        "http://a.test/private": redirect("/login?next=/private"),
+        "http://a.test/login?next=/private": form,
+        "http://a.test/login": form + "the form itself",
+        "http://a.test/page": "a page",
+        "http://a.test/about": "about",
+    }
+    lab = laboratory(tmp_path, pages)
+    lab.run("http://a.test/")
+    found = {row["url"]: row["outcome"] for row in rows(tmp_path / "job")}
+    assert found.pop("http://a.test/login?next=/private") == "blocked"
+    assert found.pop("http://a.test/private") == "redirect"
+    assert set(found.values()) == {"fetched"}
+    assert set(found) == {f"http://a.test/{path}" for path in ("", "login", "page", "about")}
+    assert sorted(gaps(lab)) == [1.0, 1.0, 1.0, 1.0, 5.0]

@@ -40,8 +40,9 @@ class PageRecord:
     """One finished URL. ``fetched_at`` is in seconds since 1970; ``size`` is the body's bytes after content decoding,
     None if no body was read. ``links`` counts the distinct outlinks of a page; ``links_cut`` says that the page has
     more links than the crawler takes from one page. ``visit`` is 1 for the first visit. ``changed`` is the result of a
-    later visit: None if there is nothing to compare. ``refusal``: the rule of ours that excluded the URL. ``robots``
-    are the directives of the page for this crawler."""
+    later visit: None if there is nothing to compare. ``gone``: the page was not found so often that it is not visited
+    again. ``refusal``: the rule of ours that excluded the URL. ``robots`` are the directives of the page for this
+    crawler."""
 
     entry: Entry
     outcome: Outcome
@@ -58,6 +59,7 @@ class PageRecord:
     changed: bool | None = None
     refusal: Refusal | None = None
     robots: tuple[str, ...] = ()
+    gone: bool = False
 
 
 def encode_page(record: PageRecord) -> bytes:
@@ -93,6 +95,8 @@ def encode_page(record: PageRecord) -> bytes:
         row["probe"] = True
     if record.visit > 1:
         row |= {"visit": record.visit, "changed": record.changed}
+    if record.gone:
+        row["gone"] = True
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"
 
 

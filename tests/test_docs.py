@@ -29,6 +29,7 @@ from crawler.exact import LedgerCounts, rows_of
 from crawler.fetch.robots_cache import RobotsCache
 from crawler.filters import SEED_ZERO, Advice, read_segment
 from crawler.frontier import Entry, FailureClass, HoldReason, decode_entry, decode_host, due_key, unpack_page
+from crawler.frontier.change_rate import ChangeRate
 from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
 from crawler.job import directory as identity
 from crawler.job.border import decode_page
@@ -112,6 +113,7 @@ def test_the_examples_of_a_page_that_is_visited_again() -> None:
     assert page.entry == Entry("http://h.test/a", 1, "http://h.test/", revisit=True)
     assert (page.visits, page.changes, page.interval, page.due) == (3, 1, 100.0, 1_700_000_100.5)
     assert page.conditions == {"If-None-Match": '"v1"'}
+    assert (page.rate, page.gone) == (ChangeRate(1.5, 300.0), 1)
     assert due_key(1_700_000_100.5, page.entry.href) == example("format-store.md", "due")
 
 

@@ -17,6 +17,7 @@ from crawler.settings import RetrySettings
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 THROTTLED = frozenset({429, 503})
+GONE = frozenset({404, 410})
 _CLASSES = {
     FailureKind.DNS: FailureClass.DNS,
     FailureKind.REFUSED: FailureClass.REFUSED,
@@ -144,5 +145,5 @@ def answer_of(result: Response | Failure) -> Answer | None:
         said += f"{etag} {modified} {headers.get('Content-Length')}"
     fingerprint = mmh3.hash_bytes(said.encode("utf-8", "surrogateescape") + (result.body or b""))
     if not 200 <= result.status < 300:
-        return Answer(fingerprint)
+        return Answer(fingerprint, gone=result.status in GONE)
     return Answer(fingerprint, validator(etag), validator(modified))

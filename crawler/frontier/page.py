@@ -10,8 +10,10 @@ If each visit finds a change with probability p, the interval is in equilibrium 
 p ln(1 - decrease) + (1 - p) ln(1 + increase) = 0. With decrease 0.2 and increase 0.4, six visits of ten then find a
 change, whatever the rate at which the page changes. That rate need not be known.
 
-Record: ``<BIIdQd16sHH`` version, visits, changes, interval (s), due (ms since 1970, 0: none), time of the last visit,
-fingerprint, lengths of ETag and Last-Modified; then the ETag, the Last-Modified and the entry of the next visit.
+Record: ``<BIIdQd16sHHddB`` version, visits, changes, interval (s), due (ms since 1970, 0: none), time of the last
+visit, fingerprint, lengths of ETag and Last-Modified, shape and exposure (s) of the change rate, visits in a row that
+found the page gone; then the ETag, the Last-Modified and the entry of the next visit. Version 1 has no change rate and
+what follows it in the head.
 """
 
 from __future__ import annotations
@@ -20,14 +22,17 @@ import math
 import struct
 from dataclasses import dataclass
 
+from crawler.frontier.change_rate import ChangeRate, after_visit, first_guess, from_counts
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.settings import RecrawlSettings
 
 FINGERPRINT_SIZE = 16  # bytes
 VALIDATOR_MAX = 1_024  # longest ETag or Last-Modified that is kept, in characters; most have a few dozen
 _NOTHING = bytes(FINGERPRINT_SIZE)
-_VERSION = 1
-_HEAD = struct.Struct("<BIIdQd16sHH")
+_VERSION = 2
+_HEAD = struct.Struct("<BIIdQd16sHHddB")
+_HEAD_1 = struct.Struct("<BIIdQd16sHH")
+_BYTE_MAX = 255
 _COUNT_MAX = 2**32 - 1
 
 
@@ -38,17 +43,20 @@ class PageError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a visit found. ``fingerprint`` identifies the whole answer; None: the server answered 304 (Not Modified).
-    The next request sends the validators back (RFC 9110, 8.8)."""
+    The next request sends the validators back (RFC 9110, 8.8). ``gone``: the page does not exist (404, 410)."""
 
     fingerprint: bytes | None
     etag: str | None = None
     last_modified: str | None = None
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """The state of a page. ``interval`` is in seconds, ``due`` and ``visited_at`` are in seconds since 1970. ``due`` is
-    None while the page is queued or in flight. ``fingerprint`` is None until a visit has an answer."""
+    None while the page is queued or in flight. ``fingerprint`` is None until a visit has an answer. ``rate`` is None
+    for a page of an older job until its next visit. ``gone`` counts the last answers in a row that the page does not
+    exist."""
 
     entry: Entry
     visits: int
@@ -59,6 +67,8 @@ class Page:
     fingerprint: bytes | None = None
     etag: str | None = None
     last_modified: str | None = None
+    rate: ChangeRate | None = None
+    gone: int = 0
 
     @property
     def conditions(self) -> dict[str, str]:
@@ -73,6 +83,8 @@ def visited(
     """The page after a visit, and whether it had changed (None: nothing to compare). ``answer`` is None if the visit
     had none. ``last_resort``: a rule of the crawler refused the request, so the longest interval applies."""
     entry = entry._replace(revisit=True, tries=0, throttled=0, redirects=0)
+    guess = first_guess(settings.first_interval)
+    rate = guess if page is None else page.rate or from_counts(page.visits, page.changes, page.interval, guess)
     if page is None:
         interval = settings.max_interval if last_resort else settings.first_interval
         page, changed = Page(entry, 0, 0, interval, None, now), None
@@ -84,15 +96,18 @@ def visited(
     else:
         changed = answer.fingerprint is not None and answer.fingerprint != page.fingerprint
         interval = _adapted(page.interval, changed, settings)
+        rate = after_visit(rate, now - page.visited_at, changed=changed, first=guess)
     interval = min(max(interval, settings.min_interval), settings.max_interval)
-    fingerprint, etag, last_modified = page.fingerprint, page.etag, page.last_modified
+    fingerprint, etag, last_modified, gone = page.fingerprint, page.etag, page.last_modified, page.gone
     if answer is not None:
+        gone = min(gone + 1, _BYTE_MAX) if answer.gone else 0
         same = answer.fingerprint is None
         fingerprint = fingerprint if same else answer.fingerprint
         etag = answer.etag or (etag if same else None)
         last_modified = answer.last_modified or (last_modified if same else None)
     visits, changes = page.visits + 1, page.changes + bool(changed)
-    return Page(entry, visits, changes, interval, now + interval, now, fingerprint, etag, last_modified), changed
+    known = (fingerprint, etag, last_modified, rate, gone)
+    return Page(entry, visits, changes, interval, now + interval, now, *known), changed
 
 
 def _adapted(interval: float, changed: bool, settings: RecrawlSettings) -> float:
@@ -108,8 +123,8 @@ def validator(text: str | None) -> str | None:
 def pack_page(page: Page) -> bytes:
     """The stored record."""
     etag, modified = (page.etag or "").encode("ascii"), (page.last_modified or "").encode("ascii")
-    head = _HEAD.pack(
-        _VERSION,
+    head = (_HEAD_1 if page.rate is None else _HEAD).pack(
+        1 if page.rate is None else _VERSION,
         min(page.visits, _COUNT_MAX),
         min(page.changes, _COUNT_MAX),
         page.interval,
@@ -118,6 +133,7 @@ def pack_page(page: Page) -> bytes:
         page.fingerprint or _NOTHING,
         len(etag),
         len(modified),
+        *(() if page.rate is None else (*page.rate, page.gone)),
     )
     return head + etag + modified + encode_entry(page.entry)
 
@@ -125,14 +141,19 @@ def pack_page(page: Page) -> bytes:
 def unpack_page(value: bytes) -> Page:
     """The inverse of ``pack_page``; raises PageError."""
     try:
-        version, visits, changes, interval, due, at, fingerprint, *sizes = _HEAD.unpack_from(value)
-        if version != _VERSION:
+        version = value[0] if value else 0
+        if version not in (1, _VERSION):
             raise PageError(f"a page of version {version}, not {_VERSION}")
-        if not (math.isfinite(interval) and math.isfinite(at)):
-            raise PageError("not a page: a time is not finite")
-        etag_end = _HEAD.size + sizes[0]
+        layout = _HEAD if version == _VERSION else _HEAD_1
+        _, visits, changes, interval, due, at, fingerprint, *sizes = layout.unpack_from(value)
+        rate, gone = (ChangeRate(*sizes[2:4]), sizes[4]) if version == _VERSION else (None, 0)
+        if not all(map(math.isfinite, (interval, at, *(rate or ())))):
+            raise PageError("not a page: a number is not finite")
+        if rate is not None and min(rate) <= 0:
+            raise PageError(f"not a page: shape {rate.shape}, exposure {rate.exposure}")
+        etag_end = layout.size + sizes[0]
         end = etag_end + sizes[1]
-        etag = value[_HEAD.size : etag_end].decode("ascii")
+        etag = value[layout.size : etag_end].decode("ascii")
         modified = value[etag_end:end].decode("ascii")
         entry = decode_entry(value[end:])
     except (struct.error, UnicodeDecodeError, EntryError) as error:
@@ -140,9 +161,8 @@ def unpack_page(value: bytes) -> Page:
     if not entry.revisit:
         raise PageError("not a page: its entry is not a revisit")
     known = None if fingerprint == _NOTHING else fingerprint
-    return Page(
-        entry, visits, changes, interval, due / 1000 if due else None, at, known, etag or None, modified or None
-    )
+    validators = (etag or None, modified or None)
+    return Page(entry, visits, changes, interval, due / 1000 if due else None, at, known, *validators, rate, gone)
 
 
 def milliseconds(seconds: float) -> int:

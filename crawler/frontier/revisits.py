@@ -82,7 +82,8 @@ class Revisits:
         self, entry: Entry, answer: Answer | None, now: float, batch: Batch, *, excluded: bool
     ) -> tuple[Page, bool | None, int] | None:
         """Set the next visit of a page after a visit. Returns the page, whether it had changed, and how many more pages
-        have a time now. Returns None if the page gets no next visit, such as one excluded at its first visit."""
+        have a time now. A page that is gone has none (``due``), and leaves the schedule. Returns None if the page was
+        never in it, such as one excluded at its first visit."""
         if entry.revisit:
             self._leave(self._queue_of(entry.href))
         elif excluded or not self._settings.enabled:
@@ -98,6 +99,9 @@ class Revisits:
         had_time = before is not None and before.due is not None
         if before is not None and before.due is not None:
             batch.delete(Family.DUE, due_key(before.due, entry.href))
+        if 0 < self._settings.gone_after <= page.gone:
+            batch.delete(Family.PAGES, entry.href.encode("ascii"))
+            return replace(page, due=None), changed, -had_time
         self._put(page, page.due, batch)
         return page, changed, 0 if had_time else 1
 

@@ -33,6 +33,7 @@ from crawler.urls import Canonical, Canonicaliser, Rejected
 
 QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are searched for a URL
 _AS_HELD = 0.002  # seconds: a retry that waits exactly as long as its held host is due at the same millisecond
+_DAY = 86_400.0
 _PAUSE = 1_024  # entries between two points where the search may be abandoned
 
 
@@ -154,12 +155,14 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class RevisitSchedule:
     """The visits of a page that is revisited. ``due`` is in seconds since 1970; it is None if the page is queued, or
-    (with no ``visits``) was never finished."""
+    (with no ``visits``) has no next visit: it is not finished yet, or gone. ``rate`` is the estimate of its changes a
+    day, None if there is none yet."""
 
     visits: int
     changes: int
     interval: float
     due: float | None
+    rate: float | None = None
 
 
 @dataclass(slots=True)
@@ -334,7 +337,8 @@ def _schedule(known: Known, url: Canonical) -> RevisitSchedule | None:
     if stored is None:
         return RevisitSchedule(0, 0, 0.0, None) if known.settings.recrawl.enabled else None
     page = unpack_page(stored)
-    return RevisitSchedule(page.visits, page.changes, page.interval, page.due)
+    rate = None if page.rate is None else page.rate.mean * _DAY
+    return RevisitSchedule(page.visits, page.changes, page.interval, page.due, rate)
 
 
 def _robots(known: Known, url: Canonical, name: str) -> RobotsAnswer:

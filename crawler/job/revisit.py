@@ -100,7 +100,7 @@ class Revisiting:
         page, changed, more = kept
         counters.scheduled += more
         counters.changed += changed is True
-        return replace(record, visit=page.visits, changed=changed)
+        return replace(record, visit=page.visits, changed=changed, gone=self.enabled and page.due is None)
 
     def _pace(self, host: str) -> float:
         row = self._frontier.describe(host, 0.0)

@@ -163,10 +163,12 @@ def _next(upcoming: NextTry, row: Row) -> str:
 
 def _schedule(schedule: RevisitSchedule, now: float) -> str:
     if not schedule.visits:
-        return "not finished yet"
+        return "no next visit: not finished yet, or gone"
     found = (
         f"{counted(schedule.visits, 'visit')}, {schedule.changes} found a change, interval {schedule.interval:.0f} s"
     )
+    if schedule.rate is not None:
+        found = f"{found}, changes {schedule.rate:.2g} times a day (estimate)"
     if schedule.due is None:
         return f"{found}, queued for the next visit"
     if schedule.due <= now:

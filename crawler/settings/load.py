@@ -138,6 +138,7 @@ _MOST: dict[tuple[str, str], float] = {
     ("retry", "growth"): 1_000,  # its 64th power is still finite
     ("robots", "max_bytes"): 2**32,
     ("recrawl", "share"): 1,
+    ("recrawl", "gone_after"): 255,  # counted in one byte
     ("recrawl", "increase"): 100,
     ("recrawl", "decrease"): 0.9,
     ("seen", "capacity"): 2**40,

@@ -238,6 +238,7 @@ class RecrawlSettings:
     max_interval: float = 2_592_000.0  # seconds; also used if a rule of the crawler refused the request
     increase: float = 0.4  # an interval after which nothing had changed grows by this share of itself ...
     decrease: float = 0.2  # ... and shrinks by this share after a change
+    gone_after: int = 3  # answers 404 or 410 in a row after which a page is not visited again; 0: never
 
 
 @dataclass(frozen=True, slots=True)

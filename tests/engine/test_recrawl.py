@@ -140,6 +140,33 @@ def test_what_changes_often_is_visited_often_and_a_304_costs_no_body(tmp_path: P
     assert checked.code == 0, checked
 
 
+def test_a_page_that_is_gone_is_not_visited_for_ever(tmp_path: Path) -> None:
+    asked: list[tuple[float, str]] = []
+    absent = Response(404, {}, "text/html", "utf-8", b"", None, None, 0.0, 0)
+    removed = page("for a while")
+
+    def comes_and_goes(headers: Mapping[str, str]) -> Response:
+        return removed if asked[-1][0] < START + 30 else absent
+
+    web: dict[str, Answers] = {
+        "http://h.test/": linked(["/never", "/removed"]),
+        "http://h.test/never": lambda _: absent,
+        "http://h.test/removed": comes_and_goes,
+    }
+    counters = run_virtually(crawl(tmp_path / "job", web, asked, settings(600.0)))
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows(tmp_path / "job"):
+        found[row["url"]].append(row)
+    never, once = found["http://h.test/never"], found["http://h.test/removed"]
+    assert [(row["status"], row.get("gone", False)) for row in never] == [(404, False), (404, False), (404, True)]
+    assert [row["status"] for row in once][-4:] == [200, 404, 404, 404]
+    assert [row.get("gone", False) for row in once] == [False] * (len(once) - 1) + [True]
+    assert not any("gone" in row for row in found["http://h.test/"])
+    assert counters.scheduled + counters.revisits_pending == 1
+    checked = verify(tmp_path / "job")
+    assert checked.code == 0, checked
+
+
 def test_a_link_that_a_page_gets_later_is_found_and_the_schedule_survives(tmp_path: Path) -> None:
     asked: list[tuple[float, str]] = []
     web: dict[str, Answers] = {"http://h.test/": linked(["/a"]), "http://h.test/a": "x", "http://h.test/b": "y"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -21,6 +23,8 @@ from crawler.frontier import (
     unpack_page,
     validator,
 )
+from crawler.frontier.change_rate import ChangeRate
+from crawler.frontier.entry import encode_entry
 from crawler.frontier.page import visited
 from crawler.frontier.revisits import HOST_MAX
 from crawler.kv import Family
@@ -42,6 +46,8 @@ pages = st.builds(
     st.none() | st.binary(min_size=16, max_size=16).filter(any),
     texts,
     texts,
+    st.builds(ChangeRate, st.floats(1e-9, 1e9), st.floats(1e-9, 1e12)),
+    st.integers(0, 255),
 )
 
 
@@ -57,6 +63,7 @@ def test_any_bytes_are_a_page_or_a_page_error(data: bytes) -> None:
     for stored in (
         data,
         b"\x01" + data,
+        b"\x02" + data,
         pack_page(Page(Entry("http://h.test/", 0, revisit=True), 1, 0, 1.0, None, 2.0))[: len(data)],
     ):
         try:
@@ -235,3 +242,43 @@ def test_the_end_of_a_visit_is_taken_back() -> None:
     assert revisits.take_back(again, batch) == (True, 1)
     store.write(batch)
     assert rows(store) == (1, 0)
+
+
+def test_a_page_that_is_gone_leaves_the_schedule() -> None:
+    store = MemoryStore()
+    revisits = schedule(store, replace(SETTINGS, gone_after=2))
+    entry, now = Entry("http://h.test/", 0), NOW
+    kept = []
+    for gone in (True, False, True, True):
+        batch = store.batch()
+        kept.append(revisits.finish(entry, Answer(b"1" * 16, gone=gone), now, batch, excluded=False))
+        store.write(batch)
+        now += 20_000.0
+        entry = entry._replace(revisit=True)
+        if gone and len(kept) == 4:
+            break
+        assert begin(store, revisits, now) == [entry.href]
+    assert [None if page is None else page[2] for page in kept] == [1, 1, 1, 0]
+    assert kept[-1] is not None
+    assert (kept[-1][0].due, kept[-1][0].visits) == (None, 4)
+    assert rows(store) == (0, 0)
+
+
+def test_an_unanswered_visit_does_not_say_that_a_page_is_there() -> None:
+    entry = Entry("http://h.test/", 0)
+    page, _ = visited(None, entry, Answer(b"1" * 16, gone=True), NOW, SETTINGS, last_resort=False)
+    page, _ = visited(page, entry, None, NOW + 50, SETTINGS, last_resort=False)
+    assert page.gone == 1
+    page, _ = visited(page, entry, Answer(None), NOW + 90, SETTINGS, last_resort=False)
+    assert page.gone == 0
+
+
+def test_a_page_of_an_older_job_is_read_and_gets_an_estimate_from_its_counts() -> None:
+    head = struct.pack("<BIIdQd16sHH", 1, 9, 8, 100.0, 0, NOW, b"1" * 16, 4, 0)
+    page = unpack_page(head + b'"v1"' + encode_entry(Entry("http://h.test/", 0, revisit=True)))
+    assert (page.visits, page.changes, page.rate, page.gone, page.etag) == (9, 8, None, 0, '"v1"')
+    assert unpack_page(pack_page(page)) == page
+    after, _ = visited(page, page.entry, Answer(b"2" * 16), NOW + 100, SETTINGS, last_resort=False)
+    assert after.rate is not None
+    assert 1 / 100 < after.rate.mean < 1 / 20
+    assert unpack_page(pack_page(after)) == after

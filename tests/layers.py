@@ -95,9 +95,9 @@ MODULES: dict[str, str] = {
     """,
     "job": """
         clock_anchor digest_sum directory formats identity job_lock event_log found border held_back history_file inbox
-        platform revisit_backfill scope_state seen_compaction stored_errors transaction admission live_status recovery
-        rekey conversion open_files checkpointer revisit returning run_settings snapshot verdict parsing_notes suspects
-        job durable_frontier
+        platform revisit_backfill scope_state seen_compaction stored_errors transaction journal_search admission
+        live_status recovery rekey conversion open_files checkpointer revisit returning run_settings snapshot verdict
+        parsing_notes suspects job durable_frontier
     """,
     "inspect": """
         host_states host_table statistics job_reader explanation record_stream job_view

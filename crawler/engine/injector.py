@@ -14,11 +14,13 @@ from crawler.engine.discover import Discovery
 from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox, Parcel
 from crawler.job.job import Job
+from crawler.urls import Canonical
 
 log = logging.getLogger("crawler")
 
 INTERVAL = 1.0  # seconds between two looks into the inbox
 _STEP = 1_000  # URLs admitted in one transaction
+_LOOKED_UP = 50_000  # seeds looked up in one reading of the journal
 
 
 class Injector:
@@ -39,13 +41,34 @@ class Injector:
 
     async def admit_seeds(self, batches: AsyncIterator[list[str]]) -> None:
         """Admit all seeds. Each widens the scope."""
+        known: list[Canonical] = []
         async for lines in batches:
             found = self._discovery.seeds(lines)
             await self._job.room()
             for url in found:
                 self._job.widen(url.href)
+            known += self._job.called_seen(found)
             self._job.admit(Found(found, 0, seed=True))
             self._wake()
+            if len(known) >= _LOOKED_UP:
+                await self._look_up(known, seed=True)
+                known = []
+        await self._look_up(known, seed=True)
+
+    async def _look_up(self, known: Sequence[Canonical], *, seed: bool) -> int:
+        """Admit those of the URLs that the seen-set called seen by mistake: somebody named them. The journal tells, and
+        is read beside the crawl. Returns how many there were. Raises OSError, JournalError."""
+        if not known:
+            return 0
+        search = self._job.search(known)
+        more = True
+        while more:
+            more = search.step()
+            await asyncio.sleep(0)
+        await self._job.room()
+        missed = self._job.admit_missed(Found(known, 0, seed=seed), search)
+        self._wake()
+        return missed
 
     async def watch(self, clock: Callable[[], float]) -> None:
         """Look into the inbox every second until cancelled.
@@ -124,17 +147,19 @@ class Injector:
     async def take_in(self, urls: Sequence[str], *, seed: bool) -> Answer:
         """Admit the URLs that are in scope and new, and make that durable. With ``seed``, each URL first widens the
         scope, as a seed does. Returns the counts. Raises OSError."""
-        answer = Answer()
+        answer, known = Answer(), list[Canonical]()
         for start in range(0, len(urls), _STEP):
             await self._job.room()
             added = self._discovery.added(urls[start : start + _STEP], seed=seed)
+            known += self._job.called_seen(added.inside)
             new = self._job.admit(Found(added.inside, 0, seed=seed))
             answer += Answer(new, len(added.inside) - new, added.outside, added.rejected, added.credentials_dropped)
             self._wake()
             await asyncio.sleep(0)
+        missed = await self._look_up(known, seed=seed)
         await self._job.room()
         await self._job.sync()
-        return answer
+        return answer + Answer(missed, -missed)
 
     async def _put_back(self, parcel: Parcel) -> Answer:
         """Queue the finished URLs of a parcel again, and make that durable. A parcel that was begun before a crash is

@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from crawler.exact import Ledger
 from crawler.filters import CannotForgetError, SeenSet
 from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, default_class
 from crawler.job.directory import JobError
 from crawler.job.found import KEEP_ALL, Found, Router
+from crawler.job.journal_search import JournalSearch
 from crawler.job.transaction import Transaction
 from crawler.kv import Batch, Family, Reader
 from crawler.records import (
@@ -25,13 +24,11 @@ from crawler.records import (
     Counters,
     Outcome,
     PageRecord,
-    decode_seen,
     encode_admitted,
     encode_forgotten,
     sequence_key,
 )
 from crawler.scope import PriorityRules
-from crawler.slices.digests import digest_words
 from crawler.traps import Origins, Traps
 from crawler.urls import Canonical
 
@@ -111,6 +108,28 @@ class Admission:
                 entries = self._refuse(entries, found_at, transaction, copy)
             self._frontier.admit(entries, batch)
         return len(new)
+
+    def admit_missed(self, found: Found, search: JournalSearch, transaction: Transaction) -> int:
+        """Admit those URLs of ``found`` that the seen-set calls seen and the journal does not name. ``search`` looks
+        for the digests of these URLs. Returns how many there were."""
+        missing = [found.urls[position] for position in search.missing()]
+        urls = self._policy.router.ours(found._replace(urls=missing), transaction.batch) if missing else ()
+        if not urls:
+            return 0
+        digests = self.seen.digests([url.key for url in urls])
+        # As a replay of the journal would: their bits are set already, and they count as new.
+        self.seen.restore(digests)
+        self._name(digests, transaction.batch)
+        self.counters.duplicates -= 0 if found.seed else len(urls)
+        order, seed = self._frontier.order, found.seed
+        score = SEED_SCORE if seed and order is Order.SCORE else 0.0
+        entries = []
+        for url in urls:
+            ruled = self._policy.classes.of(url.href, found.depth, seed=seed, sitemap_priority=None)
+            priority = default_class(order, found.depth, seed=seed) if ruled is None else ruled
+            entries.append(Entry(url.href, found.depth, None, seed, priority=priority, score=score))
+        self._frontier.admit(entries, transaction.batch)
+        return len(urls)
 
     def leave_out(self, urls: Sequence[Canonical], copy: PageRecord, transaction: Transaction, now: float) -> None:
         """Refuse the new links of a page that is a copy of another. Each gets a record, until the host has had as many
@@ -199,19 +218,10 @@ class Admission:
 def admitted_less_forgotten(journal: Reader, digests: bytes) -> Counter[bytes]:
     """For each of ``digests``: how often the journal admits its key, minus how often it removes it. Reads the whole
     journal."""
-    wanted = {_chosen(digests, [position]) for position in range(len(digests) // DIGEST_SIZE)}
-    firsts = digest_words(b"".join(sorted(wanted)))[:, 0]
-    found: Counter[bytes] = Counter()
-    for rows in journal.pages(Family.ADMITTED):
-        events: dict[bool, list[bytes]] = {False: [], True: []}
-        for _, value in rows:
-            forgotten, named = decode_seen(value)
-            events[forgotten].append(named)
-        for forgotten, parts in events.items():
-            named = b"".join(parts)
-            for position in np.flatnonzero(np.isin(digest_words(named)[:, 0], firsts)).tolist():
-                found[_chosen(named, [position])] += -1 if forgotten else 1
-    return found
+    search = JournalSearch(journal, digests)
+    while search.step():
+        pass
+    return search.found
 
 
 def _chosen(digests: bytes, positions: Sequence[int]) -> bytes:

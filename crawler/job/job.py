@@ -21,7 +21,7 @@ from crawler import frontier
 from crawler.checkpoint import Generations
 from crawler.clock import Anchor
 from crawler.disk import Disk, failpoint
-from crawler.exact import Ledger
+from crawler.exact import ExactSeenSet, Ledger
 from crawler.filters import SeenSet
 from crawler.frontier import Answer, Entry, FailureClass, Frontier, Lease, Limits, Order, RequestOutcome
 from crawler.job.admission import Admission, AdmissionPolicy
@@ -32,6 +32,7 @@ from crawler.job.event_log import tell_failed, tell_host
 from crawler.job.found import DECLARED, KEEP_ALL, Found, Router
 from crawler.job.held_back import HeldBack, OwnRules
 from crawler.job.identity import shaping_of
+from crawler.job.journal_search import JournalSearch
 from crawler.job.open_files import OpenFiles
 from crawler.job.platform import Platform
 from crawler.job.recovery import (
@@ -195,6 +196,27 @@ class Job:
             if found.seed:
                 self.counters.seeds += new
         return new
+
+    def called_seen(self, urls: Sequence[Canonical]) -> list[Canonical]:
+        """Those of the URLs that the seen-set calls seen and may be mistaken about. An exact one never is, and a ledger
+        finds such mistakes by itself."""
+        if self.ledger is not None or isinstance(self.seen, ExactSeenSet):
+            return []
+        seen = self.seen.contains_many([url.key for url in urls])
+        return [url for url, known in zip(urls, seen, strict=True) if known]
+
+    def search(self, urls: Sequence[Canonical]) -> JournalSearch:
+        """A search of the journal for these URLs."""
+        return JournalSearch(self.store, self.seen.digests([url.key for url in urls]))
+
+    def admit_missed(self, found: Found, search: JournalSearch) -> int:
+        """Admit those URLs of ``found`` that the seen-set calls seen by mistake, in one transaction. Returns how many
+        there were. Raises OSError."""
+        with self.writer as transaction:
+            missed = self._admission.admit_missed(found, search, transaction)
+            if found.seed:
+                self.counters.seeds += missed
+        return missed
 
     @property
     def doubted(self) -> int:

@@ -1,0 +1,78 @@
+"""URLs that somebody names are admitted if they are new, also when the seen-set calls them seen."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crawler.engine.discover import Discovery
+from crawler.engine.injector import Injector
+from crawler.engine.reading import Reading
+from crawler.job.found import Found
+from crawler.job.inbox import Answer, Inbox
+from crawler.job.job import Job
+from crawler.job.journal_search import JournalSearch
+from crawler.job.platform import Platform
+from crawler.job.recovery import stored_counters
+from crawler.kv import Batch, Family
+from crawler.records import DIGEST_SIZE, encode_admitted, encode_forgotten, sequence_key
+from crawler.settings import SeenSettings
+from crawler.store import MemoryStore
+from crawler.urls import canonicalise
+from tests.durability.power import Inline
+from tests.jobs import findings
+from tests.laboratory import SETTINGS, START, Laboratory
+
+FULL = SeenSettings(kind="bloom", capacity=8, fpp=0.5)  # after some thousand URLs, nearly all bits are set
+PAGES = {f"http://a.test/{number}": f"<p>{number}" for number in range(400)}
+LINKS = [canonicalise(f"http://b.test/{number}") for number in range(4_000)]
+
+
+def opened(directory: Path, store: MemoryStore) -> Job:
+    settings = replace(SETTINGS, seen=FULL)
+    return Job(directory, settings, START, Platform(open_store=lambda _: store, executor=Inline))
+
+
+@pytest.mark.parametrize("seed", [False, True])
+def test_added_urls_are_never_lost_to_a_false_positive(tmp_path: Path, seed: bool) -> None:
+    store = MemoryStore()
+    job = opened(tmp_path, store)
+    job.admit(Found(LINKS, 1, "http://b.test/", found_at=START))
+    found = [canonicalise(href) for href in PAGES]
+    assert len(job.called_seen(found)) > len(found) // 2, "the seen-set is full"
+    discovery = Discovery.of(job, replace(SETTINGS, seen=FULL), Reading())
+    injector = Injector(job, discovery, Inbox(tmp_path, job.disk), lambda: None)
+    assert asyncio.run(injector.take_in([*PAGES, next(iter(PAGES))], seed=seed)) == Answer(len(PAGES), 1)
+    assert asyncio.run(injector.take_in(list(PAGES), seed=seed)) == Answer(0, len(PAGES))
+    assert job.counters.seeds == (len(PAGES) if seed else 0)
+    job.close()
+    assert findings(tmp_path, store, stored_counters(store)) == []
+    job = opened(tmp_path, store)
+    assert job.counters.pending == job.frontier.queued == job.counters.admitted
+    job.close()
+
+
+def test_seeds_are_never_lost_to_a_false_positive(tmp_path: Path) -> None:
+    lab = Laboratory(tmp_path, dict(PAGES), replace(SETTINGS, seen=FULL)).with_politeness(delay=0.0, per_host=8)
+    lab.run(*PAGES)
+    assert {record["url"] for record in lab.records()} == set(PAGES)
+    lab.run(*PAGES)
+    assert len(lab.asked) == len(PAGES)
+
+
+def test_a_search_reads_what_was_admitted_and_forgotten() -> None:
+    digests = [bytes([number]) * DIGEST_SIZE for number in range(6)]
+    store, batch = MemoryStore(), Batch()
+    events = [encode_admitted(digests[0] + digests[1]), encode_forgotten(digests[1]), encode_admitted(digests[2])]
+    for number, event in enumerate(events):
+        batch.put(Family.ADMITTED, sequence_key(number), event)
+    store.write(batch)
+    search = JournalSearch(store, b"".join([*digests[:4], digests[3]]))
+    assert not search.step()
+    more = Batch()
+    more.put(Family.ADMITTED, sequence_key(3), encode_admitted(digests[1]))
+    store.write(more)
+    assert search.missing() == [3], "what was admitted meanwhile is found too"

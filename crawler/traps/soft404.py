@@ -3,7 +3,7 @@
 If such a page has links relative to its own address, each of them leads to another one, without end. The page of each
 host is learned by itself:
 
-    the same page under three URLs       of different shapes, whatever it says: it is *suspected*
+    the same page under three URLs       of different shapes, with links, whatever it says: it is *suspected*
     one request, the probe               for a path beside one of them that cannot exist
     answered with the same page          it is *learned*: from now on its links are left out
     answered with anything else          these pages are real; the suspicion is never raised again
@@ -168,8 +168,8 @@ class Soft404:
         row = host.rows.get(fingerprint)
         if row is not None:
             return self._known(entry, fingerprint, row)
-        if entry.revisit or len(host.rows) >= HOST_MOST:
-            return A_PAGE
+        if entry.revisit or not hrefs or len(host.rows) >= HOST_MOST:
+            return A_PAGE  # what has no links leads nowhere
         return self._met(entry, fingerprint, None if own else original)
 
     def _known(self, entry: Entry, fingerprint: bytes, row: Row) -> Judgement:

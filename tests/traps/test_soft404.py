@@ -108,6 +108,13 @@ def test_equal_pages_of_one_shape_are_not_suspected(paths: list[str]) -> None:
     assert host.probes == []
 
 
+def test_what_has_no_links_leads_nowhere() -> None:
+    host = Host()
+    for path in ("/a/b/", "/c/", "/d/e/f/", "/g/h/i/j/"):
+        assert host.kind(path, "empty", []) is PageKind.PAGE
+    assert host.probes == []
+
+
 def test_the_home_page_makes_it_an_application() -> None:
     before, after = Host(), Host()
     assert before.kind("/", "app") is PageKind.PAGE

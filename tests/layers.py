@@ -60,7 +60,7 @@ MODULES: dict[str, str] = {
         entry fair_semaphore jitter timer_queue order change_rate page politeness request_outcome limits host outage
         revisits postponement backoff_policy clock_step host_closed refused_hosts importance slot_share host_session
         schedule working_set lease gate
-        queues host_status workbench watchdog ad_hoc_lease overrides frontier
+        queues host_status pace workbench watchdog ad_hoc_lease overrides frontier
     """,
     "traps": """
         counts copies origins shape soft404 walls traps
@@ -100,7 +100,7 @@ MODULES: dict[str, str] = {
         parsing_notes suspects job durable_frontier
     """,
     "inspect": """
-        host_states host_table statistics job_reader explanation record_stream job_view
+        host_table host_states statistics job_reader explanation record_stream job_view
     """,
     "engine": """
         capacity_forecast turns reading page_reader heading discover ending judge ledger_resolver lifecycle loop_lag

@@ -10,10 +10,10 @@ from typing import Any
 from crawler.engine.capacity_forecast import Adviser, Progress
 from crawler.engine.context import Context
 from crawler.inspect.host_states import HostStates
+from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import HostFigures
 from crawler.job.job import Job
 from crawler.metrics import Kind
-from crawler.settings import BudgetSettings
 
 log = logging.getLogger("crawler")
 
@@ -26,10 +26,10 @@ class Gauges:
     """The gauges of one run."""
 
     def __init__(
-        self, job: Job, budget: BudgetSettings, adviser: Adviser, context: Context, serving: Callable[[], bool]
+        self, job: Job, settings: HostTableSettings, adviser: Adviser, context: Context, serving: Callable[[], bool]
     ) -> None:
         """``serving()``: whether the run hands out URLs."""
-        self.states = HostStates(job.store, job.frontier, budget, context.clock, serving)
+        self.states = HostStates(job.store, job.frontier, settings, context.clock, serving)
         self._told: set[str] = set()  # hosts that were named as overlooked
         self._adviser = adviser
         self._job = job
@@ -49,7 +49,8 @@ class Gauges:
 
     @property
     def hosts(self) -> HostFigures:
-        return HostFigures(self._job.frontier.hosts_pending, self.states.counts, self.states.overlooked)
+        states = self.states
+        return HostFigures(self._job.frontier.hosts_pending, states.counts, states.slowest, states.overlooked)
 
     @property
     def advice(self) -> dict[str, Any] | None:

@@ -30,6 +30,7 @@ from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor, VisitSettings
 from crawler.frontier import Lease
+from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import JobFigures, RunFigures, assemble
 from crawler.job.held_back import OwnRules, return_beside
 from crawler.job.inbox import Inbox
@@ -73,7 +74,7 @@ class Run:
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless)
         self.keeper = DurabilityLoop(job, settings.durability, context)
         adviser = Adviser(settings.seen.compact_slices, ledger=settings.seen.ledger, endless=endless)
-        self.gauges = Gauges(job, settings.budget, adviser, context, self._may_take)
+        self.gauges = Gauges(job, HostTableSettings.of(settings), adviser, context, self._may_take)
         self._visits: set[asyncio.Task[None]] = set()
         self._beside: list[asyncio.Task[None]] = []
 

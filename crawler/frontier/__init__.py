@@ -17,6 +17,7 @@ To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. Fr
     fair_semaphore, gate     lines of hosts; gaps, holds, groups of hosts
     lease                    what is handed out, and how it ends
     workbench                finds a host wherever it is; each host is in one place only
+    pace                     how long a host takes for what it has queued
     watchdog                 finds hosts that should be asked and are not
     ad_hoc_lease, overrides  requests without a queued URL; what the user does to single hosts
     outage                   whether the failures of many hosts are due to our own line
@@ -54,6 +55,7 @@ from crawler.frontier.lease import (
 )
 from crawler.frontier.limits import Limits, MemoryLimits
 from crawler.frontier.order import Order, default_class
+from crawler.frontier.pace import HostTime, stored_time, time_of
 from crawler.frontier.page import Answer, Page, PageError, pack_page, unpack_page, validator
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.postponement import postpone
@@ -84,6 +86,7 @@ __all__ = [
     "HostRow",
     "HostSnapshot",
     "HostState",
+    "HostTime",
     "Lease",
     "Limits",
     "MemoryLimits",
@@ -121,6 +124,8 @@ __all__ = [
     "split_due_key",
     "state_of",
     "stored_state",
+    "stored_time",
+    "time_of",
     "tries_of",
     "unpack_page",
     "validator",

@@ -240,6 +240,15 @@ def glance(value: bytes) -> tuple[int, int, int, float, float]:
     return reason, flags & _CLOSED, size, next_time, last_request
 
 
+def workload(value: bytes) -> tuple[int, float, float | None, float | None]:
+    """(size, next time, Crawl-delay, latency) of a stored record, without decoding it. Raises HostRecordError."""
+    if len(value) < _RECORD.size or value[0] != _VERSION:
+        raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
+    fields = _RECORD.unpack_from(value)
+    size, next_time, crawl_delay, latency = fields[8], fields[10], fields[12], fields[18]
+    return size, next_time, None if crawl_delay < 0 else crawl_delay, None if latency < 0 else latency
+
+
 def decode_host(name: str, value: bytes) -> Host:
     """The host as it was stored, with nothing in flight; raises HostRecordError."""
     if not value or value[0] != _VERSION:

@@ -1,4 +1,5 @@
-"""Counts the hosts of a job by state: ready, waiting, snoozed, ... and finds those that the frontier overlooks.
+"""Counts the hosts of a job by state: ready, waiting, snoozed, ... and finds those that the frontier overlooks, and the
+one that will take longest.
 
 A state depends on the time, and most hosts are only on disk, so the states cannot be counted as they change. The crawl
 reads all hosts again and again, a few at a time: some thousand hosts about every second, a million about every minute.
@@ -10,9 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
-from crawler.frontier import Frontier, Host, HostState, state_of, stored_state
+from crawler.frontier import Frontier, Host, HostState, HostTime, state_of, stored_state, stored_time, time_of
 from crawler.frontier.host import host_name
+from crawler.inspect.host_table import HostTableSettings
 from crawler.kv import Family, Reader
 from crawler.settings import BudgetSettings
 
@@ -28,26 +31,46 @@ def count_states(hosts: Iterable[Host], now: float, budget: BudgetSettings) -> d
     return {state.value: found[state] for state in HostState}
 
 
+# Whose URLs take no time: they are finished without a request, or wait for the user.
+UNTIMED = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostState.IDLE)
+
+
+def longer(one: HostTime | None, other: HostTime) -> HostTime:
+    """Return which of the two hosts takes longer."""
+    return other if one is None or other.seconds > one.seconds else one
+
+
+@dataclass(slots=True)
+class _Pass:
+    """What one pass over all hosts has found so far."""
+
+    counts: dict[str, int]
+    suspects: set[str] = field(default_factory=set)
+    slowest: HostTime | None = None
+
+
 class HostStates:
     """The hosts of a running crawl by state. ``counts`` is None until the first pass over all hosts is complete.
+    ``slowest`` is the host that takes longest for what it has queued; None if none has anything queued.
     ``overlooked`` are those that two passes found due, with a free slot and not asked, by name."""
 
     def __init__(
         self,
         store: Reader,
         frontier: Frontier,
-        budget: BudgetSettings,
+        settings: HostTableSettings,
         clock: Callable[[], float],
         serving: Callable[[], bool] = lambda: True,
     ) -> None:
         """``serving()``: whether the crawl hands out the URLs of hosts whose turn it is."""
         self.counts: dict[str, int] | None = None
+        self.slowest: HostTime | None = None
         self.overlooked: list[str] = []
         self._suspects: set[str] = set()
         self._serving = serving
         self._store = store
         self._frontier = frontier
-        self._budget = budget
+        self._settings = settings
         self._clock = clock
 
     async def watch(self) -> None:
@@ -55,35 +78,42 @@ class HostStates:
         loop = asyncio.get_running_loop()
         while True:
             start: bytes | None = b""
-            counts = count_states((), 0.0, self._budget)
-            suspects = set[str]()
+            found = self._nothing()
             while start is not None:
                 began = loop.time()
-                start = self._look(start, SLICE, counts, suspects)
+                start = self._look(start, SLICE, found)
                 await asyncio.sleep(PAUSE * (loop.time() - began))
-            self.counts = counts
+            self.counts, self.slowest = found.counts, found.slowest
             # One pass may meet a host between two of its steps.
-            self.overlooked = sorted(suspects & self._suspects)
-            self._suspects = suspects
+            self.overlooked = sorted(found.suspects & self._suspects)
+            self._suspects = found.suspects
             await asyncio.sleep(INTERVAL)
 
     def settle(self) -> None:
         """Count all hosts now, unless they are many: nothing changes any more."""
         if self._frontier.hosts <= SETTLED_MOST:
-            self.counts = count_states((), 0.0, self._budget)
-            self._look(b"", SETTLED_MOST, self.counts, set())
+            found = self._nothing()
+            self._look(b"", SETTLED_MOST, found)
+            self.counts, self.slowest = found.counts, found.slowest
 
-    def _look(self, start: bytes, most: int, counts: dict[str, int], suspects: set[str]) -> bytes | None:
-        """Count some hosts, and add those that seem to be overlooked to ``suspects``. Return where the next ones start,
+    def _nothing(self) -> _Pass:
+        return _Pass(count_states((), 0.0, self._settings.budget))
+
+    def _look(self, start: bytes, most: int, found: _Pass) -> bytes | None:
+        """Add some hosts to what was found, those too that seem to be overlooked. Return where the next ones start,
         None if there are no more."""
-        rows, now, budget = self._store.scan(Family.HOSTS, start, None, most), self._clock(), self._budget
+        rows, now = self._store.scan(Family.HOSTS, start, None, most), self._clock()
+        budget, politeness = self._settings.budget, self._settings.politeness
         watchdog = self._frontier.watchdog
         limits = watchdog.limits(now, serving=self._serving())
         for key, value in rows:
             name = host_name(key)
             host = self._frontier.known(name)
             state = stored_state(name, value, now, budget) if host is None else state_of(host, now, budget)
-            counts[state.value] += 1
+            found.counts[state.value] += 1
+            if state not in UNTIMED:
+                takes = stored_time(name, value, now, politeness) if host is None else time_of(host, now, politeness)
+                found.slowest = longer(found.slowest, takes)
             if watchdog.overlooks(name, value, limits):
-                suspects.add(name)
+                found.suspects.add(name)
         return rows[-1][0] + b"\0" if len(rows) == most else None

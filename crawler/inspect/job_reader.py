@@ -19,10 +19,10 @@ from crawler.checkpoint import EnvelopeError, Generations
 from crawler.disk import RealDisk
 from crawler.exact import LEDGER_COUNTS, LedgerCounts
 from crawler.filters import FilterError, SeenSet, advise
-from crawler.frontier import Entry, Host, decode_entry, decode_host
+from crawler.frontier import Entry, Host, HostTime, decode_entry, decode_host, state_of, time_of
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
 from crawler.frontier.host import host_name
-from crawler.inspect.host_states import count_states
+from crawler.inspect.host_states import UNTIMED, count_states, longer
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.border import border_counts
 from crawler.job.clock_anchor import job_time
@@ -135,15 +135,18 @@ def job_stats(directory: Path) -> dict[str, Any]:
         return dict(live.stats)
     with open_job(directory) as job:
         restored, ledger = job.restore_seen(), job.ledger()
-        pending, now = 0, job_time(job.store)
+        pending, now, budget = 0, job_time(job.store), job.settings.budget
+        slowest: HostTime | None = None
 
         def counted() -> Iterator[Host]:
-            nonlocal pending
+            nonlocal pending, slowest
             for host in hosts(job.store):
                 pending += host.queue.size > 0
+                if state_of(host, now, budget) not in UNTIMED:
+                    slowest = longer(slowest, time_of(host, now, job.settings.politeness))
                 yield host
 
-        states = count_states(counted(), now, job.settings.budget)
+        states = count_states(counted(), now, budget)
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
         return assemble(
             JobFigures(
@@ -155,7 +158,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 disk_free=shutil.disk_usage(directory).free,
                 border=border_counts(job.store),
             ),
-            HostFigures(pending, states),
+            HostFigures(pending, states, slowest),
             None,
             state="stopped" if left else "ended",
             now=now,

@@ -9,6 +9,7 @@ from typing import Any
 from crawler.checkpoint import Manifest
 from crawler.exact import LedgerCounts
 from crawler.filters import SeenSet
+from crawler.frontier import HostTime
 from crawler.job.border import BorderCounts
 from crawler.records import Counters, refused_by
 from crawler.refusal import Rule
@@ -33,11 +34,13 @@ class JobFigures:
 
 @dataclass(frozen=True, slots=True)
 class HostFigures:
-    """How many hosts have pending URLs, and how many are in each state; None while unknown. ``overlooked`` are
-    the hosts that a running crawl should ask and does not; None if none runs."""
+    """How many hosts have pending URLs, and how many are in each state; None while unknown. ``slowest`` takes
+    longest for what it has queued; None if unknown or if nothing is queued. ``overlooked`` are the hosts that a running
+    crawl should ask and does not; None if none runs."""
 
     pending: int | None
     by_state: dict[str, int] | None
+    slowest: HostTime | None = None
     overlooked: Sequence[str] | None = None
 
 
@@ -73,6 +76,7 @@ def assemble(
         "hosts": job.counters.hosts,
         "hosts_pending": hosts.pending,
         "hosts_by_state": hosts.by_state,
+        "slowest_host": None if hosts.slowest is None else asdict(hosts.slowest),
         "hosts_overlooked": None if hosts.overlooked is None else _overlooked(hosts.overlooked),
         **_links(job.counters),
         "links_left_out": {limit.value: job.border.links[limit] for limit in Limit},
@@ -81,7 +85,7 @@ def assemble(
         "seeds_rejected": None if run is None else run.seeds_rejected,
         "status": _statuses(job.counters),
         "seen": _seen(job.seen, job.ledger),
-        "advice": advice,
+        "advice": _no_earlier(advice, hosts.slowest),
         "commits": None if run is None else run.commits,
         "paused": None if run is None else run.paused,
         "outage": None if run is None else run.outage,
@@ -90,6 +94,15 @@ def assemble(
         "loop_stalls": None if run is None else run.stalls,
         "checkpoint": None if job.manifest is None else _checkpoint(job.manifest, job.generations, now),
     }
+
+
+def _no_earlier(advice: dict[str, Any] | None, slowest: HostTime | None) -> dict[str, Any] | None:
+    """Return the advice with an end of the crawl that is not before that of its slowest host. The pace of the crawl is
+    that of all hosts together, and those which end early leave the last one alone."""
+    told = None if advice is None else advice["forecast"]
+    if advice is None or told is None or slowest is None or told["when"] != "end":
+        return advice
+    return {**advice, "forecast": {**told, "seconds": max(told["seconds"], slowest.seconds)}}
 
 
 def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from crawler.metrics.sentences import (
     probability,
     size,
     suspicion,
+    time_left,
     trust,
     working,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "probability",
     "size",
     "suspicion",
+    "time_left",
     "trust",
     "working",
 ]

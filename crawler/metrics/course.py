@@ -42,9 +42,10 @@ class Course:
         # A shorter time than for the rate: most links are found at the start of a crawl.
         rising = [self.history.slope(level, _LATELY / 2) for level in ("pending", "in_flight")]
         slope = None if rising[0] is None or rising[1] is None else rising[0] + rising[1]
+        pages, new = self.history.mean("pages_per_second", _LATELY), self.history.mean("new_per_second", _LATELY / 2)
         return {
             "trust": trust(stats),
-            "working": working(stats, self.history.mean("pages_per_second", _LATELY), slope),
+            "working": working(stats, pages, slope, new),
             "forecast": outlook(stats),
         }
 

@@ -132,6 +132,11 @@ METRICS: tuple[Metric, ...] = (
     _counter("crawler_seeds_rejected_total", "seeds_rejected", "Lines of the seeds that are not URLs."),
     _gauge("crawler_hosts", ("hosts",), "Hosts with at least one admitted URL."),
     _gauge("crawler_hosts_pending", ("hosts_pending",), "Hosts with URLs that wait to be fetched."),
+    _gauge(
+        "crawler_slowest_host_seconds",
+        ("slowest_host", "seconds"),
+        "Seconds that the slowest host takes at least for what it has queued.",
+    ),
     Metric(
         "crawler_hosts_in_state",
         "gauge",

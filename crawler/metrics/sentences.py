@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -51,10 +52,44 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def working(stats: Mapping[str, Any], pages: float | None, slope: float | None) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """The time to the end of a crawl. ``at_least``: the crawl still finds URLs, so it may well take longer. ``host`` is
+    the one that takes so long, None if it is no single host."""
+
+    seconds: float
+    at_least: bool
+    host: str | None
+
+
+def time_left(stats: Mapping[str, Any], slope: float | None, new: float | None = None) -> TimeLeft | None:
+    """Return the longer of two times: until all hosts together have finished everything, at the present pace, and until
+    the slowest host has. None if unknown.
+
+    ``slope`` URLs joined the frontier per second, and ``new`` of them were found; None if unknown."""
+    left = (stats.get("urls_pending") or 0) + (stats.get("urls_in_flight") or 0)
+    slowest = stats.get("slowest_host")
+    if slope is None or not left:
+        return None
+    finished = -slope if slope < 0 else (new or 0.0) - slope
+    together = left / finished if finished > 0 else 0.0
+    if slowest is not None and slowest["seconds"] > together:
+        return TimeLeft(slowest["seconds"], slope >= 0 or bool(new), slowest["name"])
+    return TimeLeft(together, slope >= 0, None) if together else None
+
+
+def _to_go(left: TimeLeft) -> str:
+    why = "" if left.host is None else f" for {left.host}"
+    return f"{'at least' if left.at_least else 'about'} {duration(left.seconds)} to go{why}"
+
+
+def working(
+    stats: Mapping[str, Any], pages: float | None, slope: float | None, new: float | None = None
+) -> dict[str, str]:
     """Return whether the crawl works, as ``{"mark", "text"}``: the mark is ``good``, ``wait``, ``bad`` or ``over``.
 
-    Over the last minute, ``pages`` were fetched and ``slope`` URLs joined the frontier per second; None if unknown.
+    Over the last minute, ``pages`` were fetched, ``slope`` URLs joined the frontier and ``new`` were found per second;
+    None if unknown.
     """
     state, pending, flying = stats.get("state"), stats.get("urls_pending") or 0, stats.get("urls_in_flight") or 0
     if stats.get("paused"):
@@ -63,10 +98,10 @@ def working(stats: Mapping[str, Any], pages: float | None, slope: float | None) 
     match state:
         case "running" if pages:
             text = f"Working: {per_second(pages)} pages/s over the last minute"
-            if slope is not None and slope < 0:
-                text += f", about {duration((pending + flying) / -slope)} to go"
-            elif slope:
+            if slope is not None and slope > 0:
                 text += f", the frontier grows by {per_second(slope)} URLs/s"
+            left = time_left(stats, slope, new)
+            text += "" if left is None else f", {_to_go(left)}"
             return {"mark": "good", "text": f"{text}."}
         case "running" if pending + flying == 0:
             return {"mark": "wait", "text": "Waiting for seeds: no URLs are pending."}

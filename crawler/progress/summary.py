@@ -27,6 +27,9 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
         f"URLs      {count(stats['urls_admitted'])} admitted, {counted(get('urls_duplicate'), 'duplicate link')},"
         f" {count(stats['urls_pending'])} left, {counted(stats['hosts'], 'host')}",
     ]
+    answers = [f"{count(number)} {kind}" for kind, number in (get("status") or {}).items() if number]
+    if answers:
+        lines.append(f"answers   {', '.join(answers)}")
     held_back = [f"{count(number)} {rule}" for rule, number in (get("urls_held_back") or {}).items() if number]
     if held_back:
         lines.append(

@@ -60,6 +60,8 @@ def _figures(stats: Mapping[str, Any], course: Course, width: int) -> Text:
         ("in flight", count(stats["urls_in_flight"])),
         ("failed", count(stats["pages_failed"])),
         ("excluded", count(stats["urls_excluded"])),
+        ("4xx", count(stats["status"]["4xx"])),
+        ("5xx", count(stats["status"]["5xx"])),
         ("seen before", "-" if not met else f"{stats['urls_duplicate'] / met:.1%}"),
         ("hosts pending", f"{count(stats['hosts_pending'])} of {count(stats['hosts'])}"),
         ("seen-set", size(seen.get("bytes"))),

@@ -175,7 +175,12 @@ async def test_looking_at_many_hosts_leaves_the_loop_to_others_after_a_few() -> 
         host = made_host(f"h{n}.test:80", size=n % 2, next_time=NOW + 1)
         batch.put(Family.HOSTS, host.name.encode(), encode_host(host))
     store.write(batch)
-    states = HostStates(store, Frontier(store, PolitenessSettings()), BudgetSettings(), lambda: NOW)
+    states = HostStates(
+        store,
+        Frontier(store, PolitenessSettings()),
+        HostTableSettings(PolitenessSettings(), BudgetSettings()),
+        lambda: NOW,
+    )
     store.scans.clear()
     watching = asyncio.create_task(states.watch())
     while states.counts is None:

@@ -49,6 +49,7 @@ _FULL: dict[str, Any] = {
         "waiting": 2,
         "ready": 0,
     },
+    "slowest_host": {"name": "slow.test:80", "pending": 5, "seconds_per_url": 6.0, "seconds": 30.5},
     "hosts_overlooked": {"count": 0, "names": []},
     "links_found": 400_000,
     "links_off_scope": 30_000,

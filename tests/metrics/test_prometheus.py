@@ -146,7 +146,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     seen: Any = Seen()
     stats = assemble(
         JobFigures(Counters(), seen, manifest, LedgerCounts(), generations=0, disk_free=0, border=BorderCounts()),
-        HostFigures(0, {"ready": 0}, []),
+        HostFigures(0, {"ready": 0}, None, []),
         RunFigures(
             1.0,
             in_flight=0,
@@ -170,9 +170,13 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     # What is expected is of the end, or of a day from now: no series, since the two would be mixed in one.
     nested -= {("advice", "forecast")}
     # A sentence has no place in a metric: the state says that the crawl is paused.
-    nested |= {("hosts_overlooked", "count"), ("loop_stalls", "count")}  # the names are for people
+    nested |= {
+        ("slowest_host", "seconds"),
+        ("hosts_overlooked", "count"),
+        ("loop_stalls", "count"),
+    }  # the names are for people
     nested_parts = ("seen", "advice", "checkpoint", "outage", "paused")
-    nested_parts += ("loop_stall_seconds", "loop_stalls", "hosts_overlooked")
+    nested_parts += ("loop_stall_seconds", "loop_stalls", "hosts_overlooked", "slowest_host")
     numbers = {(key,) for key in stats if key not in nested_parts} | nested
     assert numbers == {metric.path for metric in METRICS}
     assert {metric.field for metric in METRICS if metric.field} == SliceStatistics.__annotations__.keys()

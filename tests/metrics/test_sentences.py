@@ -95,7 +95,8 @@ def test_small_rates_have_a_tenth() -> None:
             30.0,
             5.0,
             "good",
-            "Working: 30.0 pages/s over the last minute, the frontier grows by 5.0 URLs/s.",
+            "Working: 30.0 pages/s over the last minute, the frontier grows by 5.0 URLs/s, at least 30 s to go for "
+            "slow.test:80.",
         ),
         ({}, 30.0, None, "good", "Working: 30.0 pages/s over the last minute."),
         ({}, 0.0, 0.0, "wait", "Waiting: no page in the last minute, 64 in flight, 5 hosts pending."),
@@ -162,7 +163,9 @@ def test_the_words_of_a_course_are_of_the_last_minute() -> None:
         pages = second if second < 20 else 20 + 30 * (second - 20)
         course.observe(float(second), statistics(pages_fetched=pages, urls_admitted=10 * pages, urls_pending=9 * pages))
     words = course.words(statistics())
-    assert words["working"]["text"] == ("Working: 30.0 pages/s over the last minute, the frontier grows by 270 URLs/s.")
+    assert words["working"]["text"] == (
+        "Working: 30.0 pages/s over the last minute, the frontier grows by 270 URLs/s, at least 1 min 9 s to go."
+    )
     assert words["forecast"].startswith("Each finished URL brings 0.42 new ones: ")
 
 

@@ -1,0 +1,106 @@
+"""The time to the end: when one host is slow, the others end early and leave it alone."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.engine.run import Run
+from crawler.fetch import Response
+from crawler.frontier import stored_time, time_of
+from crawler.frontier.host import encode_host
+from crawler.frontier.pace import pace
+from crawler.job.job import Job
+from crawler.metrics import Course, time_left
+from crawler.settings import PolitenessSettings, RobotsSettings
+from tests.frontier.hosts import made_host
+from tests.laboratory import Laboratory, links
+from tests.metrics.samples import statistics
+
+NOW = 1_700_000_000.0
+
+
+def test_with_one_slow_host_it_is_right_from_the_first_minute_on(tmp_path: Path) -> None:
+    rules = b"User-agent: *\nCrawl-delay: 20\n"
+    pages: dict[str, Any] = {f"http://h{n}.test/": links([f"/{m}" for m in range(150)]) for n in range(10)}
+    pages["http://slow.test/"] = links([f"/{m}" for m in range(80)])
+    pages["http://slow.test/robots.txt"] = Response(200, {}, "text/plain", None, rules, None, None, 0.0, len(rules))
+    lab = Laboratory(tmp_path / "job", pages).with_politeness(delay=1.0)
+    lab.settings = replace(lab.settings, robots=RobotsSettings())
+    course, told = Course(), list[tuple[float, float, str | None, str]]()
+
+    async def look(crawl: Run, job: Job) -> None:
+        while True:
+            await asyncio.sleep(1)
+            now, stats = lab.now + asyncio.get_running_loop().time(), crawl.stats()
+            course.observe(now, stats)
+            rising = [course.history.slope(level, 30.0) for level in ("pending", "in_flight")]
+            slope = None if None in rising else sum(filter(None, rising))
+            left = time_left(stats, slope, course.history.mean("new_per_second", 30.0))
+            if left is not None:
+                told.append((now, left.seconds, left.host, course.words(stats)["working"]["text"]))
+
+    began = lab.now
+    lab.run(*(href for href in pages if href.endswith("/")), during=look)
+    lasted = lab.now - began
+    assert lasted > 1_600, "the slow host takes ten times as long as the others"
+    early = [each for each in told if 60 < each[0] - began < 150]  # while all hosts are asked
+    assert len(early) > 80
+    for now, seconds, host, text in early:
+        assert host == "slow.test:80"
+        assert seconds == pytest.approx(lab.now - now, rel=0.05)
+        assert text.endswith(" to go for slow.test:80.")
+
+
+@given(
+    size=st.integers(0, 9),
+    wait=st.sampled_from([-5.0, 0.0, 60.0]),
+    crawl_delay=st.none() | st.floats(0, 100),
+    latency=st.none() | st.floats(0, 100),
+)
+def test_a_record_tells_the_time_of_its_host(
+    size: int, wait: float, crawl_delay: float | None, latency: float | None
+) -> None:
+    host = made_host("h.test:80", size=size, next_time=NOW + wait)
+    host.politeness.crawl_delay, host.politeness.latency = crawl_delay, latency
+    told = time_of(host, NOW, PolitenessSettings())
+    assert stored_time(host.name, encode_host(host), NOW, PolitenessSettings()) == told
+    each = pace(crawl_delay, latency, PolitenessSettings())
+    assert told.seconds == (max(0.0, wait) + size * each if size else 0.0)
+
+
+def test_slots_share_the_time_of_a_response_but_not_the_gap() -> None:
+    settings = PolitenessSettings(delay=1.0, adaptive=0.0)
+    assert pace(None, 5.0, settings) == 6.0
+    assert pace(None, 5.0, replace(settings, per_host=3)) == 2.0
+    assert pace(None, 0.2, replace(settings, per_host=3)) == 1.0
+    assert pace(4.0, None, settings) == 4.0
+
+
+def test_it_is_the_longer_of_the_slowest_host_and_all_together() -> None:
+    stats = statistics()  # 2,064 URLs left; 30.5 s for the slowest host
+    slow = stats | {"slowest_host": stats["slowest_host"] | {"seconds": 900.0}}
+    together = time_left(stats, -20.0)
+    assert together is not None
+    assert (together.seconds, together.at_least, together.host) == (103.2, False, None)
+    longest = time_left(slow, -20.0)
+    assert longest is not None
+    assert (longest.seconds, longest.at_least, longest.host) == (900.0, False, "slow.test:80")
+
+
+def test_while_the_crawl_grows_it_is_a_bound() -> None:
+    stats = statistics()
+    grows = time_left(stats, 270.0, 300.0)
+    assert grows is not None
+    assert (grows.seconds, grows.at_least) == (2_064 / 30, True)
+    slow = time_left(stats | {"slowest_host": stats["slowest_host"] | {"seconds": 900.0}}, -20.0, 3.0)
+    assert slow is not None
+    assert slow.at_least
+    assert time_left(stats, None) is None
+    assert time_left(stats | {"slowest_host": None}, 5.0) is None

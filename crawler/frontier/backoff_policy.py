@@ -3,6 +3,7 @@
     answered                its failures and snoozes are forgotten
     the proxy failed        nothing changes
     a kept connection died  nothing changes: the next request needs a new one
+    any other 5xx           from the second in a row on the gap doubles
     429 or 503              back-off, doubling; after ``retire_throttled`` in a row the host is retired
     a challenge, a denial   back-off, doubling
     a form to log in        back-off, always the first
@@ -15,7 +16,14 @@ Pure: the functions change the host's record, and the caller stores it.
 from __future__ import annotations
 
 from crawler.frontier.host import NO_FAILURES, Failures, Host
-from crawler.frontier.politeness import HoldReason, hold_after_failure, hold_after_throttle, snooze
+from crawler.frontier.politeness import (
+    HoldReason,
+    gap,
+    hold_after_errors,
+    hold_after_failure,
+    hold_after_throttle,
+    snooze,
+)
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.settings import PolitenessSettings
 
@@ -48,22 +56,34 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
         return _blocked(host, taken_at, now, settings)
     if failure.unanswered:
         return _unanswered(host, failure, taken_at, now, settings)
+    errors = host.failures.server_errors
     host.failures = _forgiven(host.failures)
     if failure is FailureClass.LOGIN:
         return hold_after_throttle(None, 0, settings, host.name)[0], HoldReason.BLOCKED
-    return None
+    return _server_error(host, errors, taken_at, now, settings) if failure is FailureClass.SERVER_ERROR else None
+
+
+def _server_error(host: Host, errors: int, taken_at: float, now: float, settings: PolitenessSettings) -> Hold | None:
+    """The host answered 5xx, after ``errors`` such answers in a row."""
+    # A request that was in flight when the last one failed belongs to the same event.
+    if taken_at >= host.failures.erred_at:
+        errors += 1
+    host.failures = host.failures._replace(server_errors=errors, erred_at=now)
+    own, _ = gap(host.politeness.crawl_delay, host.politeness.latency, settings)
+    return hold_after_errors(errors, own, settings)
 
 
 def _forgiven(failures: Failures) -> Failures:
     """Reset the counts: the host answered. The times stay, because requests that were in flight at the last failure
     still belong to it."""
-    return Failures(failed_at=failures.failed_at, throttled_at=failures.throttled_at)
+    return Failures(failed_at=failures.failed_at, throttled_at=failures.throttled_at, erred_at=failures.erred_at)
 
 
 def _throttled(
     host: Host, request: RequestOutcome, taken_at: float, now: float, settings: PolitenessSettings
 ) -> Hold | None:
-    """The host answered 429 or 503. ``backoff`` counts these answers; any answer ends a row of failures."""
+    """The host answered 429 or 503. ``backoff`` counts these answers; any answer ends a row of failures, but this one
+    no row of server errors."""
     failures = host.failures._replace(in_a_row=0, snoozes=0, last=None)
     hold = hold_after_throttle(request.retry_after, failures.backoff, settings, host.name)
     if taken_at >= failures.throttled_at:
@@ -89,7 +109,7 @@ def _blocked(host: Host, taken_at: float, now: float, settings: PolitenessSettin
 def _unanswered(
     host: Host, failure: FailureClass, taken_at: float, now: float, settings: PolitenessSettings
 ) -> Hold | None:
-    failures = host.failures._replace(last=failure)
+    failures = host.failures._replace(last=failure, server_errors=0)
     # A request that was in flight when the last one failed belongs to the same event.
     if taken_at < failures.failed_at:
         host.failures = failures

@@ -38,6 +38,7 @@ _OF_THE_KEY = frozenset(
         HoldReason.RETRY_AFTER,
         HoldReason.BACKOFF,
         HoldReason.BLOCKED,
+        HoldReason.ERRORS,
     )
 )
 

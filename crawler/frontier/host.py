@@ -145,6 +145,8 @@ class Failures(NamedTuple):
     retired: bool = False
     failed_at: float = 0.0  # when the last failure was counted; not stored
     throttled_at: float = 0.0  # when the last 429 or 503 was counted; not stored
+    server_errors: int = 0  # answers 5xx but 503 in a row; only if no request since had no answer
+    erred_at: float = 0.0  # when the last of them came; not stored
 
 
 NO_FAILURES = Failures()
@@ -187,7 +189,9 @@ class Host:
 def encode_host(host: Host) -> bytes:
     """The stored record of a host."""
     queue, politeness, tally = host.queue, host.politeness, host.tally
-    in_a_row, snoozes, backoff, last, retired, _, _ = host.failures
+    in_a_row, snoozes, backoff, last, retired, _, _, server_errors, _ = host.failures
+    if server_errors and last is None:  # a host that answers has no snoozes
+        snoozes, last = server_errors, FailureClass.SERVER_ERROR
     errors = tally.errors or {}
     address = (politeness.address or "").encode("ascii")
     head = _RECORD.pack(
@@ -263,8 +267,7 @@ def decode_host(name: str, value: bytes) -> Host:
         held = _REASONS[reason] if reason < len(_REASONS) else HoldReason(reason)
         failures = NO_FAILURES
         if in_a_row or snoozes or backoff or last != _NO_FAILURE or flags & _RETIRED:
-            last = None if last == _NO_FAILURE else FailureClass(last)
-            failures = Failures(in_a_row, snoozes, backoff, last, bool(flags & _RETIRED))
+            failures = _failures(in_a_row, snoozes, backoff, last, retired=bool(flags & _RETIRED))
         address, errors = _tail(value, address_size, error_count)
         # A NaN would break the order of the heap. The sum is finite only if each number is.
         times = (next_time, last_request, crawl_delay, robots_until, seconds, latency, opic_score)
@@ -307,6 +310,15 @@ def host_beside(name: str, value: bytes, in_flight: int) -> Host:
     host = decode_host(name, value)
     host.leased = host.queue.taken = in_flight
     return host
+
+
+def _failures(in_a_row: int, snoozes: int, backoff: int, last: int, *, retired: bool) -> Failures:
+    """Raises ValueError."""
+    if last == _NO_FAILURE:
+        return Failures(in_a_row, snoozes, backoff, None, retired)
+    if last == FailureClass.SERVER_ERROR:
+        return Failures(in_a_row, 0, backoff, None, retired, server_errors=snoozes)
+    return Failures(in_a_row, snoozes, backoff, FailureClass(last), retired)
 
 
 def _tail(value: bytes, address_size: int, error_count: int) -> tuple[str, dict[FailureClass, int]]:

@@ -25,6 +25,7 @@ class HoldReason(IntEnum):
     SNOOZED = 8
     RETIRED = 9
     BLOCKED = 10
+    ERRORS = 11
 
     @property
     def words(self) -> str:
@@ -48,6 +49,7 @@ _WORDS = {
     HoldReason.FAILING: "back-off after a request without an answer",
     HoldReason.SNOOZED: "snoozed: it gave no answer again and again",
     HoldReason.BLOCKED: "back-off after a page that bars the crawler from others",
+    HoldReason.ERRORS: "slowed down: it answered with server errors in a row (politeness.errors_max)",
     HoldReason.RETIRED: "retired: it was snoozed and gave no answer since",
 }
 _GAP = HoldReason.GAP
@@ -80,6 +82,17 @@ def hold_after_throttle(
     return _doubled(settings.backoff_first, level, settings.backoff_max, settings.jitter, host), HoldReason.BACKOFF
 
 
+def hold_after_errors(
+    errors_in_a_row: int, own_gap: float, settings: PolitenessSettings
+) -> tuple[float, HoldReason] | None:
+    """Seconds a host with the gap ``own_gap`` is held after ``errors_in_a_row`` answers 5xx, and the rule. One is
+    nothing; from the second on the gap doubles."""
+    if errors_in_a_row < 2 or not settings.errors_max:
+        return None
+    longest = max(own_gap, settings.errors_min) * 2.0 ** min(errors_in_a_row - 1, 64)
+    return min(longest, settings.errors_max), HoldReason.ERRORS
+
+
 def hold_after_failure(failures_in_a_row: int, settings: PolitenessSettings, host: str) -> tuple[float, HoldReason]:
     """Seconds a host is held after ``failures_in_a_row`` requests without an answer, and the rule."""
     return _doubled(
@@ -94,7 +107,8 @@ def snooze(snoozes: int, settings: PolitenessSettings, host: str) -> tuple[float
 
 def longest_hold(settings: PolitenessSettings) -> float:
     """The longest hold of any rule but the gap, in seconds."""
-    return max(settings.max_retry_after, max(settings.backoff_max, settings.snooze_max) * (1 + settings.jitter))
+    doubling = max(settings.backoff_max, settings.snooze_max)
+    return max(settings.max_retry_after, settings.errors_max, doubling * (1 + settings.jitter))
 
 
 def _doubled(first: float, times: int, most: float, most_jitter: float, host: str) -> float:

@@ -16,6 +16,7 @@ _HOLDS = frozenset(
         HoldReason.RETRY_AFTER,
         HoldReason.BACKOFF,
         HoldReason.BLOCKED,
+        HoldReason.ERRORS,
         HoldReason.FAILING,
         HoldReason.SNOOZED,
         HoldReason.ROBOTS_RETRY,

@@ -80,6 +80,8 @@ class PolitenessSettings:
     adaptive: float = 0.0  # times a host's response time is its gap; 0: never
     adaptive_min: float = 0.5  # seconds
     adaptive_max: float = 30.0  # seconds
+    errors_min: float = 0.5  # seconds; twice that after two 5xx in a row, unless the gap is longer; doubles
+    errors_max: float = 60.0  # seconds; 0: server errors do not slow a host down
     snooze_after: int = 5  # requests in a row without an answer; 0: never
     snooze_first: float = 60.0  # seconds of the first snooze; doubles
     snooze_max: float = 3600.0  # seconds

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.frontier.backoff_policy import note
-from crawler.frontier.host import Host
+from crawler.frontier.host import Host, decode_host, encode_host
 from crawler.frontier.host_closed import closure
 from crawler.frontier.host_status import HostState, describe
-from crawler.frontier.politeness import HoldReason
+from crawler.frontier.politeness import HoldReason, hold_after_errors
 from crawler.frontier.request_outcome import FailureClass, RequestOutcome
 from crawler.settings import BudgetSettings, PolitenessSettings
 from tests.frontier.hosts import made_host
@@ -52,6 +54,44 @@ def test_a_host_that_keeps_failing_is_held_then_snoozed_then_retired(failure: Fa
     assert closed.failed
     assert closed.error.startswith("retired: its host gave no answer 6 times in a row, 2 snoozes among them")
     assert failure.word in closed.error
+
+
+def error(host: Host, at: float, taken_at: float | None = None) -> tuple[float, HoldReason] | None:
+    """The host answers 500, 502 or 504."""
+    request = RequestOutcome(0.1, 0, FailureClass.SERVER_ERROR)
+    return note(host, request, at if taken_at is None else taken_at, at, SETTINGS)
+
+
+def test_server_errors_in_a_row_double_the_gap_up_to_a_bound_and_a_good_answer_ends_that() -> None:
+    host = Host("h.test:80")
+    holds = [error(host, NOW + second) for second in range(9)]
+    expected = [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
+    assert holds == [None, *((seconds, HoldReason.ERRORS) for seconds in expected)]
+    host = decode_host(host.name, encode_host(host))  # also over a restart
+    assert error(host, NOW + 10) == (60.0, HoldReason.ERRORS)
+    assert limited(host, NOW + 11, SETTINGS) == (5.0, HoldReason.BACKOFF)
+    assert error(host, NOW + 12) == (60.0, HoldReason.ERRORS), "429 is no good answer"
+    note(host, RequestOutcome(0.1), NOW + 13, NOW + 13, SETTINGS)
+    assert [error(host, NOW + 14), error(host, NOW + 15)] == [None, (2.0, HoldReason.ERRORS)]
+    fail(host, at=NOW + 16)
+    assert error(host, NOW + 17) is None
+    assert not host.failures.retired
+
+
+def test_server_errors_of_requests_under_way_at_the_last_one_are_one_event() -> None:
+    host = Host("h.test:80")
+    assert [error(host, NOW + at, NOW) for at in (1, 2, 3, 4)] == [None] * 4
+    assert error(host, NOW + 6, NOW + 5) == (2.0, HoldReason.ERRORS)
+
+
+def test_a_long_gap_is_doubled_and_a_short_one_counts_as_more() -> None:
+    def second(**changes: Any) -> tuple[float, HoldReason] | None:
+        return hold_after_errors(2, changes.get("delay", 1.0), PolitenessSettings(**changes))
+
+    assert second(delay=20.0) == (40.0, HoldReason.ERRORS)
+    assert second(delay=0.0) == (1.0, HoldReason.ERRORS)
+    assert second(errors_max=0.0) is None
+    assert hold_after_errors(10_000, 1.0, PolitenessSettings()) == (60.0, HoldReason.ERRORS)
 
 
 def test_a_kept_connection_that_ended_is_counted_and_changes_nothing() -> None:

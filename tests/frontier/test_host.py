@@ -6,6 +6,7 @@ import contextlib
 import math
 import struct
 from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,8 +19,16 @@ from tests.frontier.hosts import made_host
 
 counts = st.integers(0, 2**64 - 1)
 times = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def made(size: int, other: int, server_errors: int, **rest: Any) -> Host:
+    if rest["last"] is FailureClass.SERVER_ERROR:  # such answers have a count of their own
+        rest |= {"in_a_row": 0, "snoozes": 0, "last": None, "server_errors": server_errors}
+    return made_host("h.test", size=max(size, other), retry_size=min(size, other), **rest)
+
+
 records = st.builds(
-    lambda size, other, **rest: made_host("h.test", size=max(size, other), retry_size=min(size, other), **rest),
+    made,
     size=counts,
     other=counts,
     next_time=times,
@@ -36,6 +45,7 @@ records = st.builds(
     latency=st.none() | st.floats(0, 1e6),
     in_a_row=st.integers(0, 255),
     snoozes=st.integers(0, 255),
+    server_errors=st.integers(1, 255),
     last=st.none() | st.sampled_from(FailureClass),
     errors=st.none() | st.dictionaries(st.sampled_from(FailureClass), st.integers(1, 2**32 - 1), min_size=1),
     address=st.none() | st.sampled_from(["192.0.2.7", "2001:db8::7"]),
@@ -51,7 +61,7 @@ records = st.builds(
 
 def stored_parts(host: Host) -> tuple[object, ...]:
     """What must come back."""
-    failures = host.failures._replace(failed_at=0.0, throttled_at=0.0)
+    failures = host.failures._replace(failed_at=0.0, throttled_at=0.0, erred_at=0.0)
     politeness = replace(host.politeness, located=False)
     return host.name, host.queue.size, host.queue.retry_size, asdict(politeness), failures, asdict(host.tally)
 

@@ -104,7 +104,7 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         capacity_forecast turns reading page_reader heading discover ending judge ledger_resolver lifecycle loop_lag
-        seeds context own_line injector gauges durability robots_redirect robots_visit visit run put_aside worker
+        seeds context own_line injector gauges durability robots_redirect robots_visit visit run put_aside rate worker
     """,
     "integrity": """
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer

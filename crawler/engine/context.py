@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from crawler.engine.loop_lag import LoopLag
@@ -20,7 +20,8 @@ class Context:
     for the rate limit. ``lend_slot``: from now on (True) or no longer (False), a visit needs no slot of its own, as it
     only waits to learn what its failure means. ``lag`` measures the event loop that all runs share. What servers send
     is read with ``reading``; ``fetcher`` already is. Each piece of work that takes milliseconds waits for its turn
-    (``turns``). Pages that may cost much are parsed by ``parser``.
+    (``turns``). Pages that may cost much are parsed by ``parser``. ``rate`` waits until the rate limit permits a
+    request: a visit has waited for its first one, and waits again for each that follows from it.
     """
 
     fetcher: Fetches
@@ -32,3 +33,4 @@ class Context:
     reading: Reading
     turns: Turns
     parser: PageParser
+    rate: Callable[[], Awaitable[None]]

@@ -343,6 +343,7 @@ class OwnLine:
                     ad_hoc.forgo(lease)
                     return None
                 await asyncio.sleep(at - clock())
+            await self._context.rate()
             self._told.probes += 1
             answer = await self._context.fetcher.fetch(robots_url(href), accept=_nothing)
             await job.room()

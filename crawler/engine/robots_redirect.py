@@ -76,7 +76,10 @@ class RobotsRedirect:
         if refused is not None:
             return Followed(Failure.refused(refused), elsewhere=name != host.name)
         if frontier.ad_hoc.share_a_key(host, name):
-            await asyncio.sleep(frontier.ad_hoc.gap(host))
+            late = await self._again(host)
+            if late is not None:
+                return late
+            await self._context.rate()
             answer = await ask_robots(self._context.fetcher, address, self._settings.robots)
             return Followed(answer, elsewhere=name != host.name)
         known = self._known(name, address)
@@ -97,6 +100,19 @@ class RobotsRedirect:
         finally:
             del self._leads[host.name]
             self._context.wake()  # a borrowed host is back in line
+
+    async def _again(self, host: Host) -> NotNow | None:
+        """Wait until a leased host may be asked once more within its lease, and return None then. Returns NotNow if it
+        is held for too long, by what another lease on it met."""
+        ad_hoc, now = self._job.frontier.ad_hoc, self._context.clock()
+        at, until = ad_hoc.pause(host, now), now + ad_hoc.gap(host) + PATIENCE
+        while at > now:
+            if at > until:
+                return NotNow(max(LATER, at - now))
+            await asyncio.sleep(at - now)
+            now = self._context.clock()
+            at = ad_hoc.again(host, now)
+        return None
 
     def _waits_for(self, name: str, other: str) -> bool:
         """Return whether ``name`` waits, directly or through others, for ``other``. If so, ``other`` must not wait for
@@ -175,6 +191,7 @@ class RobotsRedirect:
     async def _ask(self, lease: Lease, address: str) -> Followed:
         frontier, retry = self._job.frontier, self._settings.retry
         with self._forgone_if_cancelled(lease):
+            await self._context.rate()
             answer = await ask_robots(self._context.fetcher, address, self._settings.robots)
             now = self._context.clock()
             ours = await self._line.is_at_fault(lease, address, answer, now)

@@ -15,12 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from asyncio_throttle.throttler import Throttler
-
 from crawler.engine.context import Context
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.put_aside import Suspects
+from crawler.engine.rate import Rate
 from crawler.engine.reading import Guarded, Reading
 from crawler.engine.run import Run
 from crawler.engine.turns import Turns
@@ -55,7 +54,7 @@ class Worker:
     ) -> None:
         """``clock()`` returns seconds since 1970. ``lag`` is what ``fetcher`` asks for the stalls of the loop."""
         self._settings = settings
-        self._throttle = None if settings.rate is None else _throttler(settings.rate)
+        self._rate = Rate(settings.rate)
         self._free = settings.concurrency  # slots
         self._in_flight = 0  # visits; one that has lent its slot is still one
         self._suspects = Suspects[Run]()
@@ -75,6 +74,7 @@ class Worker:
             reading,
             Turns(),
             PageParser(),
+            self._rate.turn,
         )
 
     async def drive(self, *runs: Run) -> None:
@@ -121,7 +121,7 @@ class Worker:
                 await asyncio.sleep(0)
             elif self._suspects.holds(run, lease, now):
                 continue
-            elif self._throttle is None or await self._turn(self._throttle, run, lease):
+            elif not self._rate.limits or lease.address or await self._turn(run, lease):
                 self._free -= 1
                 self._in_flight += 1
                 run.visit(lease, group).add_done_callback(partial(self._visit_ended, lease))
@@ -173,12 +173,12 @@ class Worker:
         finally:
             timer.cancel()
 
-    async def _turn(self, throttle: Throttler, run: Run, lease: Lease) -> bool:
+    async def _turn(self, run: Run, lease: Lease) -> bool:
         """Wait for the rate limit.
 
-        Returns False and releases the lease if the run was stopped, the crawl or the host was paused, or time ran out.
-        This is the only waiter, because the throttler polls for each one."""
-        turn = asyncio.ensure_future(_acquire(throttle))
+        Returns False and releases the lease if the run was stopped, the crawl or the host was paused, or time ran
+        out."""
+        turn = asyncio.ensure_future(self._rate.turn())
         interrupted = asyncio.ensure_future(self._interrupted.wait())
         now = self.context.clock()
         deadlines = [time for each in self._runs for time in each.next_times(may_take=False)]
@@ -208,17 +208,6 @@ class Worker:
                 least = self._settings.min_free
                 log.warning("stopping: %d bytes free on the disk, durability.min_free is %d", free, least)
                 run.stop(Stop.MIN_FREE)
-
-
-def _throttler(rate: float) -> Throttler:
-    # Use about ten periods a second, so that the requests of a second do not all come at its start. The throttler
-    # counts whole requests, so a slow rate needs a longer period.
-    requests = max(1, round(rate / 10))
-    return Throttler(rate_limit=requests, period=requests / rate)
-
-
-async def _acquire(throttler: Throttler) -> None:
-    await throttler.acquire()  # type: ignore[no-untyped-call]  # the library has no types
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -33,6 +33,17 @@ class AdHocLeases:
         """Seconds between two requests to the host."""
         return self._gate.gap(host)[0]
 
+    def pause(self, host: Host, now: float) -> float:
+        """A request to a leased host has ended, and another follows within the lease. Returns when to ask for it
+        (``again``)."""
+        self._gate.hold_gap(host, now)
+        return self._gate.again(host, now)
+
+    def again(self, host: Host, now: float) -> float:
+        """Ask for another request within a lease on the host. Returns ``now`` if it may be made, else the time at which
+        to ask again (seconds since 1970)."""
+        return self._gate.again(host, now)
+
     def share_a_key(self, host: Host, name: str) -> bool:
         """Whether the two hosts share a host key: a lease on ``host`` is then a lease on ``name``, too."""
         return self._gate.share_a_key(host, self._workbench.find(name) or Host(name))

@@ -158,6 +158,18 @@ class Gate:
         self.hold_gap(host, now)
         return now
 
+    def again(self, host: Host, now: float) -> float:
+        """Ask for another request at ``now`` by one that has a place. Returns ``now`` if it may be made; the gap after
+        it is then reserved. Returns a later time if it must wait until then."""
+        self.now = now
+        at = host.politeness.next_time
+        if self._grouped:
+            at = max(at, self._group(host).next_time)
+        if at > now:
+            return at
+        self.hold_gap(host, now)
+        return now
+
     def withdraw(self, host: Host) -> None:
         """Take the host out of all lines, and give up a place reserved for it."""
         host.in_line = False

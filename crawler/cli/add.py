@@ -25,7 +25,7 @@ from crawler.job.run_settings import read_run
 from crawler.job.stored_errors import DAMAGE
 from crawler.metrics import counted
 from crawler.progress.say import say
-from crawler.settings import Settings, SettingsError
+from crawler.settings import CLASSES, Settings, SettingsError
 from crawler.urls import Canonicaliser, Rejected
 
 WAIT = 30.0  # seconds to wait for an answer
@@ -42,6 +42,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("urls", nargs="+", metavar="URL", help="URLs, or - for standard input, one per line")
     parser.add_argument("--seed", action="store_true", help="extend the scope with them, as seeds do")
+    parser.add_argument(
+        "--priority",
+        type=int,
+        choices=range(CLASSES),
+        metavar="CLASS",
+        help=f"their priority class, from 0, which goes first, to {CLASSES - 1}; it overrides the [[priority]] rules",
+    )
     parser.add_argument("--no-wait", action="store_true", help="leave them in the inbox without waiting for the result")
     parser.set_defaults(run=run)
 
@@ -81,6 +88,7 @@ class Adding:
         """``seed``: the URLs widen the scope."""
         self._directory: Path = arguments.job
         self._seed = seed
+        self._priority: int | None = getattr(arguments, "priority", None)  # `crawler retry` has none
         self.waits: bool = not arguments.no_wait
         self._settings = settings
         self._inbox = Inbox(self._directory, RealDisk())
@@ -104,7 +112,8 @@ class Adding:
         return await self.report()
 
     def _deposit(self, urls: Sequence[str]) -> None:
-        self.leave(len(urls), lambda inbox: inbox.deposit(urls, seed=self._seed, answer=self.waits))
+        seed, priority = self._seed, self._priority
+        self.leave(len(urls), lambda inbox: inbox.deposit(urls, seed=seed, answer=self.waits, priority=priority))
 
     def leave(self, count: int, deposit: Callable[[Inbox], str]) -> None:
         """Leave a file of that many URLs in the inbox. Raises NotStoredError."""

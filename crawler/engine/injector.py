@@ -51,22 +51,22 @@ class Injector:
             self._job.admit(Found(found, 0, seed=True))
             self._wake()
             if len(known) >= _LOOKED_UP:
-                await self._look_up(known, seed=True)
+                await self._look_up(Found(known, 0, seed=True))
                 known = []
-        await self._look_up(known, seed=True)
+        await self._look_up(Found(known, 0, seed=True))
 
-    async def _look_up(self, known: Sequence[Canonical], *, seed: bool) -> int:
+    async def _look_up(self, known: Found) -> int:
         """Admit those of the URLs that the seen-set called seen by mistake: somebody named them. The journal tells, and
         is read beside the crawl. Returns how many there were. Raises OSError, JournalError."""
-        if not known:
+        if not known.urls:
             return 0
-        search = self._job.search(known)
+        search = self._job.search(known.urls)
         more = True
         while more:
             more = search.step()
             await asyncio.sleep(0)
         await self._job.room()
-        missed = self._job.admit_missed(Found(known, 0, seed=seed), search)
+        missed = self._job.admit_missed(known, search)
         self._wake()
         return missed
 
@@ -108,7 +108,9 @@ class Injector:
             parcel = None if f"{name}.urls" in self._left else self._read(name)
             if parcel is None:
                 continue
-            answer = await self.take_in(parcel.urls, seed=parcel.seed) + await self._put_back(parcel)
+            answer = await self.take_in(parcel.urls, seed=parcel.seed, priority=parcel.priority) + await self._put_back(
+                parcel
+            )
             try:
                 await asyncio.to_thread(self._inbox.close_parcel, parcel, answer)  # in a thread, because it syncs
             except OSError as error:
@@ -144,7 +146,7 @@ class Injector:
         log.warning("inbox: %s: %s: left to the next run", name, error.strerror or error)
         self._wake()
 
-    async def take_in(self, urls: Sequence[str], *, seed: bool) -> Answer:
+    async def take_in(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:
         """Admit the URLs that are in scope and new, and make that durable. With ``seed``, each URL first widens the
         scope, as a seed does. Returns the counts. Raises OSError."""
         answer, known = Answer(), list[Canonical]()
@@ -152,11 +154,11 @@ class Injector:
             await self._job.room()
             added = self._discovery.added(urls[start : start + _STEP], seed=seed)
             known += self._job.called_seen(added.inside)
-            new = self._job.admit(Found(added.inside, 0, seed=seed))
+            new = self._job.admit(Found(added.inside, 0, seed=seed, priority=priority))
             answer += Answer(new, len(added.inside) - new, added.outside, added.rejected, added.credentials_dropped)
             self._wake()
             await asyncio.sleep(0)
-        missed = await self._look_up(known, seed=seed)
+        missed = await self._look_up(Found(known, 0, seed=seed, priority=priority))
         await self._job.room()
         await self._job.sync()
         return answer + Answer(missed, -missed)

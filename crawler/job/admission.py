@@ -68,7 +68,7 @@ class Admission:
     def admit(self, found: Found, transaction: Transaction) -> int:
         """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns how many
         were new."""
-        urls, depth, via, seed, redirects, found_at, listing, share, copy, probe = found
+        urls, depth, via, seed, redirects, found_at, listing, share, copy, probe, given = found
         batch = transaction.batch
         urls = self._policy.router.ours(found, batch)
         if found_at is not None:
@@ -89,7 +89,9 @@ class Admission:
 
         def entry(position: int) -> Entry:
             href = urls[position].href
-            ruled = self._policy.classes.of(href, depth, seed=seed, sitemap_priority=stated.get(href))
+            ruled = given
+            if ruled is None:
+                ruled = self._policy.classes.of(href, depth, seed=seed, sitemap_priority=stated.get(href))
             priority = otherwise if ruled is None else ruled
             if probe:
                 return Entry(href, depth, via, probe=True)
@@ -125,7 +127,9 @@ class Admission:
         score = SEED_SCORE if seed and order is Order.SCORE else 0.0
         entries = []
         for url in urls:
-            ruled = self._policy.classes.of(url.href, found.depth, seed=seed, sitemap_priority=None)
+            ruled = found.priority
+            if ruled is None:
+                ruled = self._policy.classes.of(url.href, found.depth, seed=seed, sitemap_priority=None)
             priority = default_class(order, found.depth, seed=seed) if ruled is None else ruled
             entries.append(Entry(url.href, found.depth, None, seed, priority=priority, score=score))
         self._frontier.admit(entries, transaction.batch)

@@ -31,7 +31,7 @@ class Found(NamedTuple):
     ``found_at`` is when they were found as links, in seconds since 1970. It is None for URLs that a user added; no trap
     refuses those. ``listing`` is what a sitemap says about its URLs. ``share`` is the importance that their page hands
     on. If their page is a ``copy`` of another, all new URLs are refused. ``probe``: the crawler made them up, to learn
-    what the host sends for paths that do not exist."""
+    what the host sends for paths that do not exist. ``priority``: the class that a user gave them."""
 
     urls: Sequence[Canonical]
     depth: int
@@ -43,6 +43,7 @@ class Found(NamedTuple):
     share: float = 0.0
     copy: PageRecord | None = None
     probe: bool = False
+    priority: int | None = None
 
 
 class Router(Protocol):

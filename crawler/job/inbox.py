@@ -5,8 +5,8 @@ crawl looks for files. It admits the URLs of a file, makes that durable, answers
 dies in between, the URLs are admitted once more, and the seen-set ignores them. The two sides share only a file system,
 so the crawl may be running or may start later.
 
-    NAME.urls     an envelope, {"urls": [text...], "seed": bool, "answer": bool}; finished URLs that are put back are in
-                  "again": [[text, depth, via, visits]...]
+    NAME.urls     an envelope, {"urls": [text...], "seed": bool, "answer": bool}, and "priority" if a class is given;
+                  finished URLs that are put back are in "again": [[text, depth, via, visits]...]
     NAME.answer   an envelope, {"admitted", "known", "off_scope": counts, "rejected": [[text, reason]...]}
     NAME.command  an envelope, {"pid": int, "do": WORD, "host": text or null}; its answer is {"error", "status"}
     aside/        all other files
@@ -30,6 +30,7 @@ from typing import Any
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.disk import PASSING, Disk, failpoint, make_private_directory, replace_file
 from crawler.output.finished import Past
+from crawler.settings import CLASSES
 
 INBOX = "inbox"
 MAGIC = "crawler-inbox"
@@ -51,13 +52,14 @@ _NAME = re.compile(r"[0-9]{20}-[0-9]+-[0-9]+")
 @dataclass(frozen=True, slots=True)
 class Parcel:
     """The content of one file. ``seed``: the URLs widen the scope; ``answer``: a process waits for an answer.
-    ``again``: finished URLs that are put back."""
+    ``again``: finished URLs that are put back. ``priority``: the class that the URLs get, whatever the rules say."""
 
     name: str
     urls: tuple[str, ...]
     seed: bool
     answer: bool
     again: tuple[Past, ...] = ()
+    priority: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +102,10 @@ class Inbox:
 
     # -- leaving URLs ------------------------------------------------------------------------------------------
 
-    def deposit(self, urls: Sequence[str], *, seed: bool, answer: bool) -> str:
+    def deposit(self, urls: Sequence[str], *, seed: bool, answer: bool, priority: int | None = None) -> str:
         """Leave at most ``MOST_URLS`` URLs; durable on return. Returns a name, to be passed to ``answer``."""
-        return self._leave({"urls": list(urls), "seed": seed, "answer": answer})
+        content: dict[str, Any] = {"urls": list(urls), "seed": seed, "answer": answer}
+        return self._leave(content if priority is None else content | {"priority": priority})
 
     def put_back(self, again: Sequence[Past], *, answer: bool) -> str:
         """Leave at most ``MOST_URLS`` finished URLs that are to be visited again; durable on return. Returns a name, to
@@ -179,8 +182,10 @@ class Inbox:
         again = content.get("again", [])
         if not isinstance(again, list) or len(again) > MOST_URLS or not all(map(_is_past, again)):
             raise EnvelopeError(f"{path.name}: not a list of at most {MOST_URLS} finished URLs")
-        seed, answer = content.get("seed") is True, content.get("answer") is True
-        return Parcel(name, tuple(urls), seed, answer, tuple([Past(*past) for past in again]))
+        seed, answer, priority = content.get("seed") is True, content.get("answer") is True, content.get("priority")
+        if priority is not None and not is_class(priority):
+            raise EnvelopeError(f"{path.name}: not a class from 0 to {CLASSES - 1}")
+        return Parcel(name, tuple(urls), seed, answer, tuple([Past(*past) for past in again]), priority)
 
     def close_parcel(self, parcel: Parcel, answer: Answer) -> None:
         """Answer a file whose URLs were durably admitted, if a process waits for the answer, and remove the file."""
@@ -255,6 +260,11 @@ class Inbox:
             return [path for path in self.path.iterdir() if path.name != _ASIDE]
         except FileNotFoundError:
             return []
+
+
+def is_class(value: object) -> bool:
+    """Whether a value is a priority class."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < CLASSES
 
 
 def _is_past(row: object) -> bool:

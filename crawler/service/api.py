@@ -21,11 +21,12 @@ from aiohttp import web
 
 from crawler.dashboard import json_body
 from crawler.inspect.host_table import SORTS
-from crawler.job.inbox import MOST_URLS
+from crawler.job.inbox import MOST_URLS, is_class
 from crawler.output.finished import Choice
 from crawler.service.commands import Refused, parse_command
 from crawler.service.explanation_text import explanation_lines
 from crawler.service.view import TableAsked, Unavailable, Unreadable, View
+from crawler.settings import CLASSES
 
 T = TypeVar("T")
 
@@ -121,7 +122,10 @@ class Api:
             raise web.HTTPBadRequest(text='Send {"urls": [text, ...]}, with "seed": true if they widen the scope.')
         if len(urls) > MOST_URLS:
             raise web.HTTPBadRequest(text=f"At most {MOST_URLS} URLs at a time.")
-        return _answer((await _from_view(self._view.add(urls, seed=seed))).as_json())
+        priority = asked.get("priority")
+        if priority is not None and not is_class(priority):
+            raise web.HTTPBadRequest(text=f'"priority" is a class from 0 to {CLASSES - 1}.')
+        return _answer((await _from_view(self._view.add(urls, seed=seed, priority=priority))).as_json())
 
     async def _retry(self, request: web.Request) -> web.Response:
         choice = _choice(await json_body(request))

@@ -161,7 +161,7 @@ class AttachedView:
         except OSError as error:
             return Refused(Refusal.NOT_NOW, f"cannot pass the command to the crawl: {error.strerror}")
 
-    async def add(self, urls: Sequence[str], *, seed: bool) -> Answer:
+    async def add(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:
         raise Unavailable("This dashboard does not belong to the crawl: use crawler add.")
 
     async def put_back(self, choice: Choice) -> Answer:

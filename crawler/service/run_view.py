@@ -110,11 +110,11 @@ class RunView:
     async def perform(self, command: Command) -> Refused | None:
         return await self._perform(command)
 
-    async def add(self, urls: Sequence[str], *, seed: bool) -> Answer:
+    async def add(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:
         run = self._running()
         if run.job.blocked is not None:
             raise Unavailable(f"The crawl is paused: {run.job.blocked}")
-        adding = asyncio.create_task(run.incoming.take_in(urls, seed=seed))
+        adding = asyncio.create_task(run.incoming.take_in(urls, seed=seed, priority=priority))
         self._adding.add(adding)
         adding.add_done_callback(self._adding.discard)
         try:

@@ -56,7 +56,7 @@ class View(Protocol):
     async def perform(self, command: Command) -> Refused | None:
         """Have a command carried out. Returns None if it was."""
 
-    async def add(self, urls: Sequence[str], *, seed: bool) -> Answer:
+    async def add(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:
         """Admit URLs. With ``seed``, they widen the scope."""
 
     async def put_back(self, choice: Choice) -> Answer:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from crawler.checkpoint import EnvelopeError
+from crawler.disk import RealDisk
 from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
+from crawler.frontier import decode_entry
 from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox
 from crawler.job.job import Job
@@ -25,6 +29,7 @@ from crawler.urls import canonicalise
 from tests.durability.power import Inline
 from tests.jobs import findings
 from tests.laboratory import SETTINGS, START, Laboratory
+from tests.program import crawler
 
 FULL = SeenSettings(kind="bloom", capacity=8, fpp=0.5)  # after some thousand URLs, nearly all bits are set
 PAGES = {f"http://a.test/{number}": f"<p>{number}" for number in range(400)}
@@ -76,3 +81,36 @@ def test_a_search_reads_what_was_admitted_and_forgotten() -> None:
     more.put(Family.ADMITTED, sequence_key(3), encode_admitted(digests[1]))
     store.write(more)
     assert search.missing() == [3], "what was admitted meanwhile is found too"
+
+
+def test_added_urls_get_the_class_that_is_given(tmp_path: Path) -> None:
+    store = MemoryStore()
+    job = opened(tmp_path, store)
+    job.admit(Found(LINKS, 1, "http://b.test/", found_at=START))
+    mistaken = job.called_seen([canonicalise(href) for href in PAGES])
+    assert mistaken
+    inbox = Inbox(tmp_path, job.disk)
+    inbox.deposit(list(PAGES), seed=True, answer=False, priority=7)
+    injector = Injector(job, Discovery.of(job, replace(SETTINGS, seen=FULL), Reading()), inbox, lambda: None)
+    asyncio.run(injector.drain(START))
+    entries = [decode_entry(value) for _, value in store.rows(Family.PENDING)]
+    assert Counter(entry.priority for entry in entries if entry.href in PAGES) == {7: len(PAGES)}
+    assert not inbox.waiting()
+    job.close()
+
+
+def test_a_class_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path, RealDisk())
+    for priority in (8, -1, True, "3"):
+        name = inbox.deposit(list(PAGES)[:1], seed=True, answer=False, priority=priority)  # type: ignore[arg-type]
+        with pytest.raises(EnvelopeError, match="not a class from 0 to 7"):
+            inbox.read(name)
+
+
+def test_the_command_gives_the_class(tmp_path: Path) -> None:
+    opened(tmp_path, MemoryStore()).close()
+    ran = crawler("add", tmp_path, "--no-wait", "--priority", "3", "http://a.test/")
+    assert ran.code == 0, ran
+    inbox = Inbox(tmp_path, RealDisk())
+    assert [inbox.read(name).priority for name in inbox.waiting()] == [3]
+    assert crawler("add", tmp_path, "--priority", "8", "http://a.test/").code == 2

@@ -50,8 +50,9 @@ def by_path(lab: Laboratory) -> dict[str, dict[str, Any]]:
     return {record["url"].removeprefix(HOME.rstrip("/")): record for record in lab.records()}
 
 
-def test_a_site_without_a_404_ends(tmp_path: Path) -> None:
-    lab = laboratory(tmp_path / "job", REAL, lambda _: LOST)
+@pytest.mark.parametrize("duplicates", ["record", "off"])
+def test_a_site_without_a_404_ends(duplicates: str, tmp_path: Path) -> None:
+    lab = laboratory(tmp_path / "job", REAL, lambda _: LOST, duplicates=duplicates)
     assert lab.run(HOME) is Stop.FINISHED
     rows = by_path(lab)
     assert {rows[href.removeprefix(HOME.rstrip("/"))]["outcome"] for href in REAL} == {"fetched"}

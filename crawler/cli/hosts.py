@@ -42,7 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
     with open_job(arguments.job) as job:
         selection = Selection(sort=arguments.sort, descending=order == "desc", limit=arguments.limit)
-        rows = all_host_rows(job.store, HostTableSettings.of(job.settings), job_time(job.store), in_flight)
+        settings = HostTableSettings.of(job.settings)
+        rows = all_host_rows(job.store, settings, job_time(job.store), in_flight, selection.wants)
         selection.add(row for row in rows if row is not None)
     total, found = selection.total, selection.rows()
     if arguments.json:

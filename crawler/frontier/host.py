@@ -253,6 +253,15 @@ def workload(value: bytes) -> tuple[int, float, float | None, float | None]:
     return size, next_time, None if crawl_delay < 0 else crawl_delay, None if latency < 0 else latency
 
 
+def stored_counts(value: bytes) -> tuple[int, int, int, bool]:
+    """(queued, fetched, failed, whether there were failures of any try) of a stored record, without decoding it. Raises
+    HostRecordError."""
+    if len(value) < _RECORD.size or value[0] != _VERSION:
+        raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
+    fields = _RECORD.unpack_from(value)
+    return fields[8], fields[14], fields[15], fields[-1] > 0
+
+
 def decode_host(name: str, value: bytes) -> Host:
     """The host as it was stored, with nothing in flight; raises HostRecordError."""
     if not value or value[0] != _VERSION:

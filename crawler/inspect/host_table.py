@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any
 
-from crawler.frontier.host import host_beside, host_name
+from crawler.frontier.host import host_beside, host_name, stored_counts
 from crawler.frontier.host_status import HostRow, describe
 from crawler.kv import Family, Reader
 from crawler.settings import BudgetSettings, PolitenessSettings, Settings
@@ -43,8 +43,10 @@ def host_rows(
     now: float,
     in_flight: Mapping[str, int],
     working: Mapping[str, HostRow],
+    wants: Callable[[str, bytes], bool] = lambda name, value: True,
 ) -> Iterator[Row]:
-    """Yield a row for each stored host at ``now`` (seconds since 1970).
+    """Yield a row for each stored host at ``now`` (seconds since 1970). A host whose stored record tells all of it gets
+    one only if ``wants`` (name, record): a row costs twenty times as much as a look at the record.
 
     ``in_flight`` counts handed-out URLs by host. ``working`` has the hosts whose state is in the memory of the running
     crawl; it was taken there, because nobody else may read that state."""
@@ -53,17 +55,24 @@ def host_rows(
         name = host_name(key)
         row = working.get(name)
         if row is None:
-            row = describe(host_beside(name, value, in_flight.get(name, 0)), now, politeness, budget)
+            flying = in_flight.get(name, 0)
+            if not flying and not wants(name, value):
+                continue
+            row = describe(host_beside(name, value, flying), now, politeness, budget)
         yield table_row(row)
 
 
 def all_host_rows(
-    store: Reader, settings: HostTableSettings, now: float, in_flight: Mapping[str, int]
+    store: Reader,
+    settings: HostTableSettings,
+    now: float,
+    in_flight: Mapping[str, int],
+    wants: Callable[[str, bytes], bool] = lambda name, value: True,
 ) -> Iterator[Row | None]:
     """Yield ``host_rows`` for each host of a job whose working state nobody here has, by name, and None at points where
     a long read may be abandoned."""
     for page in store.pages(Family.HOSTS):
-        yield from host_rows(page, settings, now, in_flight, {})
+        yield from host_rows(page, settings, now, in_flight, {}, wants)
         yield None
 
 
@@ -78,6 +87,23 @@ class Selection:
         self._best: list[tuple[Any, int, Row]] = []
         self._offset, self._most, self._wanted = offset, offset + limit, q.lower()
         self._order, self._value = _order(descending), _value(sort)
+        self._stored, self._descending = _STORED.get(sort), descending
+
+    def wants(self, name: str, stored: bytes) -> bool:
+        """Whether the row of the host with that stored record may be among the rows; if not, it is counted. Raises
+        HostRecordError."""
+        if self._wanted not in name:
+            return False
+        if self._stored is None or len(self._best) < self._most or not self._most:
+            return True
+        value = self._stored(stored)
+        if value is None:
+            return True
+        last = self._value(self._best[0][2])
+        if value > last if self._descending else value < last:
+            return True
+        self.total += 1  # of equal rows the first counts
+        return False
 
     def add(self, rows: Iterable[Row]) -> None:
         for row in rows:
@@ -93,6 +119,20 @@ class Selection:
     def rows(self) -> list[Row]:
         ordered = sorted(self._best, key=lambda entry: entry[:2], reverse=True)
         return [row for _, _, row in ordered][self._offset :]
+
+
+def _stored_failed(value: bytes) -> tuple[int, int] | None:
+    _, _, failed, errors = stored_counts(value)
+    return None if errors else (failed, 0)
+
+
+# What to compare for a sort, if the stored record of a host with nothing in flight tells it; None if it does not.
+_STORED: dict[str, Callable[[bytes], Any]] = {
+    "pending": lambda value: stored_counts(value)[0],
+    "fetched": lambda value: stored_counts(value)[1],
+    "failed": _stored_failed,
+    "errors": lambda value: None if stored_counts(value)[3] else 0,
+}
 
 
 def _value(sort: str) -> Callable[[Row], Any]:

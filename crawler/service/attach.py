@@ -96,7 +96,8 @@ class WatchedJob:
         """Return a part of the table of hosts. Raises what ``open_job`` raises."""
         with open_job(self.directory) as job:
             selection = asked.selection()
-            rows = all_host_rows(job.store, HostTableSettings.of(job.settings), now, self._in_flight())
+            settings = HostTableSettings.of(job.settings)
+            rows = all_host_rows(job.store, settings, now, self._in_flight(), selection.wants)
             selection.add(row for row in rows if row is not None)
             return Table(selection.total, selection.rows())
 

@@ -73,7 +73,7 @@ class RunView:
                 selection.add(rows)
                 return next(pages, None)
 
-            rows = host_rows(page, table, now, {}, working)
+            rows = host_rows(page, table, now, {}, working, selection.wants)
             page = await self._in_thread(functools.partial(add, rows))
         return Table(selection.total, selection.rows())
 

@@ -1,0 +1,68 @@
+"""The table of hosts: which rows are shown, and that no others are made."""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import Any
+
+import pytest
+
+from crawler.frontier import FailureClass
+from crawler.frontier.host import encode_host
+from crawler.inspect.host_table import SORTS, HostTableSettings, Selection, all_host_rows
+from crawler.kv import Family
+from crawler.settings import BudgetSettings, PolitenessSettings
+from crawler.store import MemoryStore
+from tests.frontier.hosts import made_host
+
+NOW = 1_700_000_000.0
+SETTINGS = HostTableSettings(PolitenessSettings(), BudgetSettings())
+IN_FLIGHT = {"h7.test:80": 1, "h99.test:80": 1}
+
+
+@functools.cache
+def store_of(hosts: int) -> MemoryStore:
+    rng, store = random.Random(7), MemoryStore()
+    batch = store.batch()
+    for n in range(hosts):
+        host = made_host(f"h{n}.test:80", size=rng.randrange(2, 9), fetched=rng.randrange(9), failed=rng.randrange(3))
+        host.politeness.latency = rng.choice([None, 0.1, 2.0])
+        if rng.random() < 0.1:
+            host.tally.errors = {FailureClass.TIMEOUT: rng.randrange(1, 4)}
+        batch.put(Family.HOSTS, host.name.encode(), encode_host(host))
+    store.write(batch)
+    return store
+
+
+def selected(store: MemoryStore, *, sparing: bool, **how: Any) -> tuple[int, list[dict[str, Any]], int]:
+    """The number of hosts that fit, the rows, and how many rows were made."""
+    selection = Selection(**how)
+    wants = selection.wants if sparing else lambda name, value: True
+    count = 0
+
+    def counted() -> Any:
+        nonlocal count
+        for row in all_host_rows(store, SETTINGS, NOW, IN_FLIGHT, wants):
+            if row is not None:
+                count += 1
+                yield row
+
+    selection.add(counted())
+    return selection.total, selection.rows(), count
+
+
+@pytest.mark.parametrize("sort", SORTS)
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize(("offset", "limit", "q"), [(0, 20, ""), (15, 10, "1"), (0, 0, ""), (0, 1_000, "h9")])
+def test_rows_that_are_not_made_are_not_missed(sort: str, descending: bool, offset: int, limit: int, q: str) -> None:
+    store = store_of(120)
+    how = {"sort": sort, "descending": descending, "offset": offset, "limit": limit, "q": q}
+    assert selected(store, sparing=True, **how)[:2] == selected(store, sparing=False, **how)[:2]
+
+
+@pytest.mark.parametrize("sort", ["pending", "fetched", "failed", "errors"])
+def test_of_many_hosts_few_are_described(sort: str) -> None:
+    total, rows, made = selected(store_of(1_000), sparing=True, sort=sort, limit=20)
+    assert (total, len(rows)) == (1_000, 20)
+    assert made < 300

@@ -1,6 +1,7 @@
 """A visited page, and the interval until its next visit.
 
-The interval follows what each visit finds, as in Nutch's AdaptiveFetchSchedule
+By default ``visit_value`` chooses the interval. With the policy "adaptive", and after a visit without an answer, it
+follows what each visit finds, as in Nutch's AdaptiveFetchSchedule
 (https://nutch.apache.org/documentation/javadoc/apidocs/org/apache/nutch/crawl/AdaptiveFetchSchedule.html):
 
     changed        interval *= 1 - decrease

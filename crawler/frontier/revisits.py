@@ -13,12 +13,14 @@ Pure like the frontier: time is an argument (seconds since 1970), and changes go
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
 from crawler.frontier.entry import Entry, QueueOf, queue_of
 from crawler.frontier.page import Answer, Page, PageError, milliseconds, pack_page, unpack_page, visited
+from crawler.frontier.visit_value import Budget
 from crawler.kv import Batch, Family, Reader
 from crawler.settings import RecrawlSettings
 
@@ -28,6 +30,9 @@ HOST_MAX = 16  # of one host
 _LEAST_PACE = 0.01  # seconds between two revisits of a host without a gap
 _HOSTS_MAX = 10_000  # hosts with a remembered time until which their revisits are postponed
 _TIME = 8  # bytes
+_THRESHOLD = b"recrawl-threshold"
+_DOUBLE = struct.Struct("<d")
+_DRIFT = 0.01  # a threshold that has moved by less need not be stored
 
 
 def due_key(due: float, href: str) -> bytes:
@@ -39,6 +44,12 @@ def once_more(entry: Entry, visits: int) -> Page:
     """The state of a page that is queued for one more visit."""
     again = entry._replace(revisit=True, tries=0, throttled=0, redirects=0)
     return Page(again, visits, 0, ONCE, None, 0.0)
+
+
+def _stored_threshold(store: Reader) -> float | None:
+    """The threshold of an earlier run; None if it is missing or cannot be read: it is found again."""
+    stored = store.get(Family.META, _THRESHOLD)
+    return _DOUBLE.unpack(stored)[0] if stored is not None and len(stored) == _DOUBLE.size else None
 
 
 def split_due_key(key: bytes) -> tuple[float, str]:
@@ -61,6 +72,8 @@ class Revisits:
         self._queue_of = queue_of
         self._queued: Counter[str] = Counter()  # in this run; earlier runs may have queued more
         self._put_off: dict[str, float] = {}
+        self._budget = None if settings.policy == "adaptive" else Budget(settings, _stored_threshold(store))
+        self._threshold = 0.0  # as stored
         self._first = b""  # lower bound of the keys in ``due``: a scan from here skips the deleted ones
 
     @property
@@ -95,6 +108,8 @@ class Revisits:
                 return replace(before, visits=before.visits + 1), None, 0
             before = replace(before, interval=self._settings.first_interval)
         page, changed = visited(before, entry, answer, now, self._settings, last_resort=excluded)
+        if changed is not None:
+            page = self._paced(page, now, batch)
         assert page.due is not None
         had_time = before is not None and before.due is not None
         if before is not None and before.due is not None:
@@ -168,6 +183,17 @@ class Revisits:
         else:
             batch.delete(Family.PAGES, entry.href.encode("ascii"))
         return True, 1
+
+    def _paced(self, page: Page, now: float, batch: Batch) -> Page:
+        """The page with the interval that the budget gives it."""
+        budget = self._budget
+        if budget is None or page.rate is None:
+            return page
+        interval = budget.interval(page.rate)
+        if abs(budget.threshold - self._threshold) > _DRIFT * self._threshold:
+            self._threshold = budget.threshold
+            batch.put(Family.META, _THRESHOLD, _DOUBLE.pack(self._threshold))
+        return replace(page, interval=interval, due=now + interval)
 
     def _put(self, page: Page, due: float, batch: Batch) -> None:
         href = page.entry.href

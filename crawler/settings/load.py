@@ -28,6 +28,7 @@ from crawler.settings.parts import (
     LEDGER_KINDS,
     LINK_KINDS,
     ORDERS,
+    RECRAWL_POLICIES,
     RETRY_CLASSES,
     SCOPES,
     SEEN_HASHES,
@@ -91,6 +92,7 @@ _POSITIVE = frozenset(
         ("durability", "sync_interval"),
         ("durability", "checkpoint_interval"),
         ("recrawl", "first_interval"),
+        ("recrawl", "mean_interval"),
         ("recrawl", "min_interval"),
         ("recrawl", "max_interval"),
         ("dashboard", "interval"),
@@ -105,6 +107,7 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("seen", "layout"): SEEN_LAYOUTS,
     ("links", "kinds"): LINK_KINDS,
     ("traps", "duplicates"): DUPLICATES,
+    ("recrawl", "policy"): RECRAWL_POLICIES,
 }
 _NUMBERS = {  # lists of whole numbers: what they are, the least, the most
     ("retry", "lasting_statuses"): ("statuses", 500, 599),
@@ -154,6 +157,8 @@ _ORDERED: tuple[tuple[str, str, str, str | None], ...] = (
     ("recrawl", "min_interval", "max_interval", None),
     ("recrawl", "first_interval", "max_interval", "first_interval"),
     ("recrawl", "min_interval", "first_interval", "first_interval"),
+    ("recrawl", "mean_interval", "max_interval", "mean_interval"),
+    ("recrawl", "min_interval", "mean_interval", "mean_interval"),
     ("politeness", "adaptive_min", "adaptive_max", None),
     ("politeness", "backoff_first", "backoff_max", None),
     ("politeness", "snooze_first", "snooze_max", None),

@@ -15,6 +15,7 @@ SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bit
 LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # those with false positives that cannot forget
 LINK_KINDS = ("iframe", "frame", "refresh", "canonical", "next", "alternate")  # besides a and area, which always count
 DUPLICATES = ("record", "skip-links", "off")
+RECRAWL_POLICIES = ("freshness", "adaptive")
 SEEN_HASHES = ("blake2b", "mmh3")
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
 HOST_KEYS = ("host", "domain", "address")
@@ -234,11 +235,13 @@ class RecrawlSettings:
     """Finished pages are visited again, each at its own pace."""
 
     enabled: bool = False
+    policy: str = "freshness"  # how intervals are chosen
+    mean_interval: float = 86_400.0  # seconds between two visits of a page, on average over all pages: the budget
     share: float = 0.5  # of a host's turns, for revisits while URLs that were never visited wait too
     first_interval: float = 86_400.0  # seconds from the first visit to the second
     min_interval: float = 3_600.0  # seconds
     max_interval: float = 2_592_000.0  # seconds; also used if a rule of the crawler refused the request
-    increase: float = 0.4  # an interval after which nothing had changed grows by this share of itself ...
+    increase: float = 0.4  # "adaptive": an interval after which nothing had changed grows by this share of itself ...
     decrease: float = 0.2  # ... and shrinks by this share after a change
     gone_after: int = 3  # answers 404 or 410 in a row after which a page is not visited again; 0: never
 

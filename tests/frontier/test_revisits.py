@@ -32,7 +32,9 @@ from crawler.settings import RecrawlSettings
 from crawler.store import MemoryStore
 
 NOW = 1_700_000_000.0
-SETTINGS = RecrawlSettings(enabled=True, first_interval=100.0, min_interval=10.0, max_interval=10_000.0)
+SETTINGS = RecrawlSettings(
+    enabled=True, policy="adaptive", first_interval=100.0, min_interval=10.0, max_interval=10_000.0
+)
 
 texts = st.none() | st.text('abc"W/-_ ,:', min_size=1).map(str.strip).filter(bool)
 pages = st.builds(
@@ -282,3 +284,34 @@ def test_a_page_of_an_older_job_is_read_and_gets_an_estimate_from_its_counts() -
     assert after.rate is not None
     assert 1 / 100 < after.rate.mean < 1 / 20
     assert unpack_page(pack_page(after)) == after
+
+
+def test_by_default_a_budget_sets_the_intervals_and_its_threshold_is_kept_for_the_next_run() -> None:
+    store = MemoryStore()
+    settings = RecrawlSettings(enabled=True, first_interval=100.0, mean_interval=100.0, min_interval=1.0)
+    pages = [f"http://h{number}.test/" for number in range(30)]
+    revisits, now = schedule(store, settings), NOW
+    for href in pages:
+        finish(store, revisits, Entry(href, 0), now)
+    for number in range(40):
+        now += 100.0
+        for href in begin(store, revisits, now):
+            # Every third page changes at each visit, the others never do.
+            changes = int(href[8:].split(".")[0]) % 3 == 0
+            mark = (number + 2 if changes else 1).to_bytes(16, "big")
+            finish(store, revisits, Entry(href, 0, revisit=True), now, mark)
+    found = [revisits.page(href) for href in pages]
+    known = [page for page in found if page is not None]
+    assert len(known) == len(pages)
+    assert {page.interval <= 100.0 for page in known[::3]} == {True}
+    assert min(page.interval for page in known[1::3]) > 200.0
+    stored = store.get(Family.META, b"recrawl-threshold")
+    assert stored is not None
+    threshold = struct.unpack("<d", stored)[0]
+    assert threshold > 0
+    one, other = (schedule(store, settings) for _ in range(2))
+    finish(store, one, known[1].entry, now + 500)
+    assert other.page(pages[1]) == one.page(pages[1])
+    assert struct.unpack("<d", store.get(Family.META, b"recrawl-threshold") or b"")[0] == pytest.approx(
+        threshold, rel=0.03
+    )

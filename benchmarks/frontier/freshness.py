@@ -1,0 +1,134 @@
+"""How fresh do policies of revisits keep pages, and how far is that from the best that the same requests can buy?
+
+    python benchmarks/frontier/freshness.py [--pages 1000]
+
+Pages change at random (Poisson), at rates that nobody tells the policies: log-normal, ``rate`` changes a unit of time
+in the median, from ``spread`` 0.5 (most rates within a factor of three) to 2 (within a factor of fifty either way; what
+studies of the web report is at least as wide). The unit is ``recrawl.mean_interval``. Each policy runs for 160 units,
+the first 60 do not count. Figures are the share of time that pages are fresh, and visits of a page in a unit.
+
+    fixed      one interval for all pages, chosen so that the requests are those of the policy it is compared with
+    best       the best allocation of these requests for somebody who knows all rates: a bound for any policy
+    adaptive   the interval grows by 0.4 after no change and shrinks by 0.2 after one: ``recrawl.policy = "adaptive"``
+    freshness  the default
+    lost       how far the policy is from best
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import math
+import random
+import sys
+from pathlib import Path
+from typing import Protocol
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from crawler.bench.machine import describe_machine
+from crawler.frontier.change_rate import after_visit, first_guess
+from crawler.frontier.visit_value import Budget
+from crawler.settings import RecrawlSettings
+
+UNITS, WARM_UP = 160.0, 60.0
+DAY = 86_400.0
+SETTINGS = RecrawlSettings(enabled=True, mean_interval=DAY, first_interval=DAY)
+
+
+class Policy(Protocol):
+    """Chooses intervals, in units."""
+
+    def visited(self, page: int, elapsed: float, *, changed: bool) -> float: ...
+
+
+class Fixed:
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+
+    def visited(self, page: int, elapsed: float, *, changed: bool) -> float:
+        return self._interval
+
+
+class Adaptive:
+    def __init__(self, pages: int) -> None:
+        self._intervals = [1.0] * pages
+
+    def visited(self, page: int, elapsed: float, *, changed: bool) -> float:
+        longer = self._intervals[page] * (1 - SETTINGS.decrease if changed else 1 + SETTINGS.increase)
+        self._intervals[page] = min(max(longer, SETTINGS.min_interval / DAY), SETTINGS.max_interval / DAY)
+        return self._intervals[page]
+
+
+class Freshness:
+    def __init__(self, pages: int) -> None:
+        self._budget, self._first = Budget(SETTINGS), first_guess(SETTINGS.first_interval)
+        self._rates = [self._first] * pages
+
+    def visited(self, page: int, elapsed: float, *, changed: bool) -> float:
+        rate = self._rates[page] = after_visit(self._rates[page], elapsed * DAY, changed=changed, first=self._first)
+        return self._budget.interval(rate) / DAY
+
+
+def run(rates: list[float], policy: Policy, seed: int = 1) -> tuple[float, float]:
+    """(freshness, visits of a page in a unit)."""
+    chance = random.Random(seed)
+    last = [0.0] * len(rates)
+    change = [chance.expovariate(rate) for rate in rates]
+    queue = [(chance.random(), page) for page in range(len(rates))]
+    heapq.heapify(queue)
+    fresh, visits = 0.0, 0
+    while queue:
+        now, page = heapq.heappop(queue)
+        fresh += max(0.0, min(now, change[page], UNITS) - max(last[page], WARM_UP))
+        if now >= UNITS:
+            continue
+        visits += now > WARM_UP
+        changed, elapsed = change[page] < now, now - last[page]
+        last[page] = now
+        if changed:
+            change[page] = now + chance.expovariate(rates[page])
+        heapq.heappush(queue, (now + policy.visited(page, elapsed, changed=changed), page))
+    whole = len(rates) * (UNITS - WARM_UP)
+    return fresh / whole, visits / whole
+
+
+def best(rates: list[float], visits: float) -> float:
+    """The greatest freshness with so many visits of a page in a unit, all rates known."""
+
+    def share(rate: float, threshold: float) -> float:
+        """Rate times interval, where a visit is worth the threshold."""
+        low, high = 0.0, 100.0
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (middle, high) if 1 - (1 + middle) * math.exp(-middle) < threshold * rate else (low, middle)
+        return high
+
+    low, high = 1e-9, 1e9
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        spent = sum(rate / share(rate, middle) for rate in rates if middle * rate < 1) / len(rates)
+        low, high = (middle, high) if spent > visits else (low, middle)
+    found = [share(rate, high) if high * rate < 1 else math.inf for rate in rates]
+    return sum(-math.expm1(-each) / each for each in found if each < math.inf) / len(rates)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=1_000)
+    pages = parser.parse_args().pages
+    print(*describe_machine(), sep="\n")
+    print(f"\n{'spread':>6}{'rate':>6}  {'policy':10}{'visits':>8}{'fresh':>8}{'fixed':>8}{'best':>8}{'lost':>8}")
+    for spread in (0.5, 1.0, 1.5, 2.0):
+        for median in (0.1, 0.3, 1.0):
+            chance = random.Random(7)
+            rates = [median * chance.lognormvariate(0, spread) for _ in range(pages)]
+            for name, policy in (("adaptive", Adaptive(pages)), ("freshness", Freshness(pages))):
+                fresh, visits = run(rates, policy)
+                fixed, bound = run(rates, Fixed(1 / visits))[0], best(rates, visits)
+                figures = "".join(f"{figure:8.3f}" for figure in (visits, fresh, fixed, bound, bound - fresh))
+                print(f"{spread:6}{median:6}  {name:10}{figures}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -148,7 +148,7 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings) -> tu
         case HostState.PAUSED:
             return "paused", "paused by user"
         case HostState.LEASED:
-            return rule, "request in flight"
+            return rule, "robots.txt is being fetched" if host.side_request else "request in flight"
         case HostState.IDLE:
             return rule, "no URLs left"
         case HostState.READY:

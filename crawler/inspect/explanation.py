@@ -125,11 +125,13 @@ class Wait(StrEnum):
 @dataclass(frozen=True, slots=True)
 class NextTry:
     """When a pending URL may be fetched. ``not_before`` is in seconds since 1970, if a time is known. ``reason`` says
-    why its host waits, if the host is the cause."""
+    why its host waits, if the host is the cause. ``hosts_due`` is how many hosts were due, its own among them, when the
+    crawl last looked at all of them."""
 
     waits_for: Wait
     not_before: float | None = None
     reason: str | None = None
+    hosts_due: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +207,8 @@ class Explanation:
 class Known:
     """Where to look. ``seen`` returns the answer for a key; ``in_flight`` maps URLs handed out to their times; ``host``
     returns the host as it is in a crawl that runs in this process, None if there is none; ``overlooked`` are the hosts
-    that the running crawl should ask and does not; ``paused`` says why it hands out nothing. ``hash`` makes the digests
-    of the ledger."""
+    that the running crawl should ask and does not; ``paused`` says why it hands out nothing; ``due`` is how many hosts
+    were due when it last looked. ``hash`` makes the digests of the ledger."""
 
     directory: Path
     settings: Settings
@@ -217,6 +219,7 @@ class Known:
     host: Callable[[str], HostSnapshot | None]
     overlooked: Collection[str] = ()
     paused: str | None = None
+    due: int | None = None
 
 
 def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
@@ -233,6 +236,7 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Explana
             lambda _: None,
             () if live is None else (live.stats.get("hosts_overlooked") or {}).get("names", ()),
             None if live is None else live.stats.get("paused"),
+            None if live is None else (live.stats.get("hosts_by_state") or {}).get("ready"),
         )
         at = job_time(job.store) if now is None else now
         (found,) = (found for found in explain(known, text, at) if found is not None)
@@ -407,7 +411,7 @@ def _next_try(slot: bytes, host: HostSnapshot, now: float, known: Known) -> Next
     if row.host in known.overlooked:
         return NextTry(Wait.OVERLOOKED)
     if host.leased >= known.settings.politeness.per_host:
-        return NextTry(Wait.HOST_BUSY)
+        return NextTry(Wait.HOST_BUSY, reason=row.reason)
     if host.in_line:
         return NextTry(Wait.HOST_TURN, reason=row.reason)
     again, held_until = retry_time(slot) if is_retry(slot) else 0.0, host.next_time
@@ -415,4 +419,6 @@ def _next_try(slot: bytes, host: HostSnapshot, now: float, known: Known) -> Next
         return NextTry(Wait.RETRY, again)
     if held_until > now:
         return NextTry(Wait.HOST_HELD, held_until, host.hold_reason.words)
+    if known.due is not None and known.due > 1:
+        return NextTry(Wait.HOST_TURN, hosts_due=known.due)
     return NextTry(Wait.NOTHING)

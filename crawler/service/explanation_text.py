@@ -148,9 +148,13 @@ def _next(upcoming: NextTry, row: Row) -> str:
         case Wait.HOST_CLOSED:
             return f"its host is {row['state']}: {upcoming.reason}"
         case Wait.HOST_BUSY:
-            return "when the request in flight to its host is finished and the gap is over (politeness.per_host)"
+            return (
+                f"when the gap after the present request to its host is over: {upcoming.reason} (politeness.per_host)"
+            )
         case Wait.OVERLOOKED:
             return "its host is due and has a free slot, but the crawl does not ask it: a fault of the program"
+        case Wait.HOST_TURN if upcoming.hosts_due is not None:
+            return f"its host is due, and waits for its turn: {counted(upcoming.hosts_due, 'host')} were due at the last look"
         case Wait.HOST_TURN:
             return f"its host {upcoming.reason}"
         case Wait.RETRY:

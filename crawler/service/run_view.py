@@ -103,6 +103,7 @@ class RunView:
             lambda _: host,
             run.gauges.states.overlooked,
             None if run.paused is None else pause_text(run.paused),
+            (run.gauges.states.counts or {}).get("ready"),
         )
         (found,) = await self._look(explain(known, text, now))
         return found

@@ -16,7 +16,17 @@ from hypothesis import strategies as st
 
 from crawler.engine.run import Run
 from crawler.fetch import Failure, FailureKind, Response
-from crawler.frontier import Frontier, HoldReason, Host, HostRecordError, HostState, decode_host, state_of, stored_state
+from crawler.frontier import (
+    Frontier,
+    HoldReason,
+    Host,
+    HostRecordError,
+    HostState,
+    decode_host,
+    describe,
+    state_of,
+    stored_state,
+)
 from crawler.frontier.host import encode_host
 from crawler.inspect.explanation import Known, NextTry, SeenAnswer, Wait, explain
 from crawler.inspect.host_states import SLICE, HostStates, count_states
@@ -192,3 +202,43 @@ async def test_looking_at_many_hosts_leaves_the_loop_to_others_after_a_few() -> 
     assert max(rows for rows, _ in store.scans) <= SLICE
     turns = [turn for _, turn in store.scans]
     assert all(before < after for before, after in itertools.pairwise(turns)), "two looks in one turn of the loop"
+
+
+def test_a_host_that_is_due_beside_others_is_not_called_ready(tmp_path: Path) -> None:
+    lab = Laboratory(tmp_path / "job", {f"http://h{n}.test/": links(["/1", "/2"]) for n in range(40)})
+    lab.settings = replace(lab.settings, crawl=replace(lab.settings.crawl, concurrency=1))
+    found: list[tuple[int, NextTry]] = []
+
+    async def look(crawl: Run, job: Job) -> None:
+        await asyncio.sleep(1.5)
+        counts = crawl.gauges.states.counts
+        assert counts is not None
+        now = lab.now + asyncio.get_running_loop().time()
+        told = Known(
+            tmp_path / "job",
+            lab.settings,
+            job.seen.hash,
+            job.store,
+            lambda _: SeenAnswer(True, "exact", True, 0.0, [], 0, forgeable=False),
+            {},
+            lambda name: job.frontier.snapshot(name, now),
+            due=counts["ready"],
+        )
+        ((place,),) = [
+            [found.place for found in explain(told, "http://h39.test/", now) if found is not None and found.place]
+        ]
+        assert place.next is not None
+        found.append((counts["ready"], place.next))
+
+    lab.run(*lab.pages, max_time=4, during=look)
+    ((due, upcoming),) = found
+    assert due > 10
+    assert upcoming == NextTry(Wait.HOST_TURN, hosts_due=due)
+
+
+def test_a_host_whose_robots_txt_is_fetched_says_so() -> None:
+    host = made_host("h.test:80", size=1, leased=1, side_request=True)
+    row = describe(host, NOW, PolitenessSettings(), BudgetSettings())
+    assert (row.state, row.reason) == (HostState.LEASED, "robots.txt is being fetched")
+    host.side_request = False
+    assert describe(host, NOW, PolitenessSettings(), BudgetSettings()).reason == "request in flight"

@@ -154,7 +154,8 @@ def _next(upcoming: NextTry, row: Row) -> str:
         case Wait.OVERLOOKED:
             return "its host is due and has a free slot, but the crawl does not ask it: a fault of the program"
         case Wait.HOST_TURN if upcoming.hosts_due is not None:
-            return f"its host is due, and waits for its turn: {counted(upcoming.hosts_due, 'host')} were due at the last look"
+            due = counted(upcoming.hosts_due, "host")
+            return f"its host is due, and waits for its turn: {due} were due at the last look"
         case Wait.HOST_TURN:
             return f"its host {upcoming.reason}"
         case Wait.RETRY:

@@ -144,6 +144,8 @@ class Schedule:
             queue = lane.active
             first = self._settle(queue) if several else queue.first()
             if first is None or first > limit:
+                if not (place & _KIND or kinds[3]):
+                    continue
                 queue = lane.waiting
                 first = self._settle(queue) if several else queue.first()
                 if first is None:
@@ -195,7 +197,7 @@ class Schedule:
                 continue
             for queue, at in ((lane.waiting, 8), (lane.active, 0), (lane.delayed, 0)):
                 first = self._settle(queue)
-                if first is not None:
+                if first is not None and (place & _KIND or kinds[3] or at == 0):
                     ready = _TIME.unpack_from(first, at)[0]
                     found = ready if found is None or ready < found else found
         return found

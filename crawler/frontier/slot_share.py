@@ -13,7 +13,7 @@ always hold ``politeness.slow_share`` of the slots. If hosts of both kinds wait,
 
 If first requests end soon, new hosts need no such limit. So there is a window of new hosts that are admitted besides:
 it grows by one with each new host that answers soon, and halves with each that does not, as for the congestion of a
-network. It leaves what the quick hosts in sessions need.
+network. It leaves what the quick hosts in sessions need. Quick hosts in no session then wait behind the new ones.
 
 A host is slow above ``politeness.slow_after`` or above four times what quick answers take in this crawl, but not below
 a second. So a host of nine seconds is slow among hosts of a tenth, and quick among hosts of five seconds.
@@ -26,13 +26,14 @@ import math
 from crawler.frontier.host import Host
 
 QUICK, NEW, SLOW = 0, 1, 2  # kinds
-ALL = (True, True, True)
+ALL = (True, True, True, True)
 TIMES = 4.0  # a host that takes so many times as long as the quick ones is slow
 LEAST = 1.0  # seconds; a host that takes less is never slow
 _WEIGHT = 1 / 16  # of the newest request in an average
 _RISE = 1.001  # per answer: so fast is forgotten that there were quicker ones
 
-Kinds = tuple[bool, bool, bool]  # by kind: whether a host may have a slot
+# By kind: whether a host may have a slot. The last: whether a quick host may that is in no session.
+Kinds = tuple[bool, bool, bool, bool]
 
 
 class SlotShare:
@@ -42,13 +43,13 @@ class SlotShare:
         """``slots`` in all; new and slow hosts together may always hold ``least``."""
         self.held = [0, 0, 0]  # slots by kind
         self._slots = slots
-        self._least = least
+        self.least = least
         self._slow_after = slow_after
         self._slow_from = slow_after
         self._soon = slow_after / TIMES  # seconds of a quick answer
         self._seconds = 0.0  # of a request to a quick host, on average
         self._gap = 0.0  # after it
-        self._window = float(least)  # of new hosts
+        self._window = slots / 2  # of new hosts
 
     def kind(self, host: Host) -> int:
         """The kind of the host."""
@@ -59,31 +60,22 @@ class SlotShare:
             return NEW
         return SLOW if latency > self._slow_from else QUICK
 
-    @property
-    def is_easy(self) -> bool:
-        """Whether new and slow hosts hold less than what they may always hold, and none more than the other."""
-        _, new, slow = self.held
-        return new == slow and new + slow < self._least
-
     def admits(self, active: int, quick: int, *, new: bool, slow: bool) -> Kinds:
         """Which kinds may have a slot, if there are so many ``quick`` hosts, and so many of them are in sessions
         (``active``). ``new``, ``slow``: hosts of that kind wait for their turn."""
         held_new, held_slow = self.held[NEW], self.held[SLOW]
         room = held_new + held_slow < self.limit(quick)
-        return (
-            True,
-            (room and not (slow and held_new > held_slow)) or held_new < self._new_most(active),
-            room and not (new and held_slow > held_new),
-        )
+        window, need = int(self._window), self._need(active)
+        admits_new = room and not (slow and held_new > held_slow)
+        admits_new = admits_new or held_new < min(window, self._slots - int(need + math.sqrt(need)))
+        # What keeps a new host out then is only what sessions need: no other host may overtake it.
+        first = new and not admits_new and held_new < window
+        return True, admits_new, room and not (new and held_slow > held_new), not first
 
     def limit(self, quick: int) -> int:
         """How many slots new and slow hosts may hold together, if there are so many ``quick`` ones."""
         need = self._need(quick)
-        return max(self._least, self._slots - math.ceil(need + 2.0 * math.sqrt(need)))
-
-    def _new_most(self, active: int) -> int:
-        need = self._need(active)
-        return min(int(self._window), self._slots - int(need + math.sqrt(need)))
+        return max(self.least, self._slots - math.ceil(need + 2.0 * math.sqrt(need)))
 
     def _need(self, quick: int) -> float:
         """The slots that so many quick hosts hold on average."""

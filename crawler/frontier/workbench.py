@@ -137,7 +137,8 @@ class Workbench:
                 return None
             host = self.host(due.name)
             host.on_heap = False
-            self.rate(host)
+            if kinds is not ALL:
+                self.rate(host)  # it may be known by now that the host is slow
             ready = self._ready(host)
             if ready is not None and ready <= now and kinds[host.kind]:
                 self.queues.look_ahead(host)
@@ -165,8 +166,9 @@ class Workbench:
     def admits(self) -> Kinds:
         """Which kinds of hosts may have a slot."""
         share = self.gate.share
-        if share.is_easy:
-            return ALL
+        _, new_held, slow_held = share.held
+        if new_held == slow_held and new_held + slow_held < share.least:
+            return ALL  # mostly
         quick, new, slow = self._schedule.waiting()
         active, each = self.sessions.quick, self._per_host
         return share.admits(active * each, (active + quick) * each, new=new, slow=slow)

@@ -317,6 +317,9 @@ class World:
         waiting = {name for since, name in self._ready if since < self.now - EARLY and self._stands(since, name)}
         return sum(self._by_host[name].answered for name in waiting) > self.slots
 
+    def _some_are_new(self) -> bool:
+        return any(not server.answered and self._queued[f"{server.name}:80"] for server in self.servers)
+
     def _stands(self, since: float, name: str) -> bool:
         return self._by_host[name].became_ready == since and self._queued[name] > 0
 
@@ -464,8 +467,11 @@ class World:
         while self._ready and self._ready[0][0] < self.now - EARLY:
             since, name = heapq.heappop(self._ready)
             # A host that was never asked, or is slow, may have to wait for one of the slots that such hosts may hold.
-            server = self._by_host[name]
-            if self._stands(since, name) and server.answered and server.latency * 1.3 < LEAST:
+            # While any is new, the others wait for their next session, and slots are kept for sessions that go on.
+            server, host = self._by_host[name], self.frontier.known(name)
+            if not self._stands(since, name) or not server.answered or server.latency * 1.3 >= LEAST:
+                continue
+            if (host is not None and host.session_until) or not self._some_are_new():
                 self.protocol.idle += 1
 
 

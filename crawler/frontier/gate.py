@@ -209,7 +209,8 @@ class Gate:
             _hold(politeness, now + wait, reason)
             if self._grouped and reason in _OF_THE_KEY:
                 _hold(self._group(host), now + wait, reason)
-        self.share.learn(lease.kind, request.seconds, pause, answered=not host.failures.in_a_row)
+        if lease.kind or not host.tally.fetched & 7:  # one answer in eight of a quick host says enough
+            self.share.learn(lease.kind, request.seconds, pause, answered=not host.failures.in_a_row)
         if host.failures.retired:
             politeness.next_time, politeness.hold_reason = now, HoldReason.RETIRED
 

@@ -18,7 +18,6 @@ class Sessions:
     """Which hosts are in a session."""
 
     def __init__(self, settings: PolitenessSettings) -> None:
-        self._pages = settings.session_pages
         self._seconds = settings.session_seconds
         self.quick = 0  # quick hosts in a session
 
@@ -34,12 +33,6 @@ class Sessions:
         if host.session_until:
             host.session_until = 0.0
             self.quick -= host.kind == QUICK
-
-    def count(self, host: Host) -> None:
-        """A URL of the host is handed out. With the last one of a session, the session ends."""
-        host.session_pages += 1
-        if host.session_pages >= self._pages:
-            self.end(host)
 
     def rate(self, host: Host, kind: int) -> None:
         """Note the kind of the host."""

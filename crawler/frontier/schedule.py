@@ -40,7 +40,6 @@ _ASKED = struct.Struct(">ddB")
 _NEVER_ASKED = struct.Struct(">dQB")
 _TIME = struct.Struct(">d")
 _NAME_AT = _ASKED.size
-_PLACE_AT = _NAME_AT - 1
 _KIND, ACTIVE, _CLASS_BY = 3, 4, 3  # in a place: mask of the kind, flag, bits before the class
 _NUMBER_AT = 10  # in a slot of the fresh lane
 _NUMBER_MAX = 2**56 - 1
@@ -53,9 +52,7 @@ class Due(NamedTuple):
     """A host whose turn has come, off its queue."""
 
     name: str
-    ready: float
     front: int  # the class
-    kind: int
 
 
 class _Several(NamedTuple):
@@ -164,12 +161,10 @@ class Schedule:
             return None
         self._served = least
         passes[front] = least + _STRIDES[front]
-        ticket = chosen.pop()
-        name = ticket[_NAME_AT:].decode("ascii")
+        name = chosen.pop()[_NAME_AT:].decode("ascii")
         if several and name in several:
             several[name] = several[name]._replace(valid=b"")
-        ready = _TIME.unpack_from(ticket, 8 if best[:9] == _LAST else 0)[0]
-        return _new(Due, (name, ready, front, ticket[_PLACE_AT] & _KIND))  # half the time of Due(...)
+        return _new(Due, (name, front))  # half the time of Due(...)
 
     def _move(self, limit: bytes) -> bool:
         """Let hosts that have become due wait for their turn. Returns False if there are more of them."""

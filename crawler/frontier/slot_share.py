@@ -45,7 +45,7 @@ class SlotShare:
         self._slots = slots
         self.least = least
         self._slow_after = slow_after
-        self._slow_from = slow_after
+        self.slow_from = slow_after  # seconds
         self._soon = slow_after / TIMES  # seconds of a quick answer
         self._seconds = 0.0  # of a request to a quick host, on average
         self._gap = 0.0  # after it
@@ -58,7 +58,7 @@ class SlotShare:
             return SLOW
         if latency is None:
             return NEW
-        return SLOW if latency > self._slow_from else QUICK
+        return SLOW if latency > self.slow_from else QUICK
 
     def admits(self, active: int, quick: int, *, new: bool, slow: bool) -> Kinds:
         """Which kinds may have a slot, if there are so many ``quick`` hosts, and so many of them are in sessions
@@ -87,13 +87,13 @@ class SlotShare:
         soon = self._soon
         self._soon = soon = soon + (seconds - soon) / 4 if seconds < soon else soon * _RISE
         soon *= TIMES
-        self._slow_from = LEAST if soon < LEAST else min(soon, self._slow_after)
+        self.slow_from = LEAST if soon < LEAST else min(soon, self._slow_after)
 
     def learn(self, kind: int, seconds: float, gap: float, *, answered: bool) -> None:
         """A request to a host of that kind has ended after ``seconds``. The ``gap`` is the host's."""
         if answered:
             self.meet(seconds)
-        soon = answered and seconds <= self._slow_from
+        soon = answered and seconds <= self.slow_from
         if soon:
             self._seconds += (seconds - self._seconds) * _WEIGHT
             self._gap += (gap - self._gap) * _WEIGHT

@@ -15,7 +15,7 @@ Cost: ``next``, ``place``, ``begin`` and ``end`` are O(log hosts); a host out of
 from __future__ import annotations
 
 from crawler.frontier.gate import Gate
-from crawler.frontier.host import Host, decode_host, encode_host, host_name
+from crawler.frontier.host import NO_FAILURES, Host, decode_host, encode_host, host_name
 from crawler.frontier.host_session import Sessions
 from crawler.frontier.importance import Importance
 from crawler.frontier.lease import Lease
@@ -205,16 +205,22 @@ class Workbench:
         self._in_memory.place(host)
 
     def _schedule_at(self, host: Host, ready: float) -> None:
-        gate, sessions = self.gate, self.sessions
-        closed = gate.closure(host) is not None
-        kind = QUICK if closed else gate.share.kind(host)  # the URLs of a closed host take no time
+        gate, politeness = self.gate, host.politeness
+        asked, share, latency = politeness.last_request, gate.share, politeness.latency
+        if ready == gate.now and gate.closure(host) is not None:
+            asked, kind = ready, QUICK  # the URLs of a closed host end in turn with the others, and take no time
+        elif latency is not None and latency <= share.slow_from and host.failures is NO_FAILURES:
+            kind = QUICK  # mostly
+        else:
+            kind = share.kind(host)
         if kind != host.kind:
-            sessions.rate(host, kind)
+            self.sessions.rate(host, kind)
         until = host.session_until
-        if until and (ready > until or kind == SLOW) and not host.politeness.robots_unused:
-            sessions.end(host)
-        # The URLs of a closed host end in turn with the others.
-        self._schedule.put(host, ready, self._place(host), gate.now if closed else host.politeness.last_request)
+        if until and (ready > until or kind == SLOW) and not politeness.robots_unused:
+            self.sessions.end(host)
+        place = place_of(self._front(host), kind, host.session_until > 0.0)
+        if not (host.on_heap and host.ready == ready and host.place == place):
+            self._schedule.put(host, ready, place, asked)
 
     def rate(self, host: Host) -> None:
         """Find out of which kind the host is."""

@@ -151,6 +151,6 @@ def test_a_host_that_moves_often_leaves_no_tickets_behind() -> None:
             assert schedule.pop(NOW + 100) is None
     schedule.put(host, NOW, place_of(2, SLOW, False), NOW - 1)
     due = schedule.pop(NOW)
-    assert due == ("h.test", NOW, 2, SLOW)
+    assert due == ("h.test", 2)
     host.on_heap = False
     assert schedule.tickets == 0

@@ -67,7 +67,6 @@ class Frontier:
         """Without ``limits`` only those of ``settings`` hold. ``robots``: fetch robots.txt first. ``queue_of`` names
         the queue of an href; URLs of one queue must share scheme, host and port."""
         self._limits = limits or Limits()
-        self._session_pages = settings.session_pages
         self._robots = robots
         self.order = order
         self.queue_of = queue_of
@@ -167,8 +166,9 @@ class Frontier:
         slot, entry = self._queues.pop(host, now if closed is None else _ALWAYS, fresh_first=fresh_first)
         host.politeness.robots_unused = False
         host.session_pages += 1
-        if host.session_pages >= self._session_pages:
-            self._workbench.sessions.end(host)
+        sessions = self._workbench.sessions
+        if host.session_pages >= sessions.pages:
+            sessions.end(host)
         self.queued -= 1
         return self._workbench.begin(Lease(host, slot, entry, now, closed, host.kind))
 

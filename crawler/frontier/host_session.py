@@ -18,6 +18,7 @@ class Sessions:
     """Which hosts are in a session."""
 
     def __init__(self, settings: PolitenessSettings) -> None:
+        self.pages = settings.session_pages  # URLs of a session
         self._seconds = settings.session_seconds
         self.quick = 0  # quick hosts in a session
 

@@ -189,7 +189,7 @@ class DurableFrontier:
     def take(self, now: float | None = None) -> UrlLease | None:
         """A lease on the URL whose turn it is; None while no host may be asked."""
         now = self._begin(now)
-        while (lease := self.job.frontier.take(now)) is not None:
+        while (lease := self._lease(now)) is not None:
             entry = lease.entry
             if entry is None:
                 raise RuntimeError("the frontier wants robots.txt or an address: it was opened with other settings")
@@ -202,6 +202,15 @@ class DurableFrontier:
             self.job.finish(lease, Finished(record, requested=False), now)
             self._end(now)
         return None
+
+    def _lease(self, now: float) -> Lease | None:
+        frontier = self.job.frontier
+        while (lease := frontier.take(now)) is None:
+            ready = frontier.next_ready()
+            if ready is None or ready > now:
+                return None
+            # One call looks at some hosts only, and there are more whose time has come.
+        return lease
 
     def wait(self) -> UrlLease | None:
         """Sleep until a host may be asked, and take its URL. Returns None if waiting cannot help: no URL is queued, or

@@ -19,6 +19,7 @@ import pytest
 
 import crawler
 from crawler.disk import FaultyDisk
+from crawler.frontier.schedule import MOVED_MAX
 from crawler.job.directory import JobError
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.platform import Platform
@@ -299,3 +300,11 @@ def test_a_closed_frontier_hands_out_nothing(tmp_path: Path) -> None:
     for call in (frontier.take, lambda: frontier.put_back(lease), lambda: frontier.add("http://b.test/")):
         with pytest.raises(ValueError, match="is closed"):
             call()
+
+
+def test_many_hosts_that_become_due_at_once_do_not_hide_that_one_may_be_asked(tmp_path: Path) -> None:
+    """So many that one step of the frontier does not put all in order."""
+    with crawler.Frontier(tmp_path / "job") as frontier:
+        frontier.add([f"http://h{number}.test/" for number in range(MOVED_MAX + 1)])
+    with crawler.Frontier(tmp_path / "job") as frontier:
+        assert frontier.take(time.time() + 10.0) is not None

@@ -136,6 +136,8 @@ def test_a_record_is_one_line_of_json_with_all_fields(record: PageRecord) -> Non
     }
     if record.location is not None:
         wanted["location"] = record.location
+    if record.entry.probe:
+        wanted["probe"] = True
     assert row == wanted
 
 

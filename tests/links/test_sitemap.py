@@ -316,7 +316,7 @@ TEXTS: list[tuple[str, Callable[[], bytes]]] = [
     ("max_links", lambda: b"http://h.test/\n" * 200_001),
     ("cut off", lambda: gzip.compress(b"http://h.test/\n" * 9)[:-9]),
     ("lines are no URL", lambda: b"http://h.test/\n" + b"x\n" * (BIG // 20)),
-    ("lines are no URL", lambda: b"http://h.test/\n" + b"x" * BIG),
+    ("1 line is no URL", lambda: b"http://h.test/\n" + b"x" * BIG),
 ]
 
 

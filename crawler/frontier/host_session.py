@@ -3,8 +3,9 @@
 The connection, the look-up of the name and robots.txt then serve several pages, not one. (Heritrix calls it a session;
 BUbiNG's workbench has the same effect.) A session begins when the host's turn comes. It ends after
 ``politeness.session_pages`` URLs, or when the host's next turn would be later than ``politeness.session_seconds`` after
-the begin. A slow host has none: it would keep its slots from new ones. But a robots.txt that was fetched always serves
-a page before the turn of its host is over. Nothing is stored: after a restart no host is in a session.
+the begin. The first session of a host has one page: every host is met before any has its second session, also in runs
+that are short. A slow host has none: it would keep its slots from new ones. But a robots.txt that was fetched always
+serves a page before the turn of its host is over. Nothing is stored: after a restart no host is in a session.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Sessions:
         """Begin a session at ``now``, unless the host is in one."""
         if not host.session_until:
             host.session_until = max(now, 0.0) + self._seconds + 1e-9  # not 0
-            host.session_pages = 0
+            host.session_pages = 0 if host.politeness.last_request else self.pages - 1
             self.quick += host.kind == QUICK
 
     def end(self, host: Host) -> None:

@@ -13,7 +13,9 @@ always hold ``politeness.slow_share`` of the slots. If hosts of both kinds wait,
 
 If first requests end soon, new hosts need no such limit. So there is a window of new hosts that are admitted besides:
 it grows by one with each new host that answers soon, and halves with each that does not, as for the congestion of a
-network. It leaves what the quick hosts in sessions need. Quick hosts in no session then wait behind the new ones.
+network. It leaves what the quick hosts in sessions need. Quick hosts in no session then wait behind the new ones. But
+while all quick hosts together need at most half of the slots, the window leaves that too, and none of them waits: a
+crawl that knows a few good hosts loses nothing to hundreds of new ones that turn out to be dead.
 
 A host is slow above ``politeness.slow_after`` or above four times what quick answers take in this crawl, but not below
 a second. So a host of nine seconds is slow among hosts of a tenth, and quick among hosts of five seconds.
@@ -65,11 +67,14 @@ class SlotShare:
         (``active``). ``new``, ``slow``: hosts of that kind wait for their turn."""
         held_new, held_slow = self.held[NEW], self.held[SLOW]
         room = held_new + held_slow < self.limit(quick)
-        window, need = int(self._window), self._need(active)
+        window, need = int(self._window), self._need(quick)
+        few = need + math.sqrt(need) <= self._slots / 2
+        if not few:
+            need = self._need(active)
         admits_new = room and not (slow and held_new > held_slow)
         admits_new = admits_new or held_new < min(window, self._slots - int(need + math.sqrt(need)))
-        # What keeps a new host out then is only what sessions need: no other host may overtake it.
-        first = new and not admits_new and held_new < window
+        # What keeps a new host out otherwise is only what sessions need: no other host may overtake it.
+        first = new and not admits_new and held_new < window and not few
         return True, admits_new, room and not (new and held_slow > held_new), not first
 
     def limit(self, quick: int) -> int:

@@ -73,11 +73,11 @@ def test_hosts_of_one_class_take_turns() -> None:
     assert hosts == list("01234") * 4
 
 
-def test_a_host_in_a_session_keeps_its_turns_while_others_wait() -> None:
-    entries = [Entry(f"http://h{host}.test/{n}", 0) for host in range(3) for n in range(5)]
+def test_a_host_in_a_session_keeps_its_turns_while_others_wait_once_all_have_been_asked() -> None:
+    entries = [Entry(f"http://h{host}.test/{n}", 0) for host in range(3) for n in range(6)]
     frontier, store = filled(entries, pages=2)
-    hosts = [entry.href[8] for entry in taken(frontier, store, 15)]
-    assert "".join(hosts) == "001122001122012"
+    hosts = [entry.href[8] for entry in taken(frontier, store, 18)]
+    assert "".join(hosts) == "012001122001122012"
 
 
 def test_a_host_changes_its_front_queue_with_its_next_url() -> None:

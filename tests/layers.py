@@ -54,7 +54,7 @@ MODULES: dict[str, str] = {
         wire parser_child process fair_line pages
     """,
     "scope": """
-        modes patterns boundary bounds priority rule_faults
+        modes globs patterns boundary bounds priority rule_faults
     """,
     "frontier": """
         entry fair_semaphore jitter timer_queue order change_rate visit_value page politeness request_outcome limits
@@ -126,7 +126,7 @@ MODULES: dict[str, str] = {
         interrupt key_spec lines lookout store exchange filter_setup stream build_process build
     """,
     "cli": """
-        exit_codes toml_lines add retry bench config damaged_job backup integrity_text options plan repair canon crawl
-        dashboard dedup explain forget hosts restore stats tail top verify demo filter
+        exit_codes toml_lines pattern_files add retry bench config damaged_job backup integrity_text options plan repair
+        canon crawl dashboard dedup explain forget hosts restore stats tail top verify demo filter
     """,
 }

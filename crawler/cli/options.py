@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler.cli.exit_codes import UsageError
+from crawler.cli.pattern_files import PatternFiles
 from crawler.cli.toml_lines import FileSource
 from crawler.settings import (
     HOST_KEYS,
@@ -39,12 +40,20 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "--include": (
         "scope",
         "include",
-        {"action": "append", "metavar": "PATTERN", "help": "follow only matching links; may be repeated"},
+        {
+            "action": "append",
+            "metavar": "PATTERN",
+            "help": "follow only matching links; may be repeated; @FILE: patterns from a file",
+        },
     ),
     "--exclude": (
         "scope",
         "exclude",
-        {"action": "append", "metavar": "PATTERN", "help": "skip matching links; may be repeated"},
+        {
+            "action": "append",
+            "metavar": "PATTERN",
+            "help": "skip matching links; may be repeated; @FILE: patterns from a file",
+        },
     ),
     "--order": ("crawl", "order", {"choices": ORDERS, "help": "which URLs go first (breadth)"}),
     "--concurrency": ("crawl", "concurrency", {"type": int, "metavar": "N", "help": "URLs in flight (64)"}),
@@ -174,12 +183,16 @@ def lay_flags_over(config: Path | None, given: Mapping[str, tuple[str, str, Any]
     ``given`` maps a flag to (table, key, value). The keys are not checked. Raises UsageError."""
     tables: MutableTables = {}
     source = Source("command line")
+    files = PatternFiles()
     if config is not None:
         tables, text = _read(config)
+        for table, key, _ in given.values():
+            tables.get(table, {}).pop(key, None)
+        tables = files.expand(tables, config.parent, FileSource(str(config), text, {}))
         source = FileSource(str(config), text, {(table, key): flag for flag, (table, key, _) in given.items()})
     for table, key, value in given.values():
-        tables.setdefault(table, {})[key] = value
-    return tables, source
+        tables.setdefault(table, {})[key] = files.expand(value, Path(), source, table, key)
+    return tables, files.source(source)
 
 
 def _read(path: Path) -> tuple[MutableTables, str]:

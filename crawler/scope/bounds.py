@@ -110,11 +110,10 @@ class Bounds:
 
 def _cover(patterns: tuple[str, ...], others: tuple[str, ...]) -> bool:
     """Whether each URL that one of ``others`` matches certainly matches one of the patterns too."""
-    if set(others) <= set(patterns):
-        return True
+    left = set(others).difference(patterns)
     try:
-        covers = tuple(map(Pattern, patterns))
-        return all(any(each.covers(Pattern(text)) for each in covers) for text in others)
+        covers = tuple(map(Pattern, patterns)) if left else ()
+        return all(any(each.covers(other) for each in covers) for other in map(Pattern, left))
     except PatternError:
         return False  # another version of the program took it
 

@@ -1,29 +1,47 @@
-"""Patterns: globs over URLs, matched in time linear in the URL.
+"""Patterns: what users write to choose URLs. Matching takes time linear in the URL.
 
-A pattern has one wildcard, ``*``, which matches any run of characters, including slashes and the empty run. Every other
-character matches itself, even ``?``, which begins a query. The whole URL must match:
+A pattern is a glob. ``*`` matches any run of characters, including slashes and the empty run, and ``{1..50}`` matches a
+number. Every other character matches itself, even ``?``, which begins a query. The whole URL must match:
 
     https://example.com/docs/*    below a path, on one host          (without a fragment, as it is fetched)
     *.pdf                         the end of any URL
     *//*.example.com/*            any host below a domain
     /print/*                      begins with a slash: path and query alone, on every host
-    *?*sort=*                     a parameter
+    /page/{1..50}                 a number range
+
+Conditions on the query come last. The glob before them is then compared with the URL without its query:
+
+    {?sort}                       any URL with the parameter, wherever it is in the query
+    /shop/*{?sort=price*}         ... below a path, with such a value
+    *{?page=11..999}{?lang}       ... with a number as the value, and with another parameter
+
+``re:`` begins a regular expression, which RE2 searches for anywhere in the URL.
 
 Percent-triplets are compared in the form of a URL's key (``%7E`` is ``~``, ``%2f`` is ``%2F``).
 
-With this one wildcard, each piece between two wildcards can be matched at its first occurrence, without backtracking. A
-regular expression of Python backtracks, and one that is slow on a hostile URL looks like any other.
+A regular expression of Python backtracks, and one that is slow on a hostile URL looks like any other. ``globs`` says
+why a glob needs none of that; RE2 is built without.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from crawler.scope import globs
+from crawler.scope.globs import ANY, GlobError, NumberRange
 from crawler.urls.steps import escape_lone_percent, identity, tidy_percent
 
+REGEX = "re:"
 _SCHEMES = ("http://", "https://")
 _OWN_PORTS = {"http://": ":80", "https://": ":443"}
-_ANY = "\0"  # what a wildcard of another pattern may stand for: no character of a URL
+_CONDITIONS = re.compile(r"(?:\{\?[^{}]*+\})+\Z")
+_CONDITION = re.compile(r"\{\?(?P<key>[^{}=]*+)(?P<equals>=?)(?P<value>[^{}]*+)\}")
+_NUMBERS = re.compile(r"([0-9]+)\.\.([0-9]+)")
+_MEANT = re.compile(r"\{[0-9 ]*+(?:[.,:-]++|\.\.)[0-9 ]*+\}")  # a number range, in the words of another language
+
+Test = Callable[[str], bool]
 
 
 class PatternError(ValueError):
@@ -33,14 +51,33 @@ class PatternError(ValueError):
 class Pattern:
     """One pattern. Raises PatternError when no URL can match it."""
 
-    __slots__ = ("_pieces", "_test", "of_path", "text")
+    __slots__ = ("_is_plain", "_pieces", "_sample", "_test", "of_path", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
-        _check(text)
         self.of_path = text.startswith("/")  # asked about path and query alone
-        self._pieces = tidy_percent(text).split("*")
-        self._test = _test_of(self._pieces)
+        self._pieces: list[globs.Piece] = [(), ()]
+        self._is_plain = False  # a glob of wildcards alone
+        self._sample = ANY  # covered by whatever covers the pattern
+        if text.startswith(REGEX):
+            self._test = _regex(text.removeprefix(REGEX))
+            return
+        found = _CONDITIONS.search(text)
+        glob = text if found is None else text[: found.start()] or "*"
+        _check(glob)
+        try:
+            self._pieces = globs.parse(tidy_percent(glob))
+            self._test, self._sample = globs.test_of(self._pieces), globs.sample(self._pieces)
+            if found is not None:
+                conditions = [_condition(each) for each in _CONDITION.finditer(tidy_percent(found[0]))]
+                if "?" in glob:
+                    raise PatternError(
+                        "before a condition such as {?sort} comes no query: put each parameter in braces"
+                    )
+                self._test, self._sample = _with_query(self._test, conditions), f"{self._sample}?{ANY}"
+        except GlobError as error:
+            raise PatternError(str(error)) from error
+        self._is_plain = found is None and globs.is_plain(self._pieces)
 
     def matches(self, href: str) -> bool:
         """Whether a canonical http or https URL matches."""
@@ -52,19 +89,21 @@ class Pattern:
 
     def covers(self, other: Pattern) -> bool:
         """Whether every URL that matches ``other`` matches this one. (False may also mean: not known.)"""
-        sample = _ANY.join(other._pieces)
+        if not self._is_plain:
+            return self.text == other.text
+        sample = other._sample
         if self.of_path == other.of_path:
-            return _match(self._pieces, sample)
+            return self._test(sample)
         if other.of_path:
-            return _match(self._pieces, _ANY + sample)
+            return self._test(ANY + sample)
         if other.host is not None:
-            return _match(self._pieces, sample[sample.index("/", sample.index("//") + 2) :])
-        return all(not piece for piece in self._pieces[1:]) and self._pieces[0] == "/"
+            return self._test(sample[sample.index("/", sample.index("//") + 2) :])
+        return globs.sample(self._pieces).strip(ANY) == "/" and globs.beginning(self._pieces) == "/"
 
     @property
     def host(self) -> str | None:
         """The root URL of the only host that the pattern can match; None if it can match several."""
-        head = self._pieces[0]
+        head = globs.beginning(self._pieces)
         scheme = next((scheme for scheme in _SCHEMES if head.startswith(scheme)), None)
         if scheme is None:
             return None
@@ -90,32 +129,64 @@ def first_match(patterns: tuple[Pattern, ...], href: str) -> Pattern | None:
     return None
 
 
-def _test_of(pieces: list[str]) -> Callable[[str], bool]:
-    """``_match`` for these pieces; the most common forms need only one string operation."""
-    match pieces:
-        case [start, ""]:
-            return lambda text: text.startswith(start)
-        case ["", end]:
-            return lambda text: text.endswith(end)
-        case ["", inner, ""]:
-            return lambda text: inner in text
-        case _:
-            return lambda text: _match(pieces, text)
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """A parameter that a query must have. ``value`` is None if any will do."""
+
+    key: Test
+    value: Test | None
+
+    def holds(self, parameters: list[tuple[str, str]]) -> bool:
+        return any(self.key(key) and (self.value is None or self.value(value)) for key, value in parameters)
 
 
-def _match(pieces: list[str], text: str) -> bool:
-    first, last = pieces[0], pieces[-1]
-    if len(pieces) == 1:
-        return text == first
-    at, end = len(first), len(text) - len(last)
-    if end < at or not text.startswith(first) or not text.endswith(last):
-        return False
-    for piece in pieces[1:-1]:
-        found = text.find(piece, at, end)
-        if found < 0:
+def _condition(found: re.Match[str]) -> _Condition:
+    """Raises PatternError, GlobError."""
+    key, value = found["key"], found["value"]
+    if not key:
+        raise PatternError(f"{found[0]} names no parameter: write {{?name}} or {{?name=value}}")
+    if "&" in key + value:
+        raise PatternError(f"{found[0]}: each parameter has braces of its own, as in {{?a}}{{?b=1}}")
+    numbers = _NUMBERS.fullmatch(value)
+    if numbers is not None:
+        among = NumberRange.parse(numbers[1], numbers[2])
+        test: Test | None = lambda text: text.isdecimal() and among.holds(text)  # noqa: E731
+    else:
+        test = globs.test_of(globs.parse(value)) if found["equals"] else None
+    return _Condition(globs.test_of(globs.parse(key)), test)
+
+
+def _with_query(test: Test, conditions: list[_Condition]) -> Test:
+    """A test of a URL without its query, and of the query."""
+
+    def matches(text: str) -> bool:
+        before, _, query = text.partition("?")
+        if not query or not test(before):
             return False
-        at = found + len(piece)
-    return True
+        parameters = [each.partition("=")[::2] for each in query.split("&")]
+        return all(condition.holds(parameters) for condition in conditions)
+
+    return matches
+
+
+def _regex(text: str) -> Test:
+    """A search for the expression. Raises PatternError."""
+    try:
+        import re2  # noqa: PLC0415, optional
+    except ImportError as error:
+        needed = "pip install 'frontier-crawler[re2]'"
+        raise PatternError(f"a pattern that begins with {REGEX} needs google-re2: {needed}") from error
+    if not text:
+        raise PatternError("an empty expression matches every URL: write *")
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        search = re2.compile(text, options).search
+    except re2.error as error:
+        why = error.args[0]
+        words = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
+        raise PatternError(f"not a regular expression of RE2: {words}") from error
+    return lambda url: search(url) is not None
 
 
 def _check(text: str) -> None:
@@ -128,7 +199,10 @@ def _check(text: str) -> None:
         raise PatternError("a URL is matched without its fragment: leave out # and what follows")
     if escape_lone_percent(text) != text:
         raise PatternError("a % must begin a triplet such as %2F; one that stands for itself is %25")
-    head, star, _ = text.partition("*")
+    if text.startswith("@"):
+        raise PatternError("only the command line, and the include and exclude of its configuration, read files")
+    _check_braces(text)
+    head, star, _ = globs.without_ranges(text).partition("*")
     if head.startswith("/"):
         return
     scheme = next((scheme for scheme in _SCHEMES if head.startswith(scheme)), None)
@@ -145,3 +219,13 @@ def _check(text: str) -> None:
         raise PatternError("a URL is matched without user and password")
     if slash and (not authority or authority.endswith(_OWN_PORTS[scheme])):
         raise PatternError(f"a URL has a host, and not the port {_OWN_PORTS[scheme]} that goes with {scheme}")
+
+
+def _check_braces(text: str) -> None:
+    """Raises PatternError."""
+    left = globs.without_ranges(text)
+    if "{?" in left:
+        raise PatternError("a condition on the query, such as {?sort} or {?page=1..9}, comes last")
+    path = left.partition("?")[0].partition("*")[0]  # where no URL has a brace
+    if _MEANT.search(left) is not None or "{" in path or "}" in path:
+        raise PatternError("a number range is written {1..50}, a parameter {?name}, and a brace in a path %7B or %7D")

@@ -1,0 +1,89 @@
+"""Patterns from files: an element ``@FILE`` of a list of patterns is replaced by the lines of that file.
+
+A file holds one pattern a line; empty lines, and lines that begin with ``#``, mean nothing. Its path is relative to the
+configuration file, or to the working directory if a flag names it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from crawler.cli.exit_codes import UsageError
+from crawler.cli.toml_lines import Place
+from crawler.settings import Source
+
+_SIGN = "@"
+_LISTS = frozenset(("include", "exclude"))
+_RULES = "rules"  # the list of tables in a table of its own: no part of a place
+
+
+class PatternSource(Source):
+    """Names the file and line of a pattern that came from a file; all else as ``inner`` does."""
+
+    def __init__(self, inner: Source, origins: dict[Place, str | Place]) -> None:
+        """``origins`` maps the place of a pattern to its origin, or to the place that it had in ``inner``."""
+        super().__init__("")
+        self._inner = inner
+        self._origins = origins
+
+    def at(self, *place: str | int) -> str:
+        origin = self._origins.get(place, place)
+        return origin if isinstance(origin, str) else self._inner.at(*origin)
+
+
+class PatternFiles:
+    """Replaces the names of files in the tables of settings."""
+
+    def __init__(self) -> None:
+        self._origins: dict[Place, str | Place] = {}
+
+    def source(self, inner: Source) -> Source:
+        """The source of the settings after ``expand``, of those that ``inner`` was the source of before."""
+        return PatternSource(inner, self._origins) if self._origins else inner
+
+    def expand(self, value: Any, base: Path, inner: Source, *place: str | int) -> Any:
+        """A table, or what is in it, with the patterns of the files that it names. ``base`` is what their paths are
+        relative to. Raises UsageError."""
+        if isinstance(value, dict):
+            return {
+                key: self.expand(each, base, inner, *place, *(() if key == _RULES else (key,)))
+                for key, each in value.items()
+            }
+        if not isinstance(value, list):
+            return value
+        if not place or place[-1] not in _LISTS or not any(map(_names_file, value)):
+            return [self.expand(each, base, inner, *place, number) for number, each in enumerate(value)]
+        found: list[Any] = []
+        for number, each in enumerate(value):
+            if _names_file(each):
+                path = base / each.removeprefix(_SIGN)
+                for line, pattern in _read(path, inner.at(*place, number)):
+                    self._origins[*place, len(found)] = f"{path}, line {line}"
+                    found.append(pattern)
+            else:
+                self._origins[*place, len(found)] = (*place, number)
+                found.append(each)
+        return found
+
+
+def _names_file(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(_SIGN)
+
+
+def _read(path: Path, where: str) -> list[tuple[int, str]]:
+    """The patterns of a file with their lines, from 1. Raises UsageError."""
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except OSError as error:
+        raise UsageError(f"{where}: cannot read the patterns in {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{where}: the patterns in {path} are not UTF-8: {error}") from error
+    stripped = [(number, line.strip()) for number, line in enumerate(lines, 1)]
+    patterns = [(number, line) for number, line in stripped if line and not line.startswith("#")]
+    if not patterns:
+        raise UsageError(f"{where}: {path} has no pattern")
+    for number, line in patterns:
+        if _names_file(line):
+            raise UsageError(f"{path}, line {number}: {line!r}: a file of patterns names no other file")
+    return patterns

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from crawler.frontier.change_rate import ChangeRate, after_visit, first_guess, from_counts
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
@@ -52,8 +53,7 @@ class Answer:
     gone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """The state of a page. ``interval`` is in seconds, ``due`` and ``visited_at`` are in seconds since 1970. ``due`` is
     None while the page is queued or in flight. ``fingerprint`` is None until a visit has an answer. ``rate`` is None
     for a page of an older job until its next visit. ``gone`` counts the last answers in a row that the page does not
@@ -71,6 +71,10 @@ class Page:
     rate: ChangeRate | None = None
     gone: int = 0
 
+    def next_at(self, interval: float, due: float) -> Page:
+        """The page with another interval and time of its next visit."""
+        return Page(self.entry, self.visits, self.changes, interval, due, *self[5:])
+
     @property
     def conditions(self) -> dict[str, str]:
         """The headers of a conditional request (RFC 9110, 13.1)."""
@@ -83,7 +87,8 @@ def visited(
 ) -> tuple[Page, bool | None]:
     """The page after a visit, and whether it had changed (None: nothing to compare). ``answer`` is None if the visit
     had none. ``last_resort``: a rule of the crawler refused the request, so the longest interval applies."""
-    entry = entry._replace(revisit=True, tries=0, throttled=0, redirects=0)
+    if not entry.revisit or entry.tries or entry.throttled or entry.redirects:
+        entry = entry._replace(revisit=True, tries=0, throttled=0, redirects=0)
     guess = first_guess(settings.first_interval)
     rate = guess if page is None else page.rate or from_counts(page.visits, page.changes, page.interval, guess)
     if page is None:
@@ -148,10 +153,8 @@ def unpack_page(value: bytes) -> Page:
         layout = _HEAD if version == _VERSION else _HEAD_1
         _, visits, changes, interval, due, at, fingerprint, *sizes = layout.unpack_from(value)
         rate, gone = (ChangeRate(*sizes[2:4]), sizes[4]) if version == _VERSION else (None, 0)
-        if not all(map(math.isfinite, (interval, at, *(rate or ())))):
-            raise PageError("not a page: a number is not finite")
-        if rate is not None and min(rate) <= 0:
-            raise PageError(f"not a page: shape {rate.shape}, exposure {rate.exposure}")
+        if not (math.isfinite(interval) and math.isfinite(at) and (rate is None or _is_rate(rate))):
+            raise PageError(f"not a page: interval {interval}, last visit {at}, change rate {rate}")
         etag_end = layout.size + sizes[0]
         end = etag_end + sizes[1]
         etag = value[layout.size : etag_end].decode("ascii")
@@ -164,6 +167,10 @@ def unpack_page(value: bytes) -> Page:
     known = None if fingerprint == _NOTHING else fingerprint
     validators = (etag or None, modified or None)
     return Page(entry, visits, changes, interval, due / 1000 if due else None, at, known, *validators, rate, gone)
+
+
+def _is_rate(rate: ChangeRate) -> bool:
+    return 0.0 < rate.shape < math.inf and 0.0 < rate.exposure < math.inf
 
 
 def milliseconds(seconds: float) -> int:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 from crawler.frontier.entry import Entry, QueueOf, queue_of
 from crawler.frontier.page import Answer, Page, PageError, milliseconds, pack_page, unpack_page, visited
@@ -105,8 +104,8 @@ class Revisits:
         if before is not None and before.interval == ONCE:
             if not self._settings.enabled:
                 batch.delete(Family.PAGES, entry.href.encode("ascii"))
-                return replace(before, visits=before.visits + 1), None, 0
-            before = replace(before, interval=self._settings.first_interval)
+                return before._replace(visits=before.visits + 1), None, 0
+            before = before._replace(interval=self._settings.first_interval)
         page, changed = visited(before, entry, answer, now, self._settings, last_resort=excluded)
         if changed is not None:
             page = self._paced(page, now, batch)
@@ -116,7 +115,7 @@ class Revisits:
             batch.delete(Family.DUE, due_key(before.due, entry.href))
         if 0 < self._settings.gone_after <= page.gone:
             batch.delete(Family.PAGES, entry.href.encode("ascii"))
-            return replace(page, due=None), changed, -had_time
+            return page._replace(due=None), changed, -had_time
         self._put(page, page.due, batch)
         return page, changed, 0 if had_time else 1
 
@@ -130,7 +129,7 @@ class Revisits:
             return None
         else:
             batch.delete(Family.DUE, due_key(page.due, entry.href))
-            page, had_time = replace(page, due=None), 1
+            page, had_time = page._replace(due=None), 1
         self._queued[self._queue_of(entry.href)] += 1
         batch.put(Family.PAGES, entry.href.encode("ascii"), pack_page(page))
         return page.entry, had_time
@@ -163,7 +162,7 @@ class Revisits:
                 self._put(page, self._later(name, now), batch)
                 continue
             self._queued[name] += 1
-            batch.put(Family.PAGES, href.encode("ascii"), pack_page(replace(page, due=None)))
+            batch.put(Family.PAGES, href.encode("ascii"), pack_page(page._replace(due=None)))
             begun.append(page.entry)
         return begun
 
@@ -179,7 +178,7 @@ class Revisits:
             return False, 0
         batch.delete(Family.DUE, due_key(page.due, entry.href))
         if entry.revisit:
-            batch.put(Family.PAGES, entry.href.encode("ascii"), pack_page(replace(page, due=None)))
+            batch.put(Family.PAGES, entry.href.encode("ascii"), pack_page(page._replace(due=None)))
         else:
             batch.delete(Family.PAGES, entry.href.encode("ascii"))
         return True, 1
@@ -193,11 +192,13 @@ class Revisits:
         if abs(budget.threshold - self._threshold) > _DRIFT * self._threshold:
             self._threshold = budget.threshold
             batch.put(Family.META, _THRESHOLD, _DOUBLE.pack(self._threshold))
-        return replace(page, interval=interval, due=now + interval)
+        return page.next_at(interval, now + interval)
 
     def _put(self, page: Page, due: float, batch: Batch) -> None:
         href = page.entry.href
-        batch.put(Family.PAGES, href.encode("ascii"), pack_page(replace(page, due=due)))
+        batch.put(
+            Family.PAGES, href.encode("ascii"), pack_page(page if due == page.due else page.next_at(page.interval, due))
+        )
         key = due_key(due, href)
         batch.put(Family.DUE, key, b"")
         self._first = min(self._first, key)

@@ -30,7 +30,10 @@ _LONGEST = 8.0  # times the mean: a longer interval moves the threshold no furth
 _FIRST = 1 - 2 / math.e  # times the mean interval: the worth of an average page after that interval
 _RANGE = math.log(1e6)  # of the threshold, either way
 _LEAST_CHANCE = 0.05  # of a change: a visit that finds one less often is not worth its request
-_HALVINGS = 12  # of the logarithm of an interval: to less than a hundredth
+_RARE = -math.log1p(-_LEAST_CHANCE)
+_STEPS = 40  # towards an interval; two are enough for what is usual
+_NEAR = 0.005  # of the interval: the last step, which is longer than what is left
+_FAR = 5.0
 
 
 def worth(rate: ChangeRate, seconds: float) -> float:
@@ -42,17 +45,35 @@ def worth(rate: ChangeRate, seconds: float) -> float:
 
 
 def interval_at(rate: ChangeRate, threshold: float, least: float, most: float) -> float:
-    """The seconds after which a visit is worth ``threshold``, between the least and the most."""
+    """The seconds after which a visit is worth ``threshold``, between the least and the most; to a hundredth."""
     if worth(rate, most) <= threshold:
         return most
-    low, high = math.log(least), math.log(most)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if worth(rate, math.exp(middle)) < threshold:
-            low = middle
+    shape, exposure = rate
+    sought, power = threshold / exposure, 1.0 - shape
+    low, high = math.log1p(least / exposure), math.log1p(most / exposure)
+    log = math.sqrt(2.0 * sought / shape)  # where a visit soon after the last is worth so much
+    if not low <= log < high:
+        log = low if log < low else (low + high) / 2
+    for _ in range(_STEPS):
+        # The logarithm of the worth is nearly straight in that of ``log``: two steps of Newton's, as a rule.
+        grown, left = math.expm1(log), math.exp(-shape * log)
+        value = (math.expm1(power * log) / power if power else log) - grown * left
+        slope = shape * grown * left * log
+        before = log
+        if value < sought:
+            low = log
         else:
-            high = middle
-    return math.exp((low + high) / 2)
+            high = log
+        if value > 0.0 and slope > 0.0:
+            step = math.log(sought / value) * value / slope
+            if -_FAR < step < _FAR:
+                log *= math.exp(step)
+        if not low < log < high:
+            log = (low + high) / 2
+        if abs(log - before) < _NEAR * log / (1.0 + log):
+            break
+    interval = exposure * math.expm1(log)
+    return interval if interval > least else least
 
 
 class Budget:
@@ -73,13 +94,14 @@ class Budget:
 
     def interval(self, rate: ChangeRate) -> float:
         """The seconds until the next visit of a page that was just visited."""
-        interval = interval_at(rate, self.threshold, self._least, self._most)
-        if rate.mean * self._mean > 1.0:
-            interval = min(interval, self._mean)
+        shape, exposure = rate
+        interval = interval_at(rate, math.exp(self._log), self._least, self._most)
+        if interval > self._mean and shape * self._mean > exposure:
+            interval = self._mean
         self._follow(interval)
         # What is saved here is not spent elsewhere: nothing else is worth it either.
-        rare = rate.exposure * math.expm1(-math.log1p(-_LEAST_CHANCE) / rate.shape)
-        return min(max(interval, rare), self._most)
+        rare = exposure * math.expm1(_RARE / shape)
+        return interval if rare < interval else min(rare, self._most)
 
     def _follow(self, interval: float) -> None:
         step = _STEP * (min(interval / self._mean, _LONGEST) - 1.0)

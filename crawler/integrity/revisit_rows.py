@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from crawler.frontier import PageError, due_key, pack_page, unpack_page
 from crawler.integrity.change import Change, Done, Tell
@@ -32,7 +31,7 @@ def rebuild_schedule(store: Store, quarantine: Quarantine, tell: Tell, queued: C
             continue
         due = None if key in queued else page.due or page.visited_at + page.interval
         if due != page.due:
-            batch.put(Family.PAGES, key, pack_page(replace(page, due=due)))
+            batch.put(Family.PAGES, key, pack_page(page._replace(due=due)))
             mended += 1
         if due is not None:
             count += 1

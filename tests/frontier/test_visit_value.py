@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.frontier.freshness import DAY, Fixed, Freshness, best, run
@@ -39,6 +39,16 @@ def test_the_interval_is_within_its_bounds_and_worth_the_threshold(rate: ChangeR
     assert 3_599 <= interval <= 30 * DAY
     if interval < 30 * DAY:
         assert worth(rate, interval * 1.01) >= threshold - 1e-6 * interval
+
+
+@example(ChangeRate(0.015625, 1.0), 1.0)
+@given(rates, st.floats(1e-3, 1e9))
+def test_the_interval_is_that_of_halving_to_a_hundredth(rate: ChangeRate, threshold: float) -> None:
+    low, high = math.log(3_600.0), math.log(30 * DAY)
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if worth(rate, math.exp(middle)) < threshold else (low, middle)
+    assert interval_at(rate, threshold, 3_600.0, 30 * DAY) == pytest.approx(math.exp(high), rel=0.01)
 
 
 @given(st.lists(rates, max_size=50), st.none() | st.floats())

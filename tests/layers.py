@@ -31,7 +31,7 @@ MODULES: dict[str, str] = {
         host_key rules steps whatwg clean domain base canonicaliser
     """,
     "settings": """
-        parts leaving load
+        parts leaving match sites load
     """,
     "robots": """
         path_patterns parse directives
@@ -54,12 +54,12 @@ MODULES: dict[str, str] = {
         wire parser_child process fair_line pages
     """,
     "scope": """
-        modes globs patterns boundary bounds priority rule_faults
+        modes globs patterns url_sites boundary bounds priority rule_faults
     """,
     "frontier": """
         entry fair_semaphore jitter timer_queue order change_rate visit_value page politeness request_outcome limits
         host outage revisits postponement backoff_policy clock_step host_closed refused_hosts importance slot_share
-        host_session schedule working_set lease gate
+        host_session schedule working_set lease site_rate gate
         queues host_status pace workbench watchdog ad_hoc_lease overrides frontier
     """,
     "traps": """

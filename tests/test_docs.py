@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import re
 import subprocess
@@ -53,7 +52,7 @@ from crawler.records import (
     sequence_key,
 )
 from crawler.scope import Limit
-from crawler.settings import SHAPING, RobotsSettings, Settings, TrapSettings
+from crawler.settings import SHAPING, TABLES, RobotsSettings, TrapSettings
 from crawler.store import MemoryStore
 from crawler.traps import Traps, check_content, check_soft404
 from crawler.traps.copies import content_digest
@@ -326,7 +325,7 @@ def test_every_command_flag_and_exit_code_is_documented() -> None:
 
 def test_every_table_of_settings_has_its_row() -> None:
     rows = re.findall(r"^\| `\[+(\w+)\]+` \|", page("settings.md"), re.MULTILINE)
-    assert rows == [part.name for part in dataclasses.fields(Settings)]
+    assert rows == [*TABLES]
 
 
 def test_every_layer_and_family_of_packages_stands_in_the_architecture() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from crawler.cli.options import FLAGS
-from crawler.settings import PriorityRule, Settings, as_tables, settings_from
+from crawler.settings import PriorityRule, Settings, SiteTable, as_tables, settings_from
 from tests.layers import LAYERS, MODULES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -149,10 +149,13 @@ def test_the_default_configuration_is_the_defaults() -> None:
 def test_every_setting_stands_in_the_default_configuration_with_its_reason() -> None:
     with_examples = tomllib.loads(default_text().replace("#: ", ""))
     settings_from(with_examples)
+    keys = {key for site in with_examples.pop("site") for key in site}
+    assert keys == {part.name for part in dataclasses.fields(SiteTable)}
     (rule,) = with_examples.pop("priority")
     assert list(rule) == [part.name.rstrip("_") for part in dataclasses.fields(PriorityRule)]
     tables = as_tables(Settings())
     assert tables.pop("priority") == {"rules": []}
+    assert tables.pop("site") == {"tables": []}
     known = {(table, key) for table, values in tables.items() for key in values}
     listed = {(table, key) for table, values in with_examples.items() for key in values}
     assert listed == known

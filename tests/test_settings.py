@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import types
@@ -13,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.settings import PriorityRule, Settings, SettingsError, as_tables, nearest, settings_from
+from crawler.settings import TABLES, PriorityRule, Settings, SettingsError, as_tables, nearest, settings_from
 
 DEFAULTS = as_tables(Settings())
-RULES = ("priority", "rules")  # tables of their own, with tests of their own
-KEYS = [(table, key) for table, values in DEFAULTS.items() for key in values if (table, key) != RULES]
+LISTED = (("priority", "rules"), ("site", "tables"))  # lists of tables, with tests of their own
+KEYS = [(table, key) for table, values in DEFAULTS.items() for key in values if (table, key) not in LISTED]
 HINTS = {
     (part.name, key): hint
-    for part in dataclasses.fields(Settings)
+    for part in TABLES.values()
     for key, hint in typing.get_type_hints(typing.cast("type[Any]", part.default_factory)).items()
 }
 

@@ -96,13 +96,14 @@ def build_settings(arguments: argparse.Namespace, own: Collection[str] = ()) -> 
         check_shape(directory, shaping_of(settings))
         Canonicaliser(settings.canonical.rules)
         for fault in rule_faults(RuleSettings.of(settings)):
-            raise UsageError(f"{source.at(*fault.place)}: {fault.text}")
+            place = settings.places.get(fault.place[:3], source.at(*fault.place))
+            raise UsageError(f"{place}: {fault.text}")
         if not holds_job(directory):
             check_vacant(directory, own)
             _check_room(settings.seen)
         if settings.dashboard.listen is not None:
             access_of(settings.dashboard, directory)
-        check_access(settings.fetch)
+        check_access(settings)
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(job_error_text(error)) from error
     return settings, source

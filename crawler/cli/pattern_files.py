@@ -11,11 +11,11 @@ from typing import Any
 
 from crawler.cli.exit_codes import UsageError
 from crawler.cli.toml_lines import Place
-from crawler.settings import Source
+from crawler.settings import LISTED, Source
 
 _SIGN = "@"
 _LISTS = frozenset(("include", "exclude"))
-_RULES = "rules"  # the list of tables in a table of its own: no part of a place
+_LISTED = frozenset(LISTED.values())  # lists of tables, each in a table of its own: no part of a place
 
 
 class PatternSource(Source):
@@ -47,7 +47,7 @@ class PatternFiles:
         relative to. Raises UsageError."""
         if isinstance(value, dict):
             return {
-                key: self.expand(each, base, inner, *place, *(() if key == _RULES else (key,)))
+                key: self.expand(each, base, inner, *place, *(() if key in _LISTED else (key,)))
                 for key, each in value.items()
             }
         if not isinstance(value, list):

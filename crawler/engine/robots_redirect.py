@@ -23,7 +23,7 @@ from crawler.job.job import Job
 from crawler.kv import Batch, Family
 from crawler.refusal import refusal_of_href
 from crawler.robots import robots_url
-from crawler.settings import FetchSettings, PolitenessSettings, RetrySettings, RobotsSettings, Settings
+from crawler.settings import FetchSettings, PolitenessSettings, RetrySettings, RobotsSettings, Settings, Sites
 
 PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
 LATER = 5.0  # seconds; the shortest time until then
@@ -40,6 +40,7 @@ class RobotsVisitSettings:
     fetch: FetchSettings
     sitemaps: bool  # whether the sitemaps that a robots.txt names are wanted
     most_waiting: int
+    sites: Sites | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> RobotsVisitSettings:
@@ -50,7 +51,13 @@ class RobotsVisitSettings:
             settings.fetch,
             settings.links.sitemaps,
             Limits.of(settings).slow_slots,
+            Limits.of(settings).sites,
         )
+
+    def ignores(self, name: str) -> bool:
+        """Whether a host is asked without a look at its robots.txt."""
+        robots = self.robots if self.sites is None else self.sites.of_host(name).robots
+        return robots.ignore
 
 
 class RobotsRedirect:

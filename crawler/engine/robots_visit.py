@@ -65,7 +65,7 @@ class RobotsVisits:
     def refusal(self, name: str, href: str) -> tuple[RobotsRefusal, str] | None:
         """Return why a URL of the host may not be fetched, with a message; None if it may be. The robots.txt must be
         known."""
-        if self._settings.robots.ignore:
+        if self._settings.ignores(name):
             return None
         robots = self._cache.get(name)
         if robots is None:
@@ -85,7 +85,7 @@ class RobotsVisits:
 
     def at_hand(self, name: str) -> bool:
         """Return whether ``refusal`` is quick, because the rules of the host are parsed, or short."""
-        return self._settings.robots.ignore or self._cache.at_hand(name)
+        return self._settings.ignores(name) or self._cache.at_hand(name)
 
     async def prepare(self, name: str) -> None:
         """Parse the rules of the host aside from the event loop, so that ``refusal`` is quick."""
@@ -93,7 +93,8 @@ class RobotsVisits:
 
     def declares(self, href: str) -> bool:
         """Return whether the host's robots.txt lists the URL as a sitemap."""
-        robots = None if self._settings.robots.ignore else self._cache.get(self._job.frontier.queue_of(href))
+        name = self._job.frontier.queue_of(href)
+        robots = None if self._settings.ignores(name) else self._cache.get(name)
         return robots is not None and href in robots.rules.sitemaps
 
     async def visit(self, lease: Lease) -> None:

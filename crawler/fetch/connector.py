@@ -47,6 +47,7 @@ class Exchange:
         "dialled",
         "hurried",
         "kept",
+        "limits",
         "patience",
         "phase",
         "proxy",
@@ -56,8 +57,9 @@ class Exchange:
         "unchecked",
     )
 
-    def __init__(self, patience: Patience, memory: BodyMemory) -> None:
+    def __init__(self, patience: Patience, memory: BodyMemory, limits: FetchSettings) -> None:
         self.patience = patience
+        self.limits = limits  # of its time
         self.share = memory.share(self._hurry)
         self.hurried = False  # others wait for the memory of its body
         self.phase = "headers"  # "connect", "headers", "body", "drop"
@@ -116,7 +118,6 @@ class Connector(aiohttp.TCPConnector):
         self._factory = cast("partial[ResponseHandler]", handler)
         self._idle_hosts = idle_hosts
         self._kept: Kept[ConnectionKey] = Kept()
-        self._settings = settings
 
     async def resolve(self, host: str, port: int) -> str | None:
         """Return the host's address, or the first in order if it has several. Raises what aiohttp and the resolver
@@ -157,13 +158,13 @@ class Connector(aiohttp.TCPConnector):
     ) -> ResponseHandler:
         exchange = current_exchange.get()
         self._close_idle()
-        exchange.enter("connect", self._settings.connect_timeout)
+        exchange.enter("connect", exchange.limits.connect_timeout)
         proxy = exchange.proxy
         if proxy is not None and proxy.socks:
             connection = await self._create_socks_connection(req, proxy, timeout)
         else:
             connection = await super()._create_connection(req, traces, timeout)
-        exchange.enter("headers", self._settings.headers_timeout)
+        exchange.enter("headers", exchange.limits.headers_timeout)
         return connection
 
     async def _create_socks_connection(

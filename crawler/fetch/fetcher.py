@@ -28,7 +28,7 @@ from crawler.fetch.patience import Patience, Stalled, never
 from crawler.fetch.proxies import ProxyTrouble
 from crawler.fetch.ways import Ways, trust_of
 from crawler.refusal import refusal_of
-from crawler.settings import FetchSettings
+from crawler.settings import FetchSettings, Sites
 from crawler.urls.host_key import split_origin
 from crawler.urls.steps import drop_userinfo
 
@@ -64,15 +64,17 @@ class _Want(NamedTuple):
 class Fetcher:
     """Owns the connections. An async context manager; any number of ``fetch`` calls may run at once.
 
-    The caller respects ``concurrency`` and ``per_host``; here they only bound the number of idle connections.
+    ``settings`` are those of all hosts, or of each. The caller respects ``concurrency`` and ``per_host``; here they
+    only bound the number of idle connections.
     ``resolver`` replaces the name service, ``environ`` the environment, which may name proxies and secrets.
     ``stalled()`` returns the seconds in which the event loop stood still so far: they are not part of any time limit
-    nor of the seconds of a result. Raises SettingsError if a proxy, a login or a file of the settings cannot be used.
+    nor of the seconds of a result. Raises SettingsError if a proxy, a login or
+    a file of the settings cannot be used.
     """
 
     def __init__(
         self,
-        settings: FetchSettings,
+        settings: FetchSettings | Sites,
         *,
         concurrency: int,
         per_host: int,
@@ -80,9 +82,11 @@ class Fetcher:
         stalled: Stalled = never,
         environ: Mapping[str, str] | None = None,
     ) -> None:
+        sites = settings if isinstance(settings, Sites) else None
+        settings = settings.settings.fetch if isinstance(settings, Sites) else settings
         self._settings = settings
         self._stalled = stalled
-        self._ways = Ways(settings, os.environ if environ is None else environ)
+        self._ways = Ways(settings, sites, os.environ if environ is None else environ)
         self._trust = trust_of(settings)
         self._cookies = Cookies() if settings.cookies else None
         self._plain = not self._ways and self._cookies is None
@@ -134,7 +138,7 @@ class Fetcher:
         settings = self._settings
         want = _Want(accept, settings.max_body if max_body is None else max_body, truncate, headers)
         limit = asyncio.timeout(None)
-        exchange = Exchange(Patience(limit, self._stalled), self._memory)
+        exchange = Exchange(Patience(limit, self._stalled), self._memory, settings)
         token = current_exchange.set(exchange)
         complete = False
         try:
@@ -146,7 +150,7 @@ class Fetcher:
         except FAILURES as error:
             if exchange.refused is not None and not exchange.dialled:
                 return Failure.refused(exchange.refused, exchange.patience.seconds)
-            kind, message = classify(error, exchange, settings)
+            kind, message = classify(error, exchange, exchange.limits)
             if kind is FailureKind.PROXY:
                 self._tell_of_proxy(message)
             local = kind in (FailureKind.DNS, FailureKind.UNREACHABLE) and is_local(error, exchange)
@@ -225,13 +229,18 @@ class Fetcher:
         headers, way = dict(want.headers or {}), self._ways.to(href)
         headers.update(way.headers or {})
         exchange.proxy = way.proxy
+        timeout = session.timeout
+        if way.limits is not None:
+            exchange.limits = way.limits
+            exchange.enter("headers", way.limits.headers_timeout)
+            timeout = aiohttp.ClientTimeout(total=None, sock_read=way.limits.idle_timeout)
         through = None if way.proxy is None or way.proxy.socks else way.proxy.url
         host, path, secure = url.raw_host or "", url.raw_path, url.scheme == "https"
         if self._cookies is not None and "Cookie" not in headers:
             cookie = self._cookies.header(host, path, secure=secure, now=time.time())
             if cookie is not None:
                 headers["Cookie"] = cookie
-        answer = await session.get(url, allow_redirects=False, headers=headers, proxy=through)
+        answer = await session.get(url, allow_redirects=False, headers=headers, proxy=through, timeout=timeout)
         if through is not None and answer.status == _LOGIN_WANTED and not secure:
             answer.close()
             raise ProxyTrouble("it wants another login (407)")
@@ -256,7 +265,7 @@ class Fetcher:
         note: str | None = None
         if location is None and want.accept(content_type):
             if not answer.content.is_eof():
-                exchange.enter("body", self._settings.body_timeout)
+                exchange.enter("body", exchange.limits.body_timeout)
             if hdrs.CONTENT_ENCODING in headers:
                 body, note = await _decode(answer, want.max_body, want.truncate, exchange)
             else:

@@ -1,7 +1,7 @@
-"""How a request leaves: through which proxy, and with which headers, which only configuration knows.
+"""How a request leaves: through which proxy, with which headers and time limits, which only configuration knows.
 
-Headers, logins and cookies belong to one origin (scheme, host and port). They are looked up by the URL that is
-requested, so a redirect to another origin has its own, or none.
+Headers, logins and cookies belong to origins (scheme, host and port). They are looked up by the URL that is requested,
+so a redirect to another origin has its own, or none.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import os
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crawler.fetch.proxies import Proxies, Proxy, proxy_of
 from crawler.fetch.secret import read_login, read_secret
 from crawler.fetch.socks import check_socks
-from crawler.settings import DIRECT, FetchSettings, SettingsError, Site, secret_reference
+from crawler.settings import DIRECT, WAYS, FetchSettings, Settings, SettingsError, Sites, secret_reference
 from crawler.urls.host_key import split_origin
 
 _PORTS = {"http": "80", "https": "443"}
@@ -27,26 +27,30 @@ class Way(NamedTuple):
 
     proxy: Proxy | None = None
     headers: Mapping[str, str] | None = None
-
-
-_NO_WAY_OF_ITS_OWN = Way()
+    limits: FetchSettings | None = None  # time limits, if they are not those of all origins
 
 
 class Ways:
     """The ways to all origins. Raises SettingsError if a proxy, a login or a file cannot be used."""
 
-    def __init__(self, settings: FetchSettings, environ: Mapping[str, str]) -> None:
+    def __init__(self, settings: FetchSettings, sites: Sites | None, environ: Mapping[str, str]) -> None:
         self.proxies = Proxies(settings, environ)
-        self._sites = {site.origin: _way(site, environ) for site in settings.site}
-        for proxy in (*self.proxies.all(), *(way.proxy for way in self._sites.values())):
+        self._settings = settings
+        self._sites = sites or None
+        self._values: dict[tuple[int, str], Any] = {}  # of keys of tables: headers with their secrets, proxies
+        tables = () if sites is None else sites.settings.site.tables
+        for number, table in enumerate(tables):
+            for key in WAYS:
+                self._values[number, key] = _value(f"site {table.match}", key, getattr(table, key), environ)
+        proxies = (value for (_, key), value in self._values.items() if key == "proxy")
+        for proxy in (*self.proxies.all(), *proxies):
             if proxy is not None and proxy.socks:
                 check_socks()
-        self._own_proxy = {site.origin for site in settings.site if site.proxy is not None}
         self._known: dict[tuple[str, str, str], Way] = {}
 
     def __bool__(self) -> bool:
         """Whether any origin has a way of its own."""
-        return bool(self.proxies) or bool(self._sites)
+        return bool(self.proxies) or self._sites is not None
 
     def to(self, href: str) -> Way:
         """Return the way to the origin of a URL."""
@@ -61,32 +65,39 @@ class Ways:
         return way
 
     def _find(self, scheme: str, host: str, port: str) -> Way:
-        name = f"{scheme}://{host}" if port == _PORTS.get(scheme) else f"{scheme}://{host}:{port}"
-        way = self._sites.get(name, _NO_WAY_OF_ITS_OWN)
-        return way if name in self._own_proxy else way._replace(proxy=self.proxies.of(scheme, host.strip("[]"), port))
+        through = self.proxies.of(scheme, host.strip("[]"), port)
+        if self._sites is None:
+            return Way(through)
+        limits = self._sites.of_origin(scheme, host, port).fetch
+        stated = self._sites.way_of(scheme, host, port)
+        own = {key: self._values[one.table, key] for key, one in stated.items()}
+        headers = own.get("headers", {}) | own.get("login", {})
+        proxy = own.get("proxy", through)
+        return Way(proxy, headers or None, None if limits is self._settings else limits)
 
 
-def _way(site: Site, environ: Mapping[str, str]) -> Way:
-    place = f"fetch.site {site.origin}"
-    headers = {}
-    for line in site.headers:
+def _value(place: str, key: str, stated: Any, environ: Mapping[str, str]) -> Any:
+    """What a key means: headers for "headers" and "login", a proxy or None for "proxy"."""
+    if key == "proxy":
+        return None if stated is None or stated == DIRECT else proxy_of(stated, f"{place}: proxy")
+    headers: dict[str, str] = {}
+    if key == "login" and stated is not None:
+        login = read_login(stated, f"{place}: login", environ)
+        headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
+    for line in (stated or ()) if key == "headers" else ():
         name, _, value = line.partition(":")
         value = value.strip()
         headers[name] = read_secret(value, f"{place}: {name}", environ) if secret_reference(value) else value
-    if site.login is not None:
-        login = read_login(site.login, f"{place}: login", environ)
-        headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
     for name, value in headers.items():
         if not value.isascii() or not value.isprintable():
             raise SettingsError(f"{place}: {name}: a header is one line of printable ASCII")
-    proxy = None if site.proxy is None or site.proxy == DIRECT else proxy_of(site.proxy, f"{place}: proxy")
-    return Way(proxy, headers or None)
+    return headers
 
 
-def check_access(settings: FetchSettings) -> None:
+def check_access(settings: Settings) -> None:
     """Raise SettingsError if requests cannot leave as the settings say: a secret or a file is missing."""
-    Ways(settings, os.environ)
-    trust_of(settings)
+    Ways(settings.fetch, Sites(settings), os.environ)
+    trust_of(settings.fetch)
 
 
 def trust_of(settings: FetchSettings) -> ssl.SSLContext | None:

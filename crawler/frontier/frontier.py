@@ -151,7 +151,8 @@ class Frontier:
                 return self._lease_side_request(host, now, address=True)
             politeness, at = host.politeness, gate.enter(host, now)
             if at == now:
-                if self._robots and politeness.robots_until <= now and not politeness.robots_unused:
+                asks = self._robots and politeness.robots_until <= now and not politeness.robots_unused
+                if asks and not gate.ignores_robots(host):
                     return self._lease_side_request(host, now)
                 return self._lease_entry(host, now)
             workbench.send_away(host, at)
@@ -304,9 +305,9 @@ class Frontier:
     def describe_known(self, name: str, now: float) -> HostRow | None:
         """``describe``, but None for a host that is neither in memory nor in a line: its stored record is complete."""
         host = self._workbench.known(name)
-        return None if host is None else describe(host, now, self._gate.settings, self._limits.budget)
+        return None if host is None else describe(host, now, self._gate.politeness(host), self._gate.budget(host))
 
     def snapshot(self, name: str, now: float) -> HostSnapshot | None:
         """The host at ``now``, for reading only; None when the job has not met it."""
         host = self._workbench.look(name)
-        return None if host is None else snapshot(host, now, self._gate.settings, self._limits.budget)
+        return None if host is None else snapshot(host, now, self._gate.politeness(host), self._gate.budget(host))

@@ -24,8 +24,9 @@ from crawler.frontier.limits import Limits
 from crawler.frontier.politeness import HoldReason, gap, longest_hold
 from crawler.frontier.refused_hosts import RefusedHosts
 from crawler.frontier.request_outcome import RequestOutcome
+from crawler.frontier.site_rate import SiteRate
 from crawler.frontier.slot_share import SlotShare
-from crawler.settings import PolitenessSettings
+from crawler.settings import BudgetSettings, PolitenessSettings
 from crawler.urls import registrable_domain
 
 GROUPS_MAX = 10_000  # with more, the gate looks for groups that it can forget
@@ -64,7 +65,9 @@ class Gate:
         self.refused = RefusedHosts()
         self._called = called
         budget = limits.budget
-        self._bounded = (budget.host_pages, budget.host_bytes, budget.host_seconds) != (None, None, None)
+        self._sites = limits.sites
+        self._bounded = budget != BudgetSettings() or (self._sites is not None and self._sites.bound)
+        self._rates: dict[int, SiteRate] = {}  # by the number of the table that sets it
         self.share = SlotShare(limits.slots, limits.slow_slots, settings.slow_after)
         self._grouped = settings.host_key != "host"
         self._groups: dict[str, Group] = {}
@@ -109,7 +112,30 @@ class Gate:
 
     def gap(self, host: Host) -> tuple[float, HoldReason]:
         """Seconds between the end of a request to the host and the start of the next, and the rule behind them."""
-        return gap(host.politeness.crawl_delay, host.politeness.latency, self.settings)
+        return gap(host.politeness.crawl_delay, host.politeness.latency, self.politeness(host))
+
+    def politeness(self, host: Host) -> PolitenessSettings:
+        """The settings of politeness that hold for the host."""
+        return self.settings if self._sites is None else self._sites.of_host(host.name).politeness
+
+    def budget(self, host: Host) -> BudgetSettings:
+        """The budget of the host."""
+        return self.limits.budget if self._sites is None else self._sites.of_host(host.name).budget
+
+    def ignores_robots(self, host: Host) -> bool:
+        """Whether the host is asked without a look at its robots.txt."""
+        return self._sites is not None and self._sites.of_host(host.name).robots.ignore
+
+    def _turn_of_site(self, host: Host, now: float) -> float:
+        """When the host may make a request, as far as its site's rate goes; ``now`` counts one."""
+        assert self._sites is not None
+        rate = self._sites.of_host(host.name).rate
+        if rate is None:
+            return now
+        turns = self._rates.get(rate.table)
+        if turns is None:
+            turns = self._rates[rate.table] = SiteRate(rate.seconds)
+        return turns.turn(host.name, now)
 
     def closure(self, host: Host) -> HostClosed | None:
         """Why requests to the host have stopped; None for an open host."""
@@ -117,7 +143,7 @@ class Gate:
             return refused
         if not (self._bounded or host.politeness.blocked or host.failures.retired):
             return None  # most hosts, and this runs four times in a step
-        return closure(host, self.limits.budget)
+        return closure(host, self.budget(host))
 
     def held_until(self, host: Host) -> float:
         """The time until which all hosts of the host's key are held, in seconds since 1970."""
@@ -126,11 +152,11 @@ class Gate:
 
     def is_free(self, host: Host) -> bool:
         """Whether a lease on the host may begin: the host is not in a line and has a free lease slot."""
-        return not (host.in_line or host.side_request or host.leased >= self.settings.per_host)
+        return not (host.in_line or host.side_request or host.leased >= self.politeness(host).per_host)
 
     def in_flight_may_use_up_budget(self, host: Host) -> bool:
         """Whether the requests in flight may use up the budget of the host."""
-        return pages_left(host, self.limits.budget) == 0
+        return pages_left(host, self.budget(host)) == 0
 
     def wants_address(self, host: Host) -> bool:
         """Whether the address of the host must be looked up before any request."""
@@ -154,6 +180,11 @@ class Gate:
                 group.slots.step_back(host.name)
                 _hold(host.politeness, group.next_time, group.hold_reason)  # so that its row shows the reason
                 return group.next_time
+        if self._sites is not None and (at := self._turn_of_site(host, now)) > now:
+            if self._grouped:
+                self._group(host).slots.step_back(host.name)
+            _hold(host.politeness, at, HoldReason.SITE_RATE)
+            return at
         self.share.held[host.kind] += 1
         self.hold_gap(host, now)
         return now
@@ -165,6 +196,8 @@ class Gate:
         at = host.politeness.next_time
         if self._grouped:
             at = max(at, self._group(host).next_time)
+        if at <= now and self._sites is not None:
+            at = self._turn_of_site(host, now)
         if at > now:
             return at
         self.hold_gap(host, now)
@@ -173,6 +206,8 @@ class Gate:
     def withdraw(self, host: Host) -> None:
         """Take the host out of all lines, and give up a place reserved for it."""
         host.in_line = False
+        for turns in self._rates.values():
+            turns.give_back(host.name)
         if self._grouped:
             self._call(self._group(host).slots.withdraw(host.name))
 
@@ -198,7 +233,7 @@ class Gate:
         """Record the outcome of a request that ended at ``now``. Hold the host for its gap, or for longer if the
         outcome requires it."""
         host = lease.host
-        held = note(host, request, lease.taken_at, now, self.settings)
+        held = note(host, request, lease.taken_at, now, self.politeness(host))
         politeness = host.politeness
         politeness.last_request = now
         if self._grouped:
@@ -217,7 +252,8 @@ class Gate:
     def hold_gap(self, host: Host, now: float) -> float:
         """Hold the host for its gap from ``now`` on. Returns the gap in seconds."""
         politeness = host.politeness
-        pause, reason = gap(politeness.crawl_delay, politeness.latency, self.settings)
+        settings = self.settings if self._sites is None else self._sites.of_host(host.name).politeness
+        pause, reason = gap(politeness.crawl_delay, politeness.latency, settings)
         if politeness.next_time < now + pause:  # `_hold` inlined: this runs twice for each URL
             politeness.next_time, politeness.hold_reason = now + pause, reason
         if self._grouped:
@@ -249,7 +285,7 @@ class Gate:
         if group is None:
             if len(self._groups) >= self._prune_at:
                 self._prune()
-            group = self._groups[key] = Group(FairSemaphore(self.settings.per_host))
+            group = self._groups[key] = Group(FairSemaphore(self.politeness(host).per_host))
         return group
 
     def _key(self, host: Host) -> str:

@@ -37,6 +37,8 @@ _PAUSED, _BLOCKED, _RETIRED, _REVISITS = 1, 2, 4, 8
 _CLOSED = _PAUSED | _BLOCKED | _RETIRED
 _FLAGS = _CLOSED | _REVISITS
 _NO_FAILURE = 255
+# Holds that are decided anew after a restart are stored as the gap: earlier versions know no more than these.
+_STORED_REASONS = tuple(reason if reason <= HoldReason.ERRORS else HoldReason.GAP for reason in HoldReason)
 _REASONS = tuple(HoldReason)  # by number: a lookup in the enumeration costs more than all other fields of a record
 
 
@@ -196,7 +198,7 @@ def encode_host(host: Host) -> bytes:
     address = (politeness.address or "").encode("ascii")
     head = _RECORD.pack(
         _VERSION,
-        politeness.hold_reason,
+        _STORED_REASONS[politeness.hold_reason],
         backoff if backoff < _BYTE_MAX else _BYTE_MAX,  # four calls of min() cost as much as everything else here
         politeness.robots_tries if politeness.robots_tries < _BYTE_MAX else _BYTE_MAX,
         _PAUSED * politeness.paused

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from crawler.frontier.request_outcome import longest_retry
-from crawler.settings import BudgetSettings, Settings
+from crawler.settings import BudgetSettings, Settings, Sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class MemoryLimits:
 class Limits:
     """``budget`` of each host, ``slow_slots``: how many of all ``slots`` new and slow hosts may always hold,
     ``longest_retry``: the longest wait of a URL for its next try, in seconds, ``revisits``: the share of a host's turns
-    that revisits have while first visits wait too."""
+    that revisits have while first visits wait too, ``sites``: the settings of single hosts, None if none has any."""
 
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     slow_slots: int = 2**16
@@ -33,6 +33,7 @@ class Limits:
     memory: MemoryLimits = field(default_factory=MemoryLimits)
     revisits: float = 0.5
     slots: int = 2**17
+    sites: Sites | None = None
 
     @staticmethod
     def of(settings: Settings) -> Limits:
@@ -40,4 +41,5 @@ class Limits:
         slots = settings.crawl.concurrency
         slow = max(1, math.floor(settings.politeness.slow_share * slots))
         retry = longest_retry(settings.retry)
-        return Limits(settings.budget, slow, retry, revisits=settings.recrawl.share, slots=slots)
+        share, sites = settings.recrawl.share, Sites(settings)
+        return Limits(settings.budget, slow, retry, revisits=share, slots=slots, sites=sites if sites else None)

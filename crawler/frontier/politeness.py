@@ -26,6 +26,7 @@ class HoldReason(IntEnum):
     RETIRED = 9
     BLOCKED = 10
     ERRORS = 11
+    SITE_RATE = 12
 
     @property
     def words(self) -> str:
@@ -50,6 +51,7 @@ _WORDS = {
     HoldReason.SNOOZED: "snoozed: it gave no answer again and again",
     HoldReason.BLOCKED: "back-off after a page that bars the crawler from others",
     HoldReason.ERRORS: "slowed down: it answered with server errors in a row (politeness.errors_max)",
+    HoldReason.SITE_RATE: "its turn among the hosts of its [[site]] (rate)",
     HoldReason.RETIRED: "retired: it was snoozed and gave no answer since",
 }
 _GAP = HoldReason.GAP

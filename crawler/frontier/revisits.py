@@ -60,12 +60,18 @@ def split_due_key(key: bytes) -> tuple[float, str]:
 
 class Revisits:
     """The schedule of a job. ``pace`` gives the seconds between two requests to a host, ``queue_of`` the queue of an
-    href."""
+    href, ``of_url`` the settings of an href, if not all have the same."""
 
     def __init__(
-        self, store: Reader, settings: RecrawlSettings, pace: Callable[[str], float], queue_of: QueueOf = queue_of
+        self,
+        store: Reader,
+        settings: RecrawlSettings,
+        pace: Callable[[str], float],
+        queue_of: QueueOf = queue_of,
+        of_url: Callable[[str], RecrawlSettings] | None = None,
     ) -> None:
         self._store = store
+        self._of_url = of_url
         self._settings = settings
         self._pace = pace
         self._queue_of = queue_of
@@ -106,9 +112,10 @@ class Revisits:
                 batch.delete(Family.PAGES, entry.href.encode("ascii"))
                 return before._replace(visits=before.visits + 1), None, 0
             before = before._replace(interval=self._settings.first_interval)
-        page, changed = visited(before, entry, answer, now, self._settings, last_resort=excluded)
+        own = self._settings if self._of_url is None else self._of_url(entry.href)
+        page, changed = visited(before, entry, answer, now, own, last_resort=excluded)
         if changed is not None:
-            page = self._paced(page, now, batch)
+            page = self._paced(page, now, batch, own)
         assert page.due is not None
         had_time = before is not None and before.due is not None
         if before is not None and before.due is not None:
@@ -139,7 +146,8 @@ class Revisits:
         one already."""
         if self._store.get(Family.PAGES, entry.href.encode("ascii")) is not None:
             return False
-        page, _ = visited(None, entry, None, visited_at, self._settings, last_resort=False)
+        own = self._settings if self._of_url is None else self._of_url(entry.href)
+        page, _ = visited(None, entry, None, visited_at, own, last_resort=False)
         assert page.due is not None
         self._put(page, max(0.0, page.due), batch)
         return True
@@ -183,8 +191,8 @@ class Revisits:
             batch.delete(Family.PAGES, entry.href.encode("ascii"))
         return True, 1
 
-    def _paced(self, page: Page, now: float, batch: Batch) -> Page:
-        """The page with the interval that the budget gives it."""
+    def _paced(self, page: Page, now: float, batch: Batch, own: RecrawlSettings) -> Page:
+        """The page with the interval that the budget gives it, within its own limits."""
         budget = self._budget
         if budget is None or page.rate is None:
             return page
@@ -192,6 +200,7 @@ class Revisits:
         if abs(budget.threshold - self._threshold) > _DRIFT * self._threshold:
             self._threshold = budget.threshold
             batch.put(Family.META, _THRESHOLD, _DOUBLE.pack(self._threshold))
+        interval = min(max(interval, own.min_interval), own.max_interval)
         return page.next_at(interval, now + interval)
 
     def _put(self, page: Page, due: float, batch: Batch) -> None:

@@ -59,7 +59,7 @@ class Watchdog:
             return False
         out = workbench.out.get(name, 0)
         if out:
-            if out >= workbench.gate.settings.per_host or host.side_request:
+            if out >= workbench.gate.politeness(host).per_host or host.side_request:
                 return False
             if workbench.gate.in_flight_may_use_up_budget(host):
                 return False

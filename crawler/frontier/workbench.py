@@ -177,7 +177,9 @@ class Workbench:
         """When the host may be handed out; None: not before its state changes."""
         queue, politeness = host.queue, host.politeness
         queued = queue.size - queue.taken
-        if not queued or host.in_line or host.side_request or host.leased >= self._per_host:
+        if not queued or host.in_line or host.side_request:
+            return None
+        if host.leased and host.leased >= self.gate.politeness(host).per_host:
             return None
         if self.gate.closure(host) is not None:
             return self.gate.now  # not earlier: the open hosts must have their turns too
@@ -283,7 +285,7 @@ class Workbench:
         host.leased += 1
         self.leased += 1
         self.out[host.name] = self.out.get(host.name, 0) + 1
-        if host.leased < self._per_host:
+        if host.leased < self.gate.politeness(host).per_host:
             self.place(host)
         else:
             self._in_memory.place(host)  # it is off the heap and has no free slot

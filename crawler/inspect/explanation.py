@@ -27,7 +27,7 @@ from crawler.kv import Family, Reader
 from crawler.output.reverse_reader import last_record
 from crawler.robots import RobotsRecordError
 from crawler.scope import Boundary, Outside, PriorityRules, Scope
-from crawler.settings import Settings
+from crawler.settings import Settings, Sites
 from crawler.traps import Origins, Traps, explain_rows
 from crawler.urls import Canonical, Canonicaliser, Rejected
 
@@ -309,8 +309,9 @@ def _stored_host(known: Known, name: str, now: float) -> HostSnapshot | None:
     stored = known.store.get(Family.HOSTS, name.encode("ascii"))
     if stored is None:
         return None
+    own = Sites(known.settings).of_host(name)
     host = host_beside(name, stored, sum(queue_of(href) == name for href in known.in_flight))
-    return snapshot(host, now, known.settings.politeness, known.settings.budget)
+    return snapshot(host, now, own.politeness, own.budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,10 +348,11 @@ def _schedule(known: Known, url: Canonical) -> RevisitSchedule | None:
 
 def _robots(known: Known, url: Canonical, name: str) -> RobotsAnswer:
     agent = known.settings.fetch.user_agent
-    if known.settings.robots.ignore:
+    own = Sites(known.settings).of_host(name).robots
+    if own.ignore:
         return RobotsAnswer(RobotsState.IGNORED, agent)
     try:
-        robots = RobotsCache(known.store, known.settings.robots, agent).get(name)
+        robots = RobotsCache(known.store, own, agent).get(name)
     except RobotsRecordError as damage:
         return RobotsAnswer(RobotsState.DAMAGED, agent, str(damage))
     if robots is None:
@@ -387,7 +389,7 @@ def _places(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Ite
 def _place(
     known: Known, entry: Entry, slot: bytes, number: int, since: float | None, upcoming: NextTry | None
 ) -> Place:
-    rules = PriorityRules(known.settings.priority.rules)
+    rules = PriorityRules.of_settings(known.settings)
     return Place(
         number=number if since is None else None,
         lane="retry" if is_retry(slot) else "revisit" if is_revisit(slot) else "fresh",
@@ -410,7 +412,7 @@ def _next_try(slot: bytes, host: HostSnapshot, now: float, known: Known) -> Next
         return NextTry(Wait.HOST_CLOSED, reason=row.reason)
     if row.host in known.overlooked:
         return NextTry(Wait.OVERLOOKED)
-    if host.leased >= known.settings.politeness.per_host:
+    if host.leased >= Sites(known.settings).of_host(row.host).politeness.per_host:
         return NextTry(Wait.HOST_BUSY, reason=row.reason)
     if host.in_line:
         return NextTry(Wait.HOST_TURN, reason=row.reason)

@@ -17,7 +17,6 @@ from crawler.frontier import Frontier, Host, HostState, HostTime, state_of, stor
 from crawler.frontier.host import host_name
 from crawler.inspect.host_table import HostTableSettings
 from crawler.kv import Family, Reader
-from crawler.settings import BudgetSettings
 
 INTERVAL = 1.0  # seconds from the end of one pass over all hosts to the next
 PAUSE = 20.0  # times the duration of a slice: the pause after it. Counting takes at most 5% of the event loop's time
@@ -25,9 +24,9 @@ SLICE = 128  # hosts
 SETTLED_MOST = 20_000  # hosts that are counted in one go when the crawl has ended
 
 
-def count_states(hosts: Iterable[Host], now: float, budget: BudgetSettings) -> dict[str, int]:
+def count_states(hosts: Iterable[Host], now: float, settings: HostTableSettings) -> dict[str, int]:
     """Return how many of the hosts are in each state."""
-    found = Counter(state_of(host, now, budget) for host in hosts)
+    found = Counter(state_of(host, now, settings.budget(host.name)) for host in hosts)
     return {state.value: found[state] for state in HostState}
 
 
@@ -97,18 +96,18 @@ class HostStates:
             self.counts, self.slowest = found.counts, found.slowest
 
     def _nothing(self) -> _Pass:
-        return _Pass(count_states((), 0.0, self._settings.budget))
+        return _Pass(count_states((), 0.0, self._settings))
 
     def _look(self, start: bytes, most: int, found: _Pass) -> bytes | None:
         """Add some hosts to what was found, those too that seem to be overlooked. Return where the next ones start,
         None if there are no more."""
         rows, now = self._store.scan(Family.HOSTS, start, None, most), self._clock()
-        budget, politeness = self._settings.budget, self._settings.politeness
         watchdog = self._frontier.watchdog
         limits = watchdog.limits(now, serving=self._serving())
         for key, value in rows:
             name = host_name(key)
-            host = self._frontier.known(name)
+            host, of_host = self._frontier.known(name), self._settings.sites.of_host(name)
+            budget, politeness = of_host.budget, of_host.politeness
             state = stored_state(name, value, now, budget) if host is None else state_of(host, now, budget)
             found.counts[state.value] += 1
             if state not in UNTIMED:

@@ -11,7 +11,7 @@ from typing import Any
 from crawler.frontier.host import host_beside, host_name, stored_counts
 from crawler.frontier.host_status import HostRow, describe
 from crawler.kv import Family, Reader
-from crawler.settings import BudgetSettings, PolitenessSettings, Settings
+from crawler.settings import BudgetSettings, PolitenessSettings, Settings, Sites
 
 Row = dict[str, Any]
 SORTS = tuple(name for name in HostRow.__dataclass_fields__ if name != "reason")
@@ -22,12 +22,17 @@ _COLUMNS = tuple(HostRow.__dataclass_fields__)
 class HostTableSettings:
     """The settings of rows of hosts."""
 
-    politeness: PolitenessSettings
-    budget: BudgetSettings
+    sites: Sites
 
     @classmethod
     def of(cls, settings: Settings) -> HostTableSettings:
-        return cls(settings.politeness, settings.budget)
+        return cls(Sites(settings))
+
+    def politeness(self, name: str) -> PolitenessSettings:
+        return self.sites.of_host(name).politeness
+
+    def budget(self, name: str) -> BudgetSettings:
+        return self.sites.of_host(name).budget
 
 
 def table_row(host: HostRow) -> Row:
@@ -50,7 +55,6 @@ def host_rows(
 
     ``in_flight`` counts handed-out URLs by host. ``working`` has the hosts whose state is in the memory of the running
     crawl; it was taken there, because nobody else may read that state."""
-    politeness, budget = settings.politeness, settings.budget
     for key, value in stored:
         name = host_name(key)
         row = working.get(name)
@@ -58,7 +62,7 @@ def host_rows(
             flying = in_flight.get(name, 0)
             if not flying and not wants(name, value):
                 continue
-            row = describe(host_beside(name, value, flying), now, politeness, budget)
+            row = describe(host_beside(name, value, flying), now, settings.politeness(name), settings.budget(name))
         yield table_row(row)
 
 

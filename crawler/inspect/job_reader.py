@@ -23,6 +23,7 @@ from crawler.frontier import Entry, Host, HostTime, decode_entry, decode_host, s
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
 from crawler.frontier.host import host_name
 from crawler.inspect.host_states import UNTIMED, count_states, longer
+from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.border import border_counts
 from crawler.job.clock_anchor import job_time
@@ -135,18 +136,19 @@ def job_stats(directory: Path) -> dict[str, Any]:
         return dict(live.stats)
     with open_job(directory) as job:
         restored, ledger = job.restore_seen(), job.ledger()
-        pending, now, budget = 0, job_time(job.store), job.settings.budget
+        pending, now, settings = 0, job_time(job.store), HostTableSettings.of(job.settings)
         slowest: HostTime | None = None
 
         def counted() -> Iterator[Host]:
             nonlocal pending, slowest
             for host in hosts(job.store):
                 pending += host.queue.size > 0
-                if state_of(host, now, budget) not in UNTIMED:
-                    slowest = longer(slowest, time_of(host, now, job.settings.politeness))
+                own = settings.sites.of_host(host.name)
+                if state_of(host, now, own.budget) not in UNTIMED:
+                    slowest = longer(slowest, time_of(host, now, own.politeness))
                 yield host
 
-        states = count_states(counted(), now, budget)
+        states = count_states(counted(), now, settings)
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
         return assemble(
             JobFigures(

@@ -121,10 +121,10 @@ class Job:
         queues.load(now, next_number=counters.next_number, hosts=counters.hosts)
         self.revisiting = Revisiting(store, RevisitSettings.of(settings), queues, counters)
         ledger = Ledger(store) if settings.seen.ledger else None
-        policy = AdmissionPolicy(Traps(settings.traps, store), PriorityRules(settings.priority.rules), router)
+        policy = AdmissionPolicy(Traps(settings.traps, store), PriorityRules.of_settings(settings), router)
         self._admission = Admission(restored.seen, ledger, queues, counters, policy, self._finish_record)
         self.held_back = HeldBack(store, queues, counters)
-        rules = PriorityRules(settings.priority.rules)
+        rules = PriorityRules.of_settings(settings)
         self.returning = Returning(store, queues, counters, self.revisiting, rules)
         self.checkpointer = Checkpointer(generations, self._admission, writer, store, output)
         self.checkpointer.replayed(restored.replayed)

@@ -15,8 +15,8 @@ from crawler.job.border import Border
 from crawler.job.revisit_backfill import RevisitBackfill
 from crawler.kv import Batch, Store
 from crawler.records import Counters, Outcome, PageRecord
-from crawler.scope import PriorityRules
-from crawler.settings import PrioritySettings, RecrawlSettings, Settings
+from crawler.scope import PriorityRules, UrlSites
+from crawler.settings import RecrawlSettings, Settings
 
 INTERVAL = 1.0  # seconds between two looks for pages that are due
 NOT_MODIFIED = 304
@@ -28,22 +28,23 @@ class RevisitSettings:
     """The settings of revisits."""
 
     recrawl: RecrawlSettings
-    priority: PrioritySettings
+    rules: PriorityRules
     order: str
+    sites: UrlSites | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> RevisitSettings:
-        return cls(settings.recrawl, settings.priority, settings.crawl.order)
+        sites = UrlSites.of_settings(settings)
+        return cls(settings.recrawl, PriorityRules.of_settings(settings), settings.crawl.order, sites)
 
 
 class Revisiting:
     """The part of revisits in the transactions of a job."""
 
     def __init__(self, store: Store, settings: RevisitSettings, frontier: Frontier, counters: Counters) -> None:
-        self._revisits = Revisits(store, settings.recrawl, self._pace, frontier.queue_of)
-        self.backfill = RevisitBackfill(
-            store, self._revisits, counters, PriorityRules(settings.priority.rules), Order(settings.order)
-        )
+        of_url = None if settings.sites is None else settings.sites.recrawl_of
+        self._revisits = Revisits(store, settings.recrawl, self._pace, frontier.queue_of, of_url)
+        self.backfill = RevisitBackfill(store, self._revisits, counters, settings.rules, Order(settings.order))
         self._frontier = frontier
         self._counters = counters
         self.border = Border(store, frontier, self.again)

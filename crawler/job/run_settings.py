@@ -35,7 +35,9 @@ def write_run(disk: Disk, directory: Path, settings: Settings) -> None:
     tables = as_tables(settings)
     table, key = _SECRET
     tables[table][key] = None  # others may read the file
-    tables["fetch"]["site"] = []  # headers may contain secrets, and no command needs them
+    for site in tables["site"]["tables"]:
+        # Headers may contain secrets, and no command needs them.
+        site["headers"] = site["headers"] and [f"{line.partition(':')[0]}: (not stored)" for line in site["headers"]]
     replace_file(disk, directory / RUN, encode_envelope(MAGIC, VERSION, {"settings": tables}))
 
 

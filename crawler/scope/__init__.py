@@ -6,6 +6,7 @@ from crawler.scope.modes import Scope
 from crawler.scope.patterns import Pattern, PatternError, first_match
 from crawler.scope.priority import LISTED_PRIORITY, PriorityRules
 from crawler.scope.rule_faults import RuleFault, RuleSettings, foreign_hosts, rule_faults, rules_for_seeds_alone
+from crawler.scope.url_sites import UrlSettings, UrlSites
 
 __all__ = [
     "LISTED_PRIORITY",
@@ -24,6 +25,8 @@ __all__ = [
     "RuleFault",
     "RuleSettings",
     "Scope",
+    "UrlSettings",
+    "UrlSites",
     "first_match",
     "foreign_hosts",
     "rule_faults",

@@ -8,8 +8,9 @@ The rules apply in this order, and a link is counted by the first rule that reje
     exclude    none of them may match                     ``scope.exclude``
     length     characters                                 ``links.max_url_length``
 
-Include and exclude do not apply to seeds and their redirects, because the user named them. Include does not apply to
-sitemaps, because only the URLs in them are wanted.
+A ``[[site]]`` may have other include and exclude patterns for its URLs. Include and exclude do not apply to seeds and
+their redirects, because the user named them. Include does not apply to sitemaps, because only the URLs in them are
+wanted.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Protocol, TypeVar
 
 from crawler.scope.modes import Scope
 from crawler.scope.patterns import Pattern, first_match
+from crawler.scope.url_sites import UrlSites
 from crawler.settings import ScopeSettings, Settings
 
 
@@ -48,8 +50,16 @@ class Boundary:
     """The boundary of one run. ``scope`` may grow while it is used. Raises PatternError for a pattern that no URL can
     match."""
 
-    def __init__(self, scope: Scope, patterns: ScopeSettings, max_depth: int | None, max_length: int) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        patterns: ScopeSettings,
+        max_depth: int | None,
+        max_length: int,
+        sites: UrlSites | None = None,
+    ) -> None:
         """``max_depth`` in links from a seed, ``max_length`` of a URL in characters."""
+        self._sites = sites
         self._scope = scope
         self._include = tuple(map(Pattern, patterns.include))
         self._exclude = tuple(map(Pattern, patterns.exclude))
@@ -58,7 +68,8 @@ class Boundary:
 
     @classmethod
     def of(cls, scope: Scope, settings: Settings) -> Boundary:
-        return cls(scope, settings.scope, settings.crawl.max_depth, settings.links.max_url_length)
+        sites = UrlSites.of_settings(settings)
+        return cls(scope, settings.scope, settings.crawl.max_depth, settings.links.max_url_length, sites)
 
     def inside(
         self, links: Sequence[L], depth: int, outside: Counter[Outside], *, seed: bool = False, listing: bool = False
@@ -71,31 +82,36 @@ class Boundary:
         contains = self._scope.contains
         left = [link for link in links if contains(link.href)]
         outside[Outside.OFF_SCOPE] += len(links) - len(left)
-        if (self._include or self._exclude) and not seed:
-            left = self._matching(left, outside, () if listing else self._include)
+        if (self._include or self._exclude or self._sites is not None) and not seed:
+            left = self._matching(left, outside, listing=listing)
         short = [link for link in left if len(link.href) <= self._max_length]
         outside[Outside.TOO_LONG] += len(left) - len(short)
         return short
 
     def excluded(self, href: str) -> str | None:
         """The rule that now excludes a pending URL; None if it may be fetched."""
-        if not self._exclude:
+        if not self._exclude and self._sites is None:
             return None
-        pattern = first_match(self._exclude, href)
-        return None if pattern is None else f"scope.exclude: {pattern.text}"
+        _, exclude = self._patterns(href)
+        pattern = first_match(exclude, href)
+        if pattern is None:
+            return None
+        return f"{'scope' if exclude is self._exclude else 'site'}.exclude: {pattern.text}"
 
     def explain(self, href: str, depth: int | None) -> list[str]:
         """Sentences that give the verdict of each rule on a URL at ``depth`` (None: not known)."""
         said = [self._scope.explain(href)]
-        if self._include:
-            pattern = first_match(self._include, href)
+        include, exclude = self._patterns(href)
+        if include:
+            pattern, place = first_match(include, href), "scope" if include is self._include else "site"
             said.append(
-                f"Included: it matches {pattern.text}." if pattern else "Not included: it matches no scope.include."
+                f"Included: it matches {pattern.text}." if pattern else f"Not included: it matches no {place}.include."
             )
         excluded = self.excluded(href)
-        if self._exclude:
+        if exclude:
+            place = "scope" if exclude is self._exclude else "site"
             said.append(
-                "Not excluded: it matches no scope.exclude." if excluded is None else f"Excluded by {excluded}."
+                f"Not excluded: it matches no {place}.exclude." if excluded is None else f"Excluded by {excluded}."
             )
         if depth is not None and self._max_depth is not None:
             word = "Too deep" if depth > self._max_depth else "Not too deep"
@@ -104,12 +120,23 @@ class Boundary:
             said.append(f"Too long: {len(href)} characters, links.max_url_length is {self._max_length}.")
         return said
 
-    def _matching(self, links: list[L], outside: Counter[Outside], include: tuple[Pattern, ...]) -> list[L]:
+    def _patterns(self, href: str) -> tuple[tuple[Pattern, ...], tuple[Pattern, ...]]:
+        """The include and the exclude patterns that hold for the URL."""
+        if self._sites is None:
+            return self._include, self._exclude
+        own = self._sites.of_url(href)
+        include = self._include if own.include is None else own.include
+        return include, self._exclude if own.exclude is None else own.exclude
+
+    def _matching(self, links: list[L], outside: Counter[Outside], *, listing: bool) -> list[L]:
         kept: list[L] = []
+        include, exclude = self._include, self._exclude
         for link in links:
-            if include and first_match(include, link.href) is None:
+            if self._sites is not None:
+                include, exclude = self._patterns(link.href)
+            if include and not listing and first_match(include, link.href) is None:
                 outside[Outside.NOT_INCLUDED] += 1
-            elif first_match(self._exclude, link.href) is not None:
+            elif first_match(exclude, link.href) is not None:
                 outside[Outside.EXCLUDED_BY_PATTERN] += 1
             else:
                 kept.append(link)

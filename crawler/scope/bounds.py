@@ -57,6 +57,7 @@ class Bounds:
     max_url_length: int
     max_links: int
     max_body: int
+    sites: tuple[str, ...] = ()  # the ``[[site]]`` tables with patterns of their own, as text
 
     @classmethod
     def of(cls, settings: Settings) -> Bounds:
@@ -69,15 +70,21 @@ class Bounds:
             links.max_url_length,
             links.max_links,
             settings.fetch.max_body,
+            tuple(
+                json.dumps([table.match, table.include, table.exclude])
+                for table in settings.site.tables
+                if table.include is not None or table.exclude is not None
+            ),
         )
 
     def lifted(self, now: Bounds) -> frozenset[Limit]:
         """Which of these limits a run with the limits ``now`` lifts."""
+        others = now.sites != self.sites
         lifts = {
             Limit.MAX_DEPTH: self.max_depth is not None and (now.max_depth is None or now.max_depth > self.max_depth),
             Limit.SCOPE: _WIDTH[now.scope] > _WIDTH[self.scope],
-            Limit.INCLUDE: bool(self.include) and not (now.include and _cover(self.include, now.include)),
-            Limit.EXCLUDE: not _cover(now.exclude, self.exclude),
+            Limit.INCLUDE: others or (bool(self.include) and not (now.include and _cover(self.include, now.include))),
+            Limit.EXCLUDE: others or not _cover(now.exclude, self.exclude),
             Limit.MAX_URL_LENGTH: now.max_url_length > self.max_url_length,
             Limit.MAX_LINKS: now.max_links > self.max_links,
             Limit.MAX_BODY: now.max_body > self.max_body,
@@ -86,7 +93,10 @@ class Bounds:
 
     def encode(self) -> bytes:
         """The stored form: JSON."""
-        return json.dumps(asdict(self), sort_keys=True).encode("ascii")
+        stored = asdict(self)
+        if not self.sites:
+            del stored["sites"]  # as earlier versions stored it
+        return json.dumps(stored, sort_keys=True).encode("ascii")
 
     @classmethod
     def decode(cls, value: bytes) -> Bounds:
@@ -99,7 +109,10 @@ class Bounds:
                 str(found["scope"]),
                 tuple(map(str, found["include"])),
                 tuple(map(str, found["exclude"])),
-                *(int(found[name]) for name in ("max_url_length", "max_links", "max_body")),
+                int(found["max_url_length"]),
+                int(found["max_links"]),
+                int(found["max_body"]),
+                sites=tuple(map(str, found.get("sites", ()))),
             )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise BoundsError(f"not the limits of a run: {error}") from error

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from crawler.scope.patterns import Pattern
-from crawler.settings import PriorityRule
+from crawler.scope.url_sites import UrlSites
+from crawler.settings import PriorityRule, Settings
 
 LISTED_PRIORITY = 0.5  # of a URL whose sitemap gives it none (https://www.sitemaps.org/protocol.html)
 
@@ -74,11 +75,18 @@ class Rule:
 class PriorityRules:
     """All rules, in their order."""
 
-    def __init__(self, rules: Iterable[PriorityRule]) -> None:
+    def __init__(self, rules: Iterable[PriorityRule], sites: UrlSites | None = None) -> None:
         self._rules = tuple(map(Rule, rules))
+        self._sites = sites
+
+    @classmethod
+    def of_settings(cls, settings: Settings) -> PriorityRules:
+        return cls(settings.priority.rules, UrlSites.of_settings(settings))
 
     def of(self, href: str, depth: int, *, seed: bool, sitemap_priority: float | None = None) -> int | None:
-        """The class by the first rule that matches; None if none does."""
+        """The class of its ``[[site]]``, or by the first rule that matches; None if none does."""
+        if self._sites is not None and (own := self._sites.of_url(href).priority) is not None:
+            return own
         for rule in self._rules:
             if rule.matches(href, depth, seed, sitemap_priority):
                 return rule.stated.class_
@@ -86,6 +94,9 @@ class PriorityRules:
 
     def explain(self, href: str, depth: int, *, seed: bool) -> str:
         """One sentence: which rule decides, for a URL that no sitemap has led to."""
+        own = None if self._sites is None else self._sites.of_url(href)
+        if own is not None and own.priority is not None:
+            return f"Class {own.priority} by [[site]] {own.places['priority'] + 1}."
         for number, rule in enumerate(self._rules, 1):
             if rule.matches(href, depth, seed, None):
                 asked = ", ".join(rule.words()) or "anything"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from crawler.scope.modes import Scope, http_surt
 from crawler.scope.patterns import Pattern, PatternError
 from crawler.scope.priority import Rule
-from crawler.settings import PrioritySettings, ScopeSettings, Settings
+from crawler.scope.url_sites import site_patterns
+from crawler.settings import PrioritySettings, ScopeSettings, Settings, SitesSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +28,26 @@ class RuleSettings:
     priority: PrioritySettings
     max_depth: int | None  # in links from a seed
     sitemaps: bool  # they are read
+    sites: SitesSettings = field(default_factory=SitesSettings)
 
     @classmethod
     def of(cls, settings: Settings) -> RuleSettings:
-        return cls(settings.scope, settings.priority, settings.crawl.max_depth, settings.links.sitemaps)
+        return cls(settings.scope, settings.priority, settings.crawl.max_depth, settings.links.sitemaps, settings.site)
 
 
 def rule_faults(settings: RuleSettings) -> Iterator[RuleFault]:
     """Patterns that no URL can match, and rules that never decide because of another."""
     yield from _scope_faults(settings.scope)
     yield from _priority_faults(settings)
+    yield from _site_faults(settings.sites)
+
+
+def _site_faults(settings: SitesSettings) -> Iterator[RuleFault]:
+    for number, table in enumerate(settings.tables):
+        for key, text in site_patterns(table):
+            pattern = _pattern(text)
+            if isinstance(pattern, str):
+                yield RuleFault(("site", number, key), f"site.{key} {text!r}: {pattern}")
 
 
 def _scope_faults(settings: ScopeSettings) -> Iterator[RuleFault]:

@@ -110,7 +110,7 @@ class WatchedJob:
             settings = HostPageSettings.of(job.settings)
             host = host_beside(name, stored, self._in_flight()[name])
             table = settings.table
-            page = host_page(job.store, settings, snapshot(host, now, table.politeness, table.budget))
+            page = host_page(job.store, settings, snapshot(host, now, table.politeness(name), table.budget(name)))
         rows = recent(self.directory / PAGES, None if self.live is None else self.live.output_end, name)
         return page | {"recent": [row for row in rows if row is not None]}
 

@@ -14,7 +14,7 @@ from crawler.inspect.host_table import HostTableSettings, table_row
 from crawler.inspect.job_reader import queue
 from crawler.kv import Reader
 from crawler.output.reverse_reader import decoded, lines_backwards
-from crawler.settings import RobotsSettings, Settings
+from crawler.settings import Settings
 
 _QUEUE_SHOWN = 50
 _RECENT_SHOWN = 20
@@ -26,18 +26,18 @@ class HostPageSettings:
     """The settings of the page of a host."""
 
     table: HostTableSettings
-    robots: RobotsSettings
     user_agent: str
 
     @classmethod
     def of(cls, settings: Settings) -> HostPageSettings:
-        return cls(HostTableSettings.of(settings), settings.robots, settings.fetch.user_agent)
+        return cls(HostTableSettings.of(settings), settings.fetch.user_agent)
 
 
 def host_page(store: Reader, settings: HostPageSettings, host: HostSnapshot) -> dict[str, Any]:
     """Return everything about one host except its last records."""
     row, name = table_row(host.row), host.row.host
-    robots = RobotsCache(store, settings.robots, settings.user_agent).get(name)
+    own = settings.table.sites.of_host(name)
+    robots = RobotsCache(store, own.robots, settings.user_agent).get(name)
     row["robots"] = {
         "asked_at": None if robots is None else robots.asked_at,
         "status": None if robots is None else robots.status,
@@ -46,7 +46,7 @@ def host_page(store: Reader, settings: HostPageSettings, host: HostSnapshot) -> 
         "cut": [] if robots is None else [cut.words for cut in robots.rules.cut],
         "crawl_delay": host.crawl_delay,
         "until": host.robots_until or None,
-        "ignored": settings.robots.ignore,
+        "ignored": own.robots.ignore,
     }
     entries = (entry for _, entry in itertools.islice(queue(store, name), _QUEUE_SHOWN))
     row["queue"] = [{"url": entry.href, "depth": entry.depth, "class": entry.priority} for entry in entries]

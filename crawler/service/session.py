@@ -35,7 +35,7 @@ from crawler.service.opening import open_job_of_run
 from crawler.service.resumed import Resumed
 from crawler.service.run_view import RunView
 from crawler.service.status_reporter import StatusReporter, View
-from crawler.settings import DashboardSettings, Settings
+from crawler.settings import DashboardSettings, Settings, Sites
 
 log = logging.getLogger("crawler")
 
@@ -83,13 +83,13 @@ async def run_crawl(
     dashboard's port is taken or the disk fails, and any bug. After a bug, the state is checkpointed as far as it is
     consistent, and the job can be run again."""
     slots = allow_files(settings.crawl.concurrency)
-    clock, lag, fetch = SteadyClock(), LoopLag(), settings.fetch
+    clock, lag = SteadyClock(), LoopLag()
     front = Front(load_course(directory, clock()), settings, clock)
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
     async with (
         _dashboard(settings.dashboard, access, front) as address,
         _open_job(directory, settings, clock, front) as job,
-        Fetcher(fetch, concurrency=slots, per_host=settings.politeness.per_host, stalled=lag.stalled) as fetcher,
+        _fetcher(settings, slots, lag) as fetcher,
     ):
         if check is not None and job.files.resumed:
             check(job)
@@ -117,6 +117,11 @@ async def run_crawl(
         before = None if resumed is None else run.stats()
         result = await _drive(worker, run, StatusReporter(job.files, front.course, clock, view, address), front)
         return replace(result, before=before)
+
+
+def _fetcher(settings: Settings, slots: int, lag: LoopLag) -> Fetcher:
+    per_host = settings.politeness.per_host
+    return Fetcher(Sites(settings), concurrency=slots, per_host=per_host, stalled=lag.stalled)
 
 
 @contextlib.asynccontextmanager

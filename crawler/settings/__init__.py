@@ -2,6 +2,7 @@
 
 from crawler.settings.leaving import DIRECT, PROXY_SCHEMES, secret_reference
 from crawler.settings.load import (
+    LISTED,
     SettingsError,
     Source,
     Tables,
@@ -11,6 +12,7 @@ from crawler.settings.load import (
     one_table_each,
     settings_from,
 )
+from crawler.settings.match import HostMatch, host_match
 from crawler.settings.parts import (
     CLASSES,
     HOST_KEYS,
@@ -22,6 +24,7 @@ from crawler.settings.parts import (
     SEEN_KINDS,
     SEEN_LAYOUTS,
     SHAPING,
+    TABLES,
     BudgetSettings,
     CanonicalSettings,
     CrawlSettings,
@@ -38,15 +41,19 @@ from crawler.settings.parts import (
     ScopeSettings,
     SeenSettings,
     Settings,
-    Site,
+    SitesSettings,
+    SiteTable,
     TrapSettings,
 )
+from crawler.settings.sites import OF_PATHS, WAYS, HostIndex, HostSettings, Rate, Sites, Stated, stated_in
 
 __all__ = [
     "CLASSES",
     "DIRECT",
     "HOST_KEYS",
     "LEDGER_KINDS",
+    "LISTED",
+    "OF_PATHS",
     "ORDERS",
     "PROXY_SCHEMES",
     "RETRY_CLASSES",
@@ -55,16 +62,22 @@ __all__ = [
     "SEEN_KINDS",
     "SEEN_LAYOUTS",
     "SHAPING",
+    "TABLES",
+    "WAYS",
     "BudgetSettings",
     "CanonicalSettings",
     "CrawlSettings",
     "DashboardSettings",
     "DurabilitySettings",
     "FetchSettings",
+    "HostIndex",
+    "HostMatch",
+    "HostSettings",
     "LinkSettings",
     "PolitenessSettings",
     "PriorityRule",
     "PrioritySettings",
+    "Rate",
     "RecrawlSettings",
     "RetrySettings",
     "RobotsSettings",
@@ -72,14 +85,19 @@ __all__ = [
     "SeenSettings",
     "Settings",
     "SettingsError",
-    "Site",
+    "SiteTable",
+    "Sites",
+    "SitesSettings",
     "Source",
+    "Stated",
     "Tables",
     "TrapSettings",
     "as_tables",
     "check_tables",
+    "host_match",
     "nearest",
     "one_table_each",
     "secret_reference",
     "settings_from",
+    "stated_in",
 ]

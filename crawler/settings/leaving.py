@@ -62,6 +62,15 @@ def fault_of_origin(text: str) -> str | None:
     return None
 
 
+_SECRET_HEADERS = frozenset(("authorization", "cookie"))
+
+
+def is_secret(line: str) -> bool:
+    """Whether a header says who we are, as far as the settings tell."""
+    name, _, value = line.partition(":")
+    return name.lower() in _SECRET_HEADERS or secret_reference(value.strip()) is not None
+
+
 def fault_of_header(line: str) -> str | None:
     name, colon, value = line.partition(":")
     if not colon or _NAME.fullmatch(name) is None or not (value.isascii() and value.isprintable()):

@@ -20,7 +20,9 @@ from crawler.settings.leaving import (
     fault_of_origin,
     fault_of_proxy,
     fault_of_reference,
+    is_secret,
 )
+from crawler.settings.match import fault_of_match, host_match
 from crawler.settings.parts import (
     CLASSES,
     DUPLICATES,
@@ -34,13 +36,19 @@ from crawler.settings.parts import (
     SEEN_HASHES,
     SEEN_KINDS,
     SEEN_LAYOUTS,
+    TABLES,
     PriorityRule,
     Settings,
-    Site,
+    SitesSettings,
+    SiteTable,
 )
+from crawler.settings.sites import OF_HOSTS, OF_PATHS, OF_URLS, WAYS
 
 Tables = Mapping[str, Mapping[str, Any]]
-RULES = "priority"  # the table that TOML may hold several times
+RULES = "priority"
+SITE = "site"
+LISTED = {RULES: "rules", SITE: "tables"}  # the tables that TOML may hold several times, and the field for the list
+_OLD_SITE = "fetch.site"  # what [[site]] was called before; it was about one origin only
 
 
 class SettingsError(ValueError):
@@ -96,6 +104,8 @@ _POSITIVE = frozenset(
         ("recrawl", "min_interval"),
         ("recrawl", "max_interval"),
         ("dashboard", "interval"),
+        (SITE, "rate"),
+        (SITE, "interval"),
     }
 )
 _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
@@ -147,6 +157,7 @@ _MOST: dict[tuple[str, str], float] = {
     ("seen", "capacity"): 2**40,
     ("durability", "generations"): 1_000,
     (RULES, "class"): CLASSES - 1,
+    (SITE, "priority"): CLASSES - 1,
     (RULES, "min_depth"): 2**32 - 2,
     (RULES, "max_depth"): 2**32 - 2,
     (RULES, "min_sitemap_priority"): 1,
@@ -168,11 +179,13 @@ _ORDERED: tuple[tuple[str, str, str, str | None], ...] = (
 _FAULTS: dict[tuple[str, str], Callable[[str], str | None]] = {
     ("fetch", "proxy"): fault_of_proxy,
     ("fetch", "proxy_login"): fault_of_reference,
-    ("fetch.site", "origin"): fault_of_origin,
-    ("fetch.site", "headers"): fault_of_header,
-    ("fetch.site", "login"): fault_of_reference,
-    ("fetch.site", "proxy"): fault_of_proxy,
+    (SITE, "match"): fault_of_match,
+    (SITE, "headers"): fault_of_header,
+    (SITE, "login"): fault_of_reference,
+    (SITE, "proxy"): fault_of_proxy,
 }
+# A key of [[site]] has the bounds of the setting that it replaces.
+_SAME_BOUNDS = {(SITE, key): place for key, place in (OF_HOSTS | OF_URLS).items()}
 _TEXT_LINES = frozenset({("fetch", "user_agent"), ("fetch", "contact")})
 
 
@@ -185,11 +198,10 @@ def nearest(word: str, known: typing.Iterable[str]) -> str:
 def check_tables(tables: Mapping[str, Any], source: str | Source) -> None:
     """Raises SettingsError for an unknown table, or a value that is not a table."""
     source = _as_source(source)
-    known = [part.name for part in dataclasses.fields(Settings)]
     for table, values in tables.items():
-        if table not in known:
-            raise SettingsError(f"{source.at(table)}: unknown table [{table}]{nearest(table, known)}")
-        if table == RULES and isinstance(values, list):
+        if table not in TABLES:
+            raise SettingsError(f"{source.at(table)}: unknown table [{table}]{nearest(table, TABLES)}")
+        if table in LISTED and isinstance(values, list):
             for number, rule in enumerate(values):
                 if not isinstance(rule, Mapping):
                     raise SettingsError(f"{source.at(table, number)}: each [[{table}]] must be a table of keys")
@@ -198,9 +210,9 @@ def check_tables(tables: Mapping[str, Any], source: str | Source) -> None:
 
 
 def one_table_each(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Checked tables, in which the rules, a list of tables in TOML, have a key of their own."""
+    """Checked tables, in which what is a list of tables in TOML has a key of its own."""
     return {
-        table: {"rules": values} if table == RULES and isinstance(values, list) else dict(values)
+        table: {LISTED[table]: values} if table in LISTED and isinstance(values, list) else dict(values)
         for table, values in tables.items()
     }
 
@@ -216,23 +228,40 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
     source = _as_source(source)
     check_tables(tables, source)
     tables = one_table_each(tables)
-    parts = {part.name: part for part in dataclasses.fields(Settings)}
+    old = _old_sites(tables.get("fetch", {}).pop("site", ()), source)
     built: dict[str, Any] = {}
     for table, values in tables.items():
-        kind = typing.cast("type[Any]", parts[table].default_factory)
+        kind = typing.cast("type[Any]", TABLES[table].default_factory)
         hints = typing.get_type_hints(kind)
         checked: dict[str, Any] = {}
         for key, value in values.items():
-            if key not in hints and table == RULES:
+            if key not in hints and table in LISTED:
                 raise SettingsError(f"{source.at(table)}: write each rule as a table of its own, [[{table}]]")
             if key not in hints:
                 raise SettingsError(f"{source.at(table, key)}: unknown key {table}.{key}{nearest(key, hints)}")
             checked[key] = _checked(table, key, value, hints[key], source)
         built[table] = kind(**checked)
-    settings = Settings(**built)
+    settings = Settings(**built, places=_places(tables, len(old), source))
+    if old:
+        settings = dataclasses.replace(settings, site=SitesSettings(old + settings.site.tables))
     _check_together(settings, source)
     _check_order(settings, tables, source)
     return settings
+
+
+def _places(tables: Tables, old: int, source: Source) -> dict[tuple[str | int, ...], str]:
+    """Where each value comes from. ``old``: tables of sites that stand before those of ``tables``."""
+    places: dict[tuple[str | int, ...], str] = {}
+    for table, values in tables.items():
+        if table not in LISTED:
+            places.update(((table, key), source.at(table, key)) for key in values)
+    for number, site in enumerate(tables.get(SITE, {}).get(LISTED[SITE], ())):
+        if isinstance(site, Mapping):
+            places.update(((SITE, old + number, key), source.at(SITE, number, key)) for key in site)
+    places.update(
+        ((SITE, number, key), source.at("fetch", "site", number, key)) for number in range(old) for key in WAYS
+    )
+    return places
 
 
 def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any:
@@ -242,10 +271,10 @@ def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any
         if not isinstance(value, (list, tuple)):
             raise SettingsError(f"{source.at(table)}: write each rule as a table of its own, [[{table}]]")
         return tuple(_rule(table, number, rule, source) for number, rule in enumerate(value))
-    if hint == tuple[Site, ...]:
+    if hint == tuple[SiteTable, ...]:
         if not isinstance(value, (list, tuple)):
-            raise SettingsError(f"{name}: write each site as a table of its own, [[{table}.{key}]]")
-        return tuple(_site(table, key, number, site, source) for number, site in enumerate(value))
+            raise SettingsError(f"{source.at(table)}: write each site as a table of its own, [[{table}]]")
+        return tuple(_site(table, number, site, source) for number, site in enumerate(value))
     if hint == tuple[int, ...]:
         word, least, most = _NUMBERS[table, key]
         whole = isinstance(value, (list, tuple)) and all(type(item) is int for item in value)
@@ -254,13 +283,13 @@ def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any
         if (table, key) == ("retry", "lasting_statuses") and 503 in value:
             raise SettingsError(f"{name}: 503 is always temporary: leave it out")
         return tuple(value)
-    if hint == tuple[str, ...]:
+    if value is None and types.NoneType in typing.get_args(hint):
+        return None
+    if hint == tuple[str, ...] or hint == tuple[str, ...] | None:
         if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
             raise SettingsError(f"{name} must be a list of strings, not {_shown(value)}")
         value = tuple(value)
         kinds = [tuple]
-    elif value is None and types.NoneType in typing.get_args(hint):
-        return None
     kind = kinds[0]
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         # Far beyond any bound, and a float still holds it.
@@ -328,22 +357,84 @@ def _rule(table: str, number: int, stated: Any, source: Source) -> PriorityRule:
     return PriorityRule(class_=checked.pop("class"), **checked)
 
 
-def _site(table: str, key: str, number: int, stated: Any, source: Source) -> Site:
-    if isinstance(stated, Site):
+def _site(table: str, number: int, stated: Any, source: Source) -> SiteTable:
+    if isinstance(stated, SiteTable):
         return stated
-    name = f"{source.at(table, key, number)}: {table}.{key} {number + 1}"
     if not isinstance(stated, Mapping):
-        raise SettingsError(f"{name} must be a table of keys")
-    hints = typing.get_type_hints(Site)
+        raise SettingsError(f"{source.at(table, number)}: {table} {number + 1} must be a table of keys")
+    hints = typing.get_type_hints(SiteTable)
     checked: dict[str, Any] = {}
-    of_site = _Nested(source, (table, key, number))
-    for each, value in stated.items():
-        if each not in hints:
-            raise SettingsError(f"{of_site.at('', each)}: unknown key {table}.{key}.{each}{nearest(each, hints)}")
-        checked[each] = _checked(f"{table}.{key}", each, value, hints[each], of_site)
-    if "origin" not in checked:
-        raise SettingsError(f'{name} has no origin: add one, as in origin = "https://example.org"')
-    return Site(**checked)
+    of_site = _Nested(source, (table, number))
+    for key, value in stated.items():
+        if key not in hints:
+            raise SettingsError(f"{of_site.at(table, key)}: unknown key {table}.{key}{nearest(key, hints)}")
+        checked[key] = _checked(table, key, value, hints[key], of_site)
+    if "match" not in checked:
+        place = source.at(table, number)
+        raise SettingsError(f'{place}: {table} {number + 1} has no match: add one, as in match = "example.org"')
+    site = SiteTable(**checked)
+    _check_site(site, of_site)
+    return site
+
+
+def _check_site(site: SiteTable, source: Source) -> None:
+    """Refuse keys that cannot belong to what the table matches, and secrets that would leave unencrypted."""
+    match = host_match(site.match)
+    for key in (field.name for field in dataclasses.fields(site)):
+        value = getattr(site, key)
+        if value is None or key == "match":
+            continue
+        name = f"{source.at(SITE, key)}: {SITE}.{key}"
+        if match is None and key not in OF_PATHS:
+            raise SettingsError(
+                f"{name} belongs to a host, and match = {site.match!r} is a pattern of URLs: write it in a table of "
+                'its own, as in match = "example.org"'
+            )
+        secret = key == "login" or (key == "headers" and any(map(is_secret, value)))
+        if secret and match is not None and match.scheme is None:
+            raise SettingsError(
+                f"{name} is a secret: write the scheme too, as in match = {f'https://{site.match}'!r}, so that it "
+                "does not leave without encryption by mistake"
+            )
+    for less, more in (("min_interval", "max_interval"), ("first_interval", "max_interval")):
+        low, high = getattr(site, less), getattr(site, more)
+        if low is not None and high is not None and low > high:
+            raise SettingsError(
+                f"{source.at(SITE, less)}: {SITE}.{less} ({low:g}) is larger than {SITE}.{more} ({high:g})"
+            )
+    if site.interval is not None and (site.min_interval or site.max_interval or site.first_interval):
+        raise SettingsError(
+            f"{source.at(SITE, 'interval')}: {SITE}.interval is the time between any two visits: leave out the other "
+            "intervals"
+        )
+
+
+def _old_sites(stated: Any, source: Source) -> tuple[SiteTable, ...]:
+    """What earlier versions called [[fetch.site]], as the tables that it means. They come before all others."""
+    if not isinstance(stated, (list, tuple)):
+        raise SettingsError(f"{source.at('fetch', 'site')}: write each site as a table of its own, [[{_OLD_SITE}]]")
+    found = []
+    for number, site in enumerate(stated):
+        place = _Nested(source, ("fetch", "site", number))
+        if not isinstance(site, Mapping):
+            raise SettingsError(f"{place.at()}: {_OLD_SITE} {number + 1} must be a table of keys")
+        known = ("origin", "headers", "login", "proxy")
+        unknown = next((key for key in site if key not in known), None)
+        if unknown is not None:
+            at = place.at("", unknown)
+            raise SettingsError(f"{at}: unknown key {_OLD_SITE}.{unknown}{nearest(unknown, known)}")
+        origin = site.get("origin")
+        if origin is None:
+            raise SettingsError(
+                f'{place.at()}: {_OLD_SITE} {number + 1} has no origin: add one, as in origin = "https://example.org"'
+            )
+        fault = fault_of_origin(origin) if isinstance(origin, str) else "must be a string"
+        if fault is not None:
+            raise SettingsError(f"{place.at('', 'origin')}: {_OLD_SITE}.origin {fault}")
+        hints = typing.get_type_hints(SiteTable)
+        ways = {key: _checked(SITE, key, site[key], hints[key], place) for key in known[1:] if key in site}
+        found.append(SiteTable(origin, **ways))
+    return tuple(found)
 
 
 class _Nested(Source):
@@ -358,6 +449,7 @@ class _Nested(Source):
 
 
 def _check_number(place: tuple[str, str], name: str, value: float) -> None:
+    place = _SAME_BOUNDS.get(place, place)
     if isinstance(value, float) and not math.isfinite(value):
         raise SettingsError(f"{name} must be finite, not {value}")
     if value <= 0 and place in _POSITIVE:
@@ -401,6 +493,13 @@ def _check_together(settings: Settings, source: Source) -> None:
         )
     if not settings.fetch.user_agent.strip():
         raise SettingsError(f"{source.at('fetch', 'user_agent')}: fetch.user_agent must not be empty")
+    for number, site in enumerate(settings.site.tables):
+        if site.per_host is not None and site.per_host > settings.crawl.concurrency:
+            place = settings.places.get((SITE, number, "per_host"), source.at(SITE))
+            raise SettingsError(
+                f"{place}: {SITE}.per_host ({site.per_host}) is larger than "
+                f"crawl.concurrency ({settings.crawl.concurrency}): the rest could never be used"
+            )
     if settings.politeness.per_host > settings.crawl.concurrency:
         raise SettingsError(
             f"{source.at('politeness', 'per_host')}: politeness.per_host ({settings.politeness.per_host}) is larger "
@@ -424,7 +523,7 @@ def _check_order(settings: Settings, stated: Tables, source: Source) -> None:
 
 def as_tables(settings: Settings) -> dict[str, dict[str, Any]]:
     """The settings as nested dictionaries, tuples as lists; the inverse of ``settings_from``."""
-    tables = dataclasses.asdict(settings)
+    tables = {table: dataclasses.asdict(getattr(settings, table)) for table in TABLES}
     return {table: {key: _plain(value) for key, value in values.items()} for table, values in tables.items()}
 
 

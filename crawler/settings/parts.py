@@ -7,7 +7,8 @@ every key with its reason, and a test keeps the two equal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 
 ORDERS = ("breadth", "depth", "score")
 SCOPES = ("host", "domain", "prefix", "any")
@@ -96,16 +97,6 @@ class PolitenessSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """One ``[[fetch.site]]``: what only requests to one origin get."""
-
-    origin: str  # scheme, host and port, as in a URL
-    headers: tuple[str, ...] = ()  # "Name: value"; a value may be a reference: env:NAME, file:PATH
-    login: str | None = None  # reference to user:password, for basic authentication
-    proxy: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class FetchSettings:
     """One HTTP exchange."""
 
@@ -127,7 +118,6 @@ class FetchSettings:
     no_proxy: tuple[str, ...] = ()  # hosts that are reached directly, with all below them
     ca_file: str | None = None  # certificates in PEM that are trusted besides the system's
     cookies: bool = False  # kept for the run, each for its own host
-    site: tuple[Site, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +237,42 @@ class RecrawlSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteTable:
+    """One ``[[site]]``: keys for what it matches. None: not stated, so what holds without the table does."""
+
+    match: str  # ``crawler.settings.match`` has its forms
+    delay: float | None = None  # seconds; the keys down to `first_interval` are those of the same name in other tables
+    per_host: int | None = None
+    max_crawl_delay: float | None = None
+    rate: float | None = None  # requests a second, all hosts that match together
+    connect_timeout: float | None = None
+    headers_timeout: float | None = None
+    body_timeout: float | None = None
+    idle_timeout: float | None = None
+    ignore_robots: bool | None = None
+    host_pages: int | None = None
+    host_bytes: int | None = None
+    host_seconds: float | None = None
+    headers: tuple[str, ...] | None = None  # "Name: value"; a value may be a reference: env:NAME, file:PATH
+    login: str | None = None  # reference to user:password, for basic authentication
+    proxy: str | None = None
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
+    priority: int | None = None  # the class
+    interval: float | None = None  # seconds between two visits of a page, always
+    min_interval: float | None = None
+    max_interval: float | None = None
+    first_interval: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SitesSettings:
+    """The ``[[site]]`` tables. Of several that match, the last that has a key says what it is."""
+
+    tables: tuple[SiteTable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DurabilitySettings:
     """What a crash may cost."""
 
@@ -268,7 +294,7 @@ class DashboardSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All of them; one field a TOML table."""
+    """All of them; one field a TOML table, besides ``places``."""
 
     crawl: CrawlSettings = field(default_factory=CrawlSettings)
     scope: ScopeSettings = field(default_factory=ScopeSettings)
@@ -283,8 +309,14 @@ class Settings:
     links: LinkSettings = field(default_factory=LinkSettings)
     traps: TrapSettings = field(default_factory=TrapSettings)
     recrawl: RecrawlSettings = field(default_factory=RecrawlSettings)
+    site: SitesSettings = field(default_factory=SitesSettings)
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)
+    # Where a value comes from, in words: by table and key, or "site", number of the table and key. Not of defaults.
+    places: Mapping[tuple[str | int, ...], str] = field(default_factory=dict, compare=False, repr=False)
+
+
+TABLES = {part.name: part for part in fields(Settings) if part.compare}  # by name
 
 
 # Settings that stored state depends on: they are fixed when a job begins.

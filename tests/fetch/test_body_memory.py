@@ -110,7 +110,7 @@ def test_who_sends_slowly_keeps_others_waiting_for_a_short_time_only() -> None:
         begun = asyncio.get_running_loop().time()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None) as limit:
-                exchange = Exchange(Patience(limit, never), memory)
+                exchange = Exchange(Patience(limit, never), memory, FetchSettings())
                 exchange.enter("body", 600.0)
                 try:
                     while True:
@@ -128,7 +128,7 @@ def test_who_sends_slowly_keeps_others_waiting_for_a_short_time_only() -> None:
         await asyncio.sleep(60.0)
         assert 8 * MIB < memory.used < 9 * MIB
         begun = asyncio.get_running_loop().time()
-        exchange = Exchange(Patience(asyncio.timeout(None), never), memory)
+        exchange = Exchange(Patience(asyncio.timeout(None), never), memory, FetchSettings())
         exchange.enter("body", 1.0)
         await exchange.room(2 * MIB)
         waited = asyncio.get_running_loop().time() - begun
@@ -147,7 +147,7 @@ def test_who_sends_slowly_has_all_its_time_while_nobody_waits() -> None:
         memory, loop = BodyMemory(4 * MIB), asyncio.get_running_loop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None) as limit:
-                exchange = Exchange(Patience(limit, never), memory)
+                exchange = Exchange(Patience(limit, never), memory, FetchSettings())
                 exchange.enter("body", 600.0)
                 while True:
                     await exchange.room(5 * MIB)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 
 from crawler.fetch import Failure, FailureKind, Fetcher, Response, check_access
 from crawler.fetch.cookies import Cookies
-from crawler.settings import FetchSettings, SettingsError, Site, settings_from
+from crawler.settings import FetchSettings, Settings, SettingsError, Sites, SitesSettings, SiteTable, settings_from
 from tests.fetch.certificates import Authority
 from tests.fetch.proxies import proxy
 from tests.fetch.sites import LOCAL, page, site
@@ -20,8 +21,13 @@ from tests.fetch.sites import LOCAL, page, site
 NOW = 1_750_000_000.0
 
 
-async def get(url: str, settings: FetchSettings, environ: Mapping[str, str] | None = None) -> Response:
-    async with Fetcher(settings, concurrency=4, per_host=1, environ=environ or {}) as fetcher:
+def with_sites(fetch: FetchSettings, *tables: SiteTable) -> Settings:
+    return Settings(fetch=fetch, site=SitesSettings(tables))
+
+
+async def get(url: str, settings: FetchSettings | Settings, environ: Mapping[str, str] | None = None) -> Response:
+    known = Sites(settings) if isinstance(settings, Settings) else settings
+    async with Fetcher(known, concurrency=4, per_host=1, environ=environ or {}) as fetcher:
         answer = await fetcher.fetch(url, headers={"If-None-Match": '"x"'})
     assert isinstance(answer, Response), answer
     return answer
@@ -29,8 +35,8 @@ async def get(url: str, settings: FetchSettings, environ: Mapping[str, str] | No
 
 async def test_headers_and_a_login_go_to_one_origin() -> None:
     async with site(page(b"")) as ours, site(page(b"")) as other:
-        named = Site(ours.url.rstrip("/"), headers=("X-Key: env:KEY", "Accept-Language: de"), login="env:LOGIN")
-        settings = replace(LOCAL, site=(named,))
+        named = SiteTable(ours.url.rstrip("/"), headers=("X-Key: env:KEY", "Accept-Language: de"), login="env:LOGIN")
+        settings = with_sites(LOCAL, named)
         environ = {"KEY": "k1", "LOGIN": "me:p@ss:word"}
         await get(ours.url + "a", settings, environ)
         await get(other.url, settings, environ)
@@ -49,8 +55,9 @@ async def test_a_redirect_takes_nothing_along() -> None:
     async with site(page(b"")) as other:
         moved = f"HTTP/1.1 302 Found\r\nLocation: {other.url}\r\nContent-Length: 0\r\n\r\n".encode()
         async with site(moved) as ours:
-            settings = replace(LOCAL, site=(Site(ours.url.rstrip("/"), login="env:LOGIN"),), cookies=True)
-            async with Fetcher(settings, concurrency=1, per_host=1, environ={"LOGIN": "a:b"}) as fetcher:
+            named = SiteTable(ours.url.rstrip("/"), login="env:LOGIN")
+            settings = with_sites(replace(LOCAL, cookies=True), named)
+            async with Fetcher(Sites(settings), concurrency=1, per_host=1, environ={"LOGIN": "a:b"}) as fetcher:
                 answer = await fetcher.fetch(ours.url)
                 assert isinstance(answer, Response)
                 assert answer.location is not None
@@ -62,10 +69,10 @@ async def test_a_redirect_takes_nothing_along() -> None:
 async def test_a_proxy_for_one_origin() -> None:
     async with site(page(b"via")) as far, site(page(b"direct")) as near, proxy(to=far.url) as relay:
         origin = near.url.rstrip("/")
-        both = replace(LOCAL, proxy=relay.address, site=(Site(origin, proxy="direct"),))
+        both = with_sites(replace(LOCAL, proxy=relay.address), SiteTable(origin, proxy="direct"))
         assert (await get(near.url, both)).body == b"direct"
         assert (await get("http://shop.example/", both)).body == b"via"
-        one = replace(LOCAL, site=(Site(origin, proxy=relay.address),))
+        one = with_sites(LOCAL, SiteTable(origin, proxy=relay.address))
         assert (await get(near.url, one)).body == b"via"
 
 
@@ -87,17 +94,22 @@ def test_what_cannot_be_used_is_said_before_anything_begins(tmp_path: Path) -> N
     user = tmp_path / "user"
     user.write_text("no-colon\n")
     origin = "https://a.org"
-    for settings, words in [
-        (FetchSettings(proxy="http://p:1", proxy_login=f"file:{user}"), "proxy_login: .* write it as user:password"),
-        (FetchSettings(site=(Site(origin, login=f"file:{user}"),)), "login: .* write it as user:password"),
-        (FetchSettings(ca_file="/no/such/file"), "fetch.ca_file: cannot read /no/such/file: No such file"),
-        (FetchSettings(ca_file=str(nothing)), "contains no certificates"),
-        (FetchSettings(proxy="http://p:1", proxy_login="env:NO_SUCH_NAME"), "no variable NO_SUCH_NAME"),
-        (FetchSettings(site=(Site(origin, login="file:/no/such"),)), f"fetch.site {origin}: login: cannot read /no"),
-        (FetchSettings(site=(Site(origin, headers=(f"X: file:{binary}",)),)), "X: cannot read"),
+    table = SiteTable(origin)
+    for fetch, site_table, words in [
+        (
+            FetchSettings(proxy="http://p:1", proxy_login=f"file:{user}"),
+            table,
+            "proxy_login: .* write it as user:password",
+        ),
+        (FetchSettings(), replace(table, login=f"file:{user}"), "login: .* write it as user:password"),
+        (FetchSettings(ca_file="/no/such/file"), table, "fetch.ca_file: cannot read /no/such/file: No such file"),
+        (FetchSettings(ca_file=str(nothing)), table, "contains no certificates"),
+        (FetchSettings(proxy="http://p:1", proxy_login="env:NO_SUCH_NAME"), table, "no variable NO_SUCH_NAME"),
+        (FetchSettings(), replace(table, login="file:/no/such"), f"site {origin}: login: cannot read /no"),
+        (FetchSettings(), replace(table, headers=(f"X: file:{binary}",)), "X: cannot read"),
     ]:
         with pytest.raises(SettingsError, match=words):
-            check_access(settings)
+            check_access(with_sites(fetch, site_table))
 
 
 SITE = {"origin": "https://a.org"}
@@ -111,12 +123,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"site": [1]}, "fetch.site 1 must be a table"),
     ({"site": [{}]}, "fetch.site 1 has no origin"),
     ({"site": [SITE, {"orgin": 1}]}, "unknown key fetch.site.orgin (did you mean 'origin'?)"),
-    ({"site": [SITE | {"login": "me:secret"}]}, "fetch.site.login must be env:NAME or file:PATH"),
-    ({"site": [SITE | {"headers": ["secret"]}]}, "fetch.site.headers must be lines"),
-    ({"site": [SITE | {"headers": ["X: secret\r\nY: z"]}]}, "fetch.site.headers must be lines"),
+    ({"site": [SITE | {"login": "me:secret"}]}, "site.login must be env:NAME or file:PATH"),
+    ({"site": [SITE | {"headers": ["secret"]}]}, "site.headers must be lines"),
+    ({"site": [SITE | {"headers": ["X: secret\r\nY: z"]}]}, "site.headers must be lines"),
     ({"site": [SITE | {"headers": ["Host: secret"]}]}, "the crawler writes it itself"),
     ({"site": [SITE | {"headers": ["User-Agent: secret"]}]}, "the crawler writes it itself"),
-    ({"site": [SITE | {"proxy": "http://me:secret@p"}]}, "fetch.site.proxy must not contain a login"),
+    ({"site": [SITE | {"proxy": "http://me:secret@p"}]}, "site.proxy must not contain a login"),
     *(
         ({"site": [{"origin": origin}]}, "fetch.site.origin must be scheme, host")
         for origin in ("a.org", "https://a.org/", "https://A.org", "https://a.org:443", "http://a.org:80", "ftp://a")
@@ -138,9 +150,23 @@ def test_settings_that_are_taken() -> None:
         "no_proxy": ["a.org"],
         "site": [{"origin": "http://[::1]:8080", "headers": ["X: y"], "login": "env:L", "proxy": "direct"}],
     }
-    fetch = settings_from({"fetch": keys}).fetch
-    assert fetch.site == (Site("http://[::1]:8080", ("X: y",), "env:L", "direct"),)
-    assert fetch.proxy == "socks5://p:1"
+    settings = settings_from({"fetch": keys, "site": [{"match": "a.org", "delay": 1}]})
+    old, new = settings.site.tables
+    assert old == SiteTable("http://[::1]:8080", headers=("X: y",), login="env:L", proxy="direct")
+    assert new == SiteTable("a.org", delay=1.0)
+    assert settings.fetch.proxy == "socks5://p:1"
+
+
+async def test_time_limits_of_a_site() -> None:
+    async def never_answer(writer: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
+
+    async with site(never_answer) as slow:
+        settings = with_sites(LOCAL, SiteTable("127.0.0.1", headers_timeout=0.05))
+        async with Fetcher(Sites(settings), concurrency=1, per_host=1, environ={}) as fetcher:
+            failure = await fetcher.fetch(slow.url)
+    assert isinstance(failure, Failure)
+    assert (failure.kind, failure.message) == (FailureKind.HEADERS_TIMEOUT, "headers not complete within 0.05 s")
 
 
 async def test_cookies_go_back_to_their_host() -> None:

@@ -33,7 +33,7 @@ from crawler.inspect.host_states import SLICE, HostStates, count_states
 from crawler.inspect.host_table import HostTableSettings, host_rows
 from crawler.job.job import Job
 from crawler.kv import Family, Row
-from crawler.settings import BudgetSettings, PolitenessSettings
+from crawler.settings import BudgetSettings, PolitenessSettings, Settings
 from crawler.store import MemoryStore
 from tests.frontier.hosts import made_host
 from tests.jobs import crawler
@@ -55,10 +55,13 @@ HOSTS = {
 
 def test_each_state_is_counted_by_its_word() -> None:
     counts = count_states(
-        [*HOSTS.values(), Host("i.test:80"), made_host("j.test:80", size=1, in_line=True)], NOW, BudgetSettings()
+        [*HOSTS.values(), Host("i.test:80"), made_host("j.test:80", size=1, in_line=True)],
+        NOW,
+        HostTableSettings.of(Settings()),
     )
     assert counts == {state.value: 2 if state.value in ("idle", "waiting") else 1 for state in HostState}
-    assert count_states([made_host("k.test:80", fetched=3)], NOW, BudgetSettings(host_pages=3))["blocked"] == 1
+    used_up = HostTableSettings.of(Settings(budget=BudgetSettings(host_pages=3)))
+    assert count_states([made_host("k.test:80", fetched=3)], NOW, used_up)["blocked"] == 1
 
 
 @given(
@@ -188,7 +191,7 @@ async def test_looking_at_many_hosts_leaves_the_loop_to_others_after_a_few() -> 
     states = HostStates(
         store,
         Frontier(store, PolitenessSettings()),
-        HostTableSettings(PolitenessSettings(), BudgetSettings()),
+        HostTableSettings.of(Settings()),
         lambda: NOW,
     )
     store.scans.clear()

@@ -12,12 +12,12 @@ from crawler.frontier import FailureClass
 from crawler.frontier.host import encode_host
 from crawler.inspect.host_table import SORTS, HostTableSettings, Selection, all_host_rows
 from crawler.kv import Family
-from crawler.settings import BudgetSettings, PolitenessSettings
+from crawler.settings import Settings
 from crawler.store import MemoryStore
 from tests.frontier.hosts import made_host
 
 NOW = 1_700_000_000.0
-SETTINGS = HostTableSettings(PolitenessSettings(), BudgetSettings())
+SETTINGS = HostTableSettings.of(Settings())
 IN_FLIGHT = {"h7.test:80": 1, "h99.test:80": 1}
 
 

@@ -3,22 +3,27 @@
 If such a page has links relative to its own address, each of them leads to another one, without end. The page of each
 host is learned by itself:
 
-    the same page under three URLs       of different shapes, with links, whatever it says: it is *suspected*
+    the same page under some URLs        of different shapes, with links, whatever it says: it is *suspected*
     one request, the probe               for a path beside one of them that cannot exist
     answered with the same page          it is *learned*: from now on its links are left out
     answered with anything else          these pages are real; the suspicion is never raised again
 
-Two pages are the same if their bytes are, without white space and without the URL of each, and if their links are, as
-they are written. So a page with a link of its own is never taken for another. The home page is never a soft 404: where
-it is the same too, the host is a single-page application, which sends one page for all paths.
+Two pages are the same if they show the same text, apart from white space, numbers and the URL of each, and if their
+links are the same, as they are written. So a page may tell the time and have a secret in a form, and a page with a link
+of its own is never taken for another. The home page is never a soft 404: where it is the same too, the host is a
+single-page application, which sends one page for all paths.
 
-    host 00 fingerprint  ->  state home probe
+The links are compared first: only a page whose links were met before on its host has its text looked at.
+
+    host 00 fingerprint  ->  state home probe          fingerprint = digest of the links, digest of the text
 
 ``HOST_MOST`` rows for each host bound the probes and the disk; the pages that were met lately are in memory.
 """
 
 from __future__ import annotations
 
+import re
+from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,25 +34,35 @@ from itertools import pairwise
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
+import numpy as np
+
 from crawler.frontier import Entry
 from crawler.kv import Batch, Family, Reader
 from crawler.settings import TrapSettings
-from crawler.traps.copies import Content, content_digest
+from crawler.traps.copies import Content
 from crawler.traps.shape import path_shape
 from crawler.urls import host_key
 
-URLS = 3  # with the same page, of two shapes or more, raise a suspicion
+URLS = 3  # with the same page, of two shapes or more, raise a suspicion; one of them may only have its links known
 HOST_MOST = 8  # suspicions a host
-HOSTS_KEPT = 20_000  # in memory, about 300 bytes each
+HOSTS_KEPT = 20_000  # in memory, about 500 bytes each
+LINKS_KEPT = 32  # digests of the links of a host's pages
+APPLICATION_MOST = 2**15  # bytes of the page of a single-page application
+LINKS_MOST = 4_096  # links of a page; no host says "not found" with more
 GROUPS_KEPT = 20_000  # pages in memory that may be the same under several URLs, about 400 bytes each
 GROUPS_A_HOST = 64
-BODY_MOST = 2**20  # bytes of a page; no host says "not found" in more
+BODY_MOST = 2**18  # bytes of a page, likewise
 NAMED_MOST = 200  # times that a page may name its own URL
 SIZE = 16  # of a fingerprint
+_HALF = 8
 _PROBE = "this-page-does-not-exist-"
 _HEAD = 2
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-%")
 _WORD_LEAST = 4  # characters of a path that is looked for without its slash
+_PLAIN = re.compile(r"[\w./~-]*", re.A)  # a path that is written in one way only
+_HIDDEN = re.compile(rb"<(script|style)\b", re.I)  # what these elements hold is not shown
+_AFTER = np.uint8(ord(">"))
+_NOT_COMPARED = b"<> \t\n\r\f0123456789"
 
 
 class Soft404RecordError(ValueError):
@@ -106,13 +121,6 @@ class Judgement(NamedTuple):
 A_PAGE = Judgement(PageKind.PAGE)
 
 
-class Print(NamedTuple):
-    """What identifies a page. ``named``: it names its own URL, which was taken out."""
-
-    fingerprint: bytes
-    named: bool
-
-
 @dataclass(slots=True)
 class _Group:
     """Some URLs with the same page, of as many shapes as possible."""
@@ -139,7 +147,18 @@ class _Group:
 @dataclass(slots=True)
 class _Host:
     rows: dict[bytes, Row]
+    links: array[int] = field(default_factory=lambda: array("Q"))  # digests of those of its pages, the last one last
     groups: dict[bytes, _Group] = field(default_factory=dict)  # the least recently met first
+    home: tuple[bytes, ...] = ()  # fingerprints of its home page
+
+    def knows(self, links: bytes) -> bool:
+        """Whether a page with these links was met; it is now."""
+        number = int.from_bytes(links, "big")
+        known = number in self.links or any(print_[:_HALF] == links for print_ in self.rows)
+        if not known:
+            del self.links[: len(self.links) + 1 - LINKS_KEPT]
+            self.links.append(number)
+        return known
 
 
 class Soft404:
@@ -155,22 +174,31 @@ class Soft404:
         """Return what the page of the entry is, and what it teaches about its host. ``hrefs`` are its links as they are
         written, ``content`` its marks, with its original if it is a copy. Raises Soft404RecordError."""
         if entry.probe:
-            return self._probed(entry, body, hrefs, content)
-        if not self._settings.soft404 or len(body) > BODY_MOST:
-            return A_PAGE
-        name = host_key(entry.href)
-        host = self._host(name)
-        original = None if content is None else content.duplicate_of
-        own = names_itself(body, entry.href)
-        if not (host.rows or own or original is not None or content is None):
-            return A_PAGE  # nothing like it was met on this host
-        fingerprint = fingerprint_of(entry.href, body, hrefs, content)
-        row = host.rows.get(fingerprint)
-        if row is not None:
-            return self._known(entry, fingerprint, row)
-        if entry.revisit or not hrefs or len(host.rows) >= HOST_MOST:
+            return self._probed(entry, body, hrefs)
+        if not self._settings.soft404 or len(body) > BODY_MOST or not 0 < len(hrefs) <= LINKS_MOST:
             return A_PAGE  # what has no links leads nowhere
-        return self._met(entry, fingerprint, None if own else original)
+        host = self._host(host_key(entry.href))
+        original = None if content is None else content.duplicate_of
+        digests = links_digests(entry.href, hrefs)
+        links = [digest for digest in digests if host.knows(digest) or original is not None]
+        is_home = _is_home(entry.href) and len(body) <= APPLICATION_MOST
+        if not (links or is_home):
+            return A_PAGE  # nothing like it was met on this host
+        text = text_digest(entry.href, body)
+        prints = [digest + text for digest in links]
+        if is_home and not host.home:
+            host.home = tuple(digest + text for digest in digests)
+        for fingerprint in prints:
+            row = host.rows.get(fingerprint)
+            if row is not None:
+                return self._known(entry, fingerprint, row)
+        if entry.revisit:
+            return A_PAGE
+        judged = A_PAGE
+        for fingerprint in prints:
+            if judged is A_PAGE and len(host.rows) < HOST_MOST:
+                judged = self._met(entry, fingerprint, original)
+        return judged
 
     def _known(self, entry: Entry, fingerprint: bytes, row: Row) -> Judgement:
         if _is_home(entry.href):
@@ -195,18 +223,19 @@ class Soft404:
         probe = probe_beside(group.hrefs[-1], fingerprint)
         del host.groups[fingerprint]
         self._groups -= 1
-        return Judgement(PageKind.PAGE, self._keep(name, fingerprint, Row(State.PROBED, group.home, probe), probe))
+        home = group.home or fingerprint in host.home
+        return Judgement(PageKind.PAGE, self._keep(name, fingerprint, Row(State.PROBED, home, probe), probe))
 
-    def _probed(self, entry: Entry, body: bytes, hrefs: Sequence[str], content: Content | None) -> Judgement:
+    def _probed(self, entry: Entry, body: bytes, hrefs: Sequence[str]) -> Judgement:
         """The answer to a probe: whatever it is, it is no page."""
-        if len(body) > BODY_MOST:
+        if len(body) > BODY_MOST or len(hrefs) > LINKS_MOST:
             return Judgement(PageKind.NOT_FOUND)
-        name = host_key(entry.href)
-        fingerprint = fingerprint_of(entry.href, body, hrefs, content)
-        row = self._host(name).rows.get(fingerprint)
-        if row is None or row.state is not State.PROBED:
-            return Judgement(PageKind.NOT_FOUND)
-        return Judgement(PageKind.NOT_FOUND, self._keep(name, fingerprint, row._replace(state=State.LEARNED)))
+        name, text = host_key(entry.href), text_digest(entry.href, body)
+        for links in links_digests(entry.href, hrefs):
+            row = self._host(name).rows.get(links + text)
+            if row is not None and row.state is State.PROBED:
+                return Judgement(PageKind.NOT_FOUND, self._keep(name, links + text, row._replace(state=State.LEARNED)))
+        return Judgement(PageKind.NOT_FOUND)
 
     def _keep(self, name: str, fingerprint: bytes, row: Row, probe: str | None = None) -> Lesson:
         self._host(name).rows[fingerprint] = row
@@ -236,26 +265,41 @@ class Soft404:
         self._groups -= len(host.groups)
 
 
-def fingerprint_of(href: str, body: bytes, hrefs: Sequence[str], content: Content | None = None) -> bytes:
-    """What identifies a page: its bytes without white space and without its own URL, and its links as written, but for
-    those to itself. ``content`` are its marks, if they are known."""
-    own = without_own_url(body, href)
-    digest = content.digest if content is not None and own is body else content_digest(own)
-    forms = {form.decode("utf-8", "replace") for form in _forms(href)} | {href}
-    linked = "\n".join([link for link in hrefs if link not in forms])
-    return blake2b(digest + linked.encode("utf-8", "surrogatepass"), digest_size=SIZE).digest()
+def links_digests(href: str, hrefs: Sequence[str]) -> list[bytes]:
+    """What identifies the links of a page: their digest as they are written and, if some of them name the page itself,
+    without its URL. 8 bytes each."""
+    written = "\n".join(hrefs).encode("utf-8", "surrogatepass")
+    path = href[href.find("/", 8) :]
+    last = path.rstrip("/").rpartition("/")[2]
+    if _PLAIN.fullmatch(path) and last.encode("ascii") not in written:
+        return [_digest(written)]
+    without = without_own_url(written, href)
+    return [_digest(written)] if without is written else [_digest(written), _digest(without)]
 
 
-def names_itself(body: bytes, href: str) -> bool:
-    """Whether the body may contain the URL of its page."""
-    absent: list[bytes] = []
-    for form in reversed(_forms(href)):  # a form that contains an absent one is absent too
-        if any(part in form for part in absent):
-            continue
-        if form in body:
-            return True
-        absent.append(form)
-    return False
+def text_digest(href: str, body: bytes) -> bytes:
+    """What identifies the text that a page shows, apart from white space, numbers and its own URL: 8 bytes."""
+    data = np.frombuffer(without_hidden(without_own_url(body, href)), np.uint8)
+    # A byte is inside a tag if the last of "<" and ">" up to it is a "<".
+    marks = np.flatnonzero((data | 2) == _AFTER)
+    last = np.repeat(np.append(_AFTER, data[marks]), np.diff(marks, prepend=0, append=len(data)))
+    return _digest(data[last == _AFTER].tobytes().translate(None, _NOT_COMPARED))
+
+
+def without_hidden(body: bytes) -> bytes:
+    """The body without its scripts and style sheets."""
+    kept, at, lower = [], 0, b""
+    while found := _HIDDEN.search(body, at):
+        lower = lower or body.lower()
+        end = lower.find(b"</" + found[1].lower(), found.end())
+        kept.append(body[at : found.start()])
+        at = len(body) if end < 0 else end
+    kept.append(body[at:])
+    return b"".join(kept)
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_HALF).digest()
 
 
 def without_own_url(body: bytes, href: str) -> bytes:

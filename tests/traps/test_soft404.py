@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from hashlib import blake2b
 from html import escape
+from itertools import count
 from typing import Any
 
 import pytest
@@ -20,9 +23,10 @@ from crawler.traps.soft404 import (
     HOST_MOST,
     NAMED_MOST,
     explain_rows,
-    fingerprint_of,
+    links_digests,
     probe_beside,
     stored_rows,
+    text_digest,
     without_own_url,
 )
 
@@ -131,14 +135,43 @@ def test_a_host_has_a_bounded_number_of_suspicions_and_pages_in_memory() -> None
     host = Host()
     for number in range(3 * HOST_MOST):
         for path in ("/a/b/", "/c/", "/d/e/f/"):
-            host.kind(f"{path}{number}/", f"page {number}")
+            host.kind(f"{path}{number}/", "page" * number)
     assert len(host.probes) == HOST_MOST == len(stored_rows(host.store, "h.test:80"))
     other = Host()
-    for number in range(GROUPS_A_HOST + 1):
-        other.kind(f"/a/{number}/", f"the page /a/{number}/ is page {number}")
-    for path in ("/a/0/", "/b/", "/c/d/e/"):
-        other.kind(path, "the page " + path + " is page 0")
+    for number in range(GROUPS_A_HOST + 2):
+        other.kind(f"/a/{number}/", "page" * number)
+    for path in ("/a/1/", "/b/", "/c/d/e/"):
+        other.kind(path, "page")
     assert len(other.probes) == 1, "what is forgotten may be learned later"
+
+
+def test_a_page_may_tell_the_time_and_have_a_secret() -> None:
+    serial = count(12345)
+
+    def body(path: str) -> str:
+        number = next(serial)
+        secret = blake2b(bytes([number % 256])).hexdigest()
+        return (
+            f"<html><script nonce={secret}>var csrf = '{secret}'</script><p title='{secret}'>{path} does not exist."
+            f"<small>Page made at 12:{number % 60} in 0.{number} s</small></p><!-- {secret} -->"
+        )
+
+    host = Host()
+    for path in ("/a/b/", "/c/", "/d/e/f/", "/g/"):
+        assert host.kind(path, body(path)) is PageKind.PAGE
+    (probe,) = (href.removeprefix(SITE) for href in host.probes)
+    assert host.kind(probe, body(probe), probe=True) is PageKind.NOT_FOUND
+    assert host.kind("/x/y/", body("/x/y/")) is PageKind.NOT_FOUND
+    assert host.kind("/x/z/", body("/x/z/").replace("does not", "does")) is PageKind.PAGE
+
+
+def test_an_application_may_have_a_secret_in_its_page() -> None:
+    host = Host()
+    for number, path in enumerate(("/", "/a/b/", "/c/", "/d/e/f/")):
+        assert host.kind(path, f"<meta content='{number}'>app") is PageKind.PAGE
+    assert host.kind(host.probes[0].removeprefix(SITE), "<meta content='x'>app", probe=True) is PageKind.NOT_FOUND
+    assert host.kind("/x/", "<meta content='y'>app") is PageKind.APPLICATION
+    assert host.kind("/", "<meta content='z'>app") is PageKind.PAGE
 
 
 @given(PATHS, PATHS, st.text("<>! XYZ\n", max_size=30))
@@ -146,11 +179,37 @@ def test_a_page_that_names_its_own_path_is_the_same_everywhere(one: str, two: st
     def body(path: str) -> bytes:
         return f"{text}<X>{escape(path)}</X> \u00b7 '{path}' \u00b7 http://n.lynx{path}".encode()
 
-    def print_of(path: str) -> bytes:
-        return fingerprint_of(SITE + path, body(path), ["x/", path, SITE + path])
+    def prints_of(path: str) -> tuple[bytes, bytes]:
+        return links_digests(SITE + path, ["x/", path, SITE + path])[-1], text_digest(SITE + path, body(path))
 
-    assert print_of(one) == print_of(two)
-    assert fingerprint_of(SITE + one, body(one), ["y/"]) != fingerprint_of(SITE + two, body(two), ["x/"])
+    assert prints_of(one) == prints_of(two)
+    assert links_digests(SITE + one, ["y/"]) != links_digests(SITE + two, ["x/"])
+
+
+def test_a_page_that_is_linked_by_all_pages_is_the_same_as_written() -> None:
+    hrefs = ["/about", "/news/today", "/x?a=b"]
+    first = {links_digests(SITE + href, hrefs)[0] for href in hrefs}
+    assert len(first) == 1
+    assert links_digests(SITE + "/other", hrefs) == list(first), "names no link to itself"
+
+
+@given(st.lists(st.sampled_from(["<", ">", "a", "b1", " ", "<p>", "</p>", "<b class='>'>", "é"]), max_size=30))
+def test_the_text_is_what_stands_outside_tags(parts: list[str]) -> None:
+    body = "".join(parts).encode()
+    shown = re.sub(rb"<[^>]*>?", b"", body.replace(b"\0", b""))
+    while re.search(rb"<[^<>]*<", body):  # a tag that opens in a tag is in it
+        body = re.sub(rb"<([^<>]*)<", rb"<\1", body)
+        shown = re.sub(rb"<[^>]*>?", b"", body)
+    compared = re.sub(rb"[<>\s0-9]", b"", shown)
+    assert text_digest(SITE + "/own", "".join(parts).encode()) == blake2b(compared, digest_size=8).digest()
+
+
+@pytest.mark.parametrize("name", ["script", "style", "SCRIPT"])
+def test_what_is_not_shown_is_not_compared(name: str) -> None:
+    def print_of(text: str) -> bytes:
+        return text_digest(SITE + "/own", f"a<{name} x>{text}</{name} >b<{name}>{text}".encode())
+
+    assert print_of("one <b>") == print_of("</b> two") != text_digest(SITE + "/own", b"a")
 
 
 @given(st.binary(max_size=200), PATHS)

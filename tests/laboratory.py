@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import selectors
+from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from crawler.clock import Anchor
+from crawler.disk import PowerCutError
 from crawler.engine.lifecycle import Stop
 from crawler.fetch import Failure, Response, SimulatedWeb
 from crawler.fetch.simulated import Answer
 from crawler.job.job import Job
 from crawler.job.platform import Platform
+from crawler.kv import Batch
 from crawler.settings import CrawlSettings, DurabilitySettings, PolitenessSettings, RobotsSettings, Settings
 from crawler.store import MemoryStore
 from tests.driving import Driven, Unwatched
@@ -84,8 +87,16 @@ class Laboratory:
         self.settings = replace(self.settings, politeness=PolitenessSettings(**changes))
         return self
 
+    def seconds_of(self, href: str) -> float:
+        """How long the answer to that request takes."""
+        return self.slow.get(href.split("/")[2], self.seconds)
+
+    def hung_up(self, href: str) -> None:
+        """The crawler gave the request up."""
+
     def run(self, *seeds: str, max_time: float | None = None, during: Any = None) -> Stop:
-        """Run the job to its end or for ``max_time`` seconds. ``during`` is awaited beside it with crawl and job."""
+        """Run the job to its end or for ``max_time`` seconds. ``during`` is awaited beside it with crawl and job. It
+        may raise ``PowerCutError``: the process dies at that moment, as by SIGKILL, and ``run`` raises it."""
         loop = VirtualLoop()
         began = self.now
         try:
@@ -102,22 +113,33 @@ class Laboratory:
         async def before(href: str) -> None:
             asked = Asked(href, clock())
             self.asked.append(asked)
-            await asyncio.sleep(self.slow.get(href.split("/")[2], self.seconds))
+            try:
+                await asyncio.sleep(self.seconds_of(href))
+            except asyncio.CancelledError:
+                self.hung_up(href)
+                raise
             asked.end = clock()
 
         web = _TimedWeb(self.pages, before, self.addresses)
-        platform = Platform(open_store=lambda _: self.store, executor=Inline)
+        platform = Platform(open_store=lambda _: store, executor=Inline)
+        store = _Mortal(self.store)
         job = Job(self.directory, settings, clock(), platform, anchor=self.anchor)
         try:
             driven = Driven(job, web, settings, clock, _each(seeds), Unwatched())
             running = asyncio.ensure_future(driven.to_the_end())
             others: list[Coroutine[Any, Any, None]] = [] if during is None else [during(driven.run, job)]
             beside = [asyncio.ensure_future(other) for other in others]
-            reason = await running
-            for each in beside:
+            while not running.done() and not any(each.done() and each.exception() for each in beside):
+                await asyncio.wait(
+                    [running, *(each for each in beside if not each.done())], return_when=FIRST_COMPLETED
+                )
+            store.dead = not running.done()
+            for each in (running, *beside):
                 each.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
-            return reason
+            for each in await asyncio.gather(*beside, running, return_exceptions=True):
+                if isinstance(each, BaseException) and not isinstance(each, asyncio.CancelledError):
+                    raise each
+            return running.result()
         finally:
             job.close()
 
@@ -130,6 +152,22 @@ class Laboratory:
 
     def requests_to(self, *names: str) -> list[Asked]:
         return [asked for asked in self.asked if asked.href.split("/")[2] in names]
+
+
+class _Mortal:
+    """A store to which a process that is dead writes no more."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.dead = False
+
+    def write(self, batch: Batch) -> None:
+        if self.dead:
+            raise PowerCutError
+        self._store.write(batch)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
 
 class _TimedWeb(SimulatedWeb):

@@ -334,6 +334,7 @@ class OwnLine:
         lease = job.change_hosts(lambda batch: ad_hoc.borrow(name, clock(), batch))
         if lease is None or isinstance(lease, HostClosed):
             return None
+        asked = False
         try:
             until = clock() + GATE_MOST
             if ad_hoc.wants_address(lease):
@@ -345,10 +346,14 @@ class OwnLine:
                 await asyncio.sleep(at - clock())
             await self._context.rate()
             self._told.probes += 1
+            asked = True
             answer = await self._context.fetcher.fetch(robots_url(href), accept=_nothing)
             await job.room()
         except asyncio.CancelledError:
-            ad_hoc.forgo(lease)
+            if asked:
+                ad_hoc.hang_up(lease, clock())
+            else:
+                ad_hoc.forgo(lease)
             raise
         return self._probed(lease, href, answer)
 

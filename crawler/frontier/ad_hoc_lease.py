@@ -90,3 +90,7 @@ class AdHocLeases:
         if not lease.entered:
             self._gate.withdraw(lease.host)
         self._workbench.cancel(lease)
+
+    def hang_up(self, lease: Lease, now: float) -> None:
+        """End the lease after a request that was given up: the host's gap begins. Nothing changes on disk."""
+        self._workbench.take_back(lease, now)

@@ -3,6 +3,7 @@ out."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
@@ -147,3 +148,8 @@ def answer_of(result: Response | Failure) -> Answer | None:
     if not 200 <= result.status < 300:
         return Answer(fingerprint, gone=result.status in GONE)
     return Answer(fingerprint, validator(etag), validator(modified))
+
+
+def by_text(answer: Answer, status: int | None, digest: bytes) -> Answer:
+    """Return the answer with a fingerprint of the text of its page, whose digest is given."""
+    return replace(answer, fingerprint=mmh3.hash_bytes(f"{status}\n".encode() + digest), of_text=True)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TypeVar, cast
 
 from crawler.engine.context import Context
 from crawler.engine.discover import LINKS_A_PART, Discovery, Outlinks, Page, listed_depth
 from crawler.engine.heading import HeadingReader
-from crawler.engine.judge import answer_of, judge
+from crawler.engine.judge import answer_of, by_text, judge
 from crawler.engine.own_line import OwnLine
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
@@ -40,6 +40,7 @@ from crawler.links import (
     SitemapForm,
     called_sitemap,
     named_like_sitemap,
+    text_digest,
 )
 from crawler.parsing import SitemapRead, decode_listed
 from crawler.records import Outcome, PageRecord
@@ -50,6 +51,8 @@ from crawler.traps import Content, Judgement, PageKind, Wall
 from crawler.urls import Canonical
 
 log = logging.getLogger("crawler")
+
+T = TypeVar("T")
 
 NOT_FOUND = "its host sends the same page for paths that do not exist (traps.soft404)"
 MADE_UP = "made up by the crawler, to learn what the host sends for paths that do not exist (traps.soft404)"
@@ -65,10 +68,11 @@ class VisitSettings:
     retry: RetrySettings
     links: LinkSettings
     headings: HeadingReader
+    by_text: bool  # whether the text of a page says if it has changed
 
     @classmethod
     def of(cls, settings: Settings) -> VisitSettings:
-        return cls(settings.retry, settings.links, HeadingReader.of(settings))
+        return cls(settings.retry, settings.links, HeadingReader.of(settings), settings.recrawl.compare == "text")
 
 
 class Visitor:
@@ -246,21 +250,33 @@ class Visitor:
             self._finish_other(lease, finished)
             return
         links = await self._reader.links(lease, finished.body, finished.charset)
-        content = await self._marks(finished.body)
+        content = await self._aside(self._discovery.measure(finished.body))
+        if self._settings.by_text:
+            finished = await self._compared_by_text(finished, finished.body)
         await self._context.turns.turn()
         await job.room()
         await self._finish_html(lease, finished, links, content)
 
-    async def _marks(self, body: bytes) -> Content | Unreadable | None:
-        """Make the marks of a page, and let the event loop turn meanwhile if it is long."""
-        measuring = self._discovery.measure(body)
+    async def _aside(self, work: Generator[None, None, T]) -> T:
+        """Do the work on a page step by step, and let the event loop turn meanwhile if it is long."""
         while True:
             try:
-                next(measuring)
+                next(work)
             except StopIteration as end:
-                return cast("Content | Unreadable | None", end.value)
+                return cast("T", end.value)
             await asyncio.sleep(0)
             await self._context.turns.turn(bulk=True)
+
+    async def _compared_by_text(self, finished: Finished, body: bytes) -> Finished:
+        """The answer that is compared with those of other visits is the text of the page. A page without text keeps its
+        bytes."""
+        answer = finished.answer
+        if answer is None:
+            return finished
+        digest = await self._aside(self._context.reading.steps(text_digest(body, finished.charset)))
+        if digest is None or isinstance(digest, Unreadable):
+            return finished
+        return replace(finished, answer=by_text(answer, finished.record.status, digest))
 
     async def _finish_html(
         self, lease: Lease, finished: Finished, links: PageLinks | Unreadable, content: Content | Unreadable | None

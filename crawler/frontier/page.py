@@ -14,7 +14,9 @@ change, whatever the rate at which the page changes. That rate need not be known
 Record: ``<BIIdQd16sHHddB`` version, visits, changes, interval (s), due (ms since 1970, 0: none), time of the last
 visit, fingerprint, lengths of ETag and Last-Modified, shape and exposure (s) of the change rate, visits in a row that
 found the page gone; then the ETag, the Last-Modified and the entry of the next visit. Version 1 has no change rate and
-what follows it in the head.
+what follows it in the head. Version 3 has two more fields, ``Bd``: marks (1: the fingerprint is of the text; 2: the
+site says that the page changed after the last visit; 4: so the next visit was moved forward), and the time to which a
+sitemap or feed dates the last change (s since 1970, 0: unknown). It is written only if one of these is not 0.
 """
 
 from __future__ import annotations
@@ -30,10 +32,16 @@ from crawler.settings import RecrawlSettings
 
 FINGERPRINT_SIZE = 16  # bytes
 VALIDATOR_MAX = 1_024  # longest ETag or Last-Modified that is kept, in characters; most have a few dozen
+OF_TEXT = 1  # marks of a page: the fingerprint is that of its text
+SIGNALLED = 2  # the site says that it has changed since the last visit
+HASTENED = 4  # so its next visit was moved forward
+_MARKS = OF_TEXT | SIGNALLED | HASTENED
 _NOTHING = bytes(FINGERPRINT_SIZE)
-_VERSION = 2
-_HEAD = struct.Struct("<BIIdQd16sHHddB")
+_VERSION = 3
+_HEAD = struct.Struct("<BIIdQd16sHHddBBd")
+_HEAD_2 = struct.Struct("<BIIdQd16sHHddB")
 _HEAD_1 = struct.Struct("<BIIdQd16sHH")
+_LAYOUTS = {1: _HEAD_1, 2: _HEAD_2, _VERSION: _HEAD}
 _BYTE_MAX = 255
 _COUNT_MAX = 2**32 - 1
 
@@ -45,19 +53,22 @@ class PageError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a visit found. ``fingerprint`` identifies the whole answer; None: the server answered 304 (Not Modified).
-    The next request sends the validators back (RFC 9110, 8.8). ``gone``: the page does not exist (404, 410)."""
+    The next request sends the validators back (RFC 9110, 8.8). ``gone``: the page does not exist (404, 410).
+    ``of_text``: the fingerprint is that of the text of a page instead of its bytes."""
 
     fingerprint: bytes | None
     etag: str | None = None
     last_modified: str | None = None
     gone: bool = False
+    of_text: bool = False
 
 
 class Page(NamedTuple):
     """The state of a page. ``interval`` is in seconds, ``due`` and ``visited_at`` are in seconds since 1970. ``due`` is
     None while the page is queued or in flight. ``fingerprint`` is None until a visit has an answer. ``rate`` is None
     for a page of an older job until its next visit. ``gone`` counts the last answers in a row that the page does not
-    exist."""
+    exist. ``marks`` are the sum of OF_TEXT, SIGNALLED and HASTENED; ``stated`` is the time to which the site
+    dates the page's last change, 0 if it is not known."""
 
     entry: Entry
     visits: int
@@ -70,6 +81,8 @@ class Page(NamedTuple):
     last_modified: str | None = None
     rate: ChangeRate | None = None
     gone: int = 0
+    marks: int = 0
+    stated: float = 0.0
 
     def next_at(self, interval: float, due: float) -> Page:
         """The page with another interval and time of its next visit."""
@@ -97,22 +110,24 @@ def visited(
     elif answer is None:
         changed = None
         interval = settings.max_interval if last_resort else _adapted(page.interval, False, settings)
-    elif page.fingerprint is None and answer.fingerprint is not None:
-        changed, interval = None, page.interval  # the first answer
+    elif answer.fingerprint is not None and (page.fingerprint is None or answer.of_text != bool(page.marks & OF_TEXT)):
+        changed, interval = None, page.interval  # the first answer, or the first that is compared so
     else:
         changed = answer.fingerprint is not None and answer.fingerprint != page.fingerprint
         interval = _adapted(page.interval, changed, settings)
         rate = after_visit(rate, now - page.visited_at, changed=changed, first=guess)
     interval = min(max(interval, settings.min_interval), settings.max_interval)
     fingerprint, etag, last_modified, gone = page.fingerprint, page.etag, page.last_modified, page.gone
+    marks = page.marks & OF_TEXT
     if answer is not None:
         gone = min(gone + 1, _BYTE_MAX) if answer.gone else 0
         same = answer.fingerprint is None
-        fingerprint = fingerprint if same else answer.fingerprint
+        if not same:
+            fingerprint, marks = answer.fingerprint, OF_TEXT if answer.of_text else 0
         etag = answer.etag or (etag if same else None)
         last_modified = answer.last_modified or (last_modified if same else None)
     visits, changes = page.visits + 1, page.changes + bool(changed)
-    known = (fingerprint, etag, last_modified, rate, gone)
+    known = (fingerprint, etag, last_modified, rate, gone, marks, page.stated)
     return Page(entry, visits, changes, interval, now + interval, now, *known), changed
 
 
@@ -129,8 +144,14 @@ def validator(text: str | None) -> str | None:
 def pack_page(page: Page) -> bytes:
     """The stored record."""
     etag, modified = (page.etag or "").encode("ascii"), (page.last_modified or "").encode("ascii")
-    head = (_HEAD_1 if page.rate is None else _HEAD).pack(
-        1 if page.rate is None else _VERSION,
+    known: tuple[float, ...] = ()
+    version, layout = 1, _HEAD_1
+    if page.rate is not None:
+        version, layout, known = 2, _HEAD_2, (*page.rate, page.gone)
+        if page.marks or page.stated:
+            version, layout, known = _VERSION, _HEAD, (*known, page.marks, page.stated)
+    head = layout.pack(
+        version,
         min(page.visits, _COUNT_MAX),
         min(page.changes, _COUNT_MAX),
         page.interval,
@@ -139,7 +160,7 @@ def pack_page(page: Page) -> bytes:
         page.fingerprint or _NOTHING,
         len(etag),
         len(modified),
-        *(() if page.rate is None else (*page.rate, page.gone)),
+        *known,
     )
     return head + etag + modified + encode_entry(page.entry)
 
@@ -148,15 +169,21 @@ def unpack_page(value: bytes) -> Page:
     """The inverse of ``pack_page``; raises PageError."""
     try:
         version = value[0] if value else 0
-        if version not in (1, _VERSION):
+        layout = _LAYOUTS.get(version)
+        if layout is None:
             raise PageError(f"a page of version {version}, not {_VERSION}")
-        layout = _HEAD if version == _VERSION else _HEAD_1
-        _, visits, changes, interval, due, at, fingerprint, *sizes = layout.unpack_from(value)
-        rate, gone = (ChangeRate(*sizes[2:4]), sizes[4]) if version == _VERSION else (None, 0)
+        _, visits, changes, interval, due, at, fingerprint, etag_size, modified_size, *known = layout.unpack_from(value)
+        rate, gone, marks, stated = None, 0, 0, 0.0
+        if known:
+            rate, gone = ChangeRate(known[0], known[1]), known[2]
+            if version == _VERSION:
+                marks, stated = known[3:]
         if not (math.isfinite(interval) and math.isfinite(at) and (rate is None or _is_rate(rate))):
             raise PageError(f"not a page: interval {interval}, last visit {at}, change rate {rate}")
-        etag_end = layout.size + sizes[0]
-        end = etag_end + sizes[1]
+        if marks > _MARKS or not 0.0 <= stated < math.inf:
+            raise PageError(f"not a page: marks {marks}, last change {stated}")
+        etag_end = layout.size + etag_size
+        end = etag_end + modified_size
         etag = value[layout.size : etag_end].decode("ascii")
         modified = value[etag_end:end].decode("ascii")
         entry = decode_entry(value[end:])
@@ -164,9 +191,8 @@ def unpack_page(value: bytes) -> Page:
         raise PageError(f"not a page: {error}") from error
     if not entry.revisit:
         raise PageError("not a page: its entry is not a revisit")
-    known = None if fingerprint == _NOTHING else fingerprint
-    validators = (etag or None, modified or None)
-    return Page(entry, visits, changes, interval, due / 1000 if due else None, at, known, *validators, rate, gone)
+    seen = (None if fingerprint == _NOTHING else fingerprint, etag or None, modified or None)
+    return Page(entry, visits, changes, interval, due / 1000 if due else None, at, *seen, rate, gone, marks, stated)
 
 
 def _is_rate(rate: ChangeRate) -> bool:

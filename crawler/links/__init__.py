@@ -24,6 +24,7 @@ from crawler.links.sitemap import (
     named_like_sitemap,
 )
 from crawler.links.sitemap import TYPES as SITEMAP_TYPES
+from crawler.links.text import text_digest
 
 __all__ = [
     "FEED_TYPES",
@@ -46,4 +47,5 @@ __all__ = [
     "python_codec",
     "scan_links",
     "sniff_encoding",
+    "text_digest",
 ]

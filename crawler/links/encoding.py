@@ -7,11 +7,13 @@ Labels and the encodings that they name are those of the Encoding Standard
 
 from __future__ import annotations
 
+import codecs
 import re
 from functools import lru_cache
 
 PRESCAN_BYTES = 1024  # how far `<meta>` is looked for (HTML Standard, 13.2.3.2)
 FALLBACK = "windows-1252"
+_DECODED_AT_ONCE = 2**20  # bytes
 
 # Name of the encoding, Python's codec for it, and its labels. Encodings that the standard maps to
 # "replacement" (iso-2022-kr, hz-gb-2312 ...) are left out: no link can be read from them.
@@ -143,6 +145,16 @@ def sniff_xml_encoding(head: bytes, charset: str | None) -> str:
 def python_codec(encoding: str) -> str:
     """Python's codec for a name that ``sniff_encoding`` returned. Raises KeyError for any other."""
     return _CODECS[encoding]
+
+
+def as_utf8(body: bytes, encoding: str) -> bytearray:
+    """A document in UTF-8. A large one is converted in pieces: one string could take four times as much."""
+    decoder = codecs.getincrementaldecoder(python_codec(encoding))("replace")
+    html = bytearray()
+    for at in range(0, len(body), _DECODED_AT_ONCE):
+        final = at + _DECODED_AT_ONCE >= len(body)
+        html += decoder.decode(body[at : at + _DECODED_AT_ONCE], final).encode("utf-8", "replace")
+    return html
 
 
 @lru_cache(maxsize=256)

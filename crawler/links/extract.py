@@ -8,14 +8,13 @@ tree breaks these, the links are those of ``scan_links``: the tags alone, in tim
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from crawler.links.encoding import python_codec, sniff_encoding
+from crawler.links.encoding import as_utf8, sniff_encoding
 from crawler.links.headers import leads_on
 from crawler.links.refresh import refresh_target
 from crawler.links.tags import link_tags
@@ -31,7 +30,6 @@ META_CHARACTERS_MOST = 1_024  # of a content
 _SPACE = " \t\n\f\r"
 _TAGS_AT_ONCE = 4096  # bounds the size of the tree, about 0.5 KB a tag
 _TAG_BYTES_AT_ONCE = 512 * 1024
-_DECODED_AT_ONCE = 2**20  # bytes
 _ANCHORS = frozenset(("a", "area"))
 _FRAMES = frozenset(("iframe", "frame"))
 # Elements of SVG and MathML whose content is HTML (HTML Standard, 13.2.6: integration points).
@@ -97,19 +95,9 @@ def _read(
 ) -> PageLinks:
     encoding = sniff_encoding(body, charset)
     found = _Found(settings)
-    for piece in pieces(body if encoding == "utf-8" else _as_utf8(body, encoding)):
+    for piece in pieces(body if encoding == "utf-8" else as_utf8(body, encoding)):
         found.read(LexborHTMLParser(piece))
     return found.links(encoding)
-
-
-def _as_utf8(body: bytes, encoding: str) -> bytearray:
-    """Lexbor reads UTF-8 alone. A large body is converted in pieces: one string could take four times as much."""
-    decoder = codecs.getincrementaldecoder(python_codec(encoding))("replace")
-    html = bytearray()
-    for at in range(0, len(body), _DECODED_AT_ONCE):
-        final = at + _DECODED_AT_ONCE >= len(body)
-        html += decoder.decode(body[at : at + _DECODED_AT_ONCE], final).encode("utf-8", "replace")
-    return html
 
 
 class _TagGroups:

@@ -30,6 +30,7 @@ from crawler.settings.parts import (
     LEDGER_KINDS,
     LINK_KINDS,
     ORDERS,
+    RECRAWL_COMPARES,
     RECRAWL_POLICIES,
     RETRY_CLASSES,
     SCOPES,
@@ -118,6 +119,7 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("links", "kinds"): LINK_KINDS,
     ("traps", "duplicates"): DUPLICATES,
     ("recrawl", "policy"): RECRAWL_POLICIES,
+    ("recrawl", "compare"): RECRAWL_COMPARES,
 }
 _NUMBERS = {  # lists of whole numbers: what they are, the least, the most
     ("retry", "lasting_statuses"): ("statuses", 500, 599),

@@ -17,6 +17,7 @@ LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # those with false positives tha
 LINK_KINDS = ("iframe", "frame", "refresh", "canonical", "next", "alternate")  # besides a and area, which always count
 DUPLICATES = ("record", "skip-links", "off")
 RECRAWL_POLICIES = ("freshness", "adaptive")
+RECRAWL_COMPARES = ("body", "text")
 SEEN_HASHES = ("blake2b", "mmh3")
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
 HOST_KEYS = ("host", "domain", "address")
@@ -233,6 +234,7 @@ class RecrawlSettings:
     max_interval: float = 2_592_000.0  # seconds; also used if a rule of the crawler refused the request
     increase: float = 0.4  # "adaptive": an interval after which nothing had changed grows by this share of itself ...
     decrease: float = 0.2  # ... and shrinks by this share after a change
+    compare: str = "body"  # what tells whether a page has changed
     gone_after: int = 3  # answers 404 or 410 in a row after which a page is not visited again; 0: never
 
 

@@ -10,6 +10,7 @@ import signal
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,38 @@ def test_what_changes_often_is_visited_often_and_a_304_costs_no_body(tmp_path: P
     assert counters.revisits == sum(visits.values()) - 6 + counters.pending
     checked = verify(tmp_path / "job")
     assert checked.code == 0, checked
+
+
+def test_a_change_is_one_of_the_text_if_so_is_set_and_the_switch_is_none(tmp_path: Path) -> None:
+    asked: list[tuple[float, str]] = []
+
+    def noisy(_: Mapping[str, str]) -> Response:
+        return page(f"<script nonce={len(asked)}>ad()</script><p>the same</p><!-- {len(asked)} -->")
+
+    def news(_: Mapping[str, str]) -> Response:
+        return page(f"<p>number {len(asked)}</p>")
+
+    def data(_: Mapping[str, str]) -> Response:
+        return Response(404, {}, "text/html", "utf-8", str(len(asked)).encode(), None, None, 0.0, 0)
+
+    web: dict[str, Answers] = {
+        "http://h.test/": linked(["/noisy", "/news", "/data"]),
+        "http://h.test/noisy": noisy,
+        "http://h.test/news": news,
+        "http://h.test/data": data,
+    }
+    for compare in ("body", "text", "body"):
+        how = settings(40.0, recrawl=replace(RECRAWL, compare=compare, gone_after=0))
+        run_virtually(crawl(tmp_path / "job", web, asked, how))
+    assert verify(tmp_path / "job").code == 0
+    found: dict[str, list[bool | None]] = defaultdict(list)
+    for row in rows(tmp_path / "job"):
+        found[row["url"].rpartition("/")[2]].append(row.get("changed"))
+    shape = [(key, len(list(group))) for key, group in groupby(found["noisy"])]
+    assert [key for key, _ in shape] == [None, True, None, False, None, True]
+    assert [number for key, number in shape if key is None] == [1, 1, 1], "the first visit, and one for each switch"
+    assert set(found["news"]) == {None, True}
+    assert found["data"].count(None) == 1, "what is no page is compared as it was"
 
 
 def test_a_page_that_is_gone_is_not_visited_for_ever(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ pages = st.builds(
     texts,
     st.builds(ChangeRate, st.floats(1e-9, 1e9), st.floats(1e-9, 1e12)),
     st.integers(0, 255),
+    st.integers(0, 7),
+    st.just(0.0) | st.floats(1, 1e10),
 )
 
 
@@ -66,6 +68,7 @@ def test_any_bytes_are_a_page_or_a_page_error(data: bytes) -> None:
         data,
         b"\x01" + data,
         b"\x02" + data,
+        b"\x03" + data,
         pack_page(Page(Entry("http://h.test/", 0, revisit=True), 1, 0, 1.0, None, 2.0))[: len(data)],
     ):
         try:

@@ -59,8 +59,8 @@ MODULES: dict[str, str] = {
     "frontier": """
         entry fair_semaphore jitter timer_queue order change_rate visit_value page politeness request_outcome limits
         host outage revisits postponement backoff_policy clock_step host_closed refused_hosts importance slot_share
-        host_session schedule working_set lease site_rate gate
-        queues host_status pace workbench watchdog ad_hoc_lease overrides frontier
+        serving host_session schedule working_set lease site_rate gate
+        queues host_status pace workbench waiting_line watchdog ad_hoc_lease overrides frontier
     """,
     "traps": """
         counts copies origins shape soft404 walls traps
@@ -100,7 +100,7 @@ MODULES: dict[str, str] = {
         parsing_notes suspects job durable_frontier
     """,
     "inspect": """
-        host_table host_states statistics job_reader explanation record_stream job_view
+        statistics hosts_now host_table host_states job_reader explanation record_stream job_view
     """,
     "engine": """
         capacity_forecast turns reading page_reader heading discover ending judge ledger_resolver lifecycle loop_lag

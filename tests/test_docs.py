@@ -30,6 +30,7 @@ from crawler.filters import SEED_ZERO, Advice, read_segment
 from crawler.frontier import Entry, FailureClass, HoldReason, decode_entry, decode_host, due_key, unpack_page
 from crawler.frontier.change_rate import ChangeRate
 from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
+from crawler.inspect.statistics import SlotFigures
 from crawler.job import directory as identity
 from crawler.job.border import decode_page
 from crawler.job.history_file import COURSE
@@ -296,6 +297,8 @@ def test_every_number_of_the_statistics_is_documented(tmp_path: Path) -> None:
         "forecast",  # its row, and the head of its table
         "forecast",
         *Forecast.__dataclass_fields__,
+        "slots",
+        *SlotFigures.__dataclass_fields__,
         "checkpoint",
         *checkpoint,
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,8 +15,8 @@ from rich.text import Text
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.options import whole_number
-from crawler.frontier import queue_of
 from crawler.inspect.host_table import SORTS, HostTableSettings, Row, Selection, all_host_rows
+from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import open_job
 from crawler.job.clock_anchor import job_time
 from crawler.job.live_status import read_live
@@ -38,12 +37,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     live = read_live(arguments.job)
-    in_flight = Counter(map(queue_of, {} if live is None else live.in_flight))
     order = arguments.order or ("asc" if arguments.sort in _ASCENDING else "desc")
     with open_job(arguments.job) as job:
         selection = Selection(sort=arguments.sort, descending=order == "desc", limit=arguments.limit)
-        settings = HostTableSettings.of(job.settings)
-        rows = all_host_rows(job.store, settings, job_time(job.store), in_flight, selection.wants)
+        settings, now = HostTableSettings.of(job.settings), job_time(job.store)
+        beside = hosts_now(live, job.store, job.settings, now)
+        rows = all_host_rows(job.store, settings, now, beside, selection.wants)
         selection.add(row for row in rows if row is not None)
     total, found = selection.total, selection.rows()
     if arguments.json:
@@ -77,5 +76,5 @@ def _next(row: Row) -> str:
     if row["next_time"] is None:
         return ""
     if not row["wait_seconds"]:
-        return "now"
+        return "now" if row["state"] in ("ready", "leased", "robots") else "queued"
     return datetime.fromtimestamp(row["next_time"], UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -13,6 +13,18 @@ from crawler.parsing import PageParser
 
 
 @dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a worker has left to give: ``free`` of its ``slots``. ``waiting`` requests wait for the rate limit, which is
+    ``rate`` a second; None: there is no limit. ``alone``: nothing is handed out, because a page is visited alone."""
+
+    slots: int
+    free: int
+    rate: float | None
+    waiting: int
+    alone: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """The worker's network and clock (seconds since 1970), and how its runs wake it.
 
@@ -21,7 +33,8 @@ class Context:
     only waits to learn what its failure means. ``lag`` measures the event loop that all runs share. What servers send
     is read with ``reading``; ``fetcher`` already is. Each piece of work that takes milliseconds waits for its turn
     (``turns``). Pages that may cost much are parsed by ``parser``. ``rate`` waits until the rate limit permits a
-    request: a visit has waited for its first one, and waits again for each that follows from it.
+    request: a visit has waited for its first one, and waits again for each that follows from it. ``capacity`` tells
+    what is left.
     """
 
     fetcher: Fetches
@@ -34,3 +47,4 @@ class Context:
     turns: Turns
     parser: PageParser
     rate: Callable[[], Awaitable[None]]
+    capacity: Callable[[], Capacity]

@@ -9,6 +9,7 @@ from typing import Any
 
 from crawler.engine.capacity_forecast import Adviser, Progress
 from crawler.engine.context import Context
+from crawler.frontier import Serving
 from crawler.inspect.host_states import HostStates
 from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import HostFigures
@@ -26,9 +27,9 @@ class Gauges:
     """The gauges of one run."""
 
     def __init__(
-        self, job: Job, settings: HostTableSettings, adviser: Adviser, context: Context, serving: Callable[[], bool]
+        self, job: Job, settings: HostTableSettings, adviser: Adviser, context: Context, serving: Callable[[], Serving]
     ) -> None:
-        """``serving()``: whether the run hands out URLs."""
+        """``serving()``: what the run can do now for a host that is due."""
         self.states = HostStates(job.store, job.frontier, settings, context.clock, serving)
         self._told: set[str] = set()  # hosts that were named as overlooked
         self._adviser = adviser

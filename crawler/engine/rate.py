@@ -14,6 +14,7 @@ class Rate:
     def __init__(self, rate: float | None) -> None:
         self._throttler = None if rate is None else _throttler(rate)
         self._line = asyncio.Lock()  # the throttler polls for each one that waits, so one does at a time
+        self.waiting = 0  # requests that wait for their turn
 
     @property
     def limits(self) -> bool:
@@ -24,8 +25,12 @@ class Rate:
         """Wait until a request may be made."""
         if self._throttler is None:
             return
-        async with self._line:
-            await self._throttler.acquire()  # type: ignore[no-untyped-call]  # the library has no types
+        self.waiting += 1
+        try:
+            async with self._line:
+                await self._throttler.acquire()  # type: ignore[no-untyped-call]  # the library has no types
+        finally:
+            self.waiting -= 1
 
 
 def _throttler(rate: float) -> Throttler:

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from crawler.engine.capacity_forecast import Adviser
-from crawler.engine.context import Context
+from crawler.engine.context import Capacity, Context
 from crawler.engine.discover import Discovery
 from crawler.engine.durability import DurabilityLoop
 from crawler.engine.ending import Ending
@@ -29,9 +29,9 @@ from crawler.engine.own_line import OwnLine
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor, VisitSettings
-from crawler.frontier import Lease
+from crawler.frontier import Bar, Lease, Serving
 from crawler.inspect.host_table import HostTableSettings
-from crawler.inspect.statistics import JobFigures, RunFigures, assemble
+from crawler.inspect.statistics import JobFigures, RunFigures, SlotFigures, assemble
 from crawler.job.held_back import OwnRules, return_beside
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
@@ -74,7 +74,7 @@ class Run:
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless)
         self.keeper = DurabilityLoop(job, settings.durability, context)
         adviser = Adviser(settings.seen.compact_slices, ledger=settings.seen.ledger, endless=endless)
-        self.gauges = Gauges(job, HostTableSettings.of(settings), adviser, context, self._may_take)
+        self.gauges = Gauges(job, HostTableSettings.of(settings), adviser, context, lambda: self.serving)
         self._visits: set[asyncio.Task[None]] = set()
         self._beside: list[asyncio.Task[None]] = []
 
@@ -225,6 +225,7 @@ class Run:
             stalls=self.gauges.stalls,
             commits=job.writer.commits,
             outage=self._line.figures(now),
+            slots=self.slots,
         )
         kept = len(job.checkpointer.generations.numbers())
         stored = JobFigures(
@@ -239,9 +240,60 @@ class Run:
         return assemble(stored, self.gauges.hosts, figures, state=state, now=now, advice=self.gauges.advice)
 
     @property
+    def slots(self) -> SlotFigures:
+        """Who holds the slots, and what a host waits for whose time has come."""
+        capacity, line = self._context.capacity(), self.job.frontier.line
+        serving, (quick, new, slow) = self.serving, line.held
+        words = ("", "new", "slow", "quick")
+        return SlotFigures(
+            capacity.slots,
+            capacity.free,
+            quick,
+            new,
+            slow,
+            serving.bar,
+            self._reason(capacity) if serving.bar is Bar.CRAWL else None,
+            [word for word, may in zip(words, serving.kinds, strict=True) if not may],
+            serving.slow_from,
+            capacity.rate,
+            capacity.waiting,
+        )
+
+    @property
+    def serving(self) -> Serving:
+        """What the run can do now for a host that is due."""
+        capacity, line, bar = self._context.capacity(), self.job.frontier.line, None
+        if not self.life.is_over and (capacity.alone or not self._may_take()):
+            bar = Bar.CRAWL
+        elif capacity.waiting:
+            bar = Bar.RATE
+        elif not capacity.free:
+            bar = Bar.SLOT
+        elif line.is_longer_than(capacity.free, self._context.clock()):
+            bar = Bar.TURN
+        return line.serving(bar)
+
+    def _reason(self, capacity: Capacity) -> str:
+        """Return why the run hands out nothing."""
+        if (pause := self.paused) is not None:
+            return pause_text(pause)
+        if self.life.reason is not None:
+            return "it stops"
+        if self._line.holds:
+            return "many hosts gave no answer at once, and hosts that answered before are asked whether one does"
+        if capacity.alone:
+            return "a page is visited alone, because the crawler died when it was visited before"
+        return "crawl.max_pages is reached"
+
+    @property
     def under_way(self) -> Mapping[str, float]:
         """The URLs in flight, with their start times (seconds since 1970)."""
         return self._visitor.under_way
+
+    @property
+    def side_requests(self) -> Mapping[str, float]:
+        """The hosts whose robots.txt or address is asked for, with the times since when (seconds since 1970)."""
+        return self._visitor.side_requests
 
     @property
     def last_seed_error(self) -> str | None:

@@ -96,6 +96,7 @@ class Visitor:
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
+        self.side_requests: dict[str, float] = {}  # the same of hosts whose robots.txt or address is asked for
         self.last_seed_error: str | None = None  # why the last failed seed could not be fetched
 
     def refuse(self, lease: Lease) -> bool:
@@ -177,6 +178,8 @@ class Visitor:
         """Carry out a lease to its end. If cancelled, release it."""
         if lease.entry is not None:
             self.under_way[lease.entry.href] = lease.taken_at
+        else:
+            self.side_requests[lease.host.name] = lease.taken_at
         try:
             if lease.address:
                 await self._find_address(lease)
@@ -191,6 +194,8 @@ class Visitor:
         finally:
             if lease.entry is not None:
                 del self.under_way[lease.entry.href]
+            else:
+                del self.side_requests[lease.host.name]
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
         conditions = self._job.revisiting.conditions(entry)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from crawler.engine.context import Context
+from crawler.engine.context import Capacity, Context
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.put_aside import Suspects
@@ -75,6 +75,7 @@ class Worker:
             Turns(),
             PageParser(),
             self._rate.turn,
+            self._capacity,
         )
 
     async def drive(self, *runs: Run) -> None:
@@ -153,6 +154,10 @@ class Worker:
         self._free += 1 if lent else -1  # it may be less than none for the moment in which the visit ends
         if lent:
             self._wake.set()
+
+    def _capacity(self) -> Capacity:
+        alone, settings = self._suspects.bars(self.context.clock()), self._settings
+        return Capacity(settings.concurrency, max(0, self._free), settings.rate, self._rate.waiting, alone)
 
     # -- waiting -----------------------------------------------------------------------------------------------
 

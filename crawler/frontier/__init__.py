@@ -61,15 +61,21 @@ from crawler.frontier.politeness import HoldReason
 from crawler.frontier.postponement import postpone
 from crawler.frontier.request_outcome import ANSWERED, FailureClass, RequestOutcome, longest_retry, retry_wait, tries_of
 from crawler.frontier.revisits import QUEUED_MAX, Revisits, due_key, split_due_key
+from crawler.frontier.serving import AT_ONCE, Bar, Serving
+from crawler.frontier.slot_share import ALL, kind_of
+from crawler.frontier.waiting_line import Turn
 from crawler.kv import Batch, Family, Reader, Store
 
 __all__ = [
+    "ALL",
     "ANSWERED",
+    "AT_ONCE",
     "QUEUED_MAX",
     "SEED_SCORE",
     "AddressKnown",
     "Answer",
     "BackQueue",
+    "Bar",
     "Batch",
     "Completion",
     "Done",
@@ -101,11 +107,13 @@ __all__ = [
     "Revisits",
     "RobotsKnown",
     "RobotsLater",
+    "Serving",
     "SideRequestDone",
     "Store",
     "TakenBack",
     "Tally",
     "Throttled",
+    "Turn",
     "decode_entry",
     "decode_host",
     "default_class",
@@ -114,6 +122,7 @@ __all__ = [
     "encode_entry",
     "encode_host",
     "first_visits",
+    "kind_of",
     "longest_retry",
     "pack_page",
     "postpone",

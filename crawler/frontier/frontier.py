@@ -43,6 +43,8 @@ from crawler.frontier.order import Order, slot_of
 from crawler.frontier.overrides import Overrides
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.refused_hosts import RefusedHosts
+from crawler.frontier.serving import AT_ONCE, Serving
+from crawler.frontier.waiting_line import WaitingLine
 from crawler.frontier.watchdog import Watchdog
 from crawler.frontier.workbench import Workbench
 from crawler.kv import Batch, Reader
@@ -297,17 +299,27 @@ class Frontier:
         """The working state of a host in memory or in a line; None for any other: its stored record is complete."""
         return self._workbench.known(name)
 
-    def describe(self, name: str, now: float) -> HostRow | None:
-        """The host's row in the table of hosts; None when the job has not met the host."""
-        found = self.snapshot(name, now)
+    @property
+    def line(self) -> WaitingLine:
+        """The hosts that wait for their turns."""
+        return WaitingLine(self._workbench)
+
+    def describe(self, name: str, now: float, serving: Serving = AT_ONCE) -> HostRow | None:
+        """The host's row in the table of hosts; None when the job has not met the host. ``serving``: what the crawl can
+        do now for a host that is due."""
+        found = self.snapshot(name, now, serving)
         return None if found is None else found.row
 
-    def describe_known(self, name: str, now: float) -> HostRow | None:
+    def describe_known(self, name: str, now: float, serving: Serving = AT_ONCE) -> HostRow | None:
         """``describe``, but None for a host that is neither in memory nor in a line: its stored record is complete."""
         host = self._workbench.known(name)
-        return None if host is None else describe(host, now, self._gate.politeness(host), self._gate.budget(host))
+        if host is None:
+            return None
+        return describe(host, now, self._gate.politeness(host), self._gate.budget(host), serving)
 
-    def snapshot(self, name: str, now: float) -> HostSnapshot | None:
+    def snapshot(self, name: str, now: float, serving: Serving = AT_ONCE) -> HostSnapshot | None:
         """The host at ``now``, for reading only; None when the job has not met it."""
         host = self._workbench.look(name)
-        return None if host is None else snapshot(host, now, self._gate.politeness(host), self._gate.budget(host))
+        if host is None:
+            return None
+        return snapshot(host, now, self._gate.politeness(host), self._gate.budget(host), serving)

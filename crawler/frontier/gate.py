@@ -221,6 +221,11 @@ class Gate:
         group = self._groups.get(self._key(host)) if self._grouped else None
         return group is not None and host.name in group.slots
 
+    def place_in_line(self, host: Host) -> int | None:
+        """How many hosts are before this one in its line; None if it is in none."""
+        group = self._groups.get(self._key(host)) if self._grouped else None
+        return None if group is None else group.slots.place(host.name)
+
     # -- answers -----------------------------------------------------------------------------------------------
 
     def leave(self, host: Host, kind: int) -> None:

@@ -31,7 +31,7 @@ _COUNT = struct.Struct("<BI")
 _VERSION = 3
 _NOT_KNOWN = -1.0
 _BYTE_MAX = 255
-_CLASS_AT = 1  # in a slot of the fresh lane
+_CLASS_AT, _NUMBER_AT = 1, 10  # in a slot of the fresh lane
 _COUNT_MAX = 2**32 - 1
 _PAUSED, _BLOCKED, _RETIRED, _REVISITS = 1, 2, 4, 8
 _CLOSED = _PAUSED | _BLOCKED | _RETIRED
@@ -246,6 +246,16 @@ def glance(value: bytes) -> tuple[int, int, int, float, float]:
     return reason, flags & _CLOSED, size, next_time, last_request
 
 
+def standing(value: bytes) -> tuple[int, float, bytes]:
+    """What orders a stored record among those of hosts that are due: (class of its next URL, time of its last request,
+    arrival of that URL). Raises HostRecordError."""
+    if len(value) < _RECORD.size or value[0] != _VERSION:
+        raise HostRecordError(f"a host record of {len(value)} bytes, version {value[:1].hex() or 'none'}")
+    fields = _RECORD.unpack_from(value)
+    bound = fields[19]
+    return min(bound[_CLASS_AT], CLASSES - 1), fields[11], b"" if fields[11] > 0.0 else bound[_NUMBER_AT:]
+
+
 def workload(value: bytes) -> tuple[int, float, float | None, float | None]:
     """(size, next time, Crawl-delay, latency) of a stored record, without decoding it. Raises HostRecordError."""
     if len(value) < _RECORD.size or value[0] != _VERSION:
@@ -313,14 +323,6 @@ def decode_host(name: str, value: bytes) -> Host:
         failures,
         Tally(fetched, failed, size_read, seconds or 0.0, errors or None, opic_score or 0.0),
     )
-
-
-def host_beside(name: str, value: bytes, in_flight: int) -> Host:
-    """``decode_host`` for a reader beside a running crawl, which alone knows how many URLs of the host are handed
-    out."""
-    host = decode_host(name, value)
-    host.leased = host.queue.taken = in_flight
-    return host
 
 
 def _failures(in_a_row: int, snoozes: int, backoff: int, last: int, *, retired: bool) -> Failures:

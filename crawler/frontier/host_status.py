@@ -8,6 +8,8 @@ from enum import StrEnum
 from crawler.frontier.host import Host, decode_host, glance
 from crawler.frontier.host_closed import closure, retired_words
 from crawler.frontier.politeness import HoldReason, gap
+from crawler.frontier.serving import AT_ONCE, Bar, Serving
+from crawler.frontier.slot_share import ALL, NEW, kind_of
 from crawler.settings import BudgetSettings, PolitenessSettings
 
 _NO_BUDGET = BudgetSettings()
@@ -19,11 +21,17 @@ class HostState(StrEnum):
     BLOCKED = "blocked"  # by the user, or over its budget: its URLs are excluded
     RETIRED = "retired"  # it keeps failing: its URLs are reported as failed
     PAUSED = "paused"  # by the user
-    LEASED = "leased"  # a request is in flight
+    ROBOTS = "robots"  # its robots.txt is being fetched, or its address looked up
+    LEASED = "leased"  # a request for a page is in flight
     IDLE = "idle"  # no URLs left
     SNOOZED = "snoozed"
     WAITING = "waiting"  # for its next time
-    READY = "ready"
+    QUEUED = "queued"  # its time has come, and it waits for its turn or for a slot
+    READY = "ready"  # its time has come, and nothing else is in its way
+
+
+# Requests to these have stopped, or nothing is queued.
+_WITHOUT_TIME = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostState.IDLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,33 +62,46 @@ class HostSnapshot:
 
     row: HostRow
     leased: int  # lease slots that are out
+    side_request: bool  # one of them is for its robots.txt or its address
     in_line: bool
     next_time: float
     hold_reason: HoldReason
     crawl_delay: float | None
     robots_until: float
+    robots_unused: bool  # it was fetched for the next page, whatever ``robots_until`` says
+    kind: int  # see ``slot_share``
+    in_session: bool
+    asked_at: float | None  # None: never
 
 
-def snapshot(host: Host, now: float, settings: PolitenessSettings, budget: BudgetSettings) -> HostSnapshot:
-    """The host at ``now``."""
+def snapshot(
+    host: Host, now: float, settings: PolitenessSettings, budget: BudgetSettings, serving: Serving = AT_ONCE
+) -> HostSnapshot:
+    """The host at ``now``, in a crawl that can do so much."""
     politeness = host.politeness
     return HostSnapshot(
-        describe(host, now, settings, budget),
+        describe(host, now, settings, budget, serving),
         host.leased,
+        host.side_request,
         host.in_line,
         politeness.next_time,
         politeness.hold_reason,
         politeness.crawl_delay,
         politeness.robots_until,
+        politeness.robots_unused,
+        kind_of(host, serving.slow_from),
+        host.session_until > 0.0,
+        politeness.last_request or None,
     )
 
 
-def describe(host: Host, now: float, settings: PolitenessSettings, budget: BudgetSettings) -> HostRow:
+def describe(
+    host: Host, now: float, settings: PolitenessSettings, budget: BudgetSettings, serving: Serving = AT_ONCE
+) -> HostRow:
     """The row of a host at ``now``. A host read from the store has nothing in flight."""
-    state = state_of(host, now, budget)
-    rule, reason = _why(host, state, now, budget)
-    open_times = state in (HostState.SNOOZED, HostState.WAITING, HostState.READY, HostState.LEASED)
-    next_time = _next_time(host) if open_times and host.queue.size else None
+    state = state_of(host, now, budget, serving)
+    rule, reason = _why(host, state, now, budget, serving)
+    next_time = _next_time(host) if state not in _WITHOUT_TIME and host.queue.size else None
     tally, known = host.tally, host.politeness
     return HostRow(
         host=host.name,
@@ -105,39 +126,48 @@ def _next_time(host: Host) -> float:
     return queue.retry_at if waits_for_retry else next_time
 
 
-def state_of(host: Host, now: float, budget: BudgetSettings) -> HostState:
+def state_of(host: Host, now: float, budget: BudgetSettings, serving: Serving = AT_ONCE) -> HostState:
     """The state of a host at ``now``. A host read from the store has nothing in flight."""
     closed = closure(host, budget)
     if closed is not None:
         return HostState.RETIRED if closed.failed else HostState.BLOCKED
-    if host.politeness.paused:
+    politeness = host.politeness
+    if politeness.paused:
         return HostState.PAUSED
     if host.leased:
-        return HostState.LEASED
+        return HostState.ROBOTS if host.side_request else HostState.LEASED
     if host.in_line:
-        return HostState.WAITING
+        return HostState.QUEUED
     if not host.queue.size:
         return HostState.IDLE
     if _next_time(host) <= now:
-        return HostState.READY
-    politeness = host.politeness
+        return HostState.READY if _bar(host, serving) is None else HostState.QUEUED
     snoozed = politeness.hold_reason is HoldReason.SNOOZED and politeness.next_time > now
     return HostState.SNOOZED if snoozed else HostState.WAITING
 
 
-def stored_state(name: str, value: bytes, now: float, budget: BudgetSettings) -> HostState:
+def _bar(host: Host, serving: Serving) -> Bar | None:
+    """What a due host waits for."""
+    if serving is AT_ONCE:
+        return None
+    return serving.bar_of(kind_of(host, serving.slow_from), in_session=host.session_until > 0.0)
+
+
+def stored_state(name: str, value: bytes, now: float, budget: BudgetSettings, serving: Serving = AT_ONCE) -> HostState:
     """``state_of`` for a stored record, decoded only if necessary. Raises HostRecordError."""
     rule, flags, size, next_time, _ = glance(value)
     if flags or budget != _NO_BUDGET:
-        return state_of(decode_host(name, value), now, budget)
+        return state_of(decode_host(name, value), now, budget, serving)
     if not size:
         return HostState.IDLE
     if next_time <= now:
-        return HostState.READY
+        if serving.bar is not None:
+            return HostState.QUEUED
+        return HostState.READY if serving.kinds is ALL else state_of(decode_host(name, value), now, budget, serving)
     return HostState.SNOOZED if rule == HoldReason.SNOOZED else HostState.WAITING
 
 
-def _why(host: Host, state: HostState, now: float, budget: BudgetSettings) -> tuple[str, str]:
+def _why(host: Host, state: HostState, now: float, budget: BudgetSettings, serving: Serving) -> tuple[str, str]:
     """The rule behind a state, and a sentence that explains it."""
     rule = host.politeness.hold_reason.name.lower()
     match state:
@@ -147,18 +177,31 @@ def _why(host: Host, state: HostState, now: float, budget: BudgetSettings) -> tu
             return closed.rule, retired_words(host) if closed.failed else closed.words
         case HostState.PAUSED:
             return "paused", "paused by user"
+        case HostState.ROBOTS:
+            return rule, "robots.txt is being fetched"
         case HostState.LEASED:
-            return rule, "robots.txt is being fetched" if host.side_request else "request in flight"
+            return rule, "request in flight"
         case HostState.IDLE:
             return rule, "no URLs left"
         case HostState.READY:
             return rule, "ready"
+        case HostState.QUEUED:
+            return _why_queued(host, serving)
         case HostState.SNOOZED:
             times, last = host.failures.in_a_row, host.failures.last
             word = "no answer" if last is None else last.word
             return rule, f"{times} requests in a row without an answer, the last: {word}"
-    if host.in_line:
-        return "turn", "waits for its turn: the slots of its key are taken"
     if host.politeness.next_time <= now:
         return "retry", "its URLs failed and wait for their next try"
     return rule, host.politeness.hold_reason.words
+
+
+def _why_queued(host: Host, serving: Serving) -> tuple[str, str]:
+    if host.in_line:
+        return Bar.TURN, "waits for its turn: the slots of its key are taken"
+    bar = _bar(host, serving)
+    assert bar is not None
+    if serving.bar is None and bar is Bar.SLOT:
+        kind = "new" if kind_of(host, serving.slow_from) == NEW else "slow"
+        return bar, f"{bar.words}: none is free for {kind} hosts"
+    return bar, bar.words

@@ -38,6 +38,16 @@ _RISE = 1.001  # per answer: so fast is forgotten that there were quicker ones
 Kinds = tuple[bool, bool, bool, bool]
 
 
+def kind_of(host: Host, slow_from: float) -> int:
+    """The kind of a host, if one is slow that takes longer than ``slow_from`` seconds."""
+    latency = host.politeness.latency
+    if host.failures.in_a_row > 0:
+        return SLOW
+    if latency is None:
+        return NEW
+    return SLOW if latency > slow_from else QUICK
+
+
 class SlotShare:
     """The slots of new and slow hosts."""
 
@@ -55,12 +65,7 @@ class SlotShare:
 
     def kind(self, host: Host) -> int:
         """The kind of the host."""
-        latency = host.politeness.latency
-        if host.failures.in_a_row > 0:
-            return SLOW
-        if latency is None:
-            return NEW
-        return SLOW if latency > self.slow_from else QUICK
+        return kind_of(host, self.slow_from)
 
     def admits(self, active: int, quick: int, *, new: bool, slow: bool) -> Kinds:
         """Which kinds may have a slot, if there are so many ``quick`` hosts, and so many of them are in sessions

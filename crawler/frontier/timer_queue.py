@@ -9,6 +9,7 @@ end the run. Each call is O(log n).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
@@ -46,6 +47,20 @@ class TimerQueue:
         if run and (not heap or run[0] <= heap[0]):
             return run[0]
         return heap[0] if heap else None
+
+    def count_before(self, ticket: bytes, most: int) -> tuple[int, bool]:
+        """How many sort before that one, and whether these are all. Visits at most ``most`` of the heap."""
+        heap, found, left = self._heap, bisect_left(self._run, ticket), [0]
+        visited = 0
+        while left:
+            if visited >= most:
+                return found, False
+            visited += 1
+            at = left.pop()
+            if at < len(heap) and heap[at] < ticket:  # otherwise nothing behind it does
+                found += 1
+                left += (2 * at + 1, 2 * at + 2)
+        return found, True
 
     def pop(self) -> bytes:
         """Remove and return the smallest. The queue must not be empty."""

@@ -35,12 +35,18 @@ class Watchdog:
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
         self._looked_up = 0  # hosts, since the limits were asked for
+        self._begun = -1  # leases, at the last look
+        self._idle_since = 0.0  # since when each look has found that nothing was in flight, nor had been since the last
 
     def limits(self, now: float, *, serving: bool) -> Limits:
         """The limits at ``now``. ``serving``: leases are taken as soon as there are any."""
         self._looked_up = 0
-        idle = serving and not self._workbench.out
-        return Limits(now - MARGIN, now - UNASKED if idle else 0.0, self._workbench.waited_since(now) - MARGIN)
+        workbench = self._workbench
+        if not serving or workbench.out or workbench.begun != self._begun:
+            # Between two leases nothing is in flight for a moment.
+            self._begun, self._idle_since = workbench.begun, now
+        unserved = now - UNASKED if now - self._idle_since >= UNASKED else 0.0
+        return Limits(now - MARGIN, unserved, workbench.waited_since(now) - MARGIN)
 
     def overlooks(self, name: str, stored: bytes, limits: Limits) -> bool:
         """Whether the host with that stored record could be asked, and should have been by the ``limits``. Raises

@@ -22,7 +22,7 @@ from crawler.frontier.lease import Lease
 from crawler.frontier.limits import Limits
 from crawler.frontier.queues import BackQueues
 from crawler.frontier.request_outcome import RequestOutcome
-from crawler.frontier.schedule import ACTIVE, Schedule, place_of
+from crawler.frontier.schedule import ACTIVE, Schedule, Standing, place_of
 from crawler.frontier.slot_share import ALL, QUICK, SLOW, Kinds
 from crawler.frontier.working_set import WorkingSet
 from crawler.kv import Batch, Family, Reader
@@ -48,6 +48,7 @@ class Workbench:
         self.sessions = Sessions(settings)
         self.met = 0  # hosts that the job has met
         self.leased = 0
+        self.begun = 0  # leases so far
         self.out: dict[str, int] = {}  # the leases that are out, by host; hosts without one are absent
 
     # -- finding -----------------------------------------------------------------------------------------------
@@ -162,6 +163,17 @@ class Workbench:
     def has_ticket(self, name: str) -> bool:
         """Whether the host waits in a queue of the schedule, by a look at all of them."""
         return self._schedule.has_ticket(name)
+
+    def standing(self, host: Host, now: float, most: int) -> Standing:
+        """Where a host is that is due at ``now``, by a look at ``most`` tickets of each heap. Nothing changes."""
+        if host.kept is None:  # it was only read: put it where it will come from its record
+            host.kind = self.gate.share.kind(host)
+            host.place = self._place(host)
+        return self._schedule.standing(host, self._since(host), now, self.admits(), most)
+
+    def is_longer_than(self, most: int, now: float) -> bool:
+        """Whether more than ``most`` hosts are due that may have a slot."""
+        return self._schedule.is_longer_than(most, now, self.admits())
 
     def admits(self) -> Kinds:
         """Which kinds of hosts may have a slot."""
@@ -284,6 +296,7 @@ class Workbench:
         host = lease.host
         host.leased += 1
         self.leased += 1
+        self.begun += 1
         self.out[host.name] = self.out.get(host.name, 0) + 1
         if host.leased < self.gate.politeness(host).per_host:
             self.place(host)

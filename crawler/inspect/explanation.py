@@ -4,8 +4,8 @@ queue holds it, when it may be fetched and why not now, and how it ended."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,28 @@ from typing import Any
 from crawler.exact import rows_of
 from crawler.fetch.robots_cache import RobotsCache
 from crawler.filters import KeyHash, SeenSet
-from crawler.frontier import Entry, HostSnapshot, HostState, queue_of, snapshot, unpack_page
+from crawler.frontier import (
+    AT_ONCE,
+    Bar,
+    Entry,
+    HostSnapshot,
+    HostState,
+    Turn,
+    decode_host,
+    kind_of,
+    queue_of,
+    snapshot,
+    unpack_page,
+)
 from crawler.frontier.entry import is_retry, is_revisit, retry_time
-from crawler.frontier.host import host_beside
+from crawler.frontier.host import glance, host_name, standing
 from crawler.inspect.host_table import Row, table_row
+from crawler.inspect.hosts_now import HostsNow, slot_figures
 from crawler.inspect.job_reader import open_job, queue
+from crawler.inspect.statistics import SlotFigures
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import PAGES
-from crawler.job.live_status import read_live
+from crawler.job.live_status import Live, read_live
 from crawler.job.scope_state import scope_key
 from crawler.job.stored_errors import DAMAGE
 from crawler.kv import Family, Reader
@@ -31,6 +45,7 @@ from crawler.settings import Settings, Sites
 from crawler.traps import Origins, Traps, explain_rows
 from crawler.urls import Canonical, Canonicaliser, Rejected
 
+HOLDERS_SHOWN = 10  # requests that have lasted longest
 QUEUE_SEARCHED = 1_000_000  # entries of a host's queue that are searched for a URL
 _AS_HELD = 0.002  # seconds: a retry that waits exactly as long as its held host is due at the same millisecond
 _DAY = 86_400.0
@@ -100,7 +115,8 @@ class RobotsState(StrEnum):
 class RobotsAnswer:
     """``reason`` says why the URL is disallowed or the stored record is damaged. ``last_answer`` is set if it said
     nothing of the rules, which are then those of the copy that was fetched at ``copy_of`` (seconds since 1970).
-    ``cut`` says what of the file was left out."""
+    ``cut`` says what of the file was left out. ``until``: when the file is fetched again before the next page, in
+    seconds since 1970; ``expired``: that time has come. ``fetching_since``: since when it is being fetched."""
 
     state: RobotsState
     agent: str
@@ -108,6 +124,9 @@ class RobotsAnswer:
     last_answer: str | None = None
     copy_of: float | None = None
     cut: list[str] = field(default_factory=list)
+    until: float | None = None
+    expired: bool = False
+    fetching_since: float | None = None
 
 
 class Wait(StrEnum):
@@ -115,23 +134,61 @@ class Wait(StrEnum):
 
     NOTHING = "nothing"  # nothing but the URLs before it in its host's queue
     HOST_CLOSED = "host-closed"  # its host is blocked, retired or paused
+    HOST_ROBOTS = "host-robots"  # the robots.txt of its host is being fetched, or its address looked up
     HOST_BUSY = "host-busy"  # the slots of its host are in use
-    HOST_TURN = "host-turn"  # its host waits in line
+    HOST_GROUP = "host-group"  # its host waits in the line of the hosts with which it shares one gap
+    CRAWL = "crawl"  # its host is due, and the crawl hands out nothing
+    RATE = "rate"  # its host is due, and requests wait for the rate limit
+    SLOT = "slot"  # its host is due, and no slot is free for it
+    HOST_TURN = "host-turn"  # its host is due, and other hosts have their turns before it
     RETRY = "retry"  # it failed and is retried later
     OVERLOOKED = "overlooked"  # nothing: its host is due, and the running crawl does not ask it
     HOST_HELD = "host-held"  # its host is held until a time
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """What holds a slot since a time (seconds since 1970): a URL, or a request for the robots.txt or the address of a
+    host (``url`` is None)."""
+
+    host: str
+    url: str | None
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """How many slots are free and how many quick, new and slow hosts hold, and the requests that have lasted longest.
+    ``shut_to``: kinds of hosts that get none now."""
+
+    total: int
+    free: int
+    quick: int
+    new: int
+    slow: int
+    shut_to: list[str]
+    longest: list[Holder]
+
+
+@dataclass(frozen=True, slots=True)
 class NextTry:
     """When a pending URL may be fetched. ``not_before`` is in seconds since 1970, if a time is known. ``reason`` says
-    why its host waits, if the host is the cause. ``hosts_due`` is how many hosts were due, its own among them, when the
-    crawl last looked at all of them."""
+    why its host waits, if the host is the cause. ``since``: when the request began that it waits for.
+
+    The others are about a host that is due. ``hosts_due``: how many were due, its own among them, when the crawl last
+    looked at all of them. ``turn``: its place among those that wait. ``in_line``: how many hosts are before it in the
+    line of its group. ``slots``: who holds them. ``rate_seconds``: how long the requests that are before it take at
+    least, at the limit of requests a second."""
 
     waits_for: Wait
     not_before: float | None = None
     reason: str | None = None
+    since: float | None = None
     hosts_due: int | None = None
+    turn: Turn | None = None
+    in_line: int | None = None
+    slots: Slots | None = None
+    rate_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,22 +261,35 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class CrawlNow:
+    """What a running crawl knows. ``in_flight`` maps URLs handed out to their times, ``side_requests`` hosts whose
+    robots.txt or address is asked for; ``overlooked`` are hosts that it should ask and does not; ``paused`` says why it
+    hands out nothing; ``due`` is how many hosts were due when it last looked at all. ``slots`` is None if no crawl
+    runs. ``turn`` and ``in_line`` are about the host in question; None if they are not known."""
+
+    in_flight: Mapping[str, float] = field(default_factory=dict)
+    side_requests: Mapping[str, float] = field(default_factory=dict)
+    overlooked: Collection[str] = ()
+    paused: str | None = None
+    due: int | None = None
+    slots: SlotFigures | None = None
+    turn: Turn | None = None
+    in_line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
-    """Where to look. ``seen`` returns the answer for a key; ``in_flight`` maps URLs handed out to their times; ``host``
-    returns the host as it is in a crawl that runs in this process, None if there is none; ``overlooked`` are the hosts
-    that the running crawl should ask and does not; ``paused`` says why it hands out nothing; ``due`` is how many hosts
-    were due when it last looked. ``hash`` makes the digests of the ledger."""
+    """Where to look. ``seen`` returns the answer for a key; ``host`` returns the host as it is in a crawl that runs in
+    this process, None if there is none. ``hash`` makes the digests of the ledger. ``crawl`` is what a running crawl
+    tells."""
 
     directory: Path
     settings: Settings
     hash: KeyHash
     store: Reader
     seen: Callable[[Canonical], SeenAnswer]
-    in_flight: Mapping[str, float]
-    host: Callable[[str], HostSnapshot | None]
-    overlooked: Collection[str] = ()
-    paused: str | None = None
-    due: int | None = None
+    host: Callable[[str], HostSnapshot | None] = lambda _: None
+    crawl: CrawlNow = CrawlNow()
 
 
 def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
@@ -232,11 +302,7 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Explana
             job.identity.hash_in_use,
             job.store,
             lambda url: explain_seen(job.restore_seen().seen, url),
-            {} if live is None else live.in_flight,
-            lambda _: None,
-            () if live is None else (live.stats.get("hosts_overlooked") or {}).get("names", ()),
-            None if live is None else live.stats.get("paused"),
-            None if live is None else (live.stats.get("hosts_by_state") or {}).get("ready"),
+            crawl=CrawlNow() if live is None else _told_by(live),
         )
         at = job_time(job.store) if now is None else now
         (found,) = (found for found in explain(known, text, at) if found is not None)
@@ -244,12 +310,31 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Explana
         return found
 
 
+def _told_by(live: Live) -> CrawlNow:
+    stats = live.stats
+    return CrawlNow(
+        live.in_flight,
+        live.side_requests,
+        (stats.get("hosts_overlooked") or {}).get("names", ()),
+        stats.get("paused"),
+        hosts_due(stats.get("hosts_by_state")),
+        slot_figures(live),
+    )
+
+
+def hosts_due(by_state: Mapping[str, int] | None) -> int | None:
+    """Return how many hosts are due; None if they were not counted yet."""
+    if by_state is None:
+        return None
+    return by_state.get(HostState.QUEUED, 0) + by_state.get(HostState.READY, 0)
+
+
 def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]:
     """Yield the explanation, after a None at each point where a long search may be abandoned. A text that is not a URL
     is explained too, and a damaged job as far as it can be read."""
     canonicaliser = Canonicaliser(known.settings.canonical.rules)
     steps = [Step(*step) for step in canonicaliser.explain(text)]
-    found = Explanation(text, now, steps=steps, paused=known.paused)
+    found = Explanation(text, now, steps=steps, paused=known.crawl.paused)
     url = canonicaliser.canonicalise(text)
     if isinstance(url, Rejected):
         found.rejected = url.reason
@@ -290,7 +375,7 @@ def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
     if host is None:
         return
     found.host_row = table_row(host.row)
-    found.robots = _robots(known, url, name)
+    found.robots = _robots(known, url, host, found.at)
     for place in _places(known, url, host, found.at):
         if isinstance(place, int):
             found.queue_searched = place
@@ -309,9 +394,13 @@ def _stored_host(known: Known, name: str, now: float) -> HostSnapshot | None:
     stored = known.store.get(Family.HOSTS, name.encode("ascii"))
     if stored is None:
         return None
-    own = Sites(known.settings).of_host(name)
-    host = host_beside(name, stored, sum(queue_of(href) == name for href in known.in_flight))
-    return snapshot(host, now, own.politeness, own.budget)
+    crawl, own = known.crawl, Sites(known.settings).of_host(name)
+    beside = HostsNow(
+        Counter(map(queue_of, crawl.in_flight)),
+        crawl.side_requests,
+        AT_ONCE if crawl.slots is None else crawl.slots.serving,
+    )
+    return snapshot(beside.host(name, stored), now, own.politeness, own.budget, beside.serving)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,17 +435,18 @@ def _schedule(known: Known, url: Canonical) -> RevisitSchedule | None:
     return RevisitSchedule(page.visits, page.changes, page.interval, page.due, rate)
 
 
-def _robots(known: Known, url: Canonical, name: str) -> RobotsAnswer:
-    agent = known.settings.fetch.user_agent
+def _robots(known: Known, url: Canonical, host: HostSnapshot, now: float) -> RobotsAnswer:
+    agent, name = known.settings.fetch.user_agent, host.row.host
     own = Sites(known.settings).of_host(name).robots
     if own.ignore:
         return RobotsAnswer(RobotsState.IGNORED, agent)
+    since = known.crawl.side_requests.get(name)
     try:
         robots = RobotsCache(known.store, own, agent).get(name)
     except RobotsRecordError as damage:
-        return RobotsAnswer(RobotsState.DAMAGED, agent, str(damage))
+        return RobotsAnswer(RobotsState.DAMAGED, agent, str(damage), fetching_since=since)
     if robots is None:
-        return RobotsAnswer(RobotsState.UNKNOWN, agent)
+        return RobotsAnswer(RobotsState.UNKNOWN, agent, fetching_since=since)
     refusal = robots.refusal(url.href)
     return RobotsAnswer(
         RobotsState.ALLOWED if refusal is None else RobotsState.DISALLOWED,
@@ -365,6 +455,9 @@ def _robots(known: Known, url: Canonical, name: str) -> RobotsAnswer:
         None if robots.copy_of is None else robots.answer_words,
         robots.copy_of,
         [cut.words for cut in robots.rules.cut],
+        host.robots_until or None,
+        host.robots_until <= now and not host.robots_unused,
+        since,
     )
 
 
@@ -379,11 +472,14 @@ def _places(known: Known, url: Canonical, host: HostSnapshot, now: float) -> Ite
         if number % _PAUSE == _PAUSE - 1:
             yield None
         if entry.href == url.href:
-            since = known.in_flight.get(url.href)
-            upcoming = _next_try(slot, host, now, known) if since is None else None
+            since, upcoming = known.crawl.in_flight.get(url.href), None
+            if since is None:
+                for upcoming in _next_try(slot, host, now, known):
+                    if upcoming is None:
+                        yield None
             yield _place(known, entry, slot, ahead + 1, since, upcoming)
             return
-        ahead += entry.href not in known.in_flight
+        ahead += entry.href not in known.crawl.in_flight
 
 
 def _place(
@@ -406,21 +502,84 @@ def _place(
     )
 
 
-def _next_try(slot: bytes, host: HostSnapshot, now: float, known: Known) -> NextTry:
-    row = host.row
-    if row.state in (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED):
-        return NextTry(Wait.HOST_CLOSED, reason=row.reason)
-    if row.host in known.overlooked:
-        return NextTry(Wait.OVERLOOKED)
-    if host.leased >= Sites(known.settings).of_host(row.host).politeness.per_host:
-        return NextTry(Wait.HOST_BUSY, reason=row.reason)
-    if host.in_line:
-        return NextTry(Wait.HOST_TURN, reason=row.reason)
+def _next_try(slot: bytes, host: HostSnapshot, now: float, known: Known) -> Iterator[NextTry | None]:
+    """Yield what the URL waits for, last; before it a None at points where the search may be abandoned."""
+    row, crawl = host.row, known.crawl
     again, held_until = retry_time(slot) if is_retry(slot) else 0.0, host.next_time
-    if again > max(now, held_until + _AS_HELD):
-        return NextTry(Wait.RETRY, again)
-    if held_until > now:
-        return NextTry(Wait.HOST_HELD, held_until, host.hold_reason.words)
-    if known.due is not None and known.due > 1:
-        return NextTry(Wait.HOST_TURN, hosts_due=known.due)
-    return NextTry(Wait.NOTHING)
+    if row.state in (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED):
+        yield NextTry(Wait.HOST_CLOSED, reason=row.reason)
+    elif row.host in crawl.overlooked:
+        yield NextTry(Wait.OVERLOOKED)
+    elif host.side_request:
+        yield NextTry(Wait.HOST_ROBOTS, reason=row.reason, since=crawl.side_requests.get(row.host))
+    elif host.leased >= Sites(known.settings).of_host(row.host).politeness.per_host:
+        flying = [since for href, since in crawl.in_flight.items() if queue_of(href) == row.host]
+        if flying or crawl.slots is None or not crawl.slots.rate_waiting:
+            yield NextTry(Wait.HOST_BUSY, reason=row.reason, since=min(flying, default=None))
+        else:
+            yield _at_the_limit(crawl, crawl.slots)  # it was handed out
+    elif host.in_line:
+        yield NextTry(Wait.HOST_GROUP, reason=row.reason, in_line=crawl.in_line)
+    elif again > max(now, held_until + _AS_HELD):
+        yield NextTry(Wait.RETRY, again)
+    elif held_until > now:
+        yield NextTry(Wait.HOST_HELD, held_until, host.hold_reason.words)
+    else:
+        yield from _due(host, now, known)
+
+
+def _due(host: HostSnapshot, now: float, known: Known) -> Iterator[NextTry | None]:
+    """Yield what a host waits for that is due."""
+    crawl, slots, turn = known.crawl, known.crawl.slots, known.crawl.turn
+    if slots is None:
+        # The next run begins with the hosts in this order.
+        turn = yield from _stored_turn(known, host, now)
+        waits_for = Wait.HOST_TURN if turn.before >= known.settings.crawl.concurrency else Wait.NOTHING
+        yield NextTry(waits_for, turn=turn)
+        return
+    bar = slots.serving.bar_of(host.kind, in_session=host.in_session)
+    if bar is None:
+        yield NextTry(Wait.NOTHING)
+        return
+    if turn is None:
+        turn = yield from _stored_turn(known, host, now)
+    yield replace(_at_the_limit(crawl, slots, turn.before), waits_for=_BARS[bar], reason=slots.reason, turn=turn)
+
+
+def _at_the_limit(crawl: CrawlNow, slots: SlotFigures, before: int = 0) -> NextTry:
+    """Return what a request waits for with so many before it, if it is for the rate limit."""
+    seconds = None if slots.rate is None else (slots.rate_waiting + before) / slots.rate
+    return NextTry(Wait.RATE, hosts_due=crawl.due, slots=_slots(slots, crawl), rate_seconds=seconds)
+
+
+_BARS = {Bar.CRAWL: Wait.CRAWL, Bar.RATE: Wait.RATE, Bar.SLOT: Wait.SLOT, Bar.TURN: Wait.HOST_TURN}
+
+
+def _slots(slots: SlotFigures, crawl: CrawlNow) -> Slots:
+    holders = [Holder(queue_of(href), href, since) for href, since in crawl.in_flight.items()]
+    holders += [Holder(name, None, since) for name, since in crawl.side_requests.items()]
+    longest = sorted(holders, key=lambda holder: holder.since)[:HOLDERS_SHOWN]
+    return Slots(slots.total, slots.free, slots.quick, slots.new, slots.slow, slots.shut_to, longest)
+
+
+def _stored_turn(known: Known, host: HostSnapshot, now: float) -> Generator[None, None, Turn]:
+    """Return the turn of a host by the records of all hosts. A running crawl may have asked some since, and some of
+    them may belong to other classes than their records tell, so the number is a lower bound."""
+    crawl, slots, before = known.crawl, known.crawl.slots, 0
+    own = known.store.get(Family.HOSTS, host.row.host.encode("ascii"))
+    rank = (0, 0.0, b"") if own is None else standing(own)
+    flying = {queue_of(href) for href in crawl.in_flight} | crawl.side_requests.keys()
+    for page in known.store.pages(Family.HOSTS):
+        for key, value in page:
+            _, flags, size, next_time, _ = glance(value)
+            if not size or flags or next_time > now:
+                continue
+            other, name = standing(value), host_name(key)
+            if other[0] != rank[0] or other >= rank or name in flying:
+                continue
+            if slots is not None and slots.shut_to:
+                before += kind_of(decode_host(name, value), slots.slow_from_seconds) == host.kind
+            else:
+                before += 1
+        yield None
+    return Turn(before, at_least=True, in_sessions=0, asked_at=host.asked_at, starved=False)

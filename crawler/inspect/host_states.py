@@ -13,7 +13,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from crawler.frontier import Frontier, Host, HostState, HostTime, state_of, stored_state, stored_time, time_of
+from crawler.frontier import (
+    AT_ONCE,
+    Bar,
+    Frontier,
+    Host,
+    HostState,
+    HostTime,
+    Serving,
+    state_of,
+    stored_state,
+    stored_time,
+    time_of,
+)
 from crawler.frontier.host import host_name
 from crawler.inspect.host_table import HostTableSettings
 from crawler.kv import Family, Reader
@@ -24,9 +36,12 @@ SLICE = 128  # hosts
 SETTLED_MOST = 20_000  # hosts that are counted in one go when the crawl has ended
 
 
-def count_states(hosts: Iterable[Host], now: float, settings: HostTableSettings) -> dict[str, int]:
-    """Return how many of the hosts are in each state."""
+def count_states(hosts: Iterable[Host], now: float, settings: HostTableSettings, slots: int) -> dict[str, int]:
+    """Return how many of the hosts of a job that does not run are in each state. If more are due than there are slots,
+    they wait for their turns when the crawl resumes."""
     found = Counter(state_of(host, now, settings.budget(host.name)) for host in hosts)
+    if found[HostState.READY] > slots:
+        found[HostState.QUEUED] += found.pop(HostState.READY)
     return {state.value: found[state] for state in HostState}
 
 
@@ -59,9 +74,9 @@ class HostStates:
         frontier: Frontier,
         settings: HostTableSettings,
         clock: Callable[[], float],
-        serving: Callable[[], bool] = lambda: True,
+        serving: Callable[[], Serving] = lambda: AT_ONCE,
     ) -> None:
-        """``serving()``: whether the crawl hands out the URLs of hosts whose turn it is."""
+        """``serving()``: what the crawl can do now for a host that is due."""
         self.counts: dict[str, int] | None = None
         self.slowest: HostTime | None = None
         self.overlooked: list[str] = []
@@ -96,19 +111,23 @@ class HostStates:
             self.counts, self.slowest = found.counts, found.slowest
 
     def _nothing(self) -> _Pass:
-        return _Pass(count_states((), 0.0, self._settings))
+        return _Pass({state.value: 0 for state in HostState})
 
     def _look(self, start: bytes, most: int, found: _Pass) -> bytes | None:
         """Add some hosts to what was found, those too that seem to be overlooked. Return where the next ones start,
         None if there are no more."""
         rows, now = self._store.scan(Family.HOSTS, start, None, most), self._clock()
         watchdog = self._frontier.watchdog
-        limits = watchdog.limits(now, serving=self._serving())
+        serving = self._serving()
+        limits = watchdog.limits(now, serving=serving.bar is not Bar.CRAWL)
         for key, value in rows:
             name = host_name(key)
             host, of_host = self._frontier.known(name), self._settings.sites.of_host(name)
             budget, politeness = of_host.budget, of_host.politeness
-            state = stored_state(name, value, now, budget) if host is None else state_of(host, now, budget)
+            if host is None:
+                state = stored_state(name, value, now, budget, serving)
+            else:
+                state = state_of(host, now, budget, serving)
             found.counts[state.value] += 1
             if state not in UNTIMED:
                 takes = stored_time(name, value, now, politeness) if host is None else time_of(host, now, politeness)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any
 
-from crawler.frontier.host import host_beside, host_name, stored_counts
+from crawler.frontier.host import host_name, stored_counts
 from crawler.frontier.host_status import HostRow, describe
+from crawler.inspect.hosts_now import HostsNow
 from crawler.kv import Family, Reader
 from crawler.settings import BudgetSettings, PolitenessSettings, Settings, Sites
 
@@ -46,23 +47,23 @@ def host_rows(
     stored: Iterable[tuple[bytes, bytes]],
     settings: HostTableSettings,
     now: float,
-    in_flight: Mapping[str, int],
+    beside: HostsNow,
     working: Mapping[str, HostRow],
     wants: Callable[[str, bytes], bool] = lambda name, value: True,
 ) -> Iterator[Row]:
     """Yield a row for each stored host at ``now`` (seconds since 1970). A host whose stored record tells all of it gets
     one only if ``wants`` (name, record): a row costs twenty times as much as a look at the record.
 
-    ``in_flight`` counts handed-out URLs by host. ``working`` has the hosts whose state is in the memory of the running
-    crawl; it was taken there, because nobody else may read that state."""
+    ``beside`` is what is known besides the records. ``working`` has the hosts whose state is in the memory of the
+    running crawl; it was taken there, because nobody else may read that state."""
     for key, value in stored:
         name = host_name(key)
         row = working.get(name)
         if row is None:
-            flying = in_flight.get(name, 0)
-            if not flying and not wants(name, value):
+            if not beside.is_busy(name) and not wants(name, value):
                 continue
-            row = describe(host_beside(name, value, flying), now, settings.politeness(name), settings.budget(name))
+            politeness, budget = settings.politeness(name), settings.budget(name)
+            row = describe(beside.host(name, value), now, politeness, budget, beside.serving)
         yield table_row(row)
 
 
@@ -70,13 +71,13 @@ def all_host_rows(
     store: Reader,
     settings: HostTableSettings,
     now: float,
-    in_flight: Mapping[str, int],
+    beside: HostsNow,
     wants: Callable[[str, bytes], bool] = lambda name, value: True,
 ) -> Iterator[Row | None]:
     """Yield ``host_rows`` for each host of a job whose working state nobody here has, by name, and None at points where
     a long read may be abandoned."""
     for page in store.pages(Family.HOSTS):
-        yield from host_rows(page, settings, now, in_flight, {}, wants)
+        yield from host_rows(page, settings, now, beside, {}, wants)
         yield None
 
 

@@ -148,7 +148,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                     slowest = longer(slowest, time_of(host, now, own.politeness))
                 yield host
 
-        states = count_states(counted(), now, settings)
+        states = count_states(counted(), now, settings, job.settings.crawl.concurrency)
         left = job.counters.pending or (ledger and ledger.waiting) or job.settings.recrawl.enabled
         return assemble(
             JobFigures(

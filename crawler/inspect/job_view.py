@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from crawler.inspect.host_table import HostTableSettings, all_host_rows
+from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.inspect.record_stream import Tail
 from crawler.job.clock_anchor import job_time
 from crawler.job.identity import check_readable
 from crawler.job.live_status import read_live
-from crawler.urls import host_key
 
 
 class JobView:
@@ -43,8 +42,9 @@ class JobView:
         """Yield a row for each host, by name, with the columns of ``crawler hosts --json``. Raises OSError,
         JobError."""
         live = read_live(self.directory)
-        in_flight = Counter(map(host_key, {} if live is None else live.in_flight))
         with open_job(self.directory) as job:
-            for row in all_host_rows(job.store, HostTableSettings.of(job.settings), job_time(job.store), in_flight):
+            now = job_time(job.store)
+            beside = hosts_now(live, job.store, job.settings, now)
+            for row in all_host_rows(job.store, HostTableSettings.of(job.settings), now, beside):
                 if row is not None:
                     yield dict(row)

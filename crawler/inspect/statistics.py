@@ -9,7 +9,7 @@ from typing import Any
 from crawler.checkpoint import Manifest
 from crawler.exact import LedgerCounts
 from crawler.filters import SeenSet
-from crawler.frontier import HostTime
+from crawler.frontier import ALL, Bar, HostTime, Serving
 from crawler.job.border import BorderCounts
 from crawler.records import Counters, refused_by
 from crawler.refusal import Rule
@@ -45,9 +45,36 @@ class HostFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotFigures:
+    """The slots of a running crawl. ``quick``, ``new`` and ``slow`` hosts hold so many. A host whose time has come
+    waits for ``due_wait_for``, None if it is asked at once; ``reason`` says why the crawl hands out nothing.
+    ``shut_to``: the kinds of hosts that get no slot now, ``quick`` only if they are in no session. A host that takes
+    longer than ``slow_from_seconds`` is slow. ``rate_waiting`` requests wait for the limit of ``rate`` a second."""
+
+    total: int
+    free: int
+    quick: int
+    new: int
+    slow: int
+    due_wait_for: Bar | None
+    reason: str | None
+    shut_to: list[str]
+    slow_from_seconds: float
+    rate: float | None
+    rate_waiting: int
+
+    @property
+    def serving(self) -> Serving:
+        """What the crawl can do for a host that is due."""
+        new, slow, resting = ("new" not in self.shut_to, "slow" not in self.shut_to, "quick" not in self.shut_to)
+        kinds = (True, new, slow, resting) if self.shut_to else ALL
+        return Serving(None if self.due_wait_for is None else Bar(self.due_wait_for), kinds, self.slow_from_seconds)
+
+
+@dataclass(frozen=True, slots=True)
 class RunFigures:
     """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file, why
-    it is paused, the event loop's lag and stalls, transactions written, and outages of our own line."""
+    it is paused, the event loop's lag and stalls, transactions written, outages of our own line, and its slots."""
 
     elapsed: float
     in_flight: int
@@ -57,6 +84,7 @@ class RunFigures:
     stalls: dict[str, Any]
     commits: int
     outage: dict[str, Any]
+    slots: SlotFigures
 
 
 def assemble(
@@ -77,6 +105,7 @@ def assemble(
         "hosts_pending": hosts.pending,
         "hosts_by_state": hosts.by_state,
         "slowest_host": None if hosts.slowest is None else asdict(hosts.slowest),
+        "slots": None if run is None else asdict(run.slots),
         "hosts_overlooked": None if hosts.overlooked is None else _overlooked(hosts.overlooked),
         **_links(job.counters),
         "links_left_out": {limit.value: job.border.links[limit] for limit in Limit},

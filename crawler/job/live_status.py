@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ _SPARE = 1_024  # blanks at the end, so that longer figures fit when the file is
 @dataclass(frozen=True, slots=True)
 class Live:
     """The status of a running crawl. ``in_flight``: URLs on lease, with the time of each lease (seconds since 1970).
+    ``side_requests``: the same of hosts whose robots.txt or address is asked for.
     ``output_end``: bytes of the output that no crash removes; None if not known yet. ``dashboard``: its address, or
     None. ``events``: the latest events, as returned by ``Events.after``."""
 
@@ -33,6 +34,7 @@ class Live:
     output_end: int | None
     dashboard: str | None
     events: Sequence[Mapping[str, Any]]
+    side_requests: Mapping[str, float] = field(default_factory=dict)
 
 
 def write_live(directory: Path, live: Live) -> None:
@@ -45,6 +47,7 @@ def write_live(directory: Path, live: Live) -> None:
         "output_end": live.output_end,
         "dashboard": live.dashboard,
         "events": live.events,
+        "side_requests": dict(itertools.islice(live.side_requests.items(), _SHOWN)),
     }
     try:
         with open(part, "w", encoding="ascii", opener=private_opener) as stream:
@@ -54,7 +57,7 @@ def write_live(directory: Path, live: Live) -> None:
         part.unlink(missing_ok=True)
         if error.errno not in FULL:
             raise
-        _write_over(path, json.dumps({**content, "in_flight": {}, "events": []}).encode("ascii"))
+        _write_over(path, json.dumps({**content, "in_flight": {}, "events": [], "side_requests": {}}).encode("ascii"))
 
 
 def _write_over(path: Path, data: bytes) -> None:
@@ -78,7 +81,14 @@ def read_live(directory: Path) -> Live | None:
         # A killed process may have left its file behind.
         if live["pid"] != holder:
             return None
-        return Live(live["stats"], live["in_flight"], live["output_end"], live["dashboard"], live["events"])
+        return Live(
+            live["stats"],
+            live["in_flight"],
+            live["output_end"],
+            live["dashboard"],
+            live["events"],
+            live.get("side_requests", {}),  # an earlier version wrote none
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

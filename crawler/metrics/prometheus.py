@@ -144,6 +144,12 @@ METRICS: tuple[Metric, ...] = (
         ("hosts_by_state",),
         "state",
     ),
+    _gauge("crawler_slots", ("slots", "total"), "Requests that the crawl may have in flight."),
+    _gauge("crawler_slots_free", ("slots", "free"), "Slots that nothing holds."),
+    _gauge("crawler_slots_quick", ("slots", "quick"), "Slots that quick hosts hold."),
+    _gauge("crawler_slots_new", ("slots", "new"), "Slots that hosts hold which have not answered yet."),
+    _gauge("crawler_slots_slow", ("slots", "slow"), "Slots that slow hosts hold."),
+    _gauge("crawler_rate_waiting_requests", ("slots", "rate_waiting"), "Requests that wait for politeness.rate."),
     _gauge("crawler_seen_urls", ("seen", "count"), "URLs that the seen-set found new and added."),
     _gauge(
         "crawler_seen_estimated_urls", ("seen", "count_estimated"), "URLs in the seen-set, estimated from the bits set."

@@ -7,7 +7,6 @@ next crawl. Commands for a running crawl are left in its inbox.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from crawler.disk import RealDisk
-from crawler.frontier import queue_of, snapshot
-from crawler.frontier.host import host_beside
+from crawler.frontier import snapshot
 from crawler.inspect.explanation import Explanation, explain_url
 from crawler.inspect.host_table import HostTableSettings, all_host_rows
+from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
 from crawler.job.directory import PAGES, JobError
 from crawler.job.history_file import load_course
@@ -97,7 +96,8 @@ class WatchedJob:
         with open_job(self.directory) as job:
             selection = asked.selection()
             settings = HostTableSettings.of(job.settings)
-            rows = all_host_rows(job.store, settings, now, self._in_flight(), selection.wants)
+            beside = hosts_now(self.live, job.store, job.settings, now)
+            rows = all_host_rows(job.store, settings, now, beside, selection.wants)
             selection.add(row for row in rows if row is not None)
             return Table(selection.total, selection.rows())
 
@@ -108,18 +108,16 @@ class WatchedJob:
             if stored is None:
                 return None
             settings = HostPageSettings.of(job.settings)
-            host = host_beside(name, stored, self._in_flight()[name])
-            table = settings.table
-            page = host_page(job.store, settings, snapshot(host, now, table.politeness(name), table.budget(name)))
+            table, beside = settings.table, hosts_now(self.live, job.store, job.settings, now)
+            host = beside.host(name, stored)
+            shown = snapshot(host, now, table.politeness(name), table.budget(name), beside.serving)
+            page = host_page(job.store, settings, shown)
         rows = recent(self.directory / PAGES, None if self.live is None else self.live.output_end, name)
         return page | {"recent": [row for row in rows if row is not None]}
 
     def explain(self, text: str, now: float) -> Explanation:
         """Explain a URL. Raises what ``open_job`` raises."""
         return explain_url(self.directory, text, now)
-
-    def _in_flight(self) -> Counter[str]:
-        return Counter(map(queue_of, {} if self.live is None else self.live.in_flight))
 
 
 class AttachedView:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from crawler.frontier import Turn
 from crawler.inspect.explanation import (
     Explanation,
     LedgerAnswer,
@@ -14,11 +15,12 @@ from crawler.inspect.explanation import (
     RobotsAnswer,
     RobotsState,
     SeenAnswer,
+    Slots,
     Wait,
 )
 from crawler.inspect.host_table import Row
 from crawler.job.directory import PAGES
-from crawler.metrics import counted
+from crawler.metrics import counted, duration
 
 Line = tuple[str, str]  # the subject and the text; the text is empty if the subject says it all
 
@@ -89,6 +91,10 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
     )
     if found.robots is not None:
         yield "robots", _robots(found.robots)
+        if found.robots.fetching_since is not None:
+            yield "robots asked", f"being fetched since {moment(found.robots.fetching_since)}"
+        elif found.robots.expired and found.robots.until is not None:
+            yield "robots expired", f"at {moment(found.robots.until)}: fetched again before the next page"
         if found.robots.last_answer is not None and found.robots.copy_of is not None:
             yield "robots copy", f"{found.robots.last_answer}: the copy of {moment(found.robots.copy_of)} holds"
         for words in found.robots.cut:
@@ -139,31 +145,79 @@ def _place(place: Place, row: Row, host: str | None) -> Iterator[Line]:
         times = counted(place.crashes, "time")
         yield "crashes", f"visited last, and alone: the crawler died {times} while it read the page"
     if place.next is not None:
-        yield "next", _next(place.next, row)
+        yield from _next(place.next, row, place.number or 1)
 
 
-def _next(upcoming: NextTry, row: Row) -> str:
+def _next(upcoming: NextTry, row: Row, number: int) -> Iterator[Line]:
+    yield "next", _waits_for(upcoming, row, number)
+    turn, slots = upcoming.turn, upcoming.slots
+    if turn is not None and upcoming.waits_for is not Wait.NOTHING:
+        yield "turn", _turn(turn, upcoming.hosts_due)
+        if turn.starved:
+            yield "starved", f"hosts that were asked after it have had turns since: {_asked(turn)}"
+    if slots is not None:
+        held = f"{slots.quick} by quick hosts, {slots.new} by new ones, {slots.slow} by slow ones"
+        yield "slots", f"{slots.free} of {slots.total} are free, {held}" + _shut(slots)
+        for holder in slots.longest:
+            what = f"robots.txt or the address of {holder.host}" if holder.url is None else holder.url
+            yield "slot held", f"since {moment(holder.since)} by {what}"
+    if upcoming.rate_seconds:
+        yield "rate", f"at politeness.rate, the requests before it take at least {duration(upcoming.rate_seconds)}"
+
+
+def _waits_for(upcoming: NextTry, row: Row, number: int) -> str:
     at = "" if upcoming.not_before is None else moment(upcoming.not_before)
+    since = "" if upcoming.since is None else f", since {moment(upcoming.since)}"
     match upcoming.waits_for:
         case Wait.HOST_CLOSED:
             return f"its host is {row['state']}: {upcoming.reason}"
-        case Wait.HOST_BUSY:
-            return (
-                f"when the gap after the present request to its host is over: {upcoming.reason} (politeness.per_host)"
-            )
         case Wait.OVERLOOKED:
             return "its host is due and has a free slot, but the crawl does not ask it: a fault of the program"
-        case Wait.HOST_TURN if upcoming.hosts_due is not None:
-            due = counted(upcoming.hosts_due, "host")
-            return f"its host is due, and waits for its turn: {due} were due at the last look"
-        case Wait.HOST_TURN:
-            return f"its host {upcoming.reason}"
+        case Wait.HOST_ROBOTS:
+            return f"when robots.txt of its host was fetched{since}, and the gap after it is over"
+        case Wait.HOST_BUSY:
+            return (
+                f"when the gap after the present request to its host is over: {upcoming.reason}{since} "
+                "(politeness.per_host)"
+            )
+        case Wait.HOST_GROUP:
+            before = "" if upcoming.in_line is None else f", behind {counted(upcoming.in_line, 'host')}"
+            return f"its host {upcoming.reason}{before} (politeness.host_key)"
         case Wait.RETRY:
             return f"not before {at}: it failed and will be retried then"
         case Wait.HOST_HELD:
             return f"not before {at}, because of its host: {upcoming.reason}"
-        case Wait.NOTHING:
-            return "its host is ready; the URLs before it in the queue go first"
+        case Wait.CRAWL:
+            return f"its host is due, but the crawl hands out nothing now: {upcoming.reason}"
+        case Wait.RATE:
+            return "its host is due, but requests wait for the rate limit (politeness.rate)"
+        case Wait.SLOT:
+            return "its host is due, but no slot is free for it"
+        case Wait.HOST_TURN:
+            return "its host is due, but other hosts have their turns first"
+    if number == 1:
+        return "its host is ready, and may be asked now"
+    return f"its host is ready; {counted(number - 1, 'URL')} before it in the queue {_go(number - 1)} first"
+
+
+def _go(count: int) -> str:
+    return "goes" if count == 1 else "go"
+
+
+def _turn(turn: Turn, due: int | None) -> str:
+    least = "at least " if turn.at_least else ""
+    text = f"{least}{counted(turn.before, 'host')} before its own"
+    if turn.in_sessions:
+        text += f", and {counted(turn.in_sessions, 'host')} in {'a session' if turn.in_sessions == 1 else 'sessions'}"
+    return f"{text}; {_asked(turn)}" + ("" if due is None else f"; {counted(due, 'host')} due at the last look")
+
+
+def _asked(turn: Turn) -> str:
+    return "it was never asked" if turn.asked_at is None else f"it was asked last at {moment(turn.asked_at)}"
+
+
+def _shut(slots: Slots) -> str:
+    return "; none is free for " + " and ".join(f"{kind} hosts" for kind in slots.shut_to) if slots.shut_to else ""
 
 
 def _schedule(schedule: RevisitSchedule, now: float) -> str:

@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 from crawler.engine.run import Run, pause_text
 from crawler.frontier import queue_of
 from crawler.frontier.host import host_name
-from crawler.inspect.explanation import Explanation, Known, explain, explain_seen
+from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen, hosts_due
 from crawler.inspect.host_table import Row, host_rows
+from crawler.inspect.hosts_now import HostsNow
 from crawler.job.directory import PAGES
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.kv import Family
@@ -66,20 +67,20 @@ class RunView:
         page = await self._in_thread(lambda: next(pages, None))
         while page is not None:
             # Only here, in the event loop, may the state of the crawl be read. The thread gets rows that are done.
-            names = (host_name(key) for key, _ in page)
-            working = {name: row for name in names if (row := frontier.describe_known(name, now)) is not None}
+            names, beside = (host_name(key) for key, _ in page), HostsNow(serving=run.serving)
+            working = {name: row for name in names if (row := frontier.describe_known(name, now, beside.serving))}
 
             def add(rows: Iterator[Row]) -> list[tuple[bytes, bytes]] | None:
                 selection.add(rows)
                 return next(pages, None)
 
-            rows = host_rows(page, table, now, {}, working, selection.wants)
+            rows = host_rows(page, table, now, beside, working, selection.wants)
             page = await self._in_thread(functools.partial(add, rows))
         return Table(selection.total, selection.rows())
 
     async def host(self, name: str) -> dict[str, Any] | None:
         run, now = self._running(), self._clock()
-        host = run.job.frontier.snapshot(name, now)
+        host = run.job.frontier.snapshot(name, now, run.serving)
         if host is None:
             return None
         row = await self._in_thread(functools.partial(host_page, run.job.store, self._page, host))
@@ -92,18 +93,16 @@ class RunView:
         url = Canonicaliser(self._settings.canonical.rules).canonicalise(text)
         seen = [explain_seen(job.seen, url)] if isinstance(url, Canonical) else []
         now = self._clock()
-        host = job.frontier.snapshot(queue_of(url.href), now) if isinstance(url, Canonical) else None
+        name = queue_of(url.href) if isinstance(url, Canonical) else None
+        host = None if name is None else job.frontier.snapshot(name, now, run.serving)
         known = Known(
             job.directory,
             self._settings,
             job.seen.hash,
             job.store,
             lambda _: seen[0],
-            dict(run.under_way),
             lambda _: host,
-            run.gauges.states.overlooked,
-            None if run.paused is None else pause_text(run.paused),
-            (run.gauges.states.counts or {}).get("ready"),
+            crawl_now(run, name, now),
         )
         (found,) = await self._look(explain(known, text, now))
         return found
@@ -183,3 +182,18 @@ class RunView:
         if self._closed:
             raise Unavailable(_NOT_RUNNING)
         return found
+
+
+def crawl_now(run: Run, host: str | None, now: float) -> CrawlNow:
+    """Return what a run knows at ``now`` for an explanation of a URL of the host."""
+    line = run.job.frontier.line
+    return CrawlNow(
+        dict(run.under_way),
+        dict(run.side_requests),
+        run.gauges.states.overlooked,
+        None if run.paused is None else pause_text(run.paused),
+        hosts_due(run.gauges.states.counts),
+        run.slots,
+        None if host is None else line.turn(host, now),
+        None if host is None else line.place_in_group(host),
+    )

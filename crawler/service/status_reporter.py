@@ -66,7 +66,8 @@ class StatusReporter:
                     if self._address is None:
                         self._course.observe(self._clock(), stats)
                     events = self._course.events.after(self._course.events.last - LIVE_EVENTS)
-                    live = Live(stats, run.under_way, run.job.checkpointer.durable_end, self._address, events)
+                    end = run.job.checkpointer.durable_end
+                    live = Live(stats, run.under_way, end, self._address, events, run.side_requests)
                     with self._files[LIVE]:
                         write_live(self._directory, live)
                     status = self._course.words(stats)["working"]["text"]

@@ -240,7 +240,8 @@ def test_a_screen_says_what_the_statistics_say() -> None:
     text = printed(course)
     assert "Working: 30.0 pages/s" in text
     assert "About 2 of 12,347 new URLs were probably skipped" in text
-    assert "1 of 2,000 hosts, most failures first; retired 1, leased 2, idle 1, snoozed 1, waiting 2" in text
+    states = "retired 1, robots 1, leased 2, idle 1, snoozed 1, waiting 2, queued 4"
+    assert f"1 of 2,000 hosts, most failures first; {states}" in text
     assert "Each finished URL brings 0.42 new ones: at this rate the crawl ends in 11 min 40 s. Then the" in text
     assert "in 10 s" in text
     assert "250 ms" in text

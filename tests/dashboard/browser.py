@@ -113,10 +113,10 @@ class Crawl:
 
 def host(number: int) -> dict[str, Any]:
     """A row as ``/api/hosts`` has it."""
-    states = ("ready", "waiting", "leased", "snoozed", "retired", "idle", "paused", "blocked")
+    states = ("ready", "waiting", "leased", "snoozed", "retired", "idle", "paused", "blocked", "robots", "queued")
     return {
         "host": f"h{number:03}.test",
-        "state": states[number % 8],
+        "state": states[number % 10],
         "pending": 7 * number % 100,
         "in_flight": 0,
         "fetched": number,

@@ -226,7 +226,7 @@ def test_the_row_of_a_host_says_what_it_does_and_why() -> None:
     assert row_state(host) == ("leased", "crawl_delay")
     host.leased = host.queue.taken = 0
     host.in_line = True
-    assert row_state(host) == ("waiting", "turn")
+    assert row_state(host) == ("queued", "turn")
     host.in_line = False
     for at in range(3):
         fail(host, FailureClass.DNS, NOW + at)

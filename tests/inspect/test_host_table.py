@@ -11,6 +11,7 @@ import pytest
 from crawler.frontier import FailureClass
 from crawler.frontier.host import encode_host
 from crawler.inspect.host_table import SORTS, HostTableSettings, Selection, all_host_rows
+from crawler.inspect.hosts_now import HostsNow
 from crawler.kv import Family
 from crawler.settings import Settings
 from crawler.store import MemoryStore
@@ -18,7 +19,7 @@ from tests.frontier.hosts import made_host
 
 NOW = 1_700_000_000.0
 SETTINGS = HostTableSettings.of(Settings())
-IN_FLIGHT = {"h7.test:80": 1, "h99.test:80": 1}
+BESIDE = HostsNow({"h7.test:80": 1}, {"h99.test:80": NOW})
 
 
 @functools.cache
@@ -43,7 +44,7 @@ def selected(store: MemoryStore, *, sparing: bool, **how: Any) -> tuple[int, lis
 
     def counted() -> Any:
         nonlocal count
-        for row in all_host_rows(store, SETTINGS, NOW, IN_FLIGHT, wants):
+        for row in all_host_rows(store, SETTINGS, NOW, BESIDE, wants):
             if row is not None:
                 count += 1
                 yield row

@@ -17,7 +17,7 @@ from crawler.engine.loop_lag import LoopLag
 from crawler.exact import LedgerCounts
 from crawler.filters import Advice, MeasuredFpp, SeenStatistics, SliceStatistics
 from crawler.filters.advisor import Cause
-from crawler.inspect.statistics import HostFigures, JobFigures, RunFigures, assemble
+from crawler.inspect.statistics import HostFigures, JobFigures, RunFigures, SlotFigures, assemble
 from crawler.job.border import BorderCounts
 from crawler.metrics.prometheus import CAUSES, METRICS, STATES, exposition
 from crawler.records import Counters
@@ -156,6 +156,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
             stalls=LoopLag().stall_figures(),
             commits=0,
             outage={"now": False, "count": 0, "seconds": 0.0, "hosts": 0, "probes": 0},
+            slots=SlotFigures(8, 8, 0, 0, 0, None, None, [], 10.0, None, 0),
         ),
         state="ended",
         now=1.0,
@@ -170,13 +171,14 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     # What is expected is of the end, or of a day from now: no series, since the two would be mixed in one.
     nested -= {("advice", "forecast")}
     # A sentence has no place in a metric: the state says that the crawl is paused.
+    nested |= {("slots", key) for key in ("total", "free", "quick", "new", "slow", "rate_waiting")}
     nested |= {
         ("slowest_host", "seconds"),
         ("hosts_overlooked", "count"),
         ("loop_stalls", "count"),
     }  # the names are for people
     nested_parts = ("seen", "advice", "checkpoint", "outage", "paused")
-    nested_parts += ("loop_stall_seconds", "loop_stalls", "hosts_overlooked", "slowest_host")
+    nested_parts += ("loop_stall_seconds", "loop_stalls", "hosts_overlooked", "slowest_host", "slots")
     numbers = {(key,) for key in stats if key not in nested_parts} | nested
     assert numbers == {metric.path for metric in METRICS}
     assert {metric.field for metric in METRICS if metric.field} == SliceStatistics.__annotations__.keys()

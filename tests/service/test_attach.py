@@ -271,6 +271,7 @@ def test_explain_judges_as_the_last_run_did_and_names_a_damaged_run_json(tmp_pat
         crawler(*words, "--user-agent", "strange/2.0")
         assert [row["outcome"] for row in rows(job)] == ["excluded"]
         found = explain(job, site.url("/"))
+        assert found["robots"].pop("until") > found["at"]
         assert found["robots"] == {
             "state": "disallowed",
             "agent": "strange/2.0",
@@ -278,6 +279,8 @@ def test_explain_judges_as_the_last_run_did_and_names_a_damaged_run_json(tmp_pat
             "last_answer": None,
             "copy_of": None,
             "cut": [],
+            "expired": False,
+            "fetching_since": None,
         }
         assert found["record"]["outcome"] == "excluded"
         path = job / "run.json"

@@ -21,13 +21,13 @@ const errors = (row) =>
     .map(([name, number]) => `${name} ${format.count(number)}`)
     .join(", ");
 
-const wait = (row, write = format.span) => (row.next_time === null || row.next_time === undefined ? "–" : row.wait_seconds >= 0.05 ? write(row.wait_seconds) : "now");
+const wait = (row, write = format.span) => (row.next_time === null || row.next_time === undefined ? "–" : row.wait_seconds >= 0.05 ? write(row.wait_seconds) : row.state === "queued" ? "queued" : "now");
 // The table shortens long numbers; pointing at one shows all of it.
 const number = (value, className = "") => make("span", { className, title: value >= 1e6 ? format.count(value) : "" }, format.narrow(value));
 
 // The rule in one word, if there is no room for the sentence.
 function why(row) {
-  const held = !["ready", "leased", "idle"].includes(row.state) && row.rule;
+  const held = !["ready", "leased", "robots", "idle"].includes(row.state) && row.rule;
   const parts = [make("span", { className: "long" }, row.reason ?? "–"), make("span", { className: "short" }, held ? row.rule.replaceAll("_", " ") : (row.reason ?? "–"))];
   return make("span", { title: row.reason ?? "" }, ...parts);
 }
@@ -137,7 +137,7 @@ async function showHost(name) {
     const row = await get(`api/hosts/${encodeURIComponent(name)}`);
     if (opened !== name) return;
     const [when, why] = [wait(row), row.reason ?? "–"];
-    write(find("host-why"), when === "–" ? "No URLs left." : `Next ${when === "now" ? "now" : `in ${when}`}: ${why}.`);
+    write(find("host-why"), when === "–" ? "No URLs left." : `Next ${["now", "queued"].includes(when) ? when : `in ${when}`}: ${why}.`);
     pairs("host-row", [
       ["state", row.state],
       ["pending", format.count(row.pending)],

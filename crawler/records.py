@@ -93,6 +93,10 @@ def encode_page(record: PageRecord) -> bytes:
         row["rule"] = record.refusal.rule.value
     if record.entry.probe:
         row["probe"] = True
+    if record.entry.is_leaf:
+        row["embedded"] = True
+    elif record.entry.reach:
+        row["hops_outside"] = record.entry.reach
     if record.visit > 1:
         row |= {"visit": record.visit, "changed": record.changed}
     if record.gone:

@@ -45,7 +45,7 @@ MODULES: dict[str, str] = {
         memory_budget projection key_filter bloom scalable counting cuckoo digest_table kinds
     """,
     "links": """
-        encoding sitemap tags refresh headers extract query text
+        encoding sitemap refresh headers embedded tags extract query text
     """,
     "refusal": """
         addresses own_rules

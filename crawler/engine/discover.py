@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crawler.engine.reading import Reading, Unreadable
@@ -22,8 +22,8 @@ from crawler.job.found import SITEMAP_DEPTH, Listing
 from crawler.job.job import Job
 from crawler.links import Listed, PageLinks, encode_queries
 from crawler.records import count_outside
-from crawler.scope import LISTED_PRIORITY, Boundary, Outside
-from crawler.settings import LinkSettings, Settings, TrapSettings
+from crawler.scope import LISTED_PRIORITY, Boundary, Outside, Reach
+from crawler.settings import HOPS_MOST, LinkSettings, Settings, TrapSettings
 from crawler.traps import Content, Copies, Judgement, PageKind, Soft404, Wall, login_wall, wall_by_markup
 from crawler.urls import Canonical, Canonicaliser, Rejected
 from crawler.urls.whatwg import has_userinfo
@@ -46,6 +46,7 @@ class Outlinks:
     listing: Listing | None = None  # how the URLs are listed, if a sitemap lists them
     left_out: Sequence[Canonical] = ()  # what could be admitted if the page were not a copy
     outside: Counter[Outside] = field(default_factory=Counter)
+    reach: Mapping[str, int] = field(default_factory=dict)  # of those that are off the site
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class Target:
     location: str
     inside: list[Canonical]
     outside: Counter[Outside] = field(default_factory=Counter)
+    reach: Mapping[str, int] = field(default_factory=dict)
     error: str | None = None
 
 
@@ -150,7 +152,7 @@ class Discovery:
         if seed:
             for url in found:
                 self._job.widen(url.href)
-        inside, _ = self._inside(found, 0, seed=seed)
+        inside, _ = self._inside(found, 0, None, seed=seed)
         return Added(inside, len(found) - len(inside), tuple(rejected), dropped)
 
     def measure(self, body: bytes) -> Generator[None, None, Content | Unreadable | None]:
@@ -185,20 +187,26 @@ class Discovery:
         """Give out the links of the page in parts, which together name each URL once. A part takes a few
         milliseconds."""
         hrefs, counters, known = page.links.hrefs, self._job.counters, set[str]()
+        reach = self._boundary.reach(entry.href, entry.reach)
+        # Of pages off the site nothing but pages is fetched.
+        embedded = [] if reach.page else page.links.embedded
         counters.too_long += page.links.too_long
-        for part in _parts(hrefs):
+        for part, of_links in [
+            *((part, True) for part in _parts(hrefs)),
+            *((part, False) for part in _parts(embedded)),
+        ]:
             resolved = self._reading.read(self._resolve, page.base, part, page.links.encoding)
             if isinstance(resolved, Unreadable):
                 yield resolved
                 return
             urls, rejected, too_long = resolved
             counters.too_long += too_long
-            if len(part) < len(hrefs):
+            if len(part) < len(hrefs) or embedded:
                 urls = [url for url in urls if url.key not in known]
                 known.update([url.key for url in urls])
             counters.links += len(urls)
             counters.rejected_links += rejected
-            links = self._outlinks(urls, page, entry.depth + 1)
+            links = self._outlinks(urls, page, entry.depth + 1, Reach(reach.page), of_links=of_links)
             if too_long:
                 links.outside[Outside.TOO_LONG] += too_long
             yield links
@@ -216,10 +224,11 @@ class Discovery:
         urls, rejected = resolved
         self._job.counters.links += len(urls)
         self._job.counters.rejected_links += rejected
-        inside, outside = self._inside(urls, entry.depth + 1)
-        return Outlinks(len(urls), inside, outside=outside)
+        reach = self._boundary.reach(entry.href, entry.reach)
+        inside, outside = self._inside(urls, entry.depth + 1, reach)
+        return Outlinks(len(urls), inside, outside=outside, reach=reach.of)
 
-    def _outlinks(self, urls: list[Canonical], page: Page, depth: int) -> Outlinks:
+    def _outlinks(self, urls: list[Canonical], page: Page, depth: int, reach: Reach, *, of_links: bool) -> Outlinks:
         if page.judged.kind is not PageKind.PAGE:
             self._job.counters.links_of_soft404 += len(urls)
             return Outlinks(len(urls), [])
@@ -227,8 +236,9 @@ class Discovery:
             # Count all links of a copy as such, even those that would have been left out for another reason.
             self._job.counters.links_of_copies += len(urls)
             return Outlinks(len(urls), [], left_out=self._boundary.inside(urls, depth, Counter()))
-        inside, outside = self._inside(urls, depth)
-        return Outlinks(len(urls), inside, outside=outside)
+        judge = self._inside if of_links else self._embedded
+        inside, outside = judge(urls, depth, reach)
+        return Outlinks(len(urls), inside, outside=outside, reach=reach.of)
 
     def _base(self, href: str, stated: str | None) -> str:
         """The base of a page's links; pure."""
@@ -251,8 +261,9 @@ class Discovery:
         found, priorities, rejected = read
         self._job.counters.rejected_links += rejected
         self._job.counters.links += len(found)
-        inside, outside = self._inside(found, listed_depth(entry), listing=index)
-        return Outlinks(len(found), inside, listing=Listing(priorities, index), outside=outside)
+        reach = self._boundary.reach(entry.href, entry.reach)
+        inside, outside = self._inside(found, listed_depth(entry), reach, listing=index)
+        return Outlinks(len(found), inside, listing=Listing(priorities, index), outside=outside, reach=reach.of)
 
     def _listed(self, href: str, listed: Sequence[Listed]) -> tuple[list[Canonical], dict[str, float], int]:
         """The URLs, their priorities by href, and how many are none; pure."""
@@ -275,7 +286,7 @@ class Discovery:
             return []
         urls, rejected = resolved
         self._job.counters.rejected_links += rejected
-        return self._inside(urls, SITEMAP_DEPTH, listing=True)[0]
+        return self._inside(urls, SITEMAP_DEPTH, None, listing=True)[0]
 
     def redirect(self, entry: Entry, location: str) -> Target | Unreadable:
         """Return the target of a redirect: a new link at the same depth. A redirect of a seed widens the scope."""
@@ -290,10 +301,19 @@ class Discovery:
             return Target(url.href[: self._settings.links.max_url_length], [], error=many)
         if len(url.href) > (longest := self._settings.links.max_url_length):
             why = f"redirect to a URL of {len(url.href)} characters: not followed (links.max_url_length)"
-            return Target(url.href[:longest], *self._inside([url], entry.depth, seed=entry.seed), error=why)
+            return Target(url.href[:longest], *self._target(url, entry), error=why)
         if entry.seed and self._job.widen(url.href):
             log.warning("scope widened: seed %s redirects to %s", entry.href, url.href)
-        return Target(url.href, *self._inside([url], entry.depth, seed=entry.seed))
+        return Target(url.href, *self._target(url, entry))
+
+    def _target(self, url: Canonical, entry: Entry) -> tuple[list[Canonical], Counter[Outside], Mapping[str, int]]:
+        """The target of a redirect, if it may be admitted. Off the site a redirect is no hop, as it is no link."""
+        if entry.is_leaf:
+            reach = Reach(HOPS_MOST)
+            return *self._embedded([url], entry.depth, reach), reach.of
+        reach = self._boundary.reach(entry.href, entry.reach)
+        reach.page = max(0, reach.page - 1)
+        return *self._inside([url], entry.depth, reach, seed=entry.seed), reach.of
 
     def excluded(self, entry: Entry) -> str | None:
         """Return the rule that now excludes an admitted URL, or None if the URL may be fetched."""
@@ -307,13 +327,22 @@ class Discovery:
         return self._settings.traps.duplicates == "skip-links"
 
     def _inside(
-        self, urls: list[Canonical], depth: int, *, seed: bool = False, listing: bool = False
+        self, urls: list[Canonical], depth: int, reach: Reach | None, *, seed: bool = False, listing: bool = False
     ) -> tuple[list[Canonical], Counter[Outside]]:
-        counters, outside = self._job.counters, Counter[Outside]()
-        inside = self._boundary.inside(urls, depth, outside, seed=seed, listing=listing)
+        outside = Counter[Outside]()
+        inside = self._boundary.inside(urls, depth, outside, seed=seed, listing=listing, reach=reach)
+        return inside, self._counted(outside)
+
+    def _embedded(self, urls: list[Canonical], depth: int, reach: Reach) -> tuple[list[Canonical], Counter[Outside]]:
+        outside = Counter[Outside]()
+        anywhere = self._settings.links.embedded == "any"
+        inside = self._boundary.embedded(urls, depth, outside, reach, anywhere=anywhere)
+        return inside, self._counted(outside)
+
+    def _counted(self, outside: Counter[Outside]) -> Counter[Outside]:
         for reason, links in outside.items():
-            count_outside(counters, reason, links)
-        return inside, outside
+            count_outside(self._job.counters, reason, links)
+        return outside
 
 
 def _parts(hrefs: list[str]) -> Iterator[list[str]]:

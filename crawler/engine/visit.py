@@ -25,7 +25,7 @@ from crawler.fetch import Failure, FailureKind, is_html
 from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
 from crawler.frontier.entry import CRASHES_MOST
 from crawler.job.event_log import tell_learned
-from crawler.job.found import Found
+from crawler.job.found import NONE_OUTSIDE, Found
 from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.revisit import NOT_MODIFIED
@@ -306,12 +306,12 @@ class Visitor:
         if isinstance(page, Unreadable):
             self._finish_unreadable(lease, finished, page)
             return
-        found, outlinks, left_out = 0, list[Canonical](), list[Canonical]()
+        found, outlinks, left_out, reach = 0, list[Canonical](), list[Canonical](), NONE_OUTSIDE
         outside = Counter({Outside.TOO_LONG: page.links.too_long})
         for number, part in enumerate(self._discovery.outlinks(entry, page)):
             if outlinks:
                 now = self._context.clock()
-                job.admit(Found(outlinks, entry.depth + 1, entry.href, found_at=now))
+                job.admit(Found(outlinks, entry.depth + 1, entry.href, found_at=now, reach=reach))
             if number:
                 self._context.wake()
                 await asyncio.sleep(0)
@@ -320,19 +320,20 @@ class Visitor:
             if isinstance(part, Unreadable):
                 self._finish_unreadable(lease, finished, part)
                 return
-            found, outlinks = found + part.found, part.inside
+            found, outlinks, reach = found + part.found, part.inside, part.reach
             outside.update(part.outside)
             left_out += part.left_out[: LINKS_A_PART - len(left_out)]
         cut = page.links.cut
         error = finished.record.error if cut is None else f"page read in part: {cut}"
         links_cut = page.links.truncated or cut is not None
         record = replace(finished.record, links=found, links_cut=links_cut, error=error, content=page.content)
-        left = LeftOut.of(outside, entry.depth + 1, cut=page.links.truncated) if page.is_followed else NOTHING_LEFT_OUT
+        by = Limit.MAX_LINKS if page.links.truncated else None
+        left = LeftOut.of(outside, entry.depth + 1, cut=by) if page.is_followed else NOTHING_LEFT_OUT
         finished = self._judged(replace(finished, record=record, left=left), page.judged)
         if wall is not None:
             finished = _blocked(finished, wall)
             self._seed_failed(finished.record)
-        job.finish(lease, finished, self._context.clock(), outlinks=outlinks, left_out=left_out)
+        job.finish(lease, finished, self._context.clock(), outlinks=outlinks, left_out=left_out, reach=reach)
 
     def _finish_blocked(self, lease: Lease, finished: Finished, wall: Wall) -> None:
         """Finish what bars the crawler from the page. Nothing on it belongs to the site."""
@@ -362,7 +363,7 @@ class Visitor:
         if isinstance(names, Unreadable):
             return finished, names
         if not self._settings.headings.follows(names):
-            links = replace(links, hrefs=[], truncated=False)
+            links = replace(links, hrefs=[], embedded=[], truncated=False)
         elif heading.hrefs:
             stated = read(self._discovery.resolve, record.entry.href, heading.hrefs)
             if isinstance(stated, Unreadable):
@@ -372,17 +373,19 @@ class Visitor:
 
     def _finish_other(self, lease: Lease, finished: Finished) -> None:
         """Finish what is no page. Its headers may name links."""
-        record, outlinks = finished.record, list[Canonical]()
+        record, outlinks, reach = finished.record, list[Canonical](), NONE_OUTSIDE
         if record.status != NOT_MODIFIED:
             finished = replace(finished, left=NOTHING_LEFT_OUT)
-        if finished.heading.hrefs and not record.entry.probe and self._settings.headings.follows(record.robots):
+        leads_on = not (record.entry.probe or record.entry.is_leaf)
+        if finished.heading.hrefs and leads_on and self._settings.headings.follows(record.robots):
             links = self._discovery.stated(record.entry, finished.heading.hrefs)
             if isinstance(links, Unreadable):
                 self._finish_unreadable(lease, finished, links)
                 return
             left = LeftOut.of(links.outside, record.entry.depth + 1)
-            outlinks, finished = links.inside, replace(finished, record=replace(record, links=links.found), left=left)
-        self._job.finish(lease, finished, self._context.clock(), outlinks=outlinks)
+            outlinks, reach = links.inside, links.reach
+            finished = replace(finished, record=replace(record, links=links.found), left=left)
+        self._job.finish(lease, finished, self._context.clock(), outlinks=outlinks, reach=reach)
 
     def _finish_unreadable(self, lease: Lease, finished: Finished, why: Unreadable) -> None:
         """Finish a page that the crawler could not read. It answered, so its host is not blamed."""
@@ -396,6 +399,8 @@ class Visitor:
         """Return the test for the content types whose body is wanted.
 
         The types of sitemaps are common, also for large files, so they are wanted only if the URL may be a sitemap."""
+        if entry.is_leaf:
+            return _is_nothing
         if not self._settings.links.sitemaps:
             return is_html
         if self._is_declared(entry):
@@ -460,7 +465,8 @@ class Visitor:
         record = replace(
             finished.record, links=found, links_cut=fault is not None, error=fault or finished.record.error
         )
-        finished = replace(finished, record=record, left=LeftOut.of(outside, listed_depth(entry)))
+        by = None if sitemap.limit is None else Limit(sitemap.limit)
+        finished = replace(finished, record=record, left=LeftOut.of(outside, listed_depth(entry), cut=by))
         job.finish(lease, finished, self._context.clock())
 
     async def _admit_listed(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks | Unreadable:
@@ -470,7 +476,7 @@ class Visitor:
             return links
         if links.inside:
             depth, now = listed_depth(entry), self._context.clock()
-            job.admit(Found(links.inside, depth, entry.href, found_at=now, listing=links.listing))
+            job.admit(Found(links.inside, depth, entry.href, found_at=now, listing=links.listing, reach=links.reach))
         self._context.wake()
         await asyncio.sleep(0)
         await self._context.turns.turn(bulk=True)
@@ -486,7 +492,7 @@ class Visitor:
         record = replace(finished.record, outcome=Outcome.REDIRECT, location=target.location, error=target.error)
         finished = replace(finished, record=record, left=LeftOut.of(target.outside, record.entry.depth))
         inside = [] if record.entry.probe else target.inside
-        self._job.finish(lease, finished, self._context.clock(), outlinks=inside)
+        self._job.finish(lease, finished, self._context.clock(), outlinks=inside, reach=target.reach)
 
     async def _find_address(self, lease: Lease) -> None:
         """Find the address of the host, for politeness by address. No page is requested."""
@@ -514,6 +520,10 @@ def _parts(listed: Sequence[Listed]) -> Iterator[Sequence[Listed]]:
     """The URLs of a piece of a sitemap, some at a time; one part without any where there are none."""
     for start in range(0, max(1, len(listed)), LISTED_A_STEP):
         yield listed[start : start + LISTED_A_STEP]
+
+
+def _is_nothing(content_type: str | None) -> bool:
+    return False
 
 
 def _is_page_or_sitemap(content_type: str | None) -> bool:

@@ -23,7 +23,7 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from crawler.settings import CLASSES
+from crawler.settings import CLASSES, LEAF
 from crawler.urls import host_key
 
 QueueOf = Callable[[str], str]  # names the queue of an href
@@ -47,6 +47,7 @@ _REVISIT = 2
 _SITEMAP = 4
 _CRASHES = 3  # bits 3 and 4
 _PROBE = 32
+_REACH = 6  # bits 6 and 7
 CRASHES_MOST = 3  # counted
 _BYTE_MAX = 255
 
@@ -72,6 +73,12 @@ class Entry(NamedTuple):
     sitemap: bool = False  # listed as a sitemap by robots.txt or by a sitemap index
     crashes: int = 0  # times that the crawler died while it read the page, at most CRASHES_MOST
     probe: bool = False  # the crawler made it up: its path cannot exist
+    reach: int = 0  # hops off the site that led here; LEAF: fetched, but its links are not followed
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether its links are not followed."""
+        return self.reach == LEAF
 
 
 class EntryError(ValueError):
@@ -85,7 +92,8 @@ def encode_entry(entry: Entry) -> bytes:
         | (_REVISIT if entry.revisit else 0)
         | (_SITEMAP if entry.sitemap else 0)
         | entry.crashes << _CRASHES
-        | (_PROBE if entry.probe else 0),
+        | (_PROBE if entry.probe else 0)
+        | entry.reach << _REACH,
         entry.priority,
         entry.redirects if entry.redirects < _BYTE_MAX else _BYTE_MAX,  # min() takes as long as all the rest
         entry.tries if entry.tries < _BYTE_MAX else _BYTE_MAX,
@@ -108,7 +116,20 @@ def decode_entry(value: bytes) -> Entry:
     seed, revisit, sitemap = bool(flags & _SEED), bool(flags & _REVISIT), bool(flags & _SITEMAP)
     known, probe = flags >> _CRASHES & CRASHES_MOST, bool(flags & _PROBE)
     return Entry(
-        href, depth, via or None, seed, redirects, tries, throttled, priority, score, revisit, sitemap, known, probe
+        href,
+        depth,
+        via or None,
+        seed,
+        redirects,
+        tries,
+        throttled,
+        priority,
+        score,
+        revisit,
+        sitemap,
+        known,
+        probe,
+        flags >> _REACH,
     )
 
 

@@ -13,7 +13,7 @@ from crawler.frontier import ALL, Bar, HostTime, Serving
 from crawler.job.border import BorderCounts
 from crawler.records import Counters, refused_by
 from crawler.refusal import Rule
-from crawler.scope import Limit
+from crawler.scope import COUNTED
 
 OVERLOOKED_SHOWN = 20  # names of overlooked hosts in the statistics
 
@@ -108,7 +108,7 @@ def assemble(
         "slots": None if run is None else asdict(run.slots),
         "hosts_overlooked": None if hosts.overlooked is None else _overlooked(hosts.overlooked),
         **_links(job.counters),
-        "links_left_out": {limit.value: job.border.links[limit] for limit in Limit},
+        "links_left_out": {limit.value: job.border.links[limit] for limit in COUNTED},
         "pages_at_border": job.border.pages,
         **_visits(job.counters),
         "seeds_rejected": None if run is None else run.seeds_rejected,

@@ -68,7 +68,7 @@ class Admission:
     def admit(self, found: Found, transaction: Transaction) -> int:
         """Queue the new URLs that belong to this job. A URL that a trap refuses is finished at once. Returns how many
         were new."""
-        urls, depth, via, seed, redirects, found_at, listing, share, copy, probe, given = found
+        urls, depth, via, seed, redirects, found_at, listing, share, copy, probe, given, reach = found
         batch = transaction.batch
         urls = self._policy.router.ours(found, batch)
         if found_at is not None:
@@ -95,7 +95,8 @@ class Admission:
             priority = otherwise if ruled is None else ruled
             if probe:
                 return Entry(href, depth, via, probe=True)
-            return Entry(href, depth, via, seed, redirects, priority=priority, score=score, sitemap=declared)
+            far = reach.get(href, 0) if reach else 0
+            return Entry(href, depth, via, seed, redirects, 0, 0, priority, score, sitemap=declared, reach=far)
 
         if share:
             fresh = set(new)

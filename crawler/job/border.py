@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from crawler.frontier import Entry, EntryError, Frontier, decode_entry, encode_entry
 from crawler.kv import Batch, Family, Reader
 from crawler.records import PageRecord
-from crawler.scope import Bounds, LeftOut, Limit
+from crawler.scope import COUNTED, Bounds, LeftOut, Limit
 
 ROWS = 256  # read in one transaction
 COUNTS = b"border/counts"
@@ -33,8 +33,8 @@ _STATE = struct.Struct("<IB")
 _VERSION = 1
 _HEAD = struct.Struct("<BIIIB")
 _COUNT = struct.Struct("<BI")
-_SUM = struct.Struct(f"<B{len(Limit) + 1}Q")
-_LIMITS = tuple(Limit)  # their numbers in rows and counts: new ones are added at the end
+_LIMITS = COUNTED  # their numbers in rows and counts: new ones are added at the end
+_FIRST = _LIMITS.index(Limit.MAX_BODY) + 1  # as many as version 1 began with: counts of fewer are always stored
 _MOST = 2**32 - 1
 
 
@@ -55,6 +55,8 @@ class BorderPage:
 
     def gains(self, lifted: frozenset[Limit], now: Bounds) -> bool:
         """Whether a visit may find more, if these limits are lifted."""
+        if Limit.HOPS_OUTSIDE in lifted and self.entry.reach < now.hops_outside:
+            lifted |= {Limit.SCOPE}
         shallow = now.max_depth is None or self.depth <= now.max_depth
         return any(self.counts.get(limit) and (shallow or limit is not Limit.MAX_DEPTH) for limit in lifted)
 
@@ -74,7 +76,10 @@ class BorderCounts:
             self.links[limit] += by * links
 
     def encode(self) -> bytes:
-        return _SUM.pack(_VERSION, self.pages, *(self.links[limit] for limit in _LIMITS))
+        numbers = [self.links[limit] for limit in _LIMITS]
+        while len(numbers) > _FIRST and not numbers[-1]:
+            numbers.pop()  # as long as a later limit left nothing out, earlier versions of the program read the counts
+        return struct.pack(f"<B{len(numbers) + 1}Q", _VERSION, self.pages, *numbers)
 
     @classmethod
     def decode(cls, value: bytes | None) -> BorderCounts:
@@ -121,7 +126,8 @@ class Border:
         if number == self._number:
             self._at = None if done else at
             return
-        begins = bool(self.counts.pages and any(self.counts.links[limit] for limit in self.lifted))
+        lifted = self.lifted | ({Limit.SCOPE} if Limit.HOPS_OUTSIDE in self.lifted else set())
+        begins = bool(self.counts.pages and any(self.counts.links[limit] for limit in lifted))
         self._at = b"" if begins else None
         self._keep(batch)
 

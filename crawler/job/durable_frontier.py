@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypedDict, Unpack
@@ -36,8 +37,8 @@ from crawler.job.run_settings import write_run
 from crawler.job.verdict import Again, Finished, Throttled
 from crawler.output import lines_of
 from crawler.output.finished import Choice, select
-from crawler.records import Outcome, PageRecord
-from crawler.scope import Boundary, Outside
+from crawler.records import Outcome, PageRecord, count_outside
+from crawler.scope import Boundary, Bounds, LeftOut, Outside
 from crawler.settings import settings_from
 from crawler.urls import Canonical, Canonicaliser, Rejected
 from crawler.urls.whatwg import has_userinfo
@@ -125,6 +126,7 @@ class DurableFrontier:
         self.job = Job(directory, settings, now, platform, anchor=None if clock is not None else steady.anchor)
         try:
             write_run(self.job.disk, directory, settings)
+            self.job.change_hosts(partial(self.job.revisiting.border.load, Bounds.of(settings)))
         except BaseException:
             self.job.close()
             raise
@@ -189,7 +191,10 @@ class DurableFrontier:
     def take(self, now: float | None = None) -> UrlLease | None:
         """A lease on the URL whose turn it is; None while no host may be asked."""
         now = self._begin(now)
-        while (lease := self._lease(now)) is not None:
+        self._reach_out()
+        while (lease := self._lease(now)) is not None or self._reach_out():
+            if lease is None:
+                continue
             entry = lease.entry
             if entry is None:
                 raise RuntimeError("the frontier wants robots.txt or an address: it was opened with other settings")
@@ -202,6 +207,14 @@ class DurableFrontier:
             self.job.finish(lease, Finished(record, requested=False), now)
             self._end(now)
         return None
+
+    def _reach_out(self) -> bool:
+        """Queue some of the pages that a lifted limit concerns. Returns whether there were any left to look at."""
+        border = self.job.revisiting.border
+        if not border.left or not self.job.writer.whole:
+            return False
+        self.job.change_hosts(border.step)
+        return True
 
     def _lease(self, now: float) -> Lease | None:
         frontier = self.job.frontier
@@ -268,11 +281,16 @@ class DurableFrontier:
         urls, _ = self._canonicaliser.outlinks(entry.href, hrefs) if hrefs else ([], 0)
         redirect = outcome is Outcome.REDIRECT
         outside: Counter[Outside] = Counter()
-        inside = self._boundary.inside(urls, entry.depth + (not redirect), outside, seed=redirect and entry.seed)
+        depth, reach = entry.depth + (not redirect), self._boundary.reach(entry.href, entry.reach)
+        reach.page -= bool(redirect and reach.page)
+        inside = self._boundary.inside(urls, depth, outside, seed=redirect and entry.seed, reach=reach)
         to = urls[0].href if redirect and urls else location
         record = PageRecord(entry, outcome, now, status, error, links=0 if redirect else len(urls), location=to)
         request = RequestOutcome(failure=None if error is None else FailureClass.OTHER)
-        new = self.job.finish(inner, Finished(record, request), now, outlinks=inside)
+        for reason, number in outside.items():
+            count_outside(self.job.counters, reason, number)
+        left = LeftOut.of(outside, depth) if error is None else None
+        new = self.job.finish(inner, Finished(record, request, left=left), now, outlinks=inside, reach=reach.of)
         self._out.discard(inner)
         self._end(now)
         return new

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from crawler.kv import Batch
 from crawler.records import PageRecord
 from crawler.urls import Canonical
 
+NONE_OUTSIDE: Mapping[str, int] = MappingProxyType({})
 SITEMAP_DEPTH = 1  # of a sitemap listed in robots.txt
 
 
@@ -31,7 +33,8 @@ class Found(NamedTuple):
     ``found_at`` is when they were found as links, in seconds since 1970. It is None for URLs that a user added; no trap
     refuses those. ``listing`` is what a sitemap says about its URLs. ``share`` is the importance that their page hands
     on. If their page is a ``copy`` of another, all new URLs are refused. ``probe``: the crawler made them up, to learn
-    what the host sends for paths that do not exist. ``priority``: the class that a user gave them."""
+    what the host sends for paths that do not exist. ``priority``: the class that a user gave them. ``reach``: that of
+    those which are off the site, by href."""
 
     urls: Sequence[Canonical]
     depth: int
@@ -44,6 +47,7 @@ class Found(NamedTuple):
     copy: PageRecord | None = None
     probe: bool = False
     priority: int | None = None
+    reach: Mapping[str, int] = NONE_OUTSIDE
 
 
 class Router(Protocol):

@@ -6,7 +6,8 @@ dies in between, the URLs are admitted once more, and the seen-set ignores them.
 so the crawl may be running or may start later.
 
     NAME.urls     an envelope, {"urls": [text...], "seed": bool, "answer": bool}, and "priority" if a class is given;
-                  finished URLs that are put back are in "again": [[text, depth, via, visits]...]
+                  finished URLs that are put back are in "again": [[text, depth, via, visits]...], with one more
+                  number, its reach, for a URL off the site
     NAME.answer   an envelope, {"admitted", "known", "off_scope": counts, "rejected": [[text, reason]...]}
     NAME.command  an envelope, {"pid": int, "do": WORD, "host": text or null}; its answer is {"error", "status"}
     aside/        all other files
@@ -30,7 +31,7 @@ from typing import Any
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.disk import PASSING, Disk, failpoint, make_private_directory, replace_file
 from crawler.output.finished import Past
-from crawler.settings import CLASSES
+from crawler.settings import CLASSES, LEAF
 
 INBOX = "inbox"
 MAGIC = "crawler-inbox"
@@ -110,7 +111,14 @@ class Inbox:
     def put_back(self, again: Sequence[Past], *, answer: bool) -> str:
         """Leave at most ``MOST_URLS`` finished URLs that are to be visited again; durable on return. Returns a name, to
         be passed to ``answer``: new are those that were queued, known those that were pending."""
-        return self._leave({"urls": [], "seed": False, "answer": answer, "again": [list(past) for past in again]})
+        return self._leave(
+            {
+                "urls": [],
+                "seed": False,
+                "answer": answer,
+                "again": [list(past if past.reach else past[:-1]) for past in again],
+            }
+        )
 
     def _leave(self, content: Mapping[str, Any]) -> str:
         make_private_directory(self.path, exist_ok=True)
@@ -270,7 +278,9 @@ def is_class(value: object) -> bool:
 def _is_past(row: object) -> bool:
     """Whether a row of a file is a finished URL that may be queued."""
     match row:
-        case [str(href), int(depth), via, int(visits)] if via is None or isinstance(via, str):
+        case [str(href), int(depth), via, int(visits), *reach] if via is None or isinstance(via, str):
+            if reach and (len(reach) > 1 or type(reach[0]) is not int or not 0 < reach[0] <= LEAF):
+                return False
             hrefs = href + (via or "")
             whole = hrefs.isascii() and hrefs.isprintable() and " " not in hrefs
             return whole and href.startswith(("http://", "https://")) and 0 <= depth < 2**32 and 0 < visits < 2**32

@@ -12,7 +12,7 @@ disk.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -29,7 +29,7 @@ from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_besid
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE
 from crawler.job.event_log import tell_failed, tell_host
-from crawler.job.found import DECLARED, KEEP_ALL, Found, Router
+from crawler.job.found import DECLARED, KEEP_ALL, NONE_OUTSIDE, Found, Router
 from crawler.job.held_back import HeldBack, OwnRules
 from crawler.job.identity import shaping_of
 from crawler.job.journal_search import JournalSearch
@@ -247,9 +247,11 @@ class Job:
         *,
         outlinks: Sequence[Canonical] = (),
         left_out: Sequence[Canonical] = (),
+        reach: Mapping[str, int] = NONE_OUTSIDE,
     ) -> int:
         """Finish a URL: its last outlinks, its record and the end of its lease are one transaction. Returns how many
-        outlinks were new. ``left_out`` are the links of a page that is a copy: they are not followed."""
+        outlinks were new. ``left_out`` are the links of a page that is a copy: they are not followed. ``reach`` is that
+        of the outlinks that are off the site."""
         record = verdict.record
         entry = record.entry
         with self.writer as transaction:
@@ -264,6 +266,7 @@ class Job:
                 None if entry.seed and redirect else now,
                 DECLARED if entry.sitemap and redirect else None,
                 self.frontier.share(lease),
+                reach=reach,
             )
             new = self._admission.admit(found, transaction)
             self._admission.leave_out(left_out, record, transaction, now)

@@ -8,14 +8,16 @@ tree breaks these, the links are those of ``scan_links``: the tags alone, in tim
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from crawler.links.embedded import CLOSED, SELECTOR, embedded
 from crawler.links.encoding import as_utf8, sniff_encoding
-from crawler.links.headers import leads_on
+from crawler.links.headers import SPACE, leads_on
 from crawler.links.refresh import refresh_target
 from crawler.links.tags import link_tags
 from crawler.settings import LinkSettings
@@ -27,7 +29,7 @@ RAW_LENGTHS = 8  # times the longest URL that an href may be long as written: th
 METAS_MOST = 64  # of one page
 META_CHARACTERS_MOST = 1_024  # of a content
 
-_SPACE = " \t\n\f\r"
+_TAG_NAME = re.compile(rb"<([a-zA-Z]++)")
 _TAGS_AT_ONCE = 4096  # bounds the size of the tree, about 0.5 KB a tag
 _TAG_BYTES_AT_ONCE = 512 * 1024
 _ANCHORS = frozenset(("a", "area"))
@@ -43,7 +45,8 @@ class PageLinks:
     ``base`` is the first ``base[href]`` as written, or None. ``hrefs`` are distinct, in document order,
     without surrounding ASCII white space, otherwise as written; they contain no lone surrogates.
     ``truncated``: the page has more than ``LinkSettings.max_links``. ``metas`` are the name and content of each
-    ``meta`` element that has both. ``too_long`` counts the links that can only be longer than
+    ``meta`` element that has both. ``embedded`` are the embedded resources, if they are wanted, as ``hrefs`` are and
+    none of these. ``too_long`` counts the links that can only be longer than
     ``LinkSettings.max_url_length``. ``cut`` says why the page was not read as a whole, if it was not.
     """
 
@@ -54,6 +57,7 @@ class PageLinks:
     metas: tuple[tuple[str, str], ...] = ()
     too_long: int = 0
     cut: str | None = None
+    embedded: list[str] = field(default_factory=list)
 
 
 def is_cheap(body: bytes) -> bool:
@@ -85,7 +89,7 @@ def scan_links(
     It differs where only the tree can tell what a tag is: inside ``svg``, ``math``, ``template`` and ``select``, and in
     pages of frames; and in the order of links between the cells of a table. ``goes_on`` is asked after every few
     thousand tags: False ends the reading, and ``cut`` says so."""
-    tags = _TagGroups(goes_on)
+    tags = _TagGroups(goes_on, embedded=settings.embedded != "off")
     links = _read(body, charset, settings, tags)
     return links if tags.ended_at is None or links.cut is not None else replace(links, cut=tags.cut)
 
@@ -103,8 +107,9 @@ def _read(
 class _TagGroups:
     """Gives out the tags of a page, some at a time, as long as ``goes_on`` says so."""
 
-    def __init__(self, goes_on: Callable[[], bool]) -> None:
+    def __init__(self, goes_on: Callable[[], bool], *, embedded: bool) -> None:
         self._goes_on = goes_on
+        self._embedded = embedded
         self.ended_at: int | None = None  # tags, if the page has more
 
     @property
@@ -113,7 +118,7 @@ class _TagGroups:
         return f"only its first {self.ended_at} tags were read: more would take too long"
 
     def __call__(self, html: bytes | bytearray) -> Iterable[bytes]:
-        tags, read = link_tags(html), 0
+        tags, read = link_tags(html, embedded=self._embedded), 0
         while group := list(_some(tags)):
             if read and not self._goes_on():
                 self.ended_at = read
@@ -136,9 +141,17 @@ def _closed(tag: bytes) -> bytes:
     name = tag[1:7].lower()
     if name == b"iframe":
         return tag + b"</iframe>"
+    whole = _name(tag)
+    if whole in CLOSED:
+        return b"%b</%b>" % (tag, whole.encode("ascii"))
     if name[:5] == b"frame":
         return b"<iframe" + tag[6:] + b"</iframe>"
-    return tag + b"</a>" if name[0] == 97 and name[1:2] != b"r" else tag
+    return tag + b"</a>" if whole == "a" else tag
+
+
+def _name(tag: bytes) -> str:
+    found = _TAG_NAME.match(tag)
+    return "" if found is None else found[1].decode("ascii").lower()
 
 
 @dataclass(slots=True)
@@ -150,6 +163,7 @@ class _Found:
     hrefs: dict[str, None] = field(default_factory=dict)
     metas: list[tuple[str, str]] = field(default_factory=list)
     too_long: int = 0
+    embedded: dict[str, None] = field(default_factory=dict)
 
     def read(self, parser: LexborHTMLParser) -> None:
         """Add what the tree holds."""
@@ -170,11 +184,16 @@ class _Found:
                 href = self._other(node)
             if href is None:
                 continue
-            href = href.strip(_SPACE)
+            href = href.strip(SPACE)
             if len(href) > longest or len(hrefs) > most:
-                self._add(href)
+                self._add(href, hrefs)
             else:
                 hrefs[href] = None
+
+        if self.settings.embedded != "off":
+            for node in parser.css(SELECTOR):
+                for text in embedded(node):
+                    self._add(text, self.embedded)
 
     def links(self, encoding: str) -> PageLinks:
         """The links of the page."""
@@ -187,16 +206,17 @@ class _Found:
             cut = f"the base of its links has {len(base)} characters"
             return PageLinks(None, [], encoding, False, metas, self.too_long + len(hrefs), cut)
         found = list(islice(hrefs, settings.max_links))
-        truncated = len(hrefs) > settings.max_links
-        return PageLinks(base, found, encoding, truncated, metas, self.too_long)
+        resources = [href for href in islice(self.embedded, settings.max_links) if href not in hrefs]
+        truncated = max(len(hrefs), len(self.embedded)) > settings.max_links
+        return PageLinks(base, found, encoding, truncated, metas, self.too_long, embedded=resources)
 
     @property
     def _longest(self) -> int:
         return RAW_LENGTHS * self.settings.max_url_length
 
-    def _add(self, href: str) -> None:
+    def _add(self, href: str, to: dict[str, None]) -> None:
         """Add a link, unless there is one more than the limit already."""
-        href = href.strip(_SPACE)
+        href = href.strip(SPACE)
         if len(href) > self._longest:
             href = href.partition("#")[0]
             if len(href) > self._longest:
@@ -205,8 +225,8 @@ class _Found:
                     self.too_long += 1
                     return
                 href = href[: self._longest]
-        if len(self.hrefs) <= self.settings.max_links:
-            self.hrefs[href] = None
+        if len(to) <= self.settings.max_links:
+            to[href] = None
 
     def _other(self, node: LexborNode) -> str | None:
         """What an element leads to that is no anchor."""
@@ -217,7 +237,7 @@ class _Found:
         if kind in _FRAMES:
             return attributes.get("src") if kind in self.settings.kinds else None
         if kind == "base" and self.base is None and "href" in attributes and not _is_foreign(node):
-            self.base = (attributes.get("href") or "").strip(_SPACE)
+            self.base = (attributes.get("href") or "").strip(SPACE)
         return None
 
     def _leads_on(self, node: LexborNode) -> bool:
@@ -233,11 +253,11 @@ class _Found:
             return
         name = attributes.get("name")
         if name is not None and len(self.metas) < METAS_MOST:
-            self.metas.append((name.strip(_SPACE)[:META_CHARACTERS_MOST], content[:META_CHARACTERS_MOST]))
+            self.metas.append((name.strip(SPACE)[:META_CHARACTERS_MOST], content[:META_CHARACTERS_MOST]))
         if "refresh" in self.settings.kinds and (attributes.get("http-equiv") or "").lower() == "refresh":
             target = refresh_target(content)
             if target is not None:
-                self._add(target)
+                self._add(target, self.hrefs)
 
 
 def _is_foreign(node: LexborNode) -> bool:

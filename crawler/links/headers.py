@@ -12,7 +12,7 @@ LINKS_MOST = 100  # taken from one answer
 _VALUES = 16  # headers that are read
 _CHARACTERS = 16_384  # of each
 
-_SPACE = " \t\n\f\r"
+SPACE = " \t\n\f\r"
 _RELATIONS = {"canonical": "canonical", "next": "next", "prev": "next", "previous": "next", "alternate": "alternate"}
 _PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
 # A target and its parameters. No part can be read in two ways, so nothing is tried twice.
@@ -40,7 +40,7 @@ def header_links(links: Sequence[str], refresh: str | None, settings: LinkSettin
     for value in links[:_VALUES]:
         for link in _LINK.finditer(value[:_CHARACTERS]):
             if len(found) < LINKS_MOST and _names_a_page(link["parameters"], settings):
-                found[link["target"].strip(_SPACE)] = None
+                found[link["target"].strip(SPACE)] = None
     target = None if refresh is None or "refresh" not in settings.kinds else refresh_target(refresh[:_CHARACTERS])
     if target is not None:
         found[target] = None
@@ -64,4 +64,4 @@ def leads_on(relations: Iterable[str], media_type: str, settings: LinkSettings) 
     kind that is switched on. Both in lower case."""
     if {_RELATIONS.get(relation) for relation in relations}.isdisjoint(settings.kinds):
         return False
-    return media_type.partition(";")[0].strip(_SPACE) in _PAGE_TYPES
+    return media_type.partition(";")[0].strip(SPACE) in _PAGE_TYPES

@@ -148,11 +148,12 @@ _FORMS = {
 
 
 class Sitemap:
-    """The URLs of one sitemap: an iterator over groups of them. ``fault`` says why reading ended early, if it did.
-    ``charset`` is the label in the Content-Type header."""
+    """The URLs of one sitemap: an iterator over groups of them. ``fault`` says why reading ended early, if it did,
+    ``limit`` names the setting that ended it. ``charset`` is the label in the Content-Type header."""
 
     def __init__(self, body: bytes, settings: LinkSettings, charset: str | None = None) -> None:
         self.fault: str | None = None
+        self.limit: str | None = None
         self.is_index = False  # known with the first group
         self.found = 0
         self._body = body
@@ -226,7 +227,8 @@ class Sitemap:
         for piece in _decompressed(self._body):
             if len(piece) > left:
                 yield _encoded(decoder.decode(piece[:left]))
-                raise _Odd(f"larger than {self._settings.max_sitemap_bytes} bytes (links.max_sitemap_bytes)")
+                self.limit = "links.max_sitemap_bytes"
+                raise _Odd(f"larger than {self._settings.max_sitemap_bytes} bytes ({self.limit})")
             left -= len(piece)
             yield _encoded(decoder.decode(piece))
         yield _encoded(decoder.decode(b"", True))
@@ -281,7 +283,8 @@ class Sitemap:
 
     def _list(self, href: str, priority: float | None) -> None:
         if self.found >= self._settings.max_links:
-            raise _Odd(f"more than {self._settings.max_links} URLs (links.max_links)")
+            self.limit = "links.max_links"
+            raise _Odd(f"more than {self._settings.max_links} URLs ({self.limit})")
         self.found += 1
         self._listed.append(Listed(href, priority))
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from crawler.links.embedded import TAGS
+
 MAX_ATTRIBUTES = 256  # a start tag with more is left out ...
 MAX_TAG = 256 * 1024  # ... and one of more bytes
 
@@ -22,10 +24,17 @@ _ATTRIBUTE = rb"""
 """ % {b"s": _SPACE}
 _REST = rb"(?: [%(s)s/]++ | %(attribute)s )*+ >" % {b"s": _SPACE, b"attribute": _ATTRIBUTE}
 _RAW_TEXT = rb"script|style|textarea|title|xmp|iframe|noembed|noframes|plaintext"
-_WANTED = rb"(?i:a|area|base|frame|link|meta|/?template|%(raw)s)(?=[%(s)s/>])" % {b"s": _SPACE, b"raw": _RAW_TEXT}
+_LINKS = rb"a|area|base|frame|link|meta|/?template"
+_EMBEDDED = b"|".join(tag.encode("ascii") for tag in TAGS)
 
-_step = re.compile(
-    rb"""
+
+def _stepper(names: bytes) -> re.Pattern[bytes]:
+    """Passes over all up to the next tag of these names."""
+    wanted = rb"(?i:%(names)s|%(raw)s)(?=[%(s)s/>])" % {b"names": names, b"raw": _RAW_TEXT, b"s": _SPACE}
+    return re.compile(_STEP % {b"wanted": wanted, b"rest": _REST, b"s": _SPACE}, re.X)
+
+
+_STEP = rb"""
     (?: [^<]++
       | < (?: (?!%(wanted)s) /?+ [a-zA-Z] [^%(s)s/>]*+ %(rest)s
             | !-- (?: -?+> | (?: [^-]++ | -(?!-!?+>) )*+ (?: --!?+> | \Z ) )
@@ -34,9 +43,8 @@ _step = re.compile(
     )*+
     (?P<tag> < (?P<name> %(wanted)s ) %(rest)s )
     """
-    % {b"wanted": _WANTED, b"rest": _REST, b"s": _SPACE},
-    re.X,
-)
+_step = _stepper(_LINKS)
+_step_embedded = _stepper(_LINKS + b"|" + _EMBEDDED)
 _attribute = re.compile(_ATTRIBUTE, re.X)
 _raw_text_end = {
     name: re.compile(rb"</%b(?=[%b/>])" % (name, _SPACE), re.I)
@@ -46,14 +54,16 @@ _raw_text_end = {
 _script_mark = re.compile(rb"<!--|-->|</?script(?=[%b/>])" % _SPACE, re.I)
 
 
-def link_tags(html: bytes | bytearray) -> Iterator[bytes]:
-    """The start tags of ``a``, ``area``, ``base``, ``frame``, ``iframe``, ``link`` and ``meta``, in document order.
+def link_tags(html: bytes | bytearray, *, embedded: bool = False) -> Iterator[bytes]:
+    """The start tags of ``a``, ``area``, ``base``, ``frame``, ``iframe``, ``link`` and ``meta``, in document order;
+    with ``embedded`` also those of elements that embed resources.
 
     ``html`` is in any encoding that keeps ASCII bytes as they are (UTF-8 does).
     """
     position = 0
     templates = 0  # what lies in a template belongs to no page until a script copies it
-    while (step := _step.match(html, position)) is not None:
+    step_of = (_step_embedded if embedded else _step).match
+    while (step := step_of(html, position)) is not None:
         position = step.end()
         name = bytes(step["name"]).lower()
         if name == b"template":
@@ -63,7 +73,7 @@ def link_tags(html: bytes | bytearray) -> Iterator[bytes]:
         elif name == b"plaintext":
             return
         elif name in _raw_text_end:
-            if name == b"iframe" and not templates and _is_bounded(step):
+            if (name == b"iframe" or (embedded and name == b"script")) and not templates and _is_bounded(step):
                 yield bytes(step["tag"])
             end = _script_end(html, position) if name == b"script" else _raw_text_end[name].search(html, position)
             if end is None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from crawler.output.record_reader import Record, record_of
 from crawler.records import Outcome
+from crawler.settings import HOPS_MOST, LEAF
 from crawler.urls import host_key, host_name
 
 _DIGEST = 16
@@ -21,12 +22,14 @@ _ROBOTS, _BY_ROBOTS = "robots", "disallowed by robots.txt"
 
 
 class Past(NamedTuple):
-    """A finished URL that is to be visited again, as its last record has it. ``visits``: how many it had."""
+    """A finished URL that is to be visited again, as its last record has it. ``visits``: how many it had. ``reach`` is
+    that of its entry."""
 
     href: str
     depth: int
     via: str | None
     visits: int
+    reach: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +110,11 @@ def _names(record: Record, rule: str) -> bool:
 
 def _past(record: Record) -> Past:
     depth, via, visit = record.get("depth"), record.get("via"), record.get("visit", 1)
+    hops = record.get("hops_outside", 0)
     return Past(
         str(record["url"]),
         depth if isinstance(depth, int) and 0 <= depth < 2**32 else 0,
         via if isinstance(via, str) and via.isascii() and via.isprintable() and " " not in via else None,
         visit if isinstance(visit, int) and 0 < visit < 2**32 else 1,
+        LEAF if record.get("embedded") is True else hops if isinstance(hops, int) and 0 <= hops <= HOPS_MOST else 0,
     )

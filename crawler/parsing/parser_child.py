@@ -153,7 +153,7 @@ def _parse_sitemap(
         for listed in sitemap if form is not SitemapForm.NONE else ():
             for start in range(0, len(listed), LISTED_A_PART):
                 channel.sendall(answer(Told.PART, encode_listed(listed[start : start + LISTED_A_PART])))
-        return Told.SITEMAP, encode_sitemap(SitemapRead(form, sitemap.is_index, sitemap.fault))
+        return Told.SITEMAP, encode_sitemap(SitemapRead(form, sitemap.is_index, sitemap.fault, limit=sitemap.limit))
 
     return _limited(read, seconds)
 

@@ -4,9 +4,9 @@
                these three
     answer     kind (1), whether the parser ends with it (1), bytes that follow (8); then these
 
-The links come as JSON, of all but the hrefs, a line feed, and the hrefs with a NUL between them, which no href can
-hold. The parser read a stranger's page, so the crawler trusts its answers no more than that page: only these forms,
-and nothing that could be code.
+The links come as JSON, of all but the hrefs, a line feed, and the hrefs, then those of embedded resources, with a NUL
+between them, which no href can hold. The parser read a stranger's page, so the crawler trusts its answers no more than
+that page: only these forms, and nothing that could be code.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from crawler.settings import LinkSettings
 REQUEST = struct.Struct("<BdIHQ")
 ANSWER = struct.Struct("<BBQ")
 NO_CHARSET = 0xFFFF
+SITEMAP_LIMITS = ("links.max_links", "links.max_sitemap_bytes")
 _CHARSET_MOST = 1_000  # bytes; no label is longer than 40
 
 
@@ -105,8 +106,9 @@ def encode_links(links: PageLinks) -> bytes:
         "metas": links.metas,
         "too_long": links.too_long,
         "cut": links.cut,
+        "embedded": len(links.embedded),
     }
-    return json.dumps(rest).encode() + b"\n" + "\0".join(links.hrefs).encode()
+    return json.dumps(rest).encode() + b"\n" + "\0".join([*links.hrefs, *links.embedded]).encode()
 
 
 class WireError(ValueError):
@@ -118,17 +120,19 @@ def decode_links(payload: bytes) -> PageLinks:
     head, line_feed, hrefs = payload.partition(b"\n")
     try:
         rest = json.loads(head)
-        found = hrefs.decode().split("\0") if rest["hrefs"] else []
-        if not line_feed or len(found) != rest["hrefs"] or (hrefs and not found):
+        many, more = rest["hrefs"], rest["embedded"]
+        found = hrefs.decode().split("\0") if many or more else []
+        if not line_feed or min(many, more) < 0 or len(found) != many + more or (hrefs and not found):
             raise WireError("not the links of a page")
         return PageLinks(
             _text(rest["base"]),
-            found,
+            found[:many],
             str(rest["encoding"]),
             rest["truncated"] is True,
             tuple((str(name), str(content)) for name, content in rest["metas"]),
             int(rest["too_long"]),
             _text(rest["cut"]),
+            found[many:],
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise WireError(f"not the links of a page: {error}") from error
@@ -136,25 +140,30 @@ def decode_links(payload: bytes) -> PageLinks:
 
 @dataclass(frozen=True, slots=True)
 class SitemapRead:
-    """A body that was read as a sitemap: what it looks like, and its URLs in parts. ``parts`` are as the process sent
-    them: ``decode_listed`` of one takes milliseconds, and raises WireError."""
+    """A body that was read as a sitemap: what it looks like, and its URLs in parts. ``limit`` names the setting that
+    ended the reading, if one did. ``parts`` are as the process sent them: ``decode_listed`` of one takes milliseconds,
+    and raises WireError."""
 
     form: SitemapForm
     is_index: bool = False
     fault: str | None = None
     parts: tuple[bytes, ...] = ()
+    limit: str | None = None
 
 
 def encode_sitemap(read: SitemapRead) -> bytes:
     """All but the parts as a payload."""
-    return json.dumps({"form": read.form, "index": read.is_index, "fault": read.fault}).encode()
+    return json.dumps({"form": read.form, "index": read.is_index, "fault": read.fault, "limit": read.limit}).encode()
 
 
 def decode_sitemap(payload: bytes, parts: tuple[bytes, ...]) -> SitemapRead:
     """The inverse of ``encode_sitemap``; raises WireError."""
     try:
         rest = json.loads(payload)
-        return SitemapRead(SitemapForm(rest["form"]), rest["index"] is True, _text(rest["fault"]), parts)
+        limit = _text(rest["limit"])
+        if limit not in (None, *SITEMAP_LIMITS):
+            raise WireError(f"not a limit of sitemaps: {limit}")
+        return SitemapRead(SitemapForm(rest["form"]), rest["index"] is True, _text(rest["fault"]), parts, limit)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise WireError(f"not a sitemap: {error}") from error
 

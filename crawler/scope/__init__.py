@@ -1,7 +1,7 @@
 """Which URLs belong to a crawl: the scope from the seeds, the patterns that narrow it, and the priority classes."""
 
-from crawler.scope.boundary import Boundary, Linked, Outside
-from crawler.scope.bounds import NOTHING_LEFT_OUT, OF_PAGES, Bounds, BoundsError, LeftOut, Limit
+from crawler.scope.boundary import Boundary, Linked, Outside, Reach
+from crawler.scope.bounds import COUNTED, NOTHING_LEFT_OUT, OF_PAGES, Bounds, BoundsError, LeftOut, Limit
 from crawler.scope.modes import Scope
 from crawler.scope.patterns import Pattern, PatternError, first_match
 from crawler.scope.priority import LISTED_PRIORITY, PriorityRules
@@ -9,6 +9,7 @@ from crawler.scope.rule_faults import RuleFault, RuleSettings, foreign_hosts, ru
 from crawler.scope.url_sites import UrlSettings, UrlSites
 
 __all__ = [
+    "COUNTED",
     "LISTED_PRIORITY",
     "NOTHING_LEFT_OUT",
     "OF_PAGES",
@@ -22,6 +23,7 @@ __all__ = [
     "Pattern",
     "PatternError",
     "PriorityRules",
+    "Reach",
     "RuleFault",
     "RuleSettings",
     "Scope",

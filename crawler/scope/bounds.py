@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from crawler.scope.boundary import Outside
 from crawler.scope.patterns import Pattern, PatternError
-from crawler.settings import SCOPES, Settings
+from crawler.settings import SCOPES, LinkSettings, Settings
 
 _WIDTH = {mode: width for width, mode in enumerate(("prefix", "host", "domain", "any"))}
 assert set(_WIDTH) == set(SCOPES)
@@ -29,10 +29,13 @@ class Limit(StrEnum):
     MAX_URL_LENGTH = "links.max_url_length"
     MAX_LINKS = "links.max_links"
     MAX_BODY = "fetch.max_body"
+    MAX_SITEMAP_BYTES = "links.max_sitemap_bytes"
+    HOPS_OUTSIDE = "crawl.hops_outside"  # has no count of its own: its links are among those of the scope
 
 
 # Nobody knows how many links these leave out, so the pages are counted that they cut.
-OF_PAGES = frozenset((Limit.MAX_LINKS, Limit.MAX_BODY))
+OF_PAGES = frozenset((Limit.MAX_LINKS, Limit.MAX_BODY, Limit.MAX_SITEMAP_BYTES))
+COUNTED = tuple(limit for limit in Limit if limit is not Limit.HOPS_OUTSIDE)
 LIMIT_OF = {
     Outside.TOO_DEEP: Limit.MAX_DEPTH,
     Outside.OFF_SCOPE: Limit.SCOPE,
@@ -40,6 +43,9 @@ LIMIT_OF = {
     Outside.EXCLUDED_BY_PATTERN: Limit.EXCLUDE,
     Outside.TOO_LONG: Limit.MAX_URL_LENGTH,
 }
+
+
+_ADDED = {"max_sitemap_bytes": LinkSettings().max_sitemap_bytes, "hops_outside": 0}  # not stored by earlier versions
 
 
 class BoundsError(ValueError):
@@ -58,6 +64,8 @@ class Bounds:
     max_links: int
     max_body: int
     sites: tuple[str, ...] = ()  # the ``[[site]]`` tables with patterns of their own, as text
+    max_sitemap_bytes: int = _ADDED["max_sitemap_bytes"]
+    hops_outside: int = _ADDED["hops_outside"]
 
     @classmethod
     def of(cls, settings: Settings) -> Bounds:
@@ -75,6 +83,8 @@ class Bounds:
                 for table in settings.site.tables
                 if table.include is not None or table.exclude is not None
             ),
+            links.max_sitemap_bytes,
+            settings.crawl.hops_outside,
         )
 
     def lifted(self, now: Bounds) -> frozenset[Limit]:
@@ -88,6 +98,8 @@ class Bounds:
             Limit.MAX_URL_LENGTH: now.max_url_length > self.max_url_length,
             Limit.MAX_LINKS: now.max_links > self.max_links,
             Limit.MAX_BODY: now.max_body > self.max_body,
+            Limit.MAX_SITEMAP_BYTES: now.max_sitemap_bytes > self.max_sitemap_bytes,
+            Limit.HOPS_OUTSIDE: now.hops_outside > self.hops_outside,
         }
         return frozenset(limit for limit, lifted in lifts.items() if lifted)
 
@@ -109,10 +121,9 @@ class Bounds:
                 str(found["scope"]),
                 tuple(map(str, found["include"])),
                 tuple(map(str, found["exclude"])),
-                int(found["max_url_length"]),
-                int(found["max_links"]),
-                int(found["max_body"]),
-                sites=tuple(map(str, found.get("sites", ()))),
+                *(int(found[name]) for name in ("max_url_length", "max_links", "max_body")),
+                tuple(map(str, found.get("sites", ()))),
+                *(int(found.get(name, default)) for name, default in _ADDED.items()),
             )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise BoundsError(f"not the limits of a run: {error}") from error
@@ -139,11 +150,11 @@ class LeftOut:
     depth: int
 
     @classmethod
-    def of(cls, outside: Mapping[Outside, int], depth: int, *, cut: bool = False) -> LeftOut:
-        """``cut``: the page has more links than are taken from one."""
+    def of(cls, outside: Mapping[Outside, int], depth: int, *, cut: Limit | None = None) -> LeftOut:
+        """``cut``: the limit that ended the reading of the page, if one did."""
         counts = {LIMIT_OF[reason]: links for reason, links in outside.items() if links}
-        if cut:
-            counts[Limit.MAX_LINKS] = 1
+        if cut is not None:
+            counts[cut] = 1
         return cls(counts, depth)
 
 

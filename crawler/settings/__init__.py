@@ -15,7 +15,9 @@ from crawler.settings.load import (
 from crawler.settings.match import HostMatch, host_match
 from crawler.settings.parts import (
     CLASSES,
+    HOPS_MOST,
     HOST_KEYS,
+    LEAF,
     LEDGER_KINDS,
     ORDERS,
     RETRY_CLASSES,
@@ -50,7 +52,9 @@ from crawler.settings.sites import OF_PATHS, WAYS, HostIndex, HostSettings, Rate
 __all__ = [
     "CLASSES",
     "DIRECT",
+    "HOPS_MOST",
     "HOST_KEYS",
+    "LEAF",
     "LEDGER_KINDS",
     "LISTED",
     "OF_PATHS",

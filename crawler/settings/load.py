@@ -26,6 +26,8 @@ from crawler.settings.match import fault_of_match, host_match
 from crawler.settings.parts import (
     CLASSES,
     DUPLICATES,
+    EMBEDDED,
+    HOPS_MOST,
     HOST_KEYS,
     LEDGER_KINDS,
     LINK_KINDS,
@@ -117,6 +119,7 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("seen", "hash"): SEEN_HASHES,
     ("seen", "layout"): SEEN_LAYOUTS,
     ("links", "kinds"): LINK_KINDS,
+    ("links", "embedded"): EMBEDDED,
     ("traps", "duplicates"): DUPLICATES,
     ("recrawl", "policy"): RECRAWL_POLICIES,
     ("recrawl", "compare"): RECRAWL_COMPARES,
@@ -136,6 +139,7 @@ _MOST_SECONDS = 1e9
 _MOST: dict[tuple[str, str], float] = {
     ("crawl", "concurrency"): 2**16,  # as many as a machine has ports
     ("crawl", "max_depth"): 2**32 - 2,  # stored in four bytes, and links one level deeper are examined
+    ("crawl", "hops_outside"): HOPS_MOST,
     ("politeness", "per_host"): 2**16,
     ("politeness", "adaptive"): 1_000,
     ("politeness", "jitter"): 1,

@@ -15,6 +15,9 @@ SCOPES = ("host", "domain", "prefix", "any")
 SEEN_KINDS = ("scalable", "bloom", "counting", "cuckoo", "exact", "digest", "bitmap")
 LEDGER_KINDS = ("scalable", "bloom", "bitmap")  # those with false positives that cannot forget
 LINK_KINDS = ("iframe", "frame", "refresh", "canonical", "next", "alternate")  # besides a and area, which always count
+EMBEDDED = ("off", "scope", "any")
+HOPS_MOST = 2  # off the site: stored in two bits ...
+LEAF = 3  # ... with a mark of its own for what is fetched, and whose links are not followed
 DUPLICATES = ("record", "skip-links", "off")
 RECRAWL_POLICIES = ("freshness", "adaptive")
 RECRAWL_COMPARES = ("body", "text")
@@ -33,6 +36,7 @@ class CrawlSettings:
     max_depth: int | None = None  # hops from a seed
     max_time: float | None = None  # seconds of this run
     scope: str = "host"
+    hops_outside: int = 0  # links off the scope that are followed in a row
     order: str = "breadth"
 
 
@@ -199,6 +203,7 @@ class LinkSettings:
     respect_meta_robots: bool = True
     respect_rel_nofollow: bool = False
     kinds: tuple[str, ...] = LINK_KINDS  # what leads on, besides a and area
+    embedded: str = "off"  # which images, styles, scripts and media of pages in scope are fetched
     max_url_length: int = 2_048  # characters of the href; longer ones are counted, not admitted
     max_links: int = 200_000  # distinct links taken from one page
     sitemaps: bool = True  # those that robots.txt names, that are seeds or that are linked to

@@ -12,6 +12,7 @@ from crawler.cli.exit_codes import UsageError
 from crawler.cli.pattern_files import PatternFiles
 from crawler.cli.toml_lines import FileSource
 from crawler.settings import (
+    EMBEDDED,
     HOST_KEYS,
     ORDERS,
     SCOPES,
@@ -37,6 +38,16 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "--max-depth": ("crawl", "max_depth", {"type": int, "metavar": "N", "help": "links from a seed"}),
     "--max-time": ("crawl", "max_time", {"type": float, "metavar": "SECONDS", "help": "stop this run after this time"}),
     "--scope": ("crawl", "scope", {"choices": SCOPES, "help": "what belongs to the crawl (host)"}),
+    "--hops-outside": (
+        "crawl",
+        "hops_outside",
+        {"type": int, "metavar": "N", "help": "follow links that leave the scope for N hops (0)"},
+    ),
+    "--embedded": (
+        "links",
+        "embedded",
+        {"choices": EMBEDDED, "help": "fetch what pages embed, such as images, in scope or anywhere (off)"},
+    ),
     "--include": (
         "scope",
         "include",

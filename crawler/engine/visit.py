@@ -242,7 +242,7 @@ class Visitor:
         if finished.heading.wall is not None:
             self._finish_blocked(lease, finished, finished.heading.wall)
             return
-        if finished.body is None:
+        if finished.body is None or record.entry.is_leaf:
             self._seed_failed(record)
             self._finish_other(lease, finished)
             return

@@ -51,6 +51,7 @@ _TABLES = {
     "scope": "crawl",
     "order": "crawl",
     "max_depth": "crawl",
+    "hops_outside": "crawl",
     "include": "scope",
     "exclude": "scope",
     "fpp": "seen",
@@ -72,6 +73,7 @@ class Options(TypedDict, total=False):
     scope: str  # "any", or the "host", "domain" or "prefix" of the URLs that were added
     order: str  # "breadth", "depth" or "score"
     max_depth: int | None
+    hops_outside: int  # links in a row that may lead off the scope
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     seen: str  # kind of seen-set

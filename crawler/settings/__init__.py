@@ -15,6 +15,7 @@ from crawler.settings.load import (
 from crawler.settings.match import HostMatch, host_match
 from crawler.settings.parts import (
     CLASSES,
+    EMBEDDED,
     HOPS_MOST,
     HOST_KEYS,
     LEAF,
@@ -52,6 +53,7 @@ from crawler.settings.sites import OF_PATHS, WAYS, HostIndex, HostSettings, Rate
 __all__ = [
     "CLASSES",
     "DIRECT",
+    "EMBEDDED",
     "HOPS_MOST",
     "HOST_KEYS",
     "LEAF",

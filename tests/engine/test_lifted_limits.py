@@ -113,6 +113,28 @@ def test_a_body_that_was_too_large_is_fetched_again(tmp_path: Path) -> None:
     whole(lab)
 
 
+@pytest.mark.parametrize(
+    ("low", "limit"),
+    [(LinkSettings(max_links=1), Limit.MAX_LINKS), (LinkSettings(max_sitemap_bytes=150), Limit.MAX_SITEMAP_BYTES)],
+)
+def test_a_sitemap_that_was_cut_is_read_again(tmp_path: Path, low: LinkSettings, limit: Limit) -> None:
+    listed = [f"{ROOT}{number}" for number in range(9)]
+    body = "".join(f"<url><loc>{href}</loc></url>" for href in listed).encode()
+    sitemap = b"<urlset>%b</urlset>" % body
+    answer = Response(200, {}, "text/xml", None, sitemap, None, None, 0.0, len(sitemap))
+    pages: dict[str, Answers] = {href: f"<p>number {href}" for href in listed}
+    lab = Laboratory(tmp_path, pages | {f"{ROOT}sitemap.xml": answer}, replace(SETTINGS, links=low))
+    lab.run(f"{ROOT}sitemap.xml")
+    assert len(lab.records()) < len(listed)
+    counts = border_counts(lab.store)
+    assert (counts.pages, counts.links[limit], counts.links.total()) == (1, 1, 1)
+    lab.settings = SETTINGS
+    lab.run()
+    assert {record["url"] for record in lab.records()} == {*listed, f"{ROOT}sitemap.xml"}
+    assert border_counts(lab.store).pages == 0
+    whole(lab)
+
+
 def test_urls_that_were_pending_when_a_pattern_came_come_back_when_it_goes(tmp_path: Path) -> None:
     pages = web(deep=1)
     lab = Laboratory(tmp_path, pages, limited(crawl={"scope": "any", "max_pages": 1}))

@@ -308,3 +308,37 @@ def test_many_hosts_that_become_due_at_once_do_not_hide_that_one_may_be_asked(tm
         frontier.add([f"http://h{number}.test/" for number in range(MOVED_MAX + 1)])
     with crawler.Frontier(tmp_path / "job") as frontier:
         assert frontier.take(time.time() + 10.0) is not None
+
+
+def test_what_limits_leave_out_is_counted_and_comes_back_when_they_are_lifted(tmp_path: Path) -> None:
+    links = {
+        "http://h.test/": ["http://h.test/a", "http://out.test/", "http://h.test/x.pdf"],
+        "http://h.test/a": ["http://h.test/a/b"],
+        "http://out.test/": ["http://far.test/", "http://h.test/back"],
+    }
+
+    def crawl(**limits: Any) -> list[str]:
+        with opened(tmp_path, Clock(), delay=0.0, **limits) as frontier:
+            frontier.add("http://h.test/")
+            done = []
+            while (lease := frontier.take()) is not None:
+                frontier.finish(lease, links.get(lease.url, []))
+                done.append(lease.url)
+            return done
+
+    assert crawl(scope="host", max_depth=1, exclude=("*.pdf",)) == ["http://h.test/", "http://h.test/a"]
+    stats = crawler.Job(tmp_path).stats()
+    left = {limit: number for limit, number in stats["links_left_out"].items() if number}
+    assert left == {"crawl.scope": 1, "crawl.max_depth": 1, "scope.exclude": 1}
+    assert stats["pages_at_border"] == 2
+    assert (stats["links_off_scope"], stats["links_too_deep"], stats["links_excluded"]) == (1, 1, 1)
+    assert crawl(scope="host", max_depth=1, exclude=("*.pdf",)) == []
+    assert crawl(scope="host", max_depth=1, exclude=("*.pdf",), hops_outside=1) == [
+        "http://h.test/",
+        "http://out.test/",
+    ]
+    assert set(crawl(scope="host", hops_outside=1)) == {
+        *("http://h.test/", "http://h.test/a", "http://out.test/"),
+        *("http://h.test/a/b", "http://h.test/x.pdf", "http://h.test/back"),
+    }
+    assert verify(tmp_path).code == 0

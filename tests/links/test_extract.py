@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from crawler.links import PageLinks, extract_links, is_cheap, scan_links
+from crawler.links.embedded import candidates
 from crawler.links.extract import CHEAP_BYTES
 from crawler.links.tags import link_tags
 from crawler.settings import LinkSettings
@@ -83,6 +84,47 @@ CASES = [
 def test_hrefs(body: bytes, hrefs: list[str], read: Read) -> None:
     found = links(body, read=read)
     assert (found.hrefs, found.truncated, found.cut) == (hrefs, False, None)
+
+
+EMBEDDED = [
+    (b"<img src=a><IMG SRC=' b '><img><img src><img src=''><img src='#c'>", ["a", "b"]),
+    (b"<img src='data:image/png;base64,xxxx'><img src=DATA:,>", []),
+    (b"<img src=a srcset='b 1x, c 2x,d, e 3w'>", ["a", "b", "c", "d", "e"]),
+    (b"<img srcset=',a,, b (x,y) ,c(1,d  2x'>", ["a", "b", "c(1,d"]),
+    (b"<img srcset='data:image/png;base64,x 1x, b 2x'>", ["b"]),
+    (b"<picture><source srcset=a><img src=b></picture>", ["a", "b"]),
+    (
+        b"<link rel=stylesheet href=a><link rel='shortcut icon' href=b><link rel=preload href=c><link rel=me href=d>",
+        None,
+    ),
+    (b"<script src=a></script><script>'<img src=no>'</script><script type=module src=b></script>", ["a", "b"]),
+    (b"<video src=a poster=b><source src=c><track src=d></video><audio src=e></audio>", ["a", "b", "c", "d", "e"]),
+    (b"<object data=a></object><embed src=b><input type=image src=c><input src=no>", ["a", "b", "c"]),
+    (b"<image src=a><image href=no>", ["a"]),
+    (b"<template><img src=no></template><textarea><img src=no></textarea><noscript><img src=a></noscript>", ["a"]),
+    (b"<a href=a><img src=a><img src=b>", ["b"]),
+    (b"<iframe src=a></iframe><img src=b>", ["b"]),
+    (b"<style>a { background: url(no) }</style><p style='background: url(no)'>", []),
+]
+
+
+@BOTH
+@pytest.mark.parametrize(("body", "hrefs"), EMBEDDED)
+def test_embedded_resources_are_found_if_they_are_wanted(body: bytes, hrefs: list[str] | None, read: Read) -> None:
+    assert links(body, read=read).embedded == []
+    assert links(body, read=read, embedded="any").embedded == (["a", "b", "c"] if hrefs is None else hrefs)
+    assert links(body, read=read, embedded="any").hrefs == links(body, read=read).hrefs
+
+
+@BOTH
+def test_no_more_embedded_resources_are_taken_than_links(read: Read) -> None:
+    found = links(b"<a href=x><img src=a><img src=b><img src=c>", read=read, embedded="any", max_links=2)
+    assert (found.hrefs, found.embedded, found.truncated) == (["x"], ["a", "b"], True)
+
+
+def test_a_long_srcset_costs_time_in_proportion() -> None:
+    for hostile in ("(" * 200_000, "a " * 100_000, "a (" * 70_000, "," * 200_000, "a,b(" * 50_000):
+        assert len(candidates(hostile)) <= 100_000
 
 
 # Where only the tree knows what a tag is.
@@ -361,6 +403,18 @@ PIECES = st.sampled_from(
         "</textarea >",
         "<template>",
         "</template>",
+        "<img src=e>",
+        "<img srcset='f 1x, g 2x'>",
+        "<script src=h>",
+        "<link rel=icon href=x>",
+        "<video poster=i>",
+        "</video>",
+        "<source src=j>",
+        "<object data=k>",
+        "</object>",
+        "<audio src=l>",
+        "<input type=image src=m>",
+        "src=n",
         "<b>",
         "</p>",
         "<table>",
@@ -397,6 +451,10 @@ def test_the_links_of_a_page_do_not_depend_on_its_size(text: str) -> None:
     small = links(page)
     assert links(PADDING + page) == small
     assert links(page, read=scan_links) == small
+    whole = links(page, embedded="any")
+    assert links(PADDING + page, embedded="any") == whole
+    assert links(page, read=scan_links, embedded="any") == whole
+    assert replace(whole, embedded=[]) == small
 
 
 @given(st.binary(), st.none() | st.sampled_from(["utf-8", "utf-16", "iso-2022-jp", "gbk", "big5", "x"]))

@@ -76,6 +76,7 @@ def test_a_sitemap_is_read_in_parts() -> None:
     assert isinstance(broken, SitemapRead)
     assert broken.is_index
     assert broken.fault is not None
+    assert broken.limit is None
 
 
 def test_a_sitemap_that_needs_too_much_has_failed() -> None:
@@ -109,10 +110,13 @@ def test_the_links_are_those_that_are_found_here() -> None:
 
 
 def test_settings_and_charset_are_obeyed() -> None:
-    settings = LinkSettings(kinds=("iframe",), max_links=2, respect_rel_nofollow=True, respect_meta_robots=False)
-    page = "<iframe src=/\u0436></iframe><a href=n rel=nofollow><link rel=next href=x><a href=1><a href=2>".encode(
-        "cp1251"
+    settings = LinkSettings(
+        kinds=("iframe",), max_links=2, respect_rel_nofollow=True, respect_meta_robots=False, embedded="any"
     )
+    page = (
+        "<iframe src=/\u0436></iframe><a href=n rel=nofollow><link rel=next href=x><a href=1><a href=2>"
+        "<img src=/\u0436.png><script src=s></script>"
+    ).encode("cp1251")
 
     async def use(parser: PageParser) -> None:
         for charset in ("windows-1251", None, "nonsense \u0436" * 1_000):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from crawler.links import Listed, PageLinks, SitemapForm
 from crawler.parsing.wire import (
     ANSWER,
+    SITEMAP_LIMITS,
     Answers,
     SitemapRead,
     Told,
@@ -34,6 +35,7 @@ PAGES = st.builds(
     metas=st.lists(st.tuples(TEXT, TEXT)).map(tuple),
     too_long=st.integers(0, 2**40),
     cut=st.none() | TEXT,
+    embedded=st.lists(TEXT),
 )
 
 
@@ -58,8 +60,11 @@ def test_the_urls_of_a_sitemap_come_back(listed: list[Listed]) -> None:
 
 @pytest.mark.parametrize("form", SitemapForm)
 def test_what_else_is_told_of_a_sitemap_comes_back(form: SitemapForm) -> None:
-    read = SitemapRead(form, is_index=True, fault="cut", parts=(b"[]",))
-    assert decode_sitemap(encode_sitemap(read), (b"[]",)) == read
+    for limit in (None, *SITEMAP_LIMITS):
+        read = SitemapRead(form, is_index=True, fault="cut", parts=(b"[]",), limit=limit)
+        assert decode_sitemap(encode_sitemap(read), (b"[]",)) == read
+    with pytest.raises(WireError):
+        decode_sitemap(encode_sitemap(SitemapRead(form, limit="links.none")), ())
 
 
 @pytest.mark.parametrize("payload", [b"", b"{}", b"null", b"[1]", b'[["x"]]', b'[["x", "y"]]', b"[" * 100_000])

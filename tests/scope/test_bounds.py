@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.scope import Boundary, Bounds, BoundsError, LeftOut, Limit, Outside, Scope
+from crawler.frontier import Entry
+from crawler.job.border import BorderPage
+from crawler.scope import Boundary, Bounds, BoundsError, LeftOut, Limit, Outside, Reach, Scope
 from crawler.settings import SCOPES, CrawlSettings, LinkSettings, ScopeSettings, Settings
 
 SEED = "http://www.a.test/x/"
@@ -31,6 +34,8 @@ some_bounds = st.builds(
     st.sampled_from([22, 24, 40]),
     st.integers(1, 3),
     st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(0, 2),
 )
 links = st.builds(
     lambda host, path: Link(f"http://{host}/{path}"),
@@ -43,19 +48,22 @@ def boundary(bounds: Bounds) -> Boundary:
     scope = Scope(bounds.scope)
     scope.widen(SEED)
     narrow = ScopeSettings(bounds.include, bounds.exclude)
-    return Boundary(scope, narrow, bounds.max_depth, bounds.max_url_length)
+    return Boundary(scope, narrow, bounds.max_depth, bounds.max_url_length, bounds.hops_outside)
 
 
-@given(some_bounds, some_bounds, links, st.integers(0, 5), st.booleans())
+@given(some_bounds, some_bounds, links, st.integers(0, 5), st.booleans(), st.integers(0, 2))
 def test_what_a_limit_left_out_comes_in_only_if_it_is_called_lifted(
-    before: Bounds, now: Bounds, link: Link, depth: int, seed: bool
+    before: Bounds, now: Bounds, link: Link, depth: int, seed: bool, hops: int
 ) -> None:
     outside = Counter[Outside]()
-    if boundary(before).inside([link], depth, outside, seed=seed):
+    if boundary(before).inside([link], depth, outside, seed=seed, reach=Reach(hops)):
         return
-    if boundary(now).inside([link], depth, Counter(), seed=seed):
+    if boundary(now).inside([link], depth, Counter(), seed=seed, reach=Reach(hops)):
         left = LeftOut.of(outside, depth)
-        assert set(left.counts) <= before.lifted(now)
+        lifted = before.lifted(now)
+        page = BorderPage(Entry(SEED, 0, reach=hops), 1, 1, left.depth, left.counts)
+        assert page.gains(lifted, now)
+        assert set(left.counts) <= lifted | ({Limit.SCOPE} if Limit.HOPS_OUTSIDE in lifted else set())
 
 
 @given(some_bounds)
@@ -81,7 +89,10 @@ def test_the_same_limits_lift_nothing_and_are_stored(bounds: Bounds) -> None:
         ({"exclude": ("/c*", "*.pdf", "*.zip")}, set()),
         ({"exclude": ("*",)}, set()),
         ({"exclude": ("http://a b/", "*.pdf")}, {Limit.EXCLUDE}),
-        ({"max_url_length": 51, "max_links": 11, "max_body": 1_001}, {*list(Limit)[4:]}),
+        ({"max_url_length": 51, "max_links": 11, "max_body": 1_001}, {*list(Limit)[4:7]}),
+        ({"max_sitemap_bytes": 2**30}, {Limit.MAX_SITEMAP_BYTES}),
+        ({"max_sitemap_bytes": 1}, set()),
+        ({"hops_outside": 1}, {Limit.HOPS_OUTSIDE}),
         ({"max_url_length": 49, "max_links": 9, "max_body": 999}, set()),
     ],
 )
@@ -96,6 +107,12 @@ def test_the_limits_are_those_of_the_settings() -> None:
         links=LinkSettings(max_url_length=99, max_links=5),
     )
     assert Bounds.of(settings) == Bounds(7, "any", ("/a*",), ("/b*",), 99, 5, settings.fetch.max_body)
+
+
+def test_the_limits_of_an_earlier_version_lack_what_it_did_not_know() -> None:
+    stored = json.loads(BOUNDS.encode())
+    del stored["max_sitemap_bytes"], stored["hops_outside"]
+    assert Bounds.decode(json.dumps(stored).encode()) == BOUNDS
 
 
 @pytest.mark.parametrize(

@@ -310,8 +310,7 @@ class Visitor:
         outside = Counter({Outside.TOO_LONG: page.links.too_long})
         for number, part in enumerate(self._discovery.outlinks(entry, page)):
             if outlinks:
-                now = self._context.clock()
-                job.admit(Found(outlinks, entry.depth + 1, entry.href, found_at=now, reach=reach))
+                job.admit(Found(outlinks, entry.depth + 1, entry.href, found_at=self._context.clock(), reach=reach))
             if number:
                 self._context.wake()
                 await asyncio.sleep(0)

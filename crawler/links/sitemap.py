@@ -148,12 +148,10 @@ _FORMS = {
 
 
 class Sitemap:
-    """The URLs of one sitemap: an iterator over groups of them. ``fault`` says why reading ended early, if it did,
-    ``limit`` names the setting that ended it. ``charset`` is the label in the Content-Type header."""
+    """The URLs of one sitemap: an iterator over groups of them. ``charset`` is the label in the Content-Type header."""
 
     def __init__(self, body: bytes, settings: LinkSettings, charset: str | None = None) -> None:
-        self.fault: str | None = None
-        self.limit: str | None = None
+        self._ended: _Ended | None = None
         self.is_index = False  # known with the first group
         self.found = 0
         self._body = body
@@ -166,6 +164,16 @@ class Sitemap:
         self._loc: str | None = None
         self._priority: float | None = None
         self._silent = 0  # bytes handed to the parser since it last told of something
+
+    @property
+    def fault(self) -> str | None:
+        """Why reading ended early, if it did."""
+        return None if self._ended is None else self._ended.why
+
+    @property
+    def limit(self) -> str | None:
+        """The setting that ended the reading, if one did."""
+        return None if self._ended is None else self._ended.limit
 
     def __iter__(self) -> Iterator[list[Listed]]:
         return self._lines() if is_text_sitemap(self._body) else self._elements()
@@ -185,9 +193,9 @@ class Sitemap:
                 yield self._take()  # also where there is none: the caller has its turn
             odd += self._line(rest)
         except (_Odd, zlib.error) as error:
-            self.fault = str(error)
-        if odd and self.fault is None:
-            self.fault = "1 line is no URL" if odd == 1 else f"{odd} lines are no URL"
+            self._ended = _Ended(str(error), getattr(error, "limit", None))
+        if odd and self._ended is None:
+            self._ended = _Ended("1 line is no URL" if odd == 1 else f"{odd} lines are no URL")
         yield self._take()
 
     def _line(self, line: bytes) -> bool:
@@ -217,7 +225,7 @@ class Sitemap:
                 yield self._take()
             parser.Parse(b"", True)
         except (_Odd, expat.ExpatError, zlib.error) as error:
-            self.fault = str(error)
+            self._ended = _Ended(str(error), getattr(error, "limit", None))
         yield self._take()
 
     def _pieces(self) -> Iterator[bytes]:
@@ -227,8 +235,7 @@ class Sitemap:
         for piece in _decompressed(self._body):
             if len(piece) > left:
                 yield _encoded(decoder.decode(piece[:left]))
-                self.limit = "links.max_sitemap_bytes"
-                raise _Odd(f"larger than {self._settings.max_sitemap_bytes} bytes ({self.limit})")
+                raise _Limit(f"larger than {self._settings.max_sitemap_bytes} bytes", "links.max_sitemap_bytes")
             left -= len(piece)
             yield _encoded(decoder.decode(piece))
         yield _encoded(decoder.decode(b"", True))
@@ -283,14 +290,28 @@ class Sitemap:
 
     def _list(self, href: str, priority: float | None) -> None:
         if self.found >= self._settings.max_links:
-            self.limit = "links.max_links"
-            raise _Odd(f"more than {self._settings.max_links} URLs ({self.limit})")
+            raise _Limit(f"more than {self._settings.max_links} URLs", "links.max_links")
         self.found += 1
         self._listed.append(Listed(href, priority))
 
 
+class _Ended(NamedTuple):
+    """Why reading ended early, and the setting that ended it, if one did."""
+
+    why: str
+    limit: str | None = None
+
+
 class _Odd(Exception):
     """A feature that no honest sitemap has."""
+
+
+class _Limit(_Odd):
+    """More than a setting allows."""
+
+    def __init__(self, why: str, limit: str) -> None:
+        super().__init__(f"{why} ({limit})")
+        self.limit = limit
 
 
 def _refuse_declaration(*_: object) -> None:

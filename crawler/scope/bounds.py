@@ -106,8 +106,9 @@ class Bounds:
     def encode(self) -> bytes:
         """The stored form: JSON."""
         stored = asdict(self)
-        if not self.sites:
-            del stored["sites"]  # as earlier versions stored it
+        for name, default in {"sites": (), **_ADDED}.items():
+            if stored[name] == default:
+                del stored[name]  # as earlier versions stored it
         return json.dumps(stored, sort_keys=True).encode("ascii")
 
     @classmethod
@@ -121,9 +122,12 @@ class Bounds:
                 str(found["scope"]),
                 tuple(map(str, found["include"])),
                 tuple(map(str, found["exclude"])),
-                *(int(found[name]) for name in ("max_url_length", "max_links", "max_body")),
+                int(found["max_url_length"]),
+                int(found["max_links"]),
+                int(found["max_body"]),
                 tuple(map(str, found.get("sites", ()))),
-                *(int(found.get(name, default)) for name, default in _ADDED.items()),
+                int(found.get("max_sitemap_bytes", _ADDED["max_sitemap_bytes"])),
+                int(found.get("hops_outside", _ADDED["hops_outside"])),
             )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise BoundsError(f"not the limits of a run: {error}") from error

@@ -52,7 +52,7 @@ from crawler.records import (
     encode_page,
     sequence_key,
 )
-from crawler.scope import Limit
+from crawler.scope import COUNTED, Limit
 from crawler.settings import SHAPING, TABLES, RobotsSettings, TrapSettings
 from crawler.store import MemoryStore
 from crawler.traps import Traps, check_content, check_soft404
@@ -124,7 +124,7 @@ def test_the_example_of_a_page_at_the_border() -> None:
     assert kept.entry == Entry(href, 2, "http://h.test/", priority=1)
     assert (kept.bounds, kept.visits, kept.depth, kept.counts) == (1, 1, 3, {Limit.MAX_DEPTH: 244})
     said = re.findall(r"(\d) `([a-z_.]+)`", section(page("format-store.md"), "border").replace("\n", " "))
-    assert said == [(str(number), limit.value) for number, limit in enumerate(Limit)]
+    assert said == [(str(number), limit.value) for number, limit in enumerate(COUNTED)]
 
 
 def test_the_example_of_a_host() -> None:

@@ -78,6 +78,7 @@ class Laboratory:
     addresses: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.2  # of a response
     slow: Mapping[str, float] = field(default_factory=dict)  # seconds of hosts that take longer, by name
+    waits: Mapping[str, float] = field(default_factory=dict)  # seconds for which bodies of hosts wait for memory
     now: float = START
     asked: list[Asked] = field(default_factory=list)
     anchor: Anchor | None = None
@@ -115,6 +116,9 @@ class Laboratory:
             self.asked.append(asked)
             try:
                 await asyncio.sleep(self.seconds_of(href))
+                if (name := href.split("/")[2]) in self.waits:
+                    with driven.worker.context.slots.wait():
+                        await asyncio.sleep(self.waits[name])
             except asyncio.CancelledError:
                 self.hung_up(href)
                 raise

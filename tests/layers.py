@@ -85,7 +85,7 @@ MODULES: dict[str, str] = {
     """,
     "fetch": """
         outcome body_memory content_coding lenient patience secret proxies cookies socks ways kept connector
-        robots_cache failures robots_fetch fetcher simulated
+        bodies robots_cache failures robots_fetch fetcher simulated
     """,
     "dashboard": """
         event_stream feed listen access guard http_server token server
@@ -103,8 +103,9 @@ MODULES: dict[str, str] = {
         statistics hosts_now host_table host_states job_reader explanation record_stream job_view
     """,
     "engine": """
-        capacity_forecast turns reading page_reader heading discover ending judge ledger_resolver lifecycle loop_lag
-        seeds context own_line injector gauges durability robots_redirect robots_visit visit run put_aside rate worker
+        capacity_forecast slots turns reading page_reader heading discover ending judge ledger_resolver lifecycle
+        loop_lag seeds context own_line injector gauges durability robots_redirect robots_visit visit run put_aside
+        rate worker
     """,
     "integrity": """
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer

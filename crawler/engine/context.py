@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.reading import Reading
+from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
 from crawler.fetch import Fetches
 from crawler.parsing import PageParser
@@ -29,19 +30,18 @@ class Context:
     """The worker's network and clock (seconds since 1970), and how its runs wake it.
 
     ``wake``: something has changed, so look for a ready host again. ``interrupt``: a run has stopped, so stop waiting
-    for the rate limit. ``lend_slot``: from now on (True) or no longer (False), a visit needs no slot of its own, as it
-    only waits to learn what its failure means. ``lag`` measures the event loop that all runs share. What servers send
-    is read with ``reading``; ``fetcher`` already is. Each piece of work that takes milliseconds waits for its turn
-    (``turns``). Pages that may cost much are parsed by ``parser``. ``rate`` waits until the rate limit permits a
-    request: a visit has waited for its first one, and waits again for each that follows from it. ``capacity`` tells
-    what is left.
+    for the rate limit. A visit that only waits lends its slot (``slots``). ``lag`` measures the event loop that all
+    runs share. What servers send is read with ``reading``; ``fetcher`` already is. Each piece of work that takes
+    milliseconds waits for its turn (``turns``). Pages that may cost much are parsed by ``parser``. ``rate`` waits until
+    the rate limit permits a request: a visit has waited for its first one, and waits again for each that follows from
+    it. ``capacity`` tells what is left.
     """
 
     fetcher: Fetches
     clock: Callable[[], float]
     wake: Callable[[], None]
     interrupt: Callable[[], None]
-    lend_slot: Callable[[bool], None]
+    slots: Slots
     lag: LoopLag
     reading: Reading
     turns: Turns

@@ -142,12 +142,12 @@ class OwnLine:
         counts = witness or failure.local or judge.is_witness(host.name)
         waiting = _Waiting(host.name, now, counts, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
-        self._context.lend_slot(True)
+        self._context.slots.doubt(True)
         self._changed.set()
         try:
             return await waiting.ours
         finally:
-            self._context.lend_slot(False)
+            self._context.slots.doubt(False)
             if waiting in self._waiting:
                 self._waiting.remove(waiting)  # cancelled
 

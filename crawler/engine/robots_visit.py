@@ -89,7 +89,8 @@ class RobotsVisits:
 
     async def prepare(self, name: str) -> None:
         """Parse the rules of the host aside from the event loop, so that ``refusal`` is quick."""
-        await self._cache.prepare(name)
+        with self._context.slots.wait():
+            await self._cache.prepare(name)
 
     def declares(self, href: str) -> bool:
         """Return whether the host's robots.txt lists the URL as a sitemap."""
@@ -121,7 +122,8 @@ class RobotsVisits:
             return
         copy = self._cache.good_copy(host.name, now) if result.says_nothing else None
         stored = encode_robots(result.answer, now - result.last.age, copy)
-        robots = await self._cache.decode_aside(stored)
+        with self._context.slots.wait():
+            robots = await self._cache.decode_aside(stored)
         await self._job.room()
         now = now if isinstance(result.answer, Failure) else self._context.clock()
         request = request_outcome(result.answer, settings.retry)

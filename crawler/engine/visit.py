@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar, cast
 
 from crawler.engine.context import Context
@@ -176,6 +177,7 @@ class Visitor:
 
     async def visit(self, lease: Lease) -> None:
         """Carry out a lease to its end. If cancelled, release it."""
+        self._context.slots.begin(partial(self._job.frontier.lend, lease))
         if lease.entry is not None:
             self.under_way[lease.entry.href] = lease.taken_at
         else:

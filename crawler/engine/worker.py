@@ -22,6 +22,7 @@ from crawler.engine.put_aside import Suspects
 from crawler.engine.rate import Rate
 from crawler.engine.reading import Guarded, Reading
 from crawler.engine.run import Run
+from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
 from crawler.fetch import Fetches
 from crawler.frontier import Lease
@@ -50,17 +51,23 @@ class Worker:
     """Drives runs that were made with its ``context``."""
 
     def __init__(
-        self, fetcher: Fetches, settings: WorkerSettings, clock: Callable[[], float], lag: LoopLag | None = None
+        self,
+        fetcher: Fetches,
+        settings: WorkerSettings,
+        clock: Callable[[], float],
+        lag: LoopLag | None = None,
+        slots: Slots | None = None,
     ) -> None:
-        """``clock()`` returns seconds since 1970. ``lag`` is what ``fetcher`` asks for the stalls of the loop."""
+        """``clock()`` returns seconds since 1970. ``lag`` is what ``fetcher`` asks for the stalls of the loop, and
+        ``slots``, as many as ``settings.concurrency``, is what it tells of bodies that wait."""
         self._settings = settings
+        self._slots = slots = slots or Slots(settings.concurrency)
         self._rate = Rate(settings.rate)
-        self._free = settings.concurrency  # slots
-        self._in_flight = 0  # visits; one that has lent its slot is still one
         self._suspects = Suspects[Run]()
         self._runs: deque[Run] = deque()  # runs that are not over; the first is next to get a slot
         self._wake = asyncio.Event()
         self._interrupted = asyncio.Event()
+        slots.tell = self._wake.set
         lag = lag or LoopLag()
         reading = Reading(lag.held)
         network = Guarded(fetcher, reading)
@@ -69,11 +76,11 @@ class Worker:
             clock,
             self._wake.set,
             self._interrupted.set,
-            self._lend_slot,
+            slots,
             lag,
             reading,
             Turns(),
-            PageParser(),
+            PageParser(waits=slots.wait),
             self._rate.turn,
             self._capacity,
         )
@@ -123,8 +130,7 @@ class Worker:
             elif self._suspects.holds(run, lease, now):
                 continue
             elif not self._rate.limits or lease.address or await self._turn(run, lease):
-                self._free -= 1
-                self._in_flight += 1
+                self._slots.visits += 1
                 run.visit(lease, group).add_done_callback(partial(self._visit_ended, lease))
                 continue
             self._suspects.ended(lease)
@@ -132,38 +138,32 @@ class Worker:
     def _take(self, now: float) -> tuple[Run, Lease] | None:
         """Take a lease from the first run that has one, and move that run to the end of the line; or else one that had
         to wait until there is no other."""
-        if self._free > 0 and not self._suspects.bars(now):
+        if self._slots.free > 0 and not self._suspects.bars(now):
             for run in self._runs:
                 lease = run.take(now)
                 if lease is not None:
                     self._runs.remove(run)
                     self._runs.append(run)
                     return run, lease
-        if self._in_flight:
+        if self._slots.visits:
             return None
         others = [time for run in self._runs for time in run.next_leases()]
         return self._suspects.turn(now, [*others, *(now for run in self._runs if run.reads_seeds)])
 
     def _visit_ended(self, lease: Lease, _: asyncio.Task[None]) -> None:
-        self._free += 1
-        self._in_flight -= 1
+        self._slots.visits -= 1
         self._suspects.ended(lease)
         self._wake.set()
 
-    def _lend_slot(self, lent: bool) -> None:
-        self._free += 1 if lent else -1  # it may be less than none for the moment in which the visit ends
-        if lent:
-            self._wake.set()
-
     def _capacity(self) -> Capacity:
         alone, settings = self._suspects.bars(self.context.clock()), self._settings
-        return Capacity(settings.concurrency, max(0, self._free), settings.rate, self._rate.waiting, alone)
+        return Capacity(settings.concurrency, max(0, self._slots.free), settings.rate, self._rate.waiting, alone)
 
     # -- waiting -----------------------------------------------------------------------------------------------
 
     def _next_event(self, now: float) -> float | None:
         """Return the seconds until the next timed event; None if only another task can change anything."""
-        may_take = self._free > 0 and not self._suspects.bars(now)
+        may_take = self._slots.free > 0 and not self._suspects.bars(now)
         times = [time for run in self._runs for time in run.next_times(may_take=may_take)]
         times += self._suspects.next_time(now)
         return max(0.0, min(times) - now) if times else None

@@ -7,6 +7,7 @@ redirects, as RFC 9309 asks.)
 
 from crawler.fetch.fetcher import Fetcher, is_html
 from crawler.fetch.outcome import Failure, FailureKind, Fetches, Response
+from crawler.fetch.patience import OwnDelays
 from crawler.fetch.robots_fetch import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
 from crawler.fetch.simulated import SimulatedWeb
 from crawler.fetch.ways import check_access
@@ -18,6 +19,7 @@ __all__ = [
     "Fetches",
     "Followed",
     "NotNow",
+    "OwnDelays",
     "Response",
     "RobotsResult",
     "SimulatedWeb",

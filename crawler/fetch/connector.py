@@ -82,9 +82,18 @@ class Exchange:
     async def room(self, size: int) -> None:
         """Wait until a body that has this many bytes now may be read on."""
         if not self.share.take(size):
-            paused = self.patience.pause()
-            await self.share.wait()
-            self.patience.go_on(paused)
+            await self.wait()
+
+    async def begin_large(self) -> None:
+        """Wait until a body that will be large may be read."""
+        if not self.share.expect():
+            await self.wait()
+
+    async def wait(self, *, empty: bool = False) -> None:
+        """Wait until the body may be read on. ``empty``: what was read is given up, and read again then."""
+        paused = self.patience.pause()
+        await self.share.wait(empty=empty)
+        self.patience.go_on(paused)
 
 
 current_exchange: ContextVar[Exchange] = ContextVar("current_exchange")

@@ -43,6 +43,7 @@ class _Stage(Protocol):
     """Undoes one coding."""
 
     plain: bool  # the body was not in this coding at all, and is handed on unchanged
+    window: int  # bytes, if so large that it counts, of what the stage remembers of a long body
 
     @property
     def cut(self) -> bool:
@@ -58,8 +59,9 @@ class _Stage(Protocol):
 class _Members:
     """A format in which one stream follows another: gzip and zstd."""
 
-    def __init__(self, new: Callable[[], Any], begins: Callable[[bytes], bool | None]) -> None:
+    def __init__(self, new: Callable[[], Any], begins: Callable[[bytes], bool | None], window: int = 0) -> None:
         self.plain = False
+        self.window = window
         self._new = new
         self._begins = begins
         self._current: Any = None
@@ -127,6 +129,7 @@ class _Deflate:
 
     def __init__(self) -> None:
         self.plain = self.cut = False
+        self.window = 0
         self._begin = b""
         self._inflate: Any = None
 
@@ -160,6 +163,7 @@ class _Brotli:
 
     def __init__(self) -> None:
         self.plain = self.cut = False
+        self.window = 0
         self._stream = brotli.Decompressor()
         self._came: list[bytes] = []
         self._size = 0
@@ -169,6 +173,8 @@ class _Brotli:
         if self._stream.is_finished():
             self.cut = self.cut or bool(data)
             return
+        if not self._size and data:
+            self.window = _brotli_window(data[0])
         self._size += len(data)
         if self._size <= _KEPT:
             self._came.append(data)
@@ -221,13 +227,22 @@ def _unbrotli(stream: Any, data: bytes) -> Iterator[bytes]:
             return  # it says so too while it still holds output
 
 
+def _brotli_window(first: int) -> int:
+    """The bytes of the window of a stream, by its first byte (RFC 7932, 9.1)."""
+    if not first & 1:
+        return 1 << 16
+    if first & 0b1110:
+        return 1 << (17 + (first >> 1 & 7))
+    return 1 << (8 + (first >> 4 & 7)) if first & 0b1110000 else 1 << 17
+
+
 def _gzip() -> _Stage:
     return _Members(lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS), _begins_gzip)
 
 
 def _zstd() -> _Stage:
     options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW}
-    return _Members(lambda: zstd.ZstdDecompressor(options=options), _begins_zstd)
+    return _Members(lambda: zstd.ZstdDecompressor(options=options), _begins_zstd, 1 << _ZSTD_WINDOW)
 
 
 _GZIP = b"\x1f\x8b"
@@ -294,6 +309,11 @@ class Decoder:
                 stage.end()
             except Undecodable as error:
                 raise _named(error, name) from error
+
+    @property
+    def window(self) -> int:
+        """Bytes that the stages remember of a long body."""
+        return sum(stage.window for stage in self._stages)
 
     @property
     def note(self) -> str | None:

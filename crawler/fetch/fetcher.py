@@ -17,14 +17,14 @@ import yarl
 from aiohttp import hdrs
 from aiohttp.abc import AbstractResolver
 
-from crawler.fetch.body_memory import SMALL, BodyMemory
+from crawler.fetch.bodies import drop_body, read_body
+from crawler.fetch.body_memory import BodyMemory
 from crawler.fetch.connector import Connector, Exchange, current_exchange
-from crawler.fetch.content_coding import Decoder, Overlong, decoder
 from crawler.fetch.cookies import Cookies
 from crawler.fetch.failures import FAILURES, classify, is_local
 from crawler.fetch.lenient import MAX_HEADERS
 from crawler.fetch.outcome import Failure, FailureKind, Response, browser_text
-from crawler.fetch.patience import Patience, Stalled, never
+from crawler.fetch.patience import NO_DELAYS, OwnDelays, Patience
 from crawler.fetch.proxies import ProxyTrouble
 from crawler.fetch.ways import Ways, trust_of
 from crawler.refusal import refusal_of
@@ -37,9 +37,6 @@ log = logging.getLogger("crawler")
 HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
 
 _ACCEPT = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
-_DROP_BYTES = 64 * 1024  # bytes; reading more than this costs more than a new connection
-_DROP_SECONDS = 1.0
-_DECODED_AT_ONCE = 1024 * 1024  # bytes that come out of a decoder before the event loop has its turn
 _IDLE_CONNECTIONS = 4  # idle connections kept for each fetch that may run at once
 _LOGIN_WANTED = 407  # Proxy Authentication Required
 _REQUESTABLE = re.compile("https?://[!-~]+").fullmatch
@@ -67,9 +64,8 @@ class Fetcher:
     ``settings`` are those of all hosts, or of each. The caller respects ``concurrency`` and ``per_host``; here they
     only bound the number of idle connections.
     ``resolver`` replaces the name service, ``environ`` the environment, which may name proxies and secrets.
-    ``stalled()`` returns the seconds in which the event loop stood still so far: they are not part of any time limit
-    nor of the seconds of a result. Raises SettingsError if a proxy, a login or
-    a file of the settings cannot be used.
+    ``delays`` are not part of any time limit nor of the seconds of a result. Raises SettingsError if a proxy, a login
+    or a file of the settings cannot be used.
     """
 
     def __init__(
@@ -79,19 +75,19 @@ class Fetcher:
         concurrency: int,
         per_host: int,
         resolver: AbstractResolver | None = None,
-        stalled: Stalled = never,
+        delays: OwnDelays = NO_DELAYS,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         sites = settings if isinstance(settings, Sites) else None
         settings = settings.settings.fetch if isinstance(settings, Sites) else settings
         self._settings = settings
-        self._stalled = stalled
+        self._stalled = delays.stalled
         self._ways = Ways(settings, sites, os.environ if environ is None else environ)
         self._trust = trust_of(settings)
         self._cookies = Cookies() if settings.cookies else None
         self._plain = not self._ways and self._cookies is None
         self._proxy_fails = False
-        self._memory = BodyMemory(settings.body_memory)
+        self._memory = BodyMemory(settings.body_memory, delays.waits)
         self._idle_hosts = max(1, _IDLE_CONNECTIONS * concurrency // max(1, per_host))
         self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
@@ -266,16 +262,13 @@ class Fetcher:
         if location is None and want.accept(content_type):
             if not answer.content.is_eof():
                 exchange.enter("body", exchange.limits.body_timeout)
-            if hdrs.CONTENT_ENCODING in headers:
-                body, note = await _decode(answer, want.max_body, want.truncate, exchange)
-            else:
-                body = await _read(answer, want.max_body, want.truncate, exchange)
+            body, note = await read_body(answer, want.max_body, want.truncate, exchange)
             if body is None:
                 message = f"body larger than {want.max_body} bytes"
                 return Failure(FailureKind.TOO_LARGE, message, exchange.patience.seconds)
             received = len(body)
         else:
-            received = await _drop(answer, exchange)
+            received = await drop_body(answer, exchange)
         return Response(
             status,
             headers,
@@ -288,88 +281,6 @@ class Fetcher:
             received,
             note,
         )
-
-
-async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool, exchange: Exchange) -> bytes | None:
-    """Return the whole body. If it is longer than ``limit``, return None or, with ``truncate``, its first ``limit``
-    bytes."""
-    stream = answer.content
-    if stream.is_eof():
-        chunk = await stream.readany()
-        if len(chunk) <= limit:
-            return chunk
-        return chunk[:limit] if truncate else None
-    stated = answer.content_length
-    if stated is not None and stated > limit and not truncate:
-        return None
-    chunks = []
-    size = 0
-    while size <= limit and (chunk := await stream.readany()):
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > SMALL:
-            await exchange.room(size)
-    if size <= limit:
-        return b"".join(chunks)
-    return b"".join(chunks)[:limit] if truncate else None
-
-
-async def _decode(
-    answer: aiohttp.ClientResponse, limit: int, truncate: bool, exchange: Exchange
-) -> tuple[bytes | None, str | None]:
-    """As ``_read``, with the content codings undone; and what was wrong with them. Raises Undecodable."""
-    decode, note = decoder(", ".join(answer.headers.getall("Content-Encoding")), limit)
-    if decode is None:
-        return await _read(answer, limit, truncate, exchange), note
-    chunks: list[bytes] = []
-    try:
-        size = await _decode_into(chunks, answer.content, decode, limit, exchange)
-    except Overlong:
-        size = limit + 1
-    if size <= limit:
-        decode.end()
-        return b"".join(chunks), decode.note
-    return (b"".join(chunks)[:limit] if truncate else None), decode.note
-
-
-async def _decode_into(
-    chunks: list[bytes], stream: aiohttp.StreamReader, decode: Decoder, limit: int, exchange: Exchange
-) -> int:
-    """Append the decoded body to ``chunks`` and return its size. Stops behind ``limit``."""
-    size = 0
-    turn = _DECODED_AT_ONCE
-    while chunk := await stream.readany():
-        for piece in decode.pieces(chunk):
-            chunks.append(piece)
-            size += len(piece)
-            if size > limit:
-                return size
-            if size >= turn:
-                turn = size + _DECODED_AT_ONCE
-                await asyncio.sleep(0)
-            if size > SMALL:
-                await exchange.room(size)
-    return size
-
-
-async def _drop(answer: aiohttp.ClientResponse, exchange: Exchange) -> int:
-    """Read a small unwanted body, so that its connection can be reused, and return its size in bytes.
-
-    Errors are ignored: the response is already known.
-    """
-    stream = answer.content
-    stated = answer.content_length
-    if stream.at_eof() or (stated is not None and stated > _DROP_BYTES):
-        return 0
-    size = 0
-    exchange.enter("drop", 2 * _DROP_SECONDS)
-    try:
-        async with asyncio.timeout(_DROP_SECONDS):
-            while size <= _DROP_BYTES and (chunk := await stream.readany()):
-                size += len(chunk)
-    except (aiohttp.ClientError, OSError):
-        return size
-    return size
 
 
 @lru_cache(maxsize=512)

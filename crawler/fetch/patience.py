@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
+from typing import NamedTuple
+
+from crawler.fetch.body_memory import Waits
 
 Stalled = Callable[[], float]
 
@@ -11,6 +15,17 @@ Stalled = Callable[[], float]
 def never() -> float:
     """The stalls of a loop that nobody measures."""
     return 0.0
+
+
+class OwnDelays(NamedTuple):
+    """What takes time and is not the host's. ``stalled()`` returns the seconds in which the event loop stood still so
+    far. Bodies wait for memory in a context of ``waits``."""
+
+    stalled: Stalled = never
+    waits: Waits = nullcontext
+
+
+NO_DELAYS = OwnDelays()
 
 
 class Patience:

@@ -257,6 +257,11 @@ class Frontier:
         self.queued += lease.entry is not None
         self._workbench.cancel(lease)
 
+    def lend(self, lease: Lease, lent: bool) -> None:
+        """From now on (True) or no longer (False), the visit only waits and needs no slot. Its host is leased all the
+        same."""
+        self._gate.lend(lease, lent)
+
     def uncount(self, ended: Iterable[tuple[Entry, bool]], batch: Batch) -> None:
         """Subtract finished URLs from the counts of their hosts: their records were lost, and the URLs were admitted
         again. ``ended`` gives each entry and whether it had failed."""

@@ -234,6 +234,10 @@ class Gate:
         if self._grouped:
             self._call(self._group(host).slots.leave())
 
+    def lend(self, lease: Lease, lent: bool) -> None:
+        """From now on (True) or no longer (False), the visit only waits: its slot is not held by a host of its kind."""
+        self.share.held[lease.kind] += -1 if lent else 1
+
     def answered(self, lease: Lease, request: RequestOutcome, now: float) -> None:
         """Record the outcome of a request that ended at ``now``. Hold the host for its gap, or for longer if the
         outcome requires it."""

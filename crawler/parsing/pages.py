@@ -15,6 +15,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from crawler.links import PageLinks, scan_links
@@ -46,6 +47,7 @@ KILLS_MOST = 2  # times that a page is parsed again because somebody killed the 
 
 
 Found = PageLinks | SitemapRead | ParserDied
+Waits = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(slots=True, eq=False)
@@ -70,8 +72,14 @@ class _Page:
 class PageParser:
     """Parses the pages of a run. Its processes are started by the first page that needs each."""
 
-    def __init__(self, limits: ParseLimits | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        """``clock()`` returns seconds."""
+    def __init__(
+        self,
+        limits: ParseLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        waits: Waits = nullcontext,
+    ) -> None:
+        """``clock()`` returns seconds. Whoever waits for the parser does so in a context of ``waits``."""
+        self._waits = waits
         limits = limits or ParseLimits()
         self._small, self._large = _Line(limits, clock), _Line(limits, clock)
 
@@ -86,7 +94,8 @@ class PageParser:
         """The links of a page of a host, parsed in a process."""
         line = self._large if len(body) > LARGE_BYTES else self._small
         page = _Page(host, body, charset, settings, asyncio.get_running_loop().create_future())
-        found = await line.parse(page)
+        with self._waits():
+            found = await line.parse(page)
         assert not isinstance(found, SitemapRead)
         return found
 
@@ -95,7 +104,8 @@ class PageParser:
     ) -> SitemapRead | ParserDied:
         """What a body of a host holds if it is a sitemap, read in a process."""
         page = _Page(host, body, charset, settings, asyncio.get_running_loop().create_future(), Kind.SITEMAP)
-        found = await self._large.parse(page)
+        with self._waits():
+            found = await self._large.parse(page)
         assert not isinstance(found, PageLinks)
         return found
 

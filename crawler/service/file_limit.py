@@ -11,7 +11,7 @@ from crawler.store.rocks import files_left
 log = logging.getLogger("crawler")
 
 _ENOUGH = 4_096  # files for everything but connections
-_OF_A_SLOT = 6  # sockets for each URL in flight: one or two being opened, and idle ones that are kept open
+_OF_A_SLOT = 7  # sockets: one or two being opened, those of a URL that lends the slot, and idle ones
 _VISITORS = 1_024  # connections to a dashboard, where files abound
 _SHARE_OF_VISITORS = 8  # at most one file in so many is one of them
 _NAME = "the limit on open files (ulimit -Hn)"

@@ -20,8 +20,9 @@ from crawler.disk import Expendable
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
+from crawler.engine.slots import Slots
 from crawler.engine.worker import Worker, WorkerSettings
-from crawler.fetch import Fetcher
+from crawler.fetch import Fetcher, OwnDelays
 from crawler.job.history_file import load_course
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
@@ -82,14 +83,14 @@ async def run_crawl(
     is resumed. Raises what ``check`` raises, what ``Job`` raises if the job cannot be opened, OSError if the
     dashboard's port is taken or the disk fails, and any bug. After a bug, the state is checkpointed as far as it is
     consistent, and the job can be run again."""
-    slots = allow_files(settings.crawl.concurrency)
-    clock, lag = SteadyClock(), LoopLag()
+    number = allow_files(settings.crawl.concurrency)
+    clock, lag, slots = SteadyClock(), LoopLag(), Slots(number)
     front = Front(load_course(directory, clock()), settings, clock)
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
     async with (
         _dashboard(settings.dashboard, access, front) as address,
         _open_job(directory, settings, clock, front) as job,
-        _fetcher(settings, slots, lag) as fetcher,
+        _fetcher(settings, number, OwnDelays(lag.stalled, slots.wait)) as fetcher,
     ):
         if check is not None and job.files.resumed:
             check(job)
@@ -98,7 +99,7 @@ async def run_crawl(
                 keep_token(settings.dashboard, directory, access.token)
         with Expendable(str(directory / RUN)):
             write_run(job.disk, directory, settings)
-        worker = Worker(fetcher, replace(WorkerSettings.of(settings), concurrency=slots), clock, lag)
+        worker = Worker(fetcher, replace(WorkerSettings.of(settings), concurrency=number), clock, lag, slots)
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         if resumed is not None and view is not None and finite:
             seeds = resumed.tell_behind(seeds, view.say)
@@ -119,9 +120,9 @@ async def run_crawl(
         return replace(result, before=before)
 
 
-def _fetcher(settings: Settings, slots: int, lag: LoopLag) -> Fetcher:
+def _fetcher(settings: Settings, slots: int, delays: OwnDelays) -> Fetcher:
     per_host = settings.politeness.per_host
-    return Fetcher(Sites(settings), concurrency=slots, per_host=per_host, stalled=lag.stalled)
+    return Fetcher(Sites(settings), concurrency=slots, per_host=per_host, delays=delays)
 
 
 @contextlib.asynccontextmanager

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import random
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from urllib.parse import quote, unquote
 
+import brotli  # type: ignore[import-untyped]
 import pytest
 
-from crawler.fetch import Fetcher, Response
+from crawler.fetch import Fetcher, OwnDelays, Response
 from crawler.fetch.body_memory import SMALL, BodyMemory
 from crawler.fetch.connector import HURRIED, Exchange
 from crawler.fetch.patience import Patience, never
 from crawler.settings import FetchSettings
 from tests.virtual import run_virtually
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 MIB = 2**20
 BODY = 4 * MIB
@@ -103,6 +114,62 @@ async def test_a_body_is_needed_until_the_task_that_fetched_it_is_over() -> None
     assert memory.used == 0
 
 
+def test_what_comes_free_completes_one_body_after_another() -> None:
+    """Where all that wait get a piece of it, all are large and none complete."""
+    bodies = 40
+
+    async def main() -> tuple[int, list[int]]:
+        memory, peak, complete = BodyMemory(8 * MIB), 0, list[int]()
+
+        async def body(number: int) -> None:
+            nonlocal peak
+            share, got = memory.share(), SMALL
+            while got < BODY:
+                got += PIECE
+                if not share.take(got):
+                    await share.wait()
+                peak = max(peak, memory.used)
+                await asyncio.sleep(0.01)
+            complete.append(number)
+            share.complete()
+            await asyncio.sleep(1.0)
+
+        await asyncio.gather(*(asyncio.create_task(body(number)) for number in range(bodies)))
+        assert memory.used == 0
+        return peak, complete
+
+    peak, complete = run_virtually(main())
+    assert complete == sorted(complete)
+    assert peak <= max(8 * MIB, bodies * (SMALL + 2 * PIECE)) + BODY
+
+
+def test_what_waits_and_holds_nothing_is_let_on_when_what_it_gave_up_fits_again() -> None:
+    async def main() -> None:
+        memory = BodyMemory(4 * MIB)
+        first, second, third = (memory.share() for _ in range(3))
+        assert first.take(3 * MIB)
+        assert not second.take(2 * MIB)
+        gave_up = asyncio.ensure_future(second.wait(empty=True))
+        await asyncio.sleep(0)
+        assert memory.used == 3 * MIB
+        assert not third.expect(), "it must not overtake"
+        expects = asyncio.ensure_future(third.wait())
+        first.take(2 * MIB + 1)
+        first.complete()
+        await asyncio.sleep(0)
+        assert not gave_up.done()
+        assert not expects.done()
+        first.close()
+        await asyncio.gather(gave_up, expects)
+        assert second.take(2 * MIB)
+        assert third.take(2 * MIB)
+        second.close()
+        third.close()
+        assert memory.used == 0
+
+    run_virtually(main())
+
+
 def test_who_sends_slowly_keeps_others_waiting_for_a_short_time_only() -> None:
     """Each of them drips within all limits of its own."""
 
@@ -186,3 +253,50 @@ async def test_bodies_wait_in_their_sockets_and_their_time_limits_wait_too() -> 
     server.close()
     await server.wait_closed()
     assert most <= 2
+
+
+CODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "br": lambda data: brotli.compress(data, quality=1),
+    "zstd": zstd.compress,
+    "deflate": zlib.compress,
+    "gzip, br": lambda data: brotli.compress(gzip.compress(data), quality=1),
+}
+
+
+async def test_a_coded_body_that_waits_holds_nothing_and_begins_again() -> None:
+    """It is what it would have been, however it was cut into packets."""
+    chance = random.Random(1)
+    plain = {coding: chance.randbytes(MIB // 4) * 8 for coding in CODINGS}
+    waited = 0
+
+    @contextlib.contextmanager
+    def waits() -> Iterator[None]:
+        nonlocal waited
+        waited += 1
+        yield
+
+    async def send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        coding = unquote((await reader.readuntil(b"\r\n\r\n")).split(b" ")[1].decode()[1:])
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: {coding}\r\n\r\n".encode())
+        coded = CODINGS[coding](plain[coding])
+        for at in range(0, len(coded), 10_007):
+            writer.write(coded[at : at + 10_007])
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(send, "127.0.0.1", 0)
+    begin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    settings = FetchSettings(allow_private=True, body_memory=3 * MIB)
+
+    async def visit(fetcher: Fetcher, coding: str) -> None:
+        got = await fetcher.fetch(begin + quote(coding))
+        assert isinstance(got, Response), got
+        assert got.body == plain[coding]
+
+    delays = OwnDelays(waits=waits)
+    async with Fetcher(settings, concurrency=8, per_host=8, delays=delays) as fetcher, asyncio.timeout(60):
+        await asyncio.gather(*(asyncio.create_task(visit(fetcher, coding)) for coding in 2 * [*CODINGS]))
+    server.close()
+    await server.wait_closed()
+    assert waited

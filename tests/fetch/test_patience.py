@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from crawler.engine.loop_lag import STANDSTILL, LoopLag
-from crawler.fetch import Failure, FailureKind, Fetcher, Response
+from crawler.fetch import Failure, FailureKind, Fetcher, OwnDelays, Response
 from crawler.fetch.patience import Patience
 from crawler.settings import FetchSettings
 from tests.site import Site
@@ -94,7 +94,7 @@ async def watched(fetcher: Fetcher, lag: LoopLag, url: str) -> Response | Failur
 async def test_a_host_that_answers_while_the_loop_stands_still_has_answered(after: float) -> None:
     lag = LoopLag()
     with answering(after) as site:
-        async with Fetcher(LOCAL, concurrency=1, per_host=1, stalled=lag.stalled) as fetcher:
+        async with Fetcher(LOCAL, concurrency=1, per_host=1, delays=OwnDelays(lag.stalled)) as fetcher:
             result = await watched(fetcher, lag, site.url("/"))
     assert isinstance(result, Response), result
     assert result.body == b"x"
@@ -115,7 +115,7 @@ async def test_a_host_that_does_not_answer_is_not_spared_by_a_stall() -> None:
     lag = LoopLag()
     with answering(3600) as site:
         async with Fetcher(
-            replace(LOCAL, idle_timeout=60.0), concurrency=1, per_host=1, stalled=lag.stalled
+            replace(LOCAL, idle_timeout=60.0), concurrency=1, per_host=1, delays=OwnDelays(lag.stalled)
         ) as fetcher:
             result = await watched(fetcher, lag, site.url("/"))
     assert isinstance(result, Failure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import os
 import signal
@@ -302,3 +303,25 @@ def test_large_pages_do_not_keep_others_waiting() -> None:
             assert isinstance(await task, PageLinks)
 
     run(use)
+
+
+async def test_whoever_waits_for_the_parser_says_so() -> None:
+    waiting = most = 0
+
+    @contextlib.contextmanager
+    def waits() -> Iterator[None]:
+        nonlocal waiting, most
+        waiting += 1
+        most = max(most, waiting)
+        try:
+            yield
+        finally:
+            waiting -= 1
+
+    parser = PageParser(waits=waits)
+    try:
+        pages = [parser.parse_isolated(f"{number}.test", LINK, None, SETTINGS) for number in range(3)]
+        await asyncio.gather(*pages, parser.read_sitemap_isolated("a.test", LINK, None, SETTINGS))
+    finally:
+        parser.close()
+    assert (most, waiting) == (4, 0)

@@ -1,0 +1,78 @@
+"""The slots of a worker: how many visits it carries out at a time.
+
+A slot stands for an exchange with a server. Some visits only wait, and lend their slots meanwhile, so that hosts whose
+pages must wait do not keep other hosts from being asked:
+
+    in doubt   nobody knows yet whose fault a failure was (``own_line``)
+    waiting    the body must wait for memory or for the parser, or it is long and read piece by piece
+
+A visit lends its slot after it has waited for ``LEND_AFTER``: most waits are shorter, and not worth a look for the next
+URL. What waits still has a body, perhaps in part, and a connection; so at most as many of these slots are lent as there
+are, and at most twice as many visits are in flight. A visit that waits no longer goes on at once, without a slot if
+none is free. If it waited for one, it would keep its memory from those that have one and wait for memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+LEND_AFTER = 0.1  # seconds
+
+
+def _nobody(_: bool = True) -> None:
+    """Tells nobody."""
+
+
+# What lends the slot of the visit that the running task carries out. A probe of ``own_line`` has none.
+_visit: ContextVar[Callable[[bool], None]] = ContextVar("visit", default=_nobody)
+
+
+class Slots:
+    """The slots of one worker."""
+
+    def __init__(self, number: int) -> None:
+        self.visits = 0  # in flight, with or without a slot
+        self.tell: Callable[[], None] = _nobody  # called when a slot is lent
+        self._number = number
+        self._in_doubt = 0
+        self._waiting = 0
+
+    @property
+    def free(self) -> int:
+        """How many more visits may begin; less than none while visits go on without a slot."""
+        return self._number - self.visits + self._in_doubt + min(self._waiting, self._number)
+
+    def doubt(self, lent: bool) -> None:
+        """From now on (True) or no longer (False), a visit only waits to learn what its failure means."""
+        self._in_doubt += 1 if lent else -1
+        if lent:
+            self.tell()
+
+    def begin(self, lend: Callable[[bool], None]) -> None:
+        """A visit begins in the running task. ``lend`` is called when it lends its slot (True) and takes it back."""
+        _visit.set(lend)
+
+    @contextmanager
+    def wait(self) -> Iterator[None]:
+        """A visit waits, or reads a long body."""
+        lends = False
+
+        def lend() -> None:
+            nonlocal lends
+            lends = True
+            self._waiting += 1
+            visit(True)
+            self.tell()
+
+        visit = _visit.get()
+        timer = asyncio.get_running_loop().call_later(LEND_AFTER, lend)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if lends:
+                self._waiting -= 1
+                visit(False)

@@ -31,7 +31,7 @@ MODULES: dict[str, str] = {
         host_key rules steps whatwg clean domain base canonicaliser
     """,
     "settings": """
-        parts leaving match sites load
+        parts leaving match sites load live
     """,
     "robots": """
         path_patterns parse directives
@@ -112,7 +112,7 @@ MODULES: dict[str, str] = {
     """,
     "service": """
         explanation_text host_page status_reporter commands command_files snapshot_request view api attach run_view
-        opening file_limit resumed session
+        reloading opening file_limit resumed session
     """,
     "backup": """
         layout copying back_up restoration
@@ -128,6 +128,6 @@ MODULES: dict[str, str] = {
     """,
     "cli": """
         exit_codes toml_lines pattern_files add retry bench config damaged_job backup integrity_text options plan repair
-        canon crawl dashboard dedup explain forget hosts restore stats tail top verify demo filter
+        canon crawl dashboard dedup explain forget hosts reload restore stats tail top verify demo filter
     """,
 }

@@ -45,6 +45,7 @@ from crawler.progress.live_line import Progress
 from crawler.progress.say import say
 from crawler.progress.summary import summary
 from crawler.scope import RuleSettings, Scope, foreign_hosts, rule_faults, rules_for_seeds_alone
+from crawler.service.reloading import Configuration, ConfigurationError
 from crawler.service.session import Result, run_crawl
 from crawler.service.status_reporter import View
 from crawler.settings import SeenSettings, Settings, SettingsError, Source, settings_from
@@ -107,6 +108,14 @@ def build_settings(arguments: argparse.Namespace, own: Collection[str] = ()) -> 
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(job_error_text(error)) from error
     return settings, source
+
+
+def _read_again(arguments: argparse.Namespace) -> Settings:
+    """The settings that the crawl would have if it began now. Raises ConfigurationError."""
+    try:
+        return build_settings(arguments)[0]
+    except UsageError as error:
+        raise ConfigurationError(str(error)) from error
 
 
 def _check_room(settings: SeenSettings) -> None:
@@ -178,13 +187,13 @@ def crawl(
 ) -> int:
     """Run the crawl with a view on it, inside ``around``, and return the exit code. ``check`` may refuse a job that is
     resumed. Raises UsageError."""
-    directory: Path = arguments.job
+    directory, known = arguments.job, Configuration(settings, partial(_read_again, arguments))
     view: Progress | None = None if arguments.quiet else Progress(sys.stderr, force=arguments.progress)
 
     async def whole() -> Result:
         with view or contextlib.nullcontext():
             async with around or contextlib.nullcontext():
-                return await run_crawl(directory, settings, seeds, view, finite=finite, check=check)
+                return await run_crawl(directory, known, seeds, view, finite=finite, check=check)
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[_Handler(view)])
     began = holds_job(directory)

@@ -120,6 +120,10 @@ class Discovery:
     def of(cls, job: Job, settings: Settings, reading: Reading) -> Discovery:
         return cls(job, Boundary.of(job.scope, settings), DiscoverySettings.of(settings), reading)
 
+    def change(self, settings: Settings) -> None:
+        """Go on with other patterns and depth."""
+        self._boundary = Boundary.of(self._job.scope, settings)
+
     def seeds(self, lines: list[str]) -> list[Canonical]:
         """Return the URLs of the lines. Invalid lines are counted and logged."""
         found: list[Canonical] = []

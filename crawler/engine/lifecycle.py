@@ -53,8 +53,12 @@ class Lifecycle:
         self.reason: Stop | None = None  # why the run hands out no more URLs
         self.is_over = False
         self.held = False  # by the user
+        self.change(settings)
+
+    def change(self, settings: CrawlSettings) -> None:
+        """Set other limits. The time counts from the start of the run."""
         self.max_pages = settings.max_pages
-        self.deadline = None if settings.max_time is None else now + settings.max_time
+        self.deadline = None if settings.max_time is None else self.started_at + settings.max_time
 
     @property
     def state(self) -> State:

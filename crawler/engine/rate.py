@@ -16,6 +16,10 @@ class Rate:
         self._line = asyncio.Lock()  # the throttler polls for each one that waits, so one does at a time
         self.waiting = 0  # requests that wait for their turn
 
+    def change(self, rate: float | None) -> None:
+        """Set another limit. Who waits for a turn already has it by the old one."""
+        self._throttler = None if rate is None else _throttler(rate)
+
     @property
     def limits(self) -> bool:
         """Whether there is a limit."""
@@ -28,7 +32,9 @@ class Rate:
         self.waiting += 1
         try:
             async with self._line:
-                await self._throttler.acquire()  # type: ignore[no-untyped-call]  # the library has no types
+                throttler = self._throttler  # another one, if the limit was changed meanwhile
+                if throttler is not None:
+                    await throttler.acquire()  # type: ignore[no-untyped-call]  # the library has no types
         finally:
             self.waiting -= 1
 

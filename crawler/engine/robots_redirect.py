@@ -69,7 +69,7 @@ class RobotsRedirect:
         self._job = job
         self._line = line
         self._cache = cache
-        self._settings = settings
+        self.settings = settings
         self._context = context
         self._leads: dict[str, str] = {}  # host -> the host that its robots.txt redirects to and that it waits for
 
@@ -79,7 +79,7 @@ class RobotsRedirect:
         Returns the answer and whether it came from another host, or NotNow if the host should come back later."""
         frontier = self._job.frontier
         name = frontier.queue_of(address)
-        refused = refusal_of_href(address, self._settings.fetch)
+        refused = refusal_of_href(address, self.settings.fetch)
         if refused is not None:
             return Followed(Failure.refused(refused), elsewhere=name != host.name)
         if frontier.ad_hoc.share_a_key(host, name):
@@ -87,12 +87,12 @@ class RobotsRedirect:
             if late is not None:
                 return late
             await self._context.rate()
-            answer = await ask_robots(self._context.fetcher, address, self._settings.robots)
+            answer = await ask_robots(self._context.fetcher, address, self.settings.robots)
             return Followed(answer, elsewhere=name != host.name)
         known = self._known(name, address)
         if known is not None:
             return known
-        if len(self._leads) >= self._settings.most_waiting or self._waits_for(name, host.name):
+        if len(self._leads) >= self.settings.most_waiting or self._waits_for(name, host.name):
             return NotNow(LATER)
         self._leads[host.name] = name
         try:
@@ -137,7 +137,7 @@ class RobotsRedirect:
             return None
         now = self._context.clock()
         copy, age = self._cache.good_copy(name, now), max(0.0, now - known.asked_at)
-        if copy is None or age > self._settings.robots.ttl / 2:
+        if copy is None or age > self.settings.robots.ttl / 2:
             return None
         answer = Response(copy.status, {}, None, None, copy.body, None, None, 0.0, 0)
         return Followed(answer, elsewhere=True, age=age)
@@ -196,10 +196,10 @@ class RobotsRedirect:
         self._job.change_hosts(lambda batch: frontier.finish(lease, AddressKnown(found), now, batch))
 
     async def _ask(self, lease: Lease, address: str) -> Followed:
-        frontier, retry = self._job.frontier, self._settings.retry
+        frontier, retry = self._job.frontier, self.settings.retry
         with self._forgone_if_cancelled(lease):
             await self._context.rate()
-            answer = await ask_robots(self._context.fetcher, address, self._settings.robots)
+            answer = await ask_robots(self._context.fetcher, address, self.settings.robots)
             now = self._context.clock()
             ours = await self._line.is_at_fault(lease, address, answer, now)
             await self._job.room()

@@ -62,6 +62,11 @@ class RobotsVisits:
         self._cache = RobotsCache(job.store, settings.robots, settings.fetch.user_agent, self._parse)
         self._redirect = RobotsRedirect(job, self._cache, line, settings, context)
 
+    def change(self, settings: RobotsVisitSettings) -> None:
+        """Go on with other waits, and other hosts whose robots.txt is ignored."""
+        self._settings = settings
+        self._redirect.settings = settings
+
     def refusal(self, name: str, href: str) -> tuple[RobotsRefusal, str] | None:
         """Return why a URL of the host may not be fetched, with a message; None if it may be. The robots.txt must be
         known."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
 from crawler.engine.capacity_forecast import Adviser
@@ -76,7 +76,7 @@ class Run:
         adviser = Adviser(settings.seen.compact_slices, ledger=settings.seen.ledger, endless=endless)
         self.gauges = Gauges(job, HostTableSettings.of(settings), adviser, context, lambda: self.serving)
         self._visits: set[asyncio.Task[None]] = set()
-        self._beside: list[asyncio.Task[None]] = []
+        self._beside = _Beside()
 
     # -- what the worker does with it, in this order -----------------------------------------------------------
 
@@ -93,15 +93,13 @@ class Run:
         ]
         if job.ledger is not None:
             beside.append(resolve_beside(self._decide, lambda: job.doubted, self._is_idle))
-        if job.held_back.left:
-            beside.append(return_beside(job.sync, job.room, self._return))
-        if job.revisiting.border.left:
-            beside.append(return_beside(job.sync, job.room, self._return_border))
+        beside += self._returns()
         if self._ending.endless:
             beside.append(revisit_beside(self._revisit))
             if job.revisiting.backfill.left:
                 beside.append(backfill_beside(job.room, self._backfill))
-        self._beside = [group.create_task(each) for each in beside]
+        self._beside.group = group
+        self._beside.begin(beside)
 
     def is_over(self, now: float) -> bool:
         """Return whether the run is over for the worker. Stops the run if a limit is reached."""
@@ -189,6 +187,17 @@ class Run:
             self._context.wake()
             self._line.close()
             asyncio.get_running_loop().call_later(GRACE, self._release_all)
+
+    def change(self, settings: Settings) -> None:
+        """Go on with other settings, of those that can change while a crawl runs. Raises OSError."""
+        reconsidering = self.job.change(settings)
+        self._visitor.change(settings)
+        self.life.change(settings.crawl)
+        self.gauges.states.settings = HostTableSettings.of(settings)
+        if not self.life.is_over:
+            self._beside.begin([self._reconsider(reconsidering), *self._returns()])
+        self._context.interrupt()  # who waits for the rate may have another one
+        self.wake()
 
     def hold(self) -> None:
         """Pause: hand out no URLs until ``go_on``. Requests in flight finish. The pause ends with the run."""
@@ -307,6 +316,21 @@ class Run:
         self._ending.seeds_read = True
         self._context.wake()
 
+    def _returns(self) -> list[Coroutine[Any, Any, None]]:
+        """What puts URLs back that a rule or a limit left out and that this run admits."""
+        job, returns = self.job, list[Coroutine[Any, Any, None]]()
+        if job.held_back.left:
+            returns.append(return_beside(job.sync, job.room, self._return))
+        if job.revisiting.border.left:
+            returns.append(return_beside(job.sync, job.room, self._return_border))
+        return returns
+
+    async def _reconsider(self, steps: Iterator[None]) -> None:
+        for _ in steps:
+            self._context.wake()
+            await asyncio.sleep(0)
+        self._context.wake()
+
     def _may_take(self) -> bool:
         life = self.life
         if life.reason is not None or life.held or self._line.holds or self.job.blocked is not None:
@@ -350,10 +374,26 @@ class Run:
         self.gauges.settle()
 
     def _leave(self) -> None:
-        for task in self._beside:
-            task.cancel()
+        self._beside.end()
         self.keeper.close()
         self._visitor.close()
+
+
+class _Beside:
+    """The tasks of a run besides its visits."""
+
+    def __init__(self) -> None:
+        self.group: asyncio.TaskGroup | None = None  # of the worker that drives the run
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def begin(self, coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+        assert self.group is not None, "the run has not begun"
+        self._tasks = [task for task in self._tasks if not task.done()]
+        self._tasks += [self.group.create_task(each) for each in coroutines]
+
+    def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
 
 
 def pause_text(pause: Pause) -> str:

@@ -21,6 +21,7 @@ from crawler.engine.judge import answer_of, by_text, judge
 from crawler.engine.own_line import OwnLine
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
+from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
 from crawler.fetch import Failure, FailureKind, is_html
 from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
@@ -99,6 +100,12 @@ class Visitor:
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
         self.side_requests: dict[str, float] = {}  # the same of hosts whose robots.txt or address is asked for
         self.last_seed_error: str | None = None  # why the last failed seed could not be fetched
+
+    def change(self, settings: Settings) -> None:
+        """Go on with other tries, patterns and rules of hosts."""
+        self._settings = VisitSettings.of(settings)
+        self._discovery.change(settings)
+        self._robots.change(RobotsVisitSettings.of(settings))
 
     def refuse(self, lease: Lease) -> bool:
         """Finish a URL without a request if a pattern or robots.txt disallows it or its host is closed. Returns whether

@@ -12,7 +12,7 @@ import logging
 import shutil
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from crawler.engine.context import Capacity, Context
@@ -84,6 +84,12 @@ class Worker:
             self._rate.turn,
             self._capacity,
         )
+
+    def change(self, settings: WorkerSettings) -> None:
+        """Go on with another rate."""
+        if settings.rate != self._settings.rate:
+            self._rate.change(settings.rate)
+        self._settings = replace(self._settings, rate=settings.rate)
 
     async def drive(self, *runs: Run) -> None:
         """Drive the runs until all are over.

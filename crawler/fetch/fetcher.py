@@ -93,6 +93,14 @@ class Fetcher:
         self._session: aiohttp.ClientSession | None = None
         self._connector: Connector | None = None
 
+    def change(self, sites: Sites) -> None:
+        """Go on with other time limits, and other ways to leave of single hosts. Raises SettingsError; then nothing has
+        changed."""
+        settings = sites.settings.fetch
+        self._ways = self._ways.changed(settings, sites)
+        self._settings = settings
+        self._plain = not self._ways and self._cookies is None
+
     async def __aenter__(self) -> Self:
         settings = self._settings
         user_agent = settings.user_agent
@@ -103,7 +111,7 @@ class Fetcher:
             connector=self._connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": user_agent, "Accept": _ACCEPT},
-            timeout=aiohttp.ClientTimeout(total=None, sock_read=settings.idle_timeout),
+            timeout=_idle(settings),
             auto_decompress=False,
             max_line_size=settings.max_headers,
             max_field_size=settings.max_headers,
@@ -209,7 +217,9 @@ class Fetcher:
         if refused is not None:
             return Failure.refused(refused)
         if self._plain:
-            answer = await self._session.get(url, allow_redirects=False, headers=want.headers)
+            answer = await self._session.get(
+                url, allow_redirects=False, headers=want.headers, timeout=_idle(self._settings)
+            )
         else:
             answer = await self._ask(self._session, url, href, want, exchange)
         try:
@@ -225,11 +235,11 @@ class Fetcher:
         headers, way = dict(want.headers or {}), self._ways.to(href)
         headers.update(way.headers or {})
         exchange.proxy = way.proxy
-        timeout = session.timeout
+        timeout = _idle(self._settings)
         if way.limits is not None:
             exchange.limits = way.limits
             exchange.enter("headers", way.limits.headers_timeout)
-            timeout = aiohttp.ClientTimeout(total=None, sock_read=way.limits.idle_timeout)
+            timeout = _idle(way.limits)
         through = None if way.proxy is None or way.proxy.socks else way.proxy.url
         host, path, secure = url.raw_host or "", url.raw_path, url.scheme == "https"
         if self._cookies is not None and "Cookie" not in headers:
@@ -281,6 +291,10 @@ class Fetcher:
             received,
             note,
         )
+
+
+def _idle(settings: FetchSettings) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, sock_read=settings.idle_timeout)
 
 
 @lru_cache(maxsize=512)

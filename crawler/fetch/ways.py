@@ -36,6 +36,7 @@ class Ways:
     def __init__(self, settings: FetchSettings, sites: Sites | None, environ: Mapping[str, str]) -> None:
         self.proxies = Proxies(settings, environ)
         self._settings = settings
+        self._environ = environ
         self._sites = sites or None
         self._values: dict[tuple[int, str], Any] = {}  # of keys of tables: headers with their secrets, proxies
         tables = () if sites is None else sites.settings.site.tables
@@ -47,6 +48,10 @@ class Ways:
             if proxy is not None and proxy.socks:
                 check_socks()
         self._known: dict[tuple[str, str, str], Way] = {}
+
+    def changed(self, settings: FetchSettings, sites: Sites) -> Ways:
+        """The ways by other settings, in the same environment. Raises SettingsError."""
+        return Ways(settings, sites, self._environ)
 
     def __bool__(self) -> bool:
         """Whether any origin has a way of its own."""

@@ -72,6 +72,11 @@ class FairSemaphore:
         self._called.remove(name)
         return self._call()
 
+    def resize(self, slots: int) -> list[str]:
+        """Change the number of places. Returns the hosts that were called to new ones."""
+        self.slots = slots
+        return list(iter(self._call, None))
+
     def _call(self) -> str | None:
         if not self._line or self.inside + len(self._called) >= self.slots:
             return None

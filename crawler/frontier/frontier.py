@@ -18,7 +18,7 @@ not grow with the number of pending URLs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from crawler.frontier.ad_hoc_lease import AdHocLeases
 from crawler.frontier.entry import Entry, QueueOf, queue_of, retry_slot
@@ -88,6 +88,13 @@ class Frontier:
         self.next_number, self._workbench.met = next_number, hosts
         self._gate.load(now)
         self.queued = self._workbench.load()
+
+    def change(self, settings: PolitenessSettings, limits: Limits) -> Iterator[None]:
+        """Go on with other settings, but the same host key. The caller must exhaust the iterator, between whose steps
+        the frontier may be used: then hosts that waited by the old settings have their places by the new ones."""
+        self._limits = limits
+        self._workbench.change(settings, limits)
+        return self._workbench.reconsider()
 
     # -- admit -------------------------------------------------------------------------------------------------
 

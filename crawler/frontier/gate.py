@@ -43,6 +43,8 @@ _OF_THE_KEY = frozenset(
     )
 )
 
+_OWN = frozenset((HoldReason.SITE_RATE,))  # holds by what the settings say, besides gaps
+
 
 @dataclass(slots=True)
 class Group:
@@ -73,6 +75,28 @@ class Gate:
         self._groups: dict[str, Group] = {}
         self._prune_at = GROUPS_MAX
         self.loaded = 0.0  # when the run began
+
+    def change(self, settings: PolitenessSettings, limits: Limits) -> None:
+        """Go on with other settings. ``reconsider`` then tells each host."""
+        self.settings, self.limits, self._sites = settings, limits, limits.sites
+        self._bounded = limits.budget != BudgetSettings() or (limits.sites is not None and limits.sites.bound)
+        self._rates.clear()
+        self.share.change(limits.slow_slots, settings.slow_after)
+
+    def reconsider(self, host: Host) -> None:
+        """Shorten the hold of a host that is not leased if its gap is shorter by now, or if it waits for what may have
+        changed."""
+        politeness = host.politeness
+        pause, _ = self.gap(host)
+        if self._grouped:
+            group = self._group(host)
+            for name in group.slots.resize(self.politeness(host).per_host):
+                self._called(name)
+            if not group.slots.inside:
+                _unreserve(group, pause)
+        since = max(politeness.last_request, self.loaded) + pause
+        if (politeness.hold_reason.is_gap or politeness.hold_reason in _OWN) and not host.leased:
+            politeness.next_time = min(politeness.next_time, since)
 
     # -- resuming ----------------------------------------------------------------------------------------------
 

@@ -23,6 +23,11 @@ class Sessions:
         self._seconds = settings.session_seconds
         self.quick = 0  # quick hosts in a session
 
+    def change(self, settings: PolitenessSettings) -> None:
+        """Go on with other settings; sessions that have begun end when they would have."""
+        self.pages = settings.session_pages
+        self._seconds = settings.session_seconds
+
     def begin(self, host: Host, now: float) -> None:
         """Begin a session at ``now``, unless the host is in one."""
         if not host.session_until:

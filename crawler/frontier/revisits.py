@@ -81,6 +81,12 @@ class Revisits:
         self._threshold = 0.0  # as stored
         self._first = b""  # lower bound of the keys in ``due``: a scan from here skips the deleted ones
 
+    def change(self, settings: RecrawlSettings, of_url: Callable[[str], RecrawlSettings] | None) -> None:
+        """Go on with other intervals, but the same policy. Visits that have a time keep it."""
+        self._settings, self._of_url = settings, of_url
+        if self._budget is not None:
+            self._budget = Budget(settings, self._budget.threshold)
+
     @property
     def enabled(self) -> bool:
         """Whether finished pages are to be visited again."""

@@ -63,6 +63,12 @@ class SlotShare:
         self._gap = 0.0  # after it
         self._window = slots / 2  # of new hosts
 
+    def change(self, least: int, slow_after: float) -> None:
+        """Go on with other settings."""
+        self.least = least
+        self._slow_after = slow_after
+        self.slow_from = min(self.slow_from, slow_after)
+
     def kind(self, host: Host) -> int:
         """The kind of the host."""
         return kind_of(host, self.slow_from)

@@ -14,6 +14,8 @@ Cost: ``next``, ``place``, ``begin`` and ``end`` are O(log hosts); a host out of
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from crawler.frontier.gate import Gate
 from crawler.frontier.host import NO_FAILURES, Host, decode_host, encode_host, host_name
 from crawler.frontier.host_session import Sessions
@@ -29,6 +31,7 @@ from crawler.kv import Batch, Family, Reader
 from crawler.settings import PolitenessSettings
 
 _MOVED_MAX = 16  # hosts that one call of next may move to the front queue of another class
+_RECONSIDERED = 256  # hosts at a time
 _HOSTS = Family.HOSTS  # a lookup in the enumeration costs more than its use
 
 
@@ -50,6 +53,22 @@ class Workbench:
         self.leased = 0
         self.begun = 0  # leases so far
         self.out: dict[str, int] = {}  # the leases that are out, by host; hosts without one are absent
+
+    def change(self, settings: PolitenessSettings, limits: Limits) -> None:
+        """Go on with other settings."""
+        self._per_host = settings.per_host
+        self.gate.change(settings, limits)
+        self.sessions.change(settings)
+
+    def reconsider(self) -> Iterator[None]:
+        """Give each host in memory its place by the settings of now. Yields after some; the frontier may be used
+        between."""
+        for number, host in enumerate(tuple(self._in_memory)):
+            if self._in_memory.get(host.name) is host:
+                self.gate.reconsider(host)
+                self.place(host)
+            if number % _RECONSIDERED == _RECONSIDERED - 1:
+                yield
 
     # -- finding -----------------------------------------------------------------------------------------------
 

@@ -84,7 +84,7 @@ class HostStates:
         self._serving = serving
         self._store = store
         self._frontier = frontier
-        self._settings = settings
+        self.settings = settings
         self._clock = clock
 
     async def watch(self) -> None:
@@ -122,7 +122,7 @@ class HostStates:
         limits = watchdog.limits(now, serving=serving.bar is not Bar.CRAWL)
         for key, value in rows:
             name = host_name(key)
-            host, of_host = self._frontier.known(name), self._settings.sites.of_host(name)
+            host, of_host = self._frontier.known(name), self.settings.sites.of_host(name)
             budget, politeness = of_host.budget, of_host.politeness
             if host is None:
                 state = stored_state(name, value, now, budget, serving)

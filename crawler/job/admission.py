@@ -60,7 +60,7 @@ class Admission:
         self.ledger = ledger
         self._frontier = frontier
         self.counters = counters
-        self._policy = policy
+        self.policy = policy
         self._finish = finish
         self.journalled = 0  # keys added or removed since this was made
         self.origins: Origins | None = None  # which servers links may lead to; None: any
@@ -70,9 +70,9 @@ class Admission:
         were new."""
         urls, depth, via, seed, redirects, found_at, listing, share, copy, probe, given, reach = found
         batch = transaction.batch
-        urls = self._policy.router.ours(found, batch)
+        urls = self.policy.router.ours(found, batch)
         if found_at is not None:
-            links, urls = urls, self._policy.traps.open_links(urls)
+            links, urls = urls, self.policy.traps.open_links(urls)
             urls = urls if self.origins is None else self.origins.open_links(urls)
             self.counters.trapped += len(links) - len(urls) if copy is None else 0
         if not urls:
@@ -91,7 +91,7 @@ class Admission:
             href = urls[position].href
             ruled = given
             if ruled is None:
-                ruled = self._policy.classes.of(href, depth, seed=seed, sitemap_priority=stated.get(href))
+                ruled = self.policy.classes.of(href, depth, seed=seed, sitemap_priority=stated.get(href))
             priority = otherwise if ruled is None else ruled
             if probe:
                 return Entry(href, depth, via, probe=True)
@@ -116,7 +116,7 @@ class Admission:
         """Admit those URLs of ``found`` that the seen-set calls seen and the journal does not name. ``search`` looks
         for the digests of these URLs. Returns how many there were."""
         missing = [found.urls[position] for position in search.missing()]
-        urls = self._policy.router.ours(found._replace(urls=missing), transaction.batch) if missing else ()
+        urls = self.policy.router.ours(found._replace(urls=missing), transaction.batch) if missing else ()
         if not urls:
             return 0
         digests = self.seen.digests([url.key for url in urls])
@@ -130,7 +130,7 @@ class Admission:
         for url in urls:
             ruled = found.priority
             if ruled is None:
-                ruled = self._policy.classes.of(url.href, found.depth, seed=seed, sitemap_priority=None)
+                ruled = self.policy.classes.of(url.href, found.depth, seed=seed, sitemap_priority=None)
             priority = default_class(order, found.depth, seed=seed) if ruled is None else ruled
             entries.append(Entry(url.href, found.depth, None, seed, priority=priority, score=score))
         self._frontier.admit(entries, transaction.batch)
@@ -139,7 +139,7 @@ class Admission:
     def leave_out(self, urls: Sequence[Canonical], copy: PageRecord, transaction: Transaction, now: float) -> None:
         """Refuse the new links of a page that is a copy of another. Each gets a record, until the host has had as many
         such records as a trap may have; after that the links are ignored."""
-        if urls and self._policy.traps.takes_copies(copy.entry.href):
+        if urls and self.policy.traps.takes_copies(copy.entry.href):
             self.admit(Found(urls, copy.entry.depth + 1, copy.entry.href, found_at=now, copy=copy), transaction)
 
     def _refuse(
@@ -151,9 +151,9 @@ class Admission:
         rules: Sequence[str | None]
         if copy is not None and copy.content is not None:
             rules = [f"traps.duplicates: on a page that says the same as {copy.content.duplicate_of}"] * len(entries)
-            counted = self._policy.traps.count_copies(copy.entry.href, len(entries), transaction.batch)
+            counted = self.policy.traps.count_copies(copy.entry.href, len(entries), transaction.batch)
         else:
-            rules, counted = self._policy.traps.refusals([entry.href for entry in entries], transaction.batch)
+            rules, counted = self.policy.traps.refusals([entry.href for entry in entries], transaction.batch)
         self.counters.trap_counts += counted
         for entry, rule in zip(entries, rules, strict=True):
             if rule is not None:

@@ -12,7 +12,8 @@ disk.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -154,6 +155,17 @@ class Job:
             self.held_back.load(rules, transaction.batch)
             if bounds is not None:
                 self.revisiting.border.load(bounds, transaction.batch)
+
+    def change(self, settings: Settings) -> Iterator[None]:
+        """Go on with other settings of a crawl that runs. As ``enforce``; the caller must exhaust the iterator, and may
+        use the job between its steps. Raises what ``enforce`` does, TrapRecordError."""
+        rules = PriorityRules.of_settings(settings)
+        traps, revisits = Traps(settings.traps, self.store), RevisitSettings.of(settings)
+        self._admission.policy = replace(self._admission.policy, traps=traps, classes=rules)
+        self.returning.rules = rules
+        self.revisiting.change(revisits)
+        self.enforce(OwnRules.of(settings.fetch, settings.traps, self.store), Bounds.of(settings))
+        return self.frontier.change(settings.politeness, Limits.of(settings))
 
     # -- parts -------------------------------------------------------------------------------------------------
 

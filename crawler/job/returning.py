@@ -36,7 +36,7 @@ class Returning:
         self._frontier = frontier
         self._counters = counters
         self._revisiting = revisiting
-        self._rules = rules
+        self.rules = rules
 
     def pending(self, pasts: Sequence[Past]) -> Iterator[set[str]]:
         """Yield those of the URLs that are pending, a few rows of their hosts' queues at a time. Raises EntryError."""
@@ -85,7 +85,7 @@ class Returning:
             self._counters.returned += 1
             return held
         seed = past.depth == 0
-        ruled = self._rules.of(past.href, past.depth, seed=seed, sitemap_priority=None)
+        ruled = self.rules.of(past.href, past.depth, seed=seed, sitemap_priority=None)
         priority = default_class(self._frontier.order, past.depth, seed=seed) if ruled is None else ruled
         entry = Entry(past.href, past.depth, past.via, seed, priority=priority, reach=past.reach)
         return self._revisiting.again(entry, past.visits, batch)

@@ -50,6 +50,11 @@ class Revisiting:
         self.border = Border(store, frontier, self.again)
         self.enabled = settings.recrawl.enabled
 
+    def change(self, settings: RevisitSettings) -> None:
+        """Go on with other intervals and classes."""
+        self._revisits.change(settings.recrawl, None if settings.sites is None else settings.sites.recrawl_of)
+        self.backfill.rules = settings.rules
+
     def conditions(self, entry: Entry) -> Mapping[str, str]:
         """The headers of a conditional request; empty for a first visit, and if links that were left out may be
         admitted now. Raises PageError, BorderError."""

@@ -50,7 +50,7 @@ class RevisitBackfill:
         self._store = store
         self._revisits = revisits
         self._counters = counters
-        self._rules = rules
+        self.rules = rules
         self._order = order
         self._path = Path()
         self._at = self._end = 0
@@ -81,7 +81,7 @@ class RevisitBackfill:
             if found is None or found[0].href in met:
                 continue
             entry, visited_at = found
-            ruled = self._rules.of(entry.href, entry.depth, seed=entry.seed, sitemap_priority=None)
+            ruled = self.rules.of(entry.href, entry.depth, seed=entry.seed, sitemap_priority=None)
             entry = entry if ruled is None else entry._replace(priority=ruled)
             met.add(entry.href)
             self._counters.scheduled += self._revisits.overtake(entry, visited_at, batch)

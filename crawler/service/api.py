@@ -8,7 +8,7 @@
     POST /api/retry        finished URLs that are to be visited again
 
 The dashboard's guard has already checked the token. The answer to a command is {"done": true}, or {"error": TEXT} with
-the status of its refusal.
+the status of its refusal. That to "reload" also has "changed" and "restart": lists of settings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from crawler.dashboard import json_body
 from crawler.inspect.host_table import SORTS
 from crawler.job.inbox import MOST_URLS, is_class
 from crawler.output.finished import Choice
-from crawler.service.commands import Refused, parse_command
+from crawler.service.commands import Refused, Reloaded, parse_command
 from crawler.service.explanation_text import explanation_lines
 from crawler.service.view import TableAsked, Unavailable, Unreadable, View
 from crawler.settings import CLASSES
@@ -109,10 +109,10 @@ class Api:
 
     async def _control(self, request: web.Request) -> web.Response:
         command = parse_command(await json_body(request))
-        refused = command if isinstance(command, Refused) else await _from_view(self._view.perform(command))
-        if refused is None:
-            return web.json_response({"done": True})
-        return web.json_response({"error": refused.text}, status=refused.why.status)
+        result = command if isinstance(command, Refused) else await _from_view(self._view.perform(command))
+        if isinstance(result, Refused):
+            return web.json_response({"error": result.text}, status=result.why.status)
+        return web.json_response({"done": True} | (result.as_json() if isinstance(result, Reloaded) else {}))
 
     async def _urls(self, request: web.Request) -> web.Response:
         asked = await json_body(request)

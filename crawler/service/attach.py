@@ -28,7 +28,7 @@ from crawler.job.live_status import Live, read_live
 from crawler.kv import Family
 from crawler.output.finished import Choice
 from crawler.service.command_files import give_command
-from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused
+from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Result
 from crawler.service.host_page import HostPageSettings, host_page, recent
 from crawler.service.view import Table, TableAsked, Unavailable, Unreadable
 
@@ -150,7 +150,7 @@ class AttachedView:
     async def explain(self, text: str) -> Explanation:
         return await self._read(lambda: self._job.explain(text, self._clock()))
 
-    async def perform(self, command: Command) -> Refused | None:
+    async def perform(self, command: Command) -> Result:
         """Leave the command for the crawl, which answers."""
         pid = lock_holder(self._job.directory)
         if self._job.live is None or not pid:

@@ -6,20 +6,29 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
 
 from crawler.checkpoint import EnvelopeError
 from crawler.disk import Expendable
 from crawler.job.inbox import INBOX, Inbox
-from crawler.service.commands import SNAPSHOT, WORDS, Command, Refusal, Refused, parse_command
+from crawler.service.commands import (
+    SNAPSHOT,
+    WORDS,
+    Command,
+    Perform,
+    Refusal,
+    Refused,
+    Reloaded,
+    Result,
+    parse_command,
+)
 
 INTERVAL = 0.5  # seconds between two looks for commands
 WAIT = 60.0  # seconds to wait for an answer: a checkpoint takes its time
 _POLL = 0.1
 
 
-async def give_command(inbox: Inbox, pid: int, command: Command, wait: float = WAIT) -> Refused | None:
-    """Leave a command for the process, wait for the result, and return None if it was carried out. Raises OSError."""
+async def give_command(inbox: Inbox, pid: int, command: Command, wait: float = WAIT) -> Result:
+    """Leave a command for the process, wait for the result, and return it. Raises OSError."""
     name = inbox.command({"pid": pid, "do": command.word, "host": command.host})
     now = asyncio.get_running_loop().time
     deadline = now() + wait
@@ -29,15 +38,18 @@ async def give_command(inbox: Inbox, pid: int, command: Command, wait: float = W
             answer = inbox.command_answer(name)
             if answer is not None:
                 error = answer["error"]
+                reloaded = answer.get("reloaded")
+                if error is None and reloaded is not None:
+                    return Reloaded.of_json(reloaded)
                 return None if error is None else Refused(Refusal.of_status(answer["status"]), str(error))
-    except (EnvelopeError, KeyError) as error:
+    except (EnvelopeError, KeyError, TypeError) as error:
         return Refused(Refusal.NO_ANSWER, f"cannot read the crawl's answer: {error}")
     finally:
         inbox.take_back(name)
     return Refused(Refusal.NO_ANSWER, "the crawl did not answer")
 
 
-async def obey(inbox: Inbox, perform: Callable[[Command], Awaitable[Refused | None]]) -> None:
+async def obey(inbox: Inbox, perform: Perform) -> None:
     """Carry out the commands in the inbox, one after the other, until cancelled. A command that cannot be read or
     answered is dropped; raises OSError only for what the command does."""
     files = Expendable(f"{INBOX}: commands")
@@ -50,7 +62,8 @@ async def obey(inbox: Inbox, perform: Callable[[Command], Awaitable[Refused | No
             continue
         name, content = taken
         command = parse_command(content, (*WORDS, SNAPSHOT))
-        refused = command if isinstance(command, Refused) else await perform(command)
-        status, text = (200, None) if refused is None else (refused.why.status, refused.text)
+        result = command if isinstance(command, Refused) else await perform(command)
+        status, text = (result.why.status, result.text) if isinstance(result, Refused) else (200, None)
+        more = {"reloaded": result.as_json()} if isinstance(result, Reloaded) else {}
         with files:
-            inbox.answer_command(name, {"error": text, "status": status})
+            inbox.answer_command(name, {"error": text, "status": status} | more)

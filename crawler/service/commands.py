@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
@@ -11,8 +11,9 @@ from crawler.engine.durability import refusal_text
 from crawler.engine.lifecycle import PausedBy, State
 from crawler.engine.run import Run
 from crawler.metrics import Events, Kind
+from crawler.settings import Change
 
-WORDS = ("pause", "resume", "checkpoint", "stop")
+WORDS = ("pause", "resume", "checkpoint", "stop", "reload")
 SNAPSHOT = "snapshot"  # only by the inbox; the process that asks for it copies and removes the result
 HOST_WORDS = ("pause-host", "resume-host", "block-host")
 _SAID = {
@@ -53,6 +54,30 @@ class Refused:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """The configuration was read again: which settings ``changed``, and which others differ and need a ``restart``."""
+
+    changed: tuple[Change, ...] = ()
+    restart: tuple[Change, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, found: Any) -> Reloaded:
+        """The inverse of ``as_json``. Raises KeyError, TypeError."""
+        return cls(*(tuple(Change(**each) for each in found[name]) for name in ("changed", "restart")))
+
+    @property
+    def words(self) -> str:
+        """One line."""
+        changed = "; ".join(change.words for change in self.changed) or "nothing changed"
+        names = ", ".join(change.setting for change in self.restart)
+        return changed + (f"; needs a restart: {names}" if names else "")
+
+
+NO_CONFIGURATION = Refused(Refusal.NOT_NOW, "the crawl has no configuration that could be read again")
 NOT_RUNNING = Refused(Refusal.NOT_NOW, "the crawl is not running")
 
 
@@ -64,7 +89,9 @@ class Command:
     host: str | None = None
 
 
-Perform = Callable[[Command], Awaitable[Refused | None]]
+Result = Refused | Reloaded | None  # None: it was carried out
+Perform = Callable[[Command], Awaitable[Result]]
+Reload = Callable[[], Awaitable[Refused | Reloaded]]
 
 
 def parse_command(asked: Any, words: Sequence[str] = WORDS) -> Command | Refused:
@@ -80,15 +107,23 @@ def parse_command(asked: Any, words: Sequence[str] = WORDS) -> Command | Refused
     return Command(word, host)
 
 
-def performing(run: Callable[[], Run | None], events: Events, clock: Callable[[], float]) -> Perform:
+def performing(
+    run: Callable[[], Run | None], events: Events, clock: Callable[[], float], reload: Reload | None = None
+) -> Perform:
     """Return the function that carries out commands and records them as events.
 
-    ``run()`` returns None before the run exists; ``clock()`` returns seconds since 1970."""
+    ``run()`` returns None before the run exists; ``clock()`` returns seconds since 1970; ``reload`` reads the
+    configuration again, if there is one."""
 
-    async def perform(command: Command) -> Refused | None:
+    async def perform(command: Command) -> Result:
         running = run()
         if running is None or running.life.state is not State.RUNNING:
             return NOT_RUNNING
+        if command.word == "reload":
+            reloaded = NO_CONFIGURATION if reload is None else await reload()
+            if isinstance(reloaded, Reloaded):
+                events.add(clock(), Kind.CONTROL, f"configuration read again: {reloaded.words}")
+            return reloaded
         if command.host is None:
             refused = await _do(running, command.word)
         else:

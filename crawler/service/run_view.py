@@ -24,7 +24,7 @@ from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.kv import Family
 from crawler.output import lines_of
 from crawler.output.finished import Choice, select
-from crawler.service.commands import Command, Perform, Refused
+from crawler.service.commands import Command, Perform, Result
 from crawler.service.host_page import HostPageSettings, host_page, recent
 from crawler.service.view import Table, TableAsked, Unavailable
 from crawler.settings import Settings
@@ -51,6 +51,10 @@ class RunView:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="api")
         self._closed = False
         self._adding: set[asyncio.Task[Answer]] = set()
+
+    def change(self, settings: Settings) -> None:
+        """Show and explain by other settings."""
+        self._settings, self._page = settings, HostPageSettings.of(settings)
 
     async def close(self) -> None:
         """Abandon the reads in progress, between two steps of the job. Call it before the job is closed."""
@@ -107,7 +111,7 @@ class RunView:
         (found,) = await self._look(explain(known, text, now))
         return found
 
-    async def perform(self, command: Command) -> Refused | None:
+    async def perform(self, command: Command) -> Result:
         return await self._perform(command)
 
     async def add(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:

@@ -33,6 +33,7 @@ from crawler.service.command_files import obey
 from crawler.service.commands import performing
 from crawler.service.file_limit import allow_files, connections_left
 from crawler.service.opening import open_job_of_run
+from crawler.service.reloading import Configuration, Parts, Reloading
 from crawler.service.resumed import Resumed
 from crawler.service.run_view import RunView
 from crawler.service.status_reporter import StatusReporter, View
@@ -57,12 +58,18 @@ class Result:
 class Front:
     """What others see of the run and do to it. It exists before the run does."""
 
-    def __init__(self, course: Course, settings: Settings, clock: Callable[[], float]) -> None:
+    def __init__(self, course: Course, reloading: Reloading, settings: Settings, clock: Callable[[], float]) -> None:
         self.run: Run | None = None
         self.course = course
         self.clock = clock
-        self.perform = performing(lambda: self.run, course.events, clock)
+        self.perform = performing(lambda: self.run, course.events, clock, reloading.reload)
         self.view = RunView(lambda: self.run, self.perform, settings, clock)
+
+    def begin(self, word: str) -> None:
+        """The run is there, and begins."""
+        spare_the_collector()
+        self.course.observe(self.clock(), self.stats())
+        self.course.events.add(self.clock(), Kind.RUN, word)
 
     def stats(self) -> dict[str, Any]:
         return {} if self.run is None else self.run.stats()
@@ -70,7 +77,7 @@ class Front:
 
 async def run_crawl(
     directory: Path,
-    settings: Settings,
+    configuration: Configuration,
     seeds: AsyncIterator[list[str]],
     view: View | None,
     *,
@@ -83,9 +90,10 @@ async def run_crawl(
     is resumed. Raises what ``check`` raises, what ``Job`` raises if the job cannot be opened, OSError if the
     dashboard's port is taken or the disk fails, and any bug. After a bug, the state is checkpointed as far as it is
     consistent, and the job can be run again."""
+    settings, reloading = configuration.settings, Reloading(configuration, directory)
     number = allow_files(settings.crawl.concurrency)
     clock, lag, slots = SteadyClock(), LoopLag(), Slots(number)
-    front = Front(load_course(directory, clock()), settings, clock)
+    front = Front(load_course(directory, clock()), reloading, settings, clock)
     access = None if settings.dashboard.listen is None else access_of(settings.dashboard, directory)
     async with (
         _dashboard(settings.dashboard, access, front) as address,
@@ -104,9 +112,8 @@ async def run_crawl(
         if resumed is not None and view is not None and finite:
             seeds = resumed.tell_behind(seeds, view.say)
         front.run = run = Run(job, settings, worker.context, seeds, finite=finite)
-        spare_the_collector()
-        front.course.observe(clock(), run.stats())
-        front.course.events.add(clock(), Kind.RUN, "resumed" if job.files.resumed else "begun")
+        reloading.parts = Parts(run, worker, fetcher, front.view)
+        front.begin("resumed" if job.files.resumed else "begun")
         if view is not None:
             run.keeper.tell_notes(view.say)
             for line in fetcher.notes:

@@ -46,9 +46,10 @@ async def request_snapshot(directory: Path) -> Refused | None:
             asking.cancel()
             await asyncio.wait({asking})
             continue
-        refused = asking.result()
-        if refused is None:
+        result = asking.result()
+        if not isinstance(result, Refused):
             return None
+        refused = result
         if refused.why is Refusal.NO_ANSWER and lock_holder(directory) == pid:
             text = f"process {pid} uses the job and does not answer: make the backup when it has ended"
             return Refused(refused.why, text)

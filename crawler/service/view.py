@@ -10,7 +10,7 @@ from crawler.inspect.explanation import Explanation
 from crawler.inspect.host_table import Row, Selection
 from crawler.job.inbox import Answer
 from crawler.output.finished import Choice
-from crawler.service.commands import Command, Refused
+from crawler.service.commands import Command, Result
 
 
 class Unavailable(Exception):
@@ -53,8 +53,8 @@ class View(Protocol):
 
     async def explain(self, text: str) -> Explanation: ...
 
-    async def perform(self, command: Command) -> Refused | None:
-        """Have a command carried out. Returns None if it was."""
+    async def perform(self, command: Command) -> Result:
+        """Have a command carried out, and return the result."""
 
     async def add(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:
         """Admit URLs. With ``seed``, they widen the scope."""

@@ -1,6 +1,7 @@
 """Every setting of the program, and how tables become settings."""
 
 from crawler.settings.leaving import DIRECT, PROXY_SCHEMES, secret_reference
+from crawler.settings.live import Change, Merged, merge
 from crawler.settings.load import (
     LISTED,
     SettingsError,
@@ -72,6 +73,7 @@ __all__ = [
     "WAYS",
     "BudgetSettings",
     "CanonicalSettings",
+    "Change",
     "CrawlSettings",
     "DashboardSettings",
     "DurabilitySettings",
@@ -80,6 +82,7 @@ __all__ = [
     "HostMatch",
     "HostSettings",
     "LinkSettings",
+    "Merged",
     "PolitenessSettings",
     "PriorityRule",
     "PrioritySettings",
@@ -101,6 +104,7 @@ __all__ = [
     "as_tables",
     "check_tables",
     "host_match",
+    "merge",
     "nearest",
     "one_table_each",
     "secret_reference",

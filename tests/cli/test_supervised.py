@@ -66,7 +66,9 @@ def test_a_service_manager_that_is_gone_is_told_nothing_and_that_is_no_error(tmp
 
 def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     text = (ROOT / "config" / "systemd" / "crawler@.service").read_text()
-    assert text.count("/usr/local/bin/crawler") == 1
+    assert text.count("/usr/local/bin/crawler ") == 2
+    (reload,) = re.findall(r"^ExecReload=\S+ (.*)$", text, re.MULTILINE)
+    assert str(command_parser("reload").parse_args(shlex.split(reload)).job) == "/var/lib/crawler/%i"
     (command_line,) = re.findall(r"^ExecStart=\S+ (.*)$", text, re.MULTILINE)
     given = command_parser("crawl").parse_args(["crawl", *shlex.split(command_line)])
     assert (given.seeds, str(given.job), given.quiet) == ("/etc/crawler/%i/seeds.txt", "/var/lib/crawler/%i", True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
@@ -118,3 +119,58 @@ def test_excluded_paths_and_classes_of_a_site(tmp_path: Path) -> None:
     pages = [asked.href for asked in lab.requests_to("a.test") if not asked.href.endswith("robots.txt")]
     assert pages == [f"http://a.test/{page}" for page in ("", 5, 0, 1, 2, 4)]
     assert "http://b.test/3" in {asked.href for asked in lab.requests_to("b.test")}
+
+
+def test_other_settings_hold_in_the_middle_of_a_crawl(tmp_path: Path) -> None:
+    lab, seeds = laboratory(
+        tmp_path,
+        ["a.test", "b.test", "c.test"],
+        30,
+        politeness={"delay": 1.0},
+        site=[{"match": "c.test", "delay": 5_000.0}],
+    )
+    changed = settings_from(
+        {
+            "politeness": {"delay": 0.1},
+            "scope": {"exclude": ["/29"]},
+            "site": [{"match": "b.test", "delay": 3.0}, {"match": "c.test", "per_host": 2}],
+        }
+    )
+
+    async def change(run: Any, _: Any) -> None:
+        await asyncio.sleep(10.5)
+        politeness, scope, site = changed.politeness, changed.scope, changed.site
+        run.change(replace(lab.settings, politeness=politeness, scope=scope, site=site))
+        await asyncio.Event().wait()
+
+    began = lab.now
+    lab.run(*seeds, during=change)
+
+    def starts(name: str) -> list[float]:
+        return [asked.begin - began for asked in lab.requests_to(name)]
+
+    a, b, c = starts("a.test"), starts("b.test"), starts("c.test")
+    assert sum(at < 10.5 for at in a) in range(8, 11)
+    assert min(after - before for before, after in pairwise(a)) > 0.29
+    assert a[-1] < 18.0, "the rest at the new pace"
+    slow = [round(after - before, 1) for before, after in pairwise(b) if before > 10.5]
+    assert len(slow) > 15
+    assert set(slow) == {3.2}
+    assert [at for at in c if at < 10.5] == [0.0], "its delay was 5,000 s"
+    assert c[1] < 11.0, "its hold is cut to the new gap"
+    assert all(not asked.href.endswith("/29") for asked in lab.asked)
+    assert len([record for record in lab.of("b.test") if record["outcome"] == "excluded"]) == 1
+
+
+def test_a_limit_that_is_lifted_while_a_crawl_runs_brings_its_links_back(tmp_path: Path) -> None:
+    lab, seeds = laboratory(
+        tmp_path, ["a.test", "b.test"], 10, politeness={"delay": 1.0}, scope={"exclude": ["*//a.test/5"]}
+    )
+
+    async def change(run: Any, _: Any) -> None:
+        await asyncio.sleep(5.0)
+        run.change(replace(lab.settings, scope=settings_from({}).scope))
+        await asyncio.Event().wait()
+
+    lab.run(*seeds, during=change)
+    assert [record["outcome"] for record in lab.of("a.test") if record["url"].endswith("/5")] == ["fetched"]

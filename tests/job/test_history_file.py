@@ -12,6 +12,7 @@ import pytest
 from crawler.checkpoint import encode_envelope
 from crawler.job.history_file import COURSE, MAGIC, VERSION, read_course, write_course
 from crawler.metrics import Course, Kind
+from crawler.service.reloading import Configuration
 from crawler.service.session import run_crawl
 from crawler.settings import settings_from
 from tests.jobs import Stopped, flip, repair, stopped_job, verify
@@ -46,7 +47,7 @@ def test_what_was_seen_before_a_bug_is_kept(tmp_path: Path) -> None:
         raise ZeroDivisionError("a bug")
 
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(run_crawl(tmp_path / "job", settings_from({}), seeds(), None))
+        asyncio.run(run_crawl(tmp_path / "job", Configuration(settings_from({})), seeds(), None))
     found = read_course(tmp_path / "job", 4e9)
     assert [event["text"] for event in found.events.after(0) if event["kind"] in ("run", "error")] == [
         "begun",

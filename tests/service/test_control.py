@@ -106,7 +106,7 @@ def test_what_makes_no_sense_is_refused_with_a_line(tmp_path: Path) -> None:
     with crawled(tmp_path) as (_, _, board):
         status, answer = board.control(do="explode")
         assert status == 400
-        assert answer["error"].startswith("do must be one of pause, resume, checkpoint, stop, pause-host")
+        assert answer["error"].startswith("do must be one of pause, resume, checkpoint, stop, reload, pause-host")
         assert board.control(do="pause-host")[0] == 400
         assert board.control(do="pause-host", host="nobody.test:80") == (
             409,

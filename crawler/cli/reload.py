@@ -1,0 +1,58 @@
+"""``crawler reload DIR``: the running crawl reads its configuration again."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from crawler.cli.exit_codes import Exit, UsageError
+from crawler.disk import RealDisk
+from crawler.job.directory import JobError, holds_job
+from crawler.job.inbox import Inbox
+from crawler.job.job_lock import lock_holder
+from crawler.progress.say import say
+from crawler.service.command_files import give_command
+from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Reloaded
+from crawler.settings import Change
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Have the running crawl read its configuration file again. All of it is checked before anything changes. What "
+        "cannot change while a crawl runs is named; flags that the crawl was started with still win."
+    )
+    parser.add_argument("job", type=Path, metavar="DIR")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    directory: Path = arguments.job
+    if not holds_job(directory):
+        raise UsageError(f"{directory} holds no job")
+    try:
+        pid = lock_holder(directory)
+    except JobError as error:
+        raise UsageError(str(error)) from error
+    if not pid:
+        say(sys.stderr, f"crawler: error: {NOT_RUNNING.text}: the next run reads its configuration anyway")
+        return Exit.FAILED
+    result = asyncio.run(give_command(Inbox(directory, RealDisk()), pid, Command("reload")))
+    if isinstance(result, Refused):
+        old = result.text.startswith("do must be one of")
+        text = "the running crawl is of an older program, which cannot reload: restart it" if old else result.text
+        say(sys.stderr, f"crawler: error: {text}")
+        return Exit.USAGE if result.why is Refusal.SENSELESS and not old else Exit.FAILED
+    if isinstance(result, Reloaded):
+        _print(result.changed, "")
+        _print(result.restart, "needs a restart: ")
+        if not result.changed:
+            print("nothing changed")
+    return Exit.OK
+
+
+def _print(changes: Sequence[Change], before: str) -> None:
+    for change in changes:
+        print(f"{before}{change.words}")

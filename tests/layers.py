@@ -104,8 +104,8 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         capacity_forecast slots turns reading page_reader heading discover ending judge ledger_resolver lifecycle
-        loop_lag seeds context own_line injector gauges durability robots_redirect robots_visit visit run put_aside
-        rate worker
+        loop_lag seeds context proxy_watch own_line injector gauges durability robots_redirect robots_visit visit run
+        put_aside rate worker
     """,
     "integrity": """
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer
@@ -127,7 +127,7 @@ MODULES: dict[str, str] = {
         interrupt key_spec lines lookout store exchange filter_setup stream build_process build
     """,
     "cli": """
-        exit_codes toml_lines pattern_files add retry bench config damaged_job backup integrity_text options plan repair
-        canon crawl dashboard dedup explain forget hosts reload restore stats tail top verify demo filter
+        exit_codes toml_lines pattern_files parcels add retry bench config damaged_job backup integrity_text options
+        plan repair canon crawl dashboard dedup explain forget hosts reload restore stats tail top verify demo filter
     """,
 }

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from crawler.cli.add import Adding, NotStoredError
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import JobError
 from crawler.job.inbox import MOST_URLS, Answer
-from crawler.job.run_settings import read_run
-from crawler.job.stored_errors import DAMAGE
 from crawler.metrics import counted
 from crawler.output.finished import Choice, Past, select
 from crawler.progress.say import say
-from crawler.settings import Settings, SettingsError
+from crawler.settings import Settings
 from crawler.urls import Canonicaliser, Rejected
 
 _BUSY = 10.0  # seconds that a job may be in use without saying how far its records are final
@@ -33,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "another chance if they were snoozed or retired, and are asked for robots.txt first. The URLs are queued on "
         "disk when the command ends; a running crawl takes them within a second, otherwise the next run does."
     )
-    parser.add_argument("job", type=Path, metavar="DIR")
+    add_job(parser)
     parser.add_argument("urls", nargs="*", metavar="URL", help="finished URLs")
     parser.add_argument("--failed", action="store_true", help="URLs that ended as failed")
     parser.add_argument(
@@ -43,26 +40,36 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "or `robots`, `soft404`, `blocked`",
     )
     parser.add_argument("--host", metavar="HOST", help="only URLs of this host, with or without its port")
-    parser.add_argument("--no-wait", action="store_true", help="leave them in the inbox without waiting for the result")
+    add_no_wait(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    directory: Path = arguments.job
-    try:
-        settings = read_run(directory).settings
-        choice = Choice(arguments.failed, arguments.excluded, arguments.host, _hrefs(arguments.urls, settings))
-        if choice.is_empty:
-            raise UsageError("name what to visit again: --failed, --excluded RULE, --host HOST, or URLs")
-        return asyncio.run(_Retrying(arguments, settings, seed=False).these(_selected(directory, choice), choice))
-    except (JobError, SettingsError) as error:
-        raise UsageError(str(error)) from error
-    except NotStoredError as error:
-        say(sys.stderr, f"crawler: error: {error}")
-        return Exit.FAILED
-    except DAMAGE as error:
-        say(sys.stderr, f"crawler: error: {directory}: {error}: `crawler repair {directory}` repairs it")
-        return Exit.FAILED
+    return deliver(arguments, lambda directory, settings: _retry(arguments, directory, settings))
+
+
+async def _retry(arguments: argparse.Namespace, directory: Path, settings: Settings) -> int:
+    choice = Choice(arguments.failed, arguments.excluded, arguments.host, _hrefs(arguments.urls, settings))
+    if choice.is_empty:
+        raise UsageError("name what to visit again: --failed, --excluded RULE, --host HOST, or URLs")
+    parcels, missing, pasts = Parcels(arguments, settings), set(choice.hrefs), _selected(directory, choice)
+    while part := list(islice(pasts, MOST_URLS)):
+        missing.difference_update(past.href for past in part)
+        await _put_back(parcels, part)
+    code = await parcels.report(_words)
+    for href in sorted(missing):
+        say(sys.stderr, f"not finished, or of another outcome or host: {href}")
+    return Exit.FAILED if missing else code
+
+
+async def _put_back(parcels: Parcels, part: list[Past]) -> None:
+    parcels.leave(len(part), lambda inbox: inbox.put_back(part, answer=parcels.waits))
+    if parcels.waits:
+        await parcels.wait_until(0)
+
+
+def _words(answer: Answer) -> str:
+    return f"{counted(answer.admitted, 'URL')} queued again, {answer.known} pending already"
 
 
 def _hrefs(texts: Iterable[str], settings: Settings) -> frozenset[str]:
@@ -83,26 +90,3 @@ def _selected(directory: Path, choice: Choice) -> Iterator[Past]:
             raise JobError(f"{directory} is in use by a process that shows no records: try again later")
         time.sleep(_POLL)
     return (past for past in select(lambda: Tail(directory).more(), choice) if past is not None)
-
-
-class _Retrying(Adding):
-    """One call of the command."""
-
-    async def these(self, pasts: Iterator[Past], choice: Choice) -> int:
-        """Put the URLs back, and say what became of them. Raises JobError, OSError, NotStoredError."""
-        missing = set(choice.hrefs)
-        while part := list(islice(pasts, MOST_URLS)):
-            missing.difference_update(past.href for past in part)
-            await self._put_back(part)
-        code = await self.report()
-        for href in sorted(missing):
-            say(sys.stderr, f"not finished, or of another outcome or host: {href}")
-        return Exit.FAILED if missing else code
-
-    async def _put_back(self, part: list[Past]) -> None:
-        self.leave(len(part), lambda inbox: inbox.put_back(part, answer=self.waits))
-        if self.waits:
-            await self.wait_until(0)
-
-    def words(self, answer: Answer) -> str:
-        return f"{counted(answer.admitted, 'URL')} queued again, {answer.known} pending already"

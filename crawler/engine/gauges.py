@@ -9,6 +9,7 @@ from typing import Any
 
 from crawler.engine.capacity_forecast import Adviser, Progress
 from crawler.engine.context import Context
+from crawler.engine.proxy_watch import ProxyWatch
 from crawler.frontier import Serving
 from crawler.inspect.host_states import HostStates
 from crawler.inspect.host_table import HostTableSettings
@@ -27,9 +28,16 @@ class Gauges:
     """The gauges of one run."""
 
     def __init__(
-        self, job: Job, settings: HostTableSettings, adviser: Adviser, context: Context, serving: Callable[[], Serving]
+        self,
+        job: Job,
+        settings: HostTableSettings,
+        adviser: Adviser,
+        context: Context,
+        serving: Callable[[], Serving],
+        proxies: ProxyWatch,
     ) -> None:
         """``serving()``: what the run can do now for a host that is due."""
+        self.proxies = proxies
         self.states = HostStates(job.store, job.frontier, settings, context.clock, serving)
         self._told: set[str] = set()  # hosts that were named as overlooked
         self._adviser = adviser

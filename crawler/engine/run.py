@@ -14,6 +14,7 @@ import asyncio
 import logging
 import shutil
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from crawler.engine.capacity_forecast import Adviser
@@ -26,6 +27,7 @@ from crawler.engine.injector import Injector
 from crawler.engine.ledger_resolver import resolve_beside
 from crawler.engine.lifecycle import Lifecycle, Pause, PausedBy, State, Stop
 from crawler.engine.own_line import OwnLine
+from crawler.engine.proxy_watch import ProxyWatch
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import RobotsVisits
 from crawler.engine.visit import Visitor, VisitSettings
@@ -57,7 +59,8 @@ class Run:
         self.job = job
         self.life = Lifecycle(settings.crawl, context.clock())
         self.disk_free = shutil.disk_usage(job.directory).free  # bytes, at the worker's last look
-        self._context = context
+        proxies = ProxyWatch(context.fetcher, context.clock, job)
+        self._context = context = replace(context, fetcher=proxies)
         self._seeds = seeds
         job.enforce(OwnRules.of(settings.fetch, settings.traps, job.store), Bounds.of(settings))
         job.held_back.tell = log.warning
@@ -74,7 +77,7 @@ class Run:
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless)
         self.keeper = DurabilityLoop(job, settings.durability, context)
         adviser = Adviser(settings.seen.compact_slices, ledger=settings.seen.ledger, endless=endless)
-        self.gauges = Gauges(job, HostTableSettings.of(settings), adviser, context, lambda: self.serving)
+        self.gauges = Gauges(job, HostTableSettings.of(settings), adviser, context, lambda: self.serving, proxies)
         self._visits: set[asyncio.Task[None]] = set()
         self._beside = _Beside()
 
@@ -235,6 +238,7 @@ class Run:
             commits=job.writer.commits,
             outage=self._line.figures(now),
             slots=self.slots,
+            proxies=self.gauges.proxies.figures(),
         )
         kept = len(job.checkpointer.generations.numbers())
         stored = JobFigures(

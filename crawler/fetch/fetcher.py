@@ -160,7 +160,8 @@ class Fetcher:
             local = kind in (FailureKind.DNS, FailureKind.UNREACHABLE) and is_local(error, exchange)
             kept = kind is FailureKind.CUT_OFF and self._lost(exchange)
             seconds = exchange.patience.seconds
-            return Failure(kind, message, seconds, address=exchange.address, local=local, kept=kept)
+            proxy = None if exchange.proxy is None else exchange.proxy.shown
+            return Failure(kind, message, seconds, address=exchange.address, local=local, kept=kept, proxy=proxy)
         finally:
             exchange.patience.end()
             current_exchange.reset(token)
@@ -290,6 +291,7 @@ class Fetcher:
             exchange.patience.seconds,
             received,
             note,
+            None if exchange.proxy is None else exchange.proxy.shown,
         )
 
 

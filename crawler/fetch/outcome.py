@@ -69,7 +69,7 @@ class Failure:
     """No complete response: the reason in one line for people, and the seconds that it took. ``refusal``: the rule of
     ours that forbids the request. ``address``: what was dialled, if that is known. ``local``: this machine knows no way
     to the host: no route, no name server. ``kept``: the connection had been used before, and was closed before the
-    first byte of an answer: it may have been too old."""
+    first byte of an answer: it may have been too old. ``proxy``: the one that was asked, without a login."""
 
     kind: FailureKind
     message: str
@@ -78,6 +78,7 @@ class Failure:
     address: str | None = None
     local: bool = False
     kept: bool = False
+    proxy: str | None = None
 
     @classmethod
     def refused(cls, refusal: Refusal, seconds: float = 0.0) -> Failure:
@@ -98,7 +99,8 @@ class Response:
     decoded from its content encoding; it is None if it was not wanted, because its type was not accepted or the
     response is a redirect. ``location`` is the unchanged header of a 3xx. ``seconds`` is the duration of the whole
     exchange. ``received`` is the number of body bytes that were read, after decoding; without it if ``body`` is None.
-    ``note`` is what was wrong with the response although it could be read.
+    ``note`` is what was wrong with the response although it could be read. ``proxy``: the one that it came through,
+    without a login.
     """
 
     status: int
@@ -111,6 +113,7 @@ class Response:
     seconds: float
     received: int
     note: str | None = None
+    proxy: str | None = None
 
     def values(self, name: str) -> tuple[str, ...]:
         """All values of a header, in order, as text without lone surrogates."""

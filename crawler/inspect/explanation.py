@@ -4,7 +4,7 @@ queue holds it, when it may be fetched and why not now, and how it ended."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -31,7 +31,7 @@ from crawler.frontier.host import glance, host_name, standing
 from crawler.inspect.host_table import Row, table_row
 from crawler.inspect.hosts_now import HostsNow, slot_figures
 from crawler.inspect.job_reader import open_job, queue
-from crawler.inspect.statistics import SlotFigures
+from crawler.inspect.statistics import FailingProxy, SlotFigures
 from crawler.job.clock_anchor import job_time
 from crawler.job.directory import PAGES
 from crawler.job.live_status import Live, read_live
@@ -232,7 +232,7 @@ class Explanation:
     ``host_row`` is the row of the table of hosts, None if no URL of the host was admitted. ``queue_searched`` is how
     many entries were searched without finding the URL, if the queue
     has more. ``record`` is the last one in the output. ``damage`` says what could not be read; the parts after it are
-    missing. ``paused`` says why the running crawl hands out no URL at all."""
+    missing. ``paused`` says why the running crawl hands out no URL at all. ``proxies`` are those that fail now."""
 
     url: str
     at: float
@@ -255,6 +255,7 @@ class Explanation:
     record: dict[str, Any] | None = None
     damage: str | None = None
     paused: str | None = None
+    proxies: Sequence[FailingProxy] = ()
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -265,7 +266,8 @@ class CrawlNow:
     """What a running crawl knows. ``in_flight`` maps URLs handed out to their times, ``side_requests`` hosts whose
     robots.txt or address is asked for; ``overlooked`` are hosts that it should ask and does not; ``paused`` says why it
     hands out nothing; ``due`` is how many hosts were due when it last looked at all. ``slots`` is None if no crawl
-    runs. ``turn`` and ``in_line`` are about the host in question; None if they are not known."""
+    runs. ``proxies`` are those that fail now. ``turn`` and ``in_line`` are about the host in question; None if they are
+    not known."""
 
     in_flight: Mapping[str, float] = field(default_factory=dict)
     side_requests: Mapping[str, float] = field(default_factory=dict)
@@ -273,6 +275,7 @@ class CrawlNow:
     paused: str | None = None
     due: int | None = None
     slots: SlotFigures | None = None
+    proxies: Sequence[FailingProxy] = ()
     turn: Turn | None = None
     in_line: int | None = None
 
@@ -319,6 +322,7 @@ def _told_by(live: Live) -> CrawlNow:
         stats.get("paused"),
         hosts_due(stats.get("hosts_by_state")),
         slot_figures(live),
+        [FailingProxy(**proxy) for proxy in (stats.get("proxies") or {}).get("named", ())],
     )
 
 
@@ -334,7 +338,7 @@ def explain(known: Known, text: str, now: float) -> Iterator[Explanation | None]
     is explained too, and a damaged job as far as it can be read."""
     canonicaliser = Canonicaliser(known.settings.canonical.rules)
     steps = [Step(*step) for step in canonicaliser.explain(text)]
-    found = Explanation(text, now, steps=steps, paused=known.crawl.paused)
+    found = Explanation(text, now, steps=steps, paused=known.crawl.paused, proxies=known.crawl.proxies)
     url = canonicaliser.canonicalise(text)
     if isinstance(url, Rejected):
         found.rejected = url.reason

@@ -45,6 +45,18 @@ class HostFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class FailingProxy:
+    """A proxy that failed when it was asked last, ``since`` a time (seconds since 1970)."""
+
+    proxy: str
+    since: float
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class SlotFigures:
     """The slots of a running crawl. ``quick``, ``new`` and ``slow`` hosts hold so many. A host whose time has come
     waits for ``due_wait_for``, None if it is asked at once; ``reason`` says why the crawl hands out nothing.
@@ -74,7 +86,8 @@ class SlotFigures:
 @dataclass(frozen=True, slots=True)
 class RunFigures:
     """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file, why
-    it is paused, the event loop's lag and stalls, transactions written, outages of our own line, and its slots."""
+    it is paused, the event loop's lag and stalls, transactions written, outages of our own line, its slots, and the
+    proxies that fail."""
 
     elapsed: float
     in_flight: int
@@ -85,6 +98,7 @@ class RunFigures:
     commits: int
     outage: dict[str, Any]
     slots: SlotFigures
+    proxies: dict[str, Any]
 
 
 def assemble(
@@ -118,6 +132,7 @@ def assemble(
         "commits": None if run is None else run.commits,
         "paused": None if run is None else run.paused,
         "outage": None if run is None else run.outage,
+        "proxies": None if run is None else run.proxies,
         "disk_free_bytes": job.disk_free,
         "loop_stall_seconds": None if run is None else run.lag,
         "loop_stalls": None if run is None else run.stalls,

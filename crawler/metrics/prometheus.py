@@ -278,6 +278,10 @@ METRICS: tuple[Metric, ...] = (
         "Requests of this run that asked whether a host answers.",
         ("outage", "probes"),
     ),
+    _gauge("crawler_proxies_failing", ("proxies", "failing"), "Proxies that failed when they were asked last."),
+    Metric(
+        "crawler_proxy_failures_total", "counter", "Requests of this run that a proxy failed.", ("proxies", "failures")
+    ),
     _gauge("crawler_disk_free_bytes", ("disk_free_bytes",), "Bytes free on the disk that holds the job."),
     _gauge(
         "crawler_loop_stall_p99_seconds",

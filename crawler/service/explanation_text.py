@@ -105,6 +105,8 @@ def _of_its_host(found: Explanation) -> Iterator[Line]:
         yield from _place(found.place, row, found.host)
     if found.place is not None and found.paused is not None:
         yield "crawl", f"it hands out nothing now: {found.paused}"
+    for proxy in found.proxies:
+        yield "proxy", f"fails since {moment(proxy.since)}, and URLs that go through it wait: {proxy.reason}"
     if found.schedule is not None:
         yield "schedule", _schedule(found.schedule, found.at)
     record = found.record

@@ -198,6 +198,7 @@ def crawl_now(run: Run, host: str | None, now: float) -> CrawlNow:
         None if run.paused is None else pause_text(run.paused),
         hosts_due(run.gauges.states.counts),
         run.slots,
+        run.gauges.proxies.failing,
         None if host is None else line.turn(host, now),
         None if host is None else line.place_in_group(host),
     )

@@ -12,9 +12,10 @@ import pytest
 
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from crawler.fetch import Failure, FailureKind
+from crawler.fetch import Failure, FailureKind, Response
 from crawler.fetch.simulated import Answer
 from crawler.job.job import Job
+from crawler.service.run_view import crawl_now
 from crawler.settings import RetrySettings, RobotsSettings
 from tests.laboratory import SETTINGS, START, Laboratory, links
 
@@ -51,6 +52,33 @@ def test_no_url_is_lost_while_the_proxy_is_dead(tmp_path: Path, ignore_robots: b
     assert Counter(record["outcome"] for record in records) == {"fetched": 11}
     dead = [asked for asked in laboratory.asked if asked.begin < dead_until]
     assert 100 < len(dead) < 400, "it is tried every 20 s, not all the time, and not for each URL at once"
+
+
+def test_a_dead_proxy_is_told_where_people_look_and_so_is_its_return(tmp_path: Path) -> None:
+    dead, answer = (
+        replace(DEAD, proxy="http://proxy.test:3128"),
+        Response(200, {}, "text/html", "utf-8", b"<p>here", None, None, 0.0, 7, proxy="http://proxy.test:3128"),
+    )
+    web: dict[str, Answer] = {SEED: dead}
+    laboratory = Laboratory(tmp_path / "job", web)
+    found: list[Any] = []
+
+    async def revive(run: Run, job: Job) -> None:
+        await asyncio.sleep(600)
+        told = crawl_now(run, "a.test:80", laboratory.now + asyncio.get_running_loop().time())
+        found.extend((run.stats()["proxies"], told.proxies, job.events))
+        web[SEED] = answer
+
+    assert laboratory.run(SEED, during=revive) is Stop.FINISHED
+    figures, told, events = found
+    assert (figures["failing"], figures["named"]) == (1, [each.as_json() for each in told])
+    assert figures["failures"] == len(laboratory.asked) - 1
+    ((proxy, since, reason),) = [(each.proxy, each.since, each.reason) for each in told]
+    assert (proxy, since, reason) == ("http://proxy.test:3128", pytest.approx(START, abs=1.0), DEAD.message)
+    failed, answers = [(event["kind"], event["text"]) for event in events.after(0) if "proxy" in event["text"]]
+    assert failed == ("error", f"nothing comes through a proxy, and no host is blamed: {DEAD.message}")
+    assert answers[0] == "run"
+    assert answers[1].startswith("http://proxy.test:3128 answers again after 10 min")
 
 
 def test_a_proxy_that_dies_in_the_middle_blames_no_host(tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ _FULL: dict[str, Any] = {
     "seeds_rejected": 1,
     "paused": None,
     "outage": {"now": False, "count": 2, "seconds": 613.5, "hosts": 0, "probes": 24},
+    "proxies": {"failing": 1, "failures": 17, "named": [{"proxy": "http://p:1", "since": 1.0, "reason": "refused"}]},
     "disk_free_bytes": 40_000_000_000,
     "loop_stall_seconds": {"p99": 0.003, "longest": 0.02, "total": 0.0},
     "loop_stalls": {"count": 2, "work": "extract_links"},

@@ -156,6 +156,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
             stalls=LoopLag().stall_figures(),
             commits=0,
             outage={"now": False, "count": 0, "seconds": 0.0, "hosts": 0, "probes": 0},
+            proxies={"failing": 0, "failures": 0, "named": []},
             slots=SlotFigures(8, 8, 0, 0, 0, None, None, [], 10.0, None, 0),
         ),
         state="ended",
@@ -171,6 +172,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     # What is expected is of the end, or of a day from now: no series, since the two would be mixed in one.
     nested -= {("advice", "forecast")}
     # A sentence has no place in a metric: the state says that the crawl is paused.
+    nested |= {("proxies", "failing"), ("proxies", "failures")}
     nested |= {("slots", key) for key in ("total", "free", "quick", "new", "slow", "rate_waiting")}
     nested |= {
         ("slowest_host", "seconds"),
@@ -178,7 +180,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
         ("loop_stalls", "count"),
     }  # the names are for people
     nested_parts = ("seen", "advice", "checkpoint", "outage", "paused")
-    nested_parts += ("loop_stall_seconds", "loop_stalls", "hosts_overlooked", "slowest_host", "slots")
+    nested_parts += ("loop_stall_seconds", "loop_stalls", "hosts_overlooked", "slowest_host", "slots", "proxies")
     numbers = {(key,) for key in stats if key not in nested_parts} | nested
     assert numbers == {metric.path for metric in METRICS}
     assert {metric.field for metric in METRICS if metric.field} == SliceStatistics.__annotations__.keys()

@@ -1,0 +1,176 @@
+"""Leaves URLs in the inbox of a job, running or not, and waits for what became of them: ``crawler add``, ``crawler
+retry``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import errno
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from crawler.cli.exit_codes import Exit, UsageError
+from crawler.clock import SteadyClock
+from crawler.disk import FULL, RealDisk, no_room
+from crawler.engine.discover import Discovery
+from crawler.engine.injector import Injector
+from crawler.engine.reading import Reading
+from crawler.engine.seeds import SeedsError
+from crawler.job.directory import JobError
+from crawler.job.inbox import Answer, Inbox
+from crawler.job.job import Job
+from crawler.job.job_lock import lock_holder
+from crawler.job.run_settings import read_run
+from crawler.job.stored_errors import DAMAGE
+from crawler.metrics import counted
+from crawler.progress.say import say
+from crawler.settings import Settings, SettingsError
+
+WAIT = 30.0  # seconds to wait for an answer
+_POLL = 0.05  # seconds between two looks for the answer
+
+
+def add_job(parser: argparse.ArgumentParser) -> None:
+    """Add the job, which comes first."""
+    parser.add_argument("job", type=Path, metavar="DIR")
+
+
+def add_no_wait(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-wait", action="store_true", help="leave them in the inbox without waiting for the result")
+
+
+def deliver(arguments: argparse.Namespace, work: Callable[[Path, Settings], Awaitable[int]]) -> int:
+    """Do the ``work`` with the job and the settings of its last run. Returns the exit code. Raises UsageError."""
+    directory: Path = arguments.job
+
+    async def do() -> int:
+        return await work(directory, read_run(directory).settings)
+
+    try:
+        return asyncio.run(do())
+    except (JobError, SettingsError, SeedsError) as error:
+        raise UsageError(str(error)) from error
+    except NotStoredError as error:
+        say(sys.stderr, f"crawler: error: {error}")
+        return Exit.FAILED
+    except DAMAGE as error:
+        say(sys.stderr, f"crawler: error: {directory}: {error}: `crawler repair {directory}` repairs it")
+        return Exit.FAILED
+
+
+class NotStoredError(Exception):
+    """URLs could not be left in the inbox; the text is one line for the user."""
+
+
+class Parcels:
+    """The files of URLs that one call of a command leaves in the inbox."""
+
+    def __init__(self, arguments: argparse.Namespace, settings: Settings) -> None:
+        self._directory: Path = arguments.job
+        self.waits: bool = not arguments.no_wait
+        self._settings = settings
+        self._inbox = Inbox(self._directory, RealDisk())
+        self._unanswered: dict[str, int] = {}  # name of the file -> number of URLs in it
+        self._answer = Answer()
+        self._left = 0
+        self._stored = 0
+        self._full: str | None = None  # why the URLs stay in the inbox
+
+    @property
+    def unanswered(self) -> int:
+        """Files whose answers have not come yet."""
+        return len(self._unanswered)
+
+    def leave(self, count: int, deposit: Callable[[Inbox], str]) -> None:
+        """Leave a file of that many URLs in the inbox. Raises NotStoredError."""
+        try:
+            name = deposit(self._inbox)
+        except OSError as error:
+            before = f"the first {self._stored} are, the others" if self._stored else "they"
+            raise NotStoredError(
+                f"the URLs cannot be stored in {self._inbox.path}: {error.strerror or error}: {before} were not added: "
+                "run the same command again once this is fixed"
+            ) from error
+        self._stored += count
+        if self.waits:
+            self._unanswered[name] = count
+        self._left += count
+
+    async def wait_until(self, most: int) -> None:
+        """Wait until at most ``most`` files are unanswered, for up to ``WAIT`` seconds. Raises JobError, OSError."""
+        deadline = time.monotonic() + WAIT
+        while len(self._unanswered) > most and time.monotonic() < deadline and self._full is None:
+            for name in list(self._unanswered):
+                answer = self._inbox.answer(name)
+                if answer is not None:
+                    self._answer += answer
+                    self._left -= self._unanswered.pop(name)
+            if len(self._unanswered) <= most:
+                return
+            if lock_holder(self._directory) is None:
+                await self._admit_inbox()
+            else:
+                await asyncio.sleep(_POLL)
+
+    async def _admit_inbox(self) -> None:
+        """Admit what is in the inbox, because no crawl is running; on a full disk leave it there. Raises JobError,
+        OSError."""
+        try:
+            await self._admit(SteadyClock())
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self._full = no_room(error)
+
+    async def _admit(self, clock: SteadyClock) -> None:
+        try:
+            job = Job(self._directory, self._settings, clock(), anchor=clock.anchor)
+        except JobError:
+            if lock_holder(self._directory) is not None:
+                return  # a crawl has started since and will answer
+            raise
+        try:
+            injector = Injector(job, Discovery.of(job, self._settings, Reading()), self._inbox, lambda: None)
+            draining = asyncio.create_task(injector.drain(clock()))
+            while not draining.done() and job.blocked is None:
+                await asyncio.wait({draining}, timeout=_POLL)
+            if job.blocked is not None:
+                # It waits for room, and nothing but a run looks for some.
+                draining.cancel()
+                await asyncio.wait({draining})
+                raise OSError(errno.ENOSPC, job.blocked)
+            await draining
+            await job.checkpoint(clock())
+        finally:
+            job.close()
+
+    async def report(self, words: Callable[[Answer], str]) -> int:
+        """Wait for the answers, and say what they are in these words. Raises JobError, OSError."""
+        if self.waits:
+            await self.wait_until(0)
+        elif lock_holder(self._directory) is None:
+            say(sys.stderr, f"crawler: no crawl is running: {counted(self._left, 'URL')} left in {self._inbox.path}")
+        answer = self._answer
+        for url, reason in answer.rejected:
+            say(sys.stderr, f"skipped: {url}: {reason}")
+        if answer.credentials_dropped:
+            named = f"{counted(answer.credentials_dropped, 'URL')} with credentials"
+            say(sys.stderr, f"crawler: warning: {named}, which are not sent: they belong in the configuration")
+        if self.waits:
+            print(words(answer))
+            if self._left and self._full is not None:
+                say(
+                    sys.stderr,
+                    f"crawler: the URLs cannot be admitted now: {self._full}: {counted(self._left, 'URL')} left in "
+                    f"{self._inbox.path}; the next run, or the next `crawler add`, admits them",
+                )
+            elif self._left:
+                say(
+                    sys.stderr,
+                    f"crawler: no answer from the crawl yet: {counted(self._left, 'URL')} left in {self._inbox.path}",
+                )
+        else:
+            print(f"{self._left} left in the inbox")
+        return Exit.OK

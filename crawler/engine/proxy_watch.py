@@ -1,0 +1,72 @@
+"""Which proxies fail. A proxy that fails is nobody's fault, but somebody must know that nothing comes through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from crawler.fetch import Failure, FailureKind, Fetches, Response, is_html
+from crawler.inspect.statistics import FailingProxy
+from crawler.job.job import Job
+from crawler.metrics import Kind, duration
+
+UNNAMED = "the proxy"
+SHOWN = 20  # proxies in the statistics
+
+
+class ProxyWatch:
+    """A network that notes which proxies fail."""
+
+    def __init__(self, fetcher: Fetches, clock: Callable[[], float], job: Job) -> None:
+        """The events are the job's."""
+        self._fetcher = fetcher
+        self._clock = clock
+        self._job = job
+        self._failing: dict[str, FailingProxy] = {}  # by name
+        self._failures = 0
+
+    async def fetch(
+        self,
+        href: str,
+        *,
+        accept: Callable[[str | None], bool] = is_html,
+        max_body: int | None = None,
+        truncate: bool = False,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response | Failure:
+        """See ``Fetches``."""
+        result = await self._fetcher.fetch(href, accept=accept, max_body=max_body, truncate=truncate, headers=headers)
+        if isinstance(result, Failure) and result.kind is FailureKind.PROXY:
+            self._failed(result)
+        elif self._failing and result.proxy is not None:
+            self._answered(result.proxy)
+        return result
+
+    async def resolve(self, href: str) -> str | None:
+        """See ``Fetches``."""
+        return await self._fetcher.resolve(href)
+
+    @property
+    def failing(self) -> list[FailingProxy]:
+        """The proxies that failed when they were asked last."""
+        return list(self._failing.values())
+
+    def figures(self) -> dict[str, Any]:
+        """Return the statistics of the proxies of this run."""
+        named = [proxy.as_json() for proxy in self.failing[:SHOWN]]
+        return {"failing": len(self._failing), "failures": self._failures, "named": named}
+
+    def _failed(self, failure: Failure) -> None:
+        self._failures += 1
+        name = failure.proxy or UNNAMED
+        if name not in self._failing:
+            now = self._clock()
+            self._failing[name] = FailingProxy(name, now, failure.message)
+            text = f"nothing comes through a proxy, and no host is blamed: {failure.message}"
+            self._job.events.add(now, Kind.ERROR, text)
+
+    def _answered(self, name: str) -> None:
+        proxy = self._failing.pop(name, None)
+        if proxy is not None:
+            now = self._clock()
+            self._job.events.add(now, Kind.RUN, f"{name} answers again after {duration(now - proxy.since)}")

@@ -57,9 +57,9 @@ MODULES: dict[str, str] = {
         modes globs patterns url_sites boundary bounds priority rule_faults
     """,
     "frontier": """
-        entry fair_semaphore jitter timer_queue order change_rate visit_value page politeness request_outcome limits
-        host outage revisits postponement backoff_policy clock_step host_closed refused_hosts importance slot_share
-        serving host_session schedule working_set lease site_rate gate
+        entry fair_semaphore jitter timer_queue order change_rate visit_value page signals visit_times politeness
+        request_outcome limits host outage revisits postponement backoff_policy clock_step host_closed refused_hosts
+        importance slot_share serving host_session schedule working_set lease site_rate gate
         queues host_status pace workbench waiting_line watchdog ad_hoc_lease overrides frontier
     """,
     "traps": """

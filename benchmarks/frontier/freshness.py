@@ -12,6 +12,16 @@ the first 60 do not count. Figures are the share of time that pages are fresh, a
     adaptive   the interval grows by 0.4 after no change and shrinks by 0.2 after one: ``recrawl.policy = "adaptive"``
     freshness  the default
     lost       how far the policy is from best
+
+Then the same with sitemaps that date the last changes of the pages and are read four times a unit; the schedule itself
+is driven, on a store in memory:
+
+    none       no dates
+    true       each page has the date of its last change
+    noisy      two changes of five have no date, and as many dates are of no change
+    lying      each page has the date of the reading
+
+``fixed`` and ``best`` are those without dates again: who knows when pages change can do better than ``best``.
 """
 
 from __future__ import annotations
@@ -21,15 +31,19 @@ import heapq
 import math
 import random
 import sys
+from bisect import bisect_right
 from pathlib import Path
 from typing import Protocol
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
+from crawler.frontier import Answer, Entry, Revisits, Stated
 from crawler.frontier.change_rate import after_visit, first_guess
+from crawler.frontier.page import FINGERPRINT_SIZE
 from crawler.frontier.visit_value import Budget
 from crawler.settings import RecrawlSettings
+from crawler.store import MemoryStore
 
 UNITS, WARM_UP = 160.0, 60.0
 DAY = 86_400.0
@@ -93,6 +107,94 @@ def run(rates: list[float], policy: Policy, seed: int = 1) -> tuple[float, float
     return fresh / whole, visits / whole
 
 
+def run_with_dates(
+    rates: list[float], site: str, units: float = UNITS, warm_up: float = WARM_UP
+) -> tuple[float, float]:
+    """(freshness, visits of a page in a unit) of the schedule of a job, whose site dates its pages so."""
+    chance, settings = random.Random(1), RecrawlSettings(enabled=True, mean_interval=DAY, min_interval=60.0)
+    store = MemoryStore()
+    revisits = Revisits(store, settings, lambda _: 1.0)
+    web = _Web(rates, chance, 0.4 if site == "noisy" else 0.0)
+    hrefs = [f"http://h.test/{page}" for page in range(len(rates))]
+    numbers = {href: page for page, href in enumerate(hrefs)}
+    last, fresh, visits = [0.0] * len(rates), 0.0, 0
+
+    def visit(entry: Entry, now: float) -> None:
+        nonlocal fresh, visits
+        page = numbers[entry.href]
+        web.pass_to(page, now)
+        begin = max(last[page], warm_up)
+        fresh += max(0.0, min(now, units, web.first_change_after(page, last[page])) - begin)
+        visits += warm_up < now < units
+        last[page] = now
+        batch = store.batch()
+        answer = Answer(web.versions[page].to_bytes(FINGERPRINT_SIZE, "big"))
+        revisits.finish(entry, answer, now * DAY, batch, excluded=False)
+        store.write(batch)
+
+    for page, href in enumerate(hrefs):
+        visit(Entry(href, 0), page / len(rates) + 1e-6)
+    reading, heard = 1.0, dict[int, float]()
+    while (due := revisits.next_due()) is not None and min(due / DAY, reading) < units:
+        if reading <= due / DAY:
+            if site != "none":
+                batch = store.batch()
+                for page in range(len(rates)):
+                    web.pass_to(page, reading)
+                dates = [reading] * len(rates) if site == "lying" else web.dates
+                said = {page: date for page, date in enumerate(dates) if heard.get(page) != date}
+                heard.update(said)
+                statements = {hrefs[page]: Stated(date * DAY, date * DAY) for page, date in said.items()}
+                revisits.heed(statements, reading * DAY, batch)
+                store.write(batch)
+            reading += 0.25
+            continue
+        batch = store.batch()
+        begun = revisits.begin(due, 1, batch)
+        store.write(batch)
+        for entry in begun:
+            visit(entry, due / DAY)
+    for page in range(len(rates)):
+        web.pass_to(page, units)
+        fresh += max(0.0, min(units, web.first_change_after(page, last[page])) - max(last[page], warm_up))
+    whole = len(rates) * (units - warm_up)
+    return fresh / whole, visits / whole
+
+
+class _Web:
+    """Pages that change, and the dates that their site gives them: a share ``noise`` of the changes is not dated, and
+    as many dates are of no change."""
+
+    def __init__(self, rates: list[float], chance: random.Random, noise: float) -> None:
+        self._rates, self._chance, self._noise = rates, chance, noise
+        self.versions = [1] * len(rates)
+        self.dates = [1e-6] * len(rates)
+        self._changes: list[list[float]] = [[] for _ in rates]
+        self._next = [chance.expovariate(rate) for rate in rates]
+        self._false = [self._after(page, 0.0) for page in range(len(rates))]
+
+    def pass_to(self, page: int, now: float) -> None:
+        while min(self._next[page], self._false[page]) <= now:
+            if self._false[page] < self._next[page]:
+                self.dates[page] = self._false[page]
+                self._false[page] = self._after(page, self._false[page])
+                continue
+            at = self._next[page]
+            self.versions[page] += 1
+            self._changes[page].append(at)
+            if self._chance.random() >= self._noise:
+                self.dates[page] = at
+            self._next[page] = at + self._chance.expovariate(self._rates[page])
+
+    def first_change_after(self, page: int, visit: float) -> float:
+        changes = self._changes[page]
+        at = bisect_right(changes, visit)
+        return changes[at] if at < len(changes) else math.inf
+
+    def _after(self, page: int, now: float) -> float:
+        return now + self._chance.expovariate(self._noise * self._rates[page]) if self._noise else math.inf
+
+
 def best(rates: list[float], visits: float) -> float:
     """The greatest freshness with so many visits of a page in a unit, all rates known."""
 
@@ -128,6 +230,15 @@ def main() -> None:
                 fixed, bound = run(rates, Fixed(1 / visits))[0], best(rates, visits)
                 figures = "".join(f"{figure:8.3f}" for figure in (visits, fresh, fixed, bound, bound - fresh))
                 print(f"{spread:6}{median:6}  {name:10}{figures}", flush=True)
+    print(f"\n{'spread':>6}{'rate':>6}  {'dates':10}{'visits':>8}{'fresh':>8}{'fixed':>8}{'best':>8}")
+    for spread, median in ((1.0, 0.1), (1.0, 0.3), (1.5, 0.3), (1.5, 1.0)):
+        chance = random.Random(7)
+        rates = [median * chance.lognormvariate(0, spread) for _ in range(pages // 4)]
+        for site in ("none", "true", "noisy", "lying"):
+            fresh, visits = run_with_dates(rates, site)
+            fixed, bound = run(rates, Fixed(1 / visits))[0], best(rates, visits)
+            figures = "".join(f"{figure:8.3f}" for figure in (visits, fresh, fixed, bound))
+            print(f"{spread:6}{median:6}  {site:10}{figures}", flush=True)
 
 
 if __name__ == "__main__":

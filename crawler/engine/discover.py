@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crawler.engine.reading import Reading, Unreadable
-from crawler.frontier import Entry
+from crawler.frontier import Entry, Stated
 from crawler.job.found import SITEMAP_DEPTH, Listing
 from crawler.job.job import Job
 from crawler.links import Listed, PageLinks, encode_queries
@@ -259,21 +259,22 @@ class Discovery:
         """Return the URLs of one part of a sitemap.
 
         They get the depth of the sitemap itself, or depth 1 if the sitemap is a seed."""
-        read = self._reading.read(self._listed, entry.href, listed)
+        read = self._reading.read(self._listed, entry.href, listed, index)
         if isinstance(read, Unreadable):
             return read
-        found, priorities, rejected = read
+        found, listing, rejected = read
         self._job.counters.rejected_links += rejected
         self._job.counters.links += len(found)
         reach = self._boundary.reach(entry.href, entry.reach)
         inside, outside = self._inside(found, listed_depth(entry), reach, listing=index)
-        return Outlinks(len(found), inside, listing=Listing(priorities, index), outside=outside, reach=reach.of)
+        return Outlinks(len(found), inside, listing=listing, outside=outside, reach=reach.of)
 
-    def _listed(self, href: str, listed: Sequence[Listed]) -> tuple[list[Canonical], dict[str, float], int]:
-        """The URLs, their priorities by href, and how many are none; pure."""
+    def _listed(self, href: str, listed: Sequence[Listed], index: bool) -> tuple[list[Canonical], Listing, int]:
+        """The URLs, what is said of them, and how many are none; pure."""
         found: dict[str, Canonical] = {}
         priorities: dict[str, float] = {}
-        rejected = 0
+        statements: dict[str, Stated] = {}
+        own, rejected = _authority(href), 0
         for one in listed:
             url = self._canonicaliser.canonicalise(one.href, href)
             if isinstance(url, Rejected):
@@ -281,7 +282,9 @@ class Discovery:
                 continue
             found.setdefault(url.key, url)
             priorities.setdefault(url.href, LISTED_PRIORITY if one.priority is None else one.priority)
-        return list(found.values()), priorities, rejected
+            if (one.begin or one.frequency) and _authority(url.href) == own:
+                statements.setdefault(url.href, Stated(one.begin, one.end, one.frequency))
+        return list(found.values()), Listing(priorities, index, statements), rejected
 
     def named_sitemaps(self, robots: str, named: Sequence[str]) -> list[Canonical]:
         """Return the sitemaps that a robots.txt names and that are in scope."""
@@ -364,6 +367,11 @@ def _parts(hrefs: list[str]) -> Iterator[list[str]]:
             yield hrefs[start:at]
             start, characters = at, size
     yield hrefs[start:]
+
+
+def _authority(href: str) -> str:
+    """Name and port. What a site says of another one's pages is not heard."""
+    return href.split("/", 3)[2]
 
 
 def _wall(entry: Entry, body: bytes, links: PageLinks) -> Wall | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crawler.fetch import Failure, Response
 from crawler.job.verdict import NO_HEADING, Heading
-from crawler.links import header_links
+from crawler.links import FEED, header_links
 from crawler.robots import directives, forbids_links, product_token
 from crawler.settings import LinkSettings, Settings
 from crawler.traps import wall_by_headers
@@ -21,7 +21,7 @@ class HeadingReader:
 
     @classmethod
     def of(cls, settings: Settings) -> HeadingReader:
-        return cls(settings.links, product_token(settings.fetch.user_agent))
+        return cls(links_that_lead_on(settings), product_token(settings.fetch.user_agent))
 
     def read(self, result: Response | Failure) -> Heading:
         """Return what the headers say."""
@@ -42,3 +42,10 @@ class HeadingReader:
     def follows(self, names: tuple[str, ...]) -> bool:
         """Return whether the links of a page with these directives are followed."""
         return not (names and self.links.respect_meta_robots and forbids_links(names))
+
+
+def links_that_lead_on(settings: Settings) -> LinkSettings:
+    """Return which links are followed in this run: also those to feeds if pages are visited again."""
+    links, recrawl = settings.links, settings.recrawl
+    feeds = recrawl.enabled and recrawl.feeds and links.sitemaps
+    return replace(links, kinds=(*links.kinds, FEED)) if feeds else links

@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 
 from crawler.engine.context import Context
 from crawler.engine.discover import LINKS_A_PART, Discovery, Outlinks, Page, listed_depth
-from crawler.engine.heading import HeadingReader
+from crawler.engine.heading import HeadingReader, links_that_lead_on
 from crawler.engine.judge import answer_of, by_text, judge
 from crawler.engine.own_line import OwnLine
 from crawler.engine.page_reader import PageReader
@@ -33,6 +33,7 @@ from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import NOT_REQUESTED, Again, Finished, Heading, Throttled
 from crawler.links import (
+    FEED,
     FEED_TYPES,
     SITEMAP_TYPES,
     XML_TYPES,
@@ -74,7 +75,9 @@ class VisitSettings:
 
     @classmethod
     def of(cls, settings: Settings) -> VisitSettings:
-        return cls(settings.retry, settings.links, HeadingReader.of(settings), settings.recrawl.compare == "text")
+        return cls(
+            settings.retry, links_that_lead_on(settings), HeadingReader.of(settings), settings.recrawl.compare == "text"
+        )
 
 
 class Visitor:
@@ -413,9 +416,10 @@ class Visitor:
             return is_html
         if self._is_declared(entry):
             return _is_page_or_any_sitemap
+        feeds = FEED in self._settings.links.kinds
         if named_like_sitemap(entry.href):
-            return _is_page_or_sitemap
-        return _is_page_or_xml if entry.seed else is_html
+            return _is_page_or_any_sitemap if feeds else _is_page_or_sitemap
+        return _is_page_or_xml if entry.seed or feeds else is_html
 
     def _is_declared(self, entry: Entry) -> bool:
         """Return whether robots.txt or a sitemap index lists the URL as a sitemap. A page may have linked to it
@@ -429,7 +433,7 @@ class Visitor:
             case SitemapForm.LISTING:
                 return True
             case SitemapForm.FEED:
-                return entry.seed or self._is_declared(entry)
+                return entry.seed or FEED in self._settings.links.kinds or self._is_declared(entry)
             case SitemapForm.TEXT:
                 return called_sitemap(entry.href) or self._is_declared(entry)
             case _:
@@ -469,6 +473,8 @@ class Visitor:
                 found += links.found
                 outside.update(links.outside)
         job.counters.sitemaps += 1
+        known = finished.record.entry
+        finished = replace(finished, record=replace(finished.record, entry=known._replace(sitemap=True)))
         fault = None if sitemap.fault is None else f"sitemap read in part: {sitemap.fault}"
         record = replace(
             finished.record, links=found, links_cut=fault is not None, error=fault or finished.record.error

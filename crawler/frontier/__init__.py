@@ -62,6 +62,7 @@ from crawler.frontier.postponement import postpone
 from crawler.frontier.request_outcome import ANSWERED, FailureClass, RequestOutcome, longest_retry, retry_wait, tries_of
 from crawler.frontier.revisits import QUEUED_MAX, Revisits, due_key, split_due_key
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
+from crawler.frontier.signals import Stated, Statements
 from crawler.frontier.slot_share import ALL, kind_of
 from crawler.frontier.waiting_line import Turn
 from crawler.kv import Batch, Family, Reader, Store
@@ -109,6 +110,8 @@ __all__ = [
     "RobotsLater",
     "Serving",
     "SideRequestDone",
+    "Stated",
+    "Statements",
     "Store",
     "TakenBack",
     "Tally",

@@ -48,7 +48,9 @@ _SITEMAP = 4
 _CRASHES = 3  # bits 3 and 4
 _PROBE = 32
 _REACH = 6  # bits 6 and 7
+_CHANGEFREQ = 3  # bits of the byte of the class, above it
 CRASHES_MOST = 3  # counted
+GUESSES = 3  # of a change frequency
 _BYTE_MAX = 255
 
 
@@ -74,6 +76,7 @@ class Entry(NamedTuple):
     crashes: int = 0  # times that the crawler died while it read the page, at most CRASHES_MOST
     probe: bool = False  # the crawler made it up: its path cannot exist
     reach: int = 0  # hops off the site that led here; LEAF: fetched, but its links are not followed
+    changefreq: int = 0  # how often it changes by its sitemap's guess: 1 (hourly) to 3 (rarely); 0: no guess
 
     @property
     def is_leaf(self) -> bool:
@@ -94,7 +97,7 @@ def encode_entry(entry: Entry) -> bytes:
         | entry.crashes << _CRASHES
         | (_PROBE if entry.probe else 0)
         | entry.reach << _REACH,
-        entry.priority,
+        entry.priority | entry.changefreq << _CHANGEFREQ,
         entry.redirects if entry.redirects < _BYTE_MAX else _BYTE_MAX,  # min() takes as long as all the rest
         entry.tries if entry.tries < _BYTE_MAX else _BYTE_MAX,
         entry.throttled if entry.throttled < _BYTE_MAX else _BYTE_MAX,
@@ -111,8 +114,9 @@ def decode_entry(value: bytes) -> Entry:
         href, via = value[_HEAD.size :].decode("ascii").split("\n")
     except (struct.error, ValueError) as error:
         raise EntryError(f"not a frontier entry: {error}") from error
-    if priority >= CLASSES or not 0.0 <= score < math.inf:
-        raise EntryError(f"not a frontier entry: class {priority}, score {score}")
+    guess, priority = priority >> _CHANGEFREQ, priority % CLASSES
+    if guess > GUESSES or not 0.0 <= score < math.inf:
+        raise EntryError(f"not a frontier entry: class {priority}, guess {guess}, score {score}")
     seed, revisit, sitemap = bool(flags & _SEED), bool(flags & _REVISIT), bool(flags & _SITEMAP)
     known, probe = flags >> _CRASHES & CRASHES_MOST, bool(flags & _PROBE)
     return Entry(
@@ -130,6 +134,7 @@ def decode_entry(value: bytes) -> Entry:
         known,
         probe,
         flags >> _REACH,
+        guess,
     )
 
 
@@ -144,7 +149,7 @@ def first_visits(values: Iterable[bytes]) -> list[str]:
 
 def stored_priority(value: bytes) -> int:
     """The class of a stored entry, without decoding the rest."""
-    return value[1]
+    return value[1] % CLASSES
 
 
 def fresh_slot(number: int, priority: int = 0, rank: int = 0) -> bytes:

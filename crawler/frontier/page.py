@@ -26,7 +26,7 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from crawler.frontier.change_rate import ChangeRate, after_visit, first_guess, from_counts
+from crawler.frontier.change_rate import ChangeRate, after_signal, after_visit, first_guess, from_counts
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
 from crawler.settings import RecrawlSettings
 
@@ -102,7 +102,9 @@ def visited(
     had none. ``last_resort``: a rule of the crawler refused the request, so the longest interval applies."""
     if not entry.revisit or entry.tries or entry.throttled or entry.redirects:
         entry = entry._replace(revisit=True, tries=0, throttled=0, redirects=0)
-    guess = first_guess(settings.first_interval)
+    if page is not None and page.entry.changefreq != entry.changefreq:
+        entry = entry._replace(changefreq=page.entry.changefreq)  # it was heard of while the page was queued
+    guess = first_guess(settings.first_interval, 0 if page is not None and page.changes else entry.changefreq)
     rate = guess if page is None else page.rate or from_counts(page.visits, page.changes, page.interval, guess)
     if page is None:
         interval = settings.max_interval if last_resort else settings.first_interval
@@ -115,7 +117,8 @@ def visited(
     else:
         changed = answer.fingerprint is not None and answer.fingerprint != page.fingerprint
         interval = _adapted(page.interval, changed, settings)
-        rate = after_visit(rate, now - page.visited_at, changed=changed, first=guess)
+        after = after_signal if page.marks & HASTENED else after_visit
+        rate = after(rate, now - page.visited_at, changed=changed, first=guess)
     interval = min(max(interval, settings.min_interval), settings.max_interval)
     fingerprint, etag, last_modified, gone = page.fingerprint, page.etag, page.last_modified, page.gone
     marks = page.marks & OF_TEXT

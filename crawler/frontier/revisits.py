@@ -13,13 +13,13 @@ Pure like the frontier: time is an argument (seconds since 1970), and changes go
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Callable
 
 from crawler.frontier.entry import Entry, QueueOf, queue_of
 from crawler.frontier.page import Answer, Page, PageError, milliseconds, pack_page, unpack_page, visited
-from crawler.frontier.visit_value import Budget
+from crawler.frontier.signals import Statements, Trust, hear
+from crawler.frontier.visit_times import VisitTimes
 from crawler.kv import Batch, Family, Reader
 from crawler.settings import RecrawlSettings
 
@@ -29,9 +29,6 @@ HOST_MAX = 16  # of one host
 _LEAST_PACE = 0.01  # seconds between two revisits of a host without a gap
 _HOSTS_MAX = 10_000  # hosts with a remembered time until which their revisits are postponed
 _TIME = 8  # bytes
-_THRESHOLD = b"recrawl-threshold"
-_DOUBLE = struct.Struct("<d")
-_DRIFT = 0.01  # a threshold that has moved by less need not be stored
 
 
 def due_key(due: float, href: str) -> bytes:
@@ -43,12 +40,6 @@ def once_more(entry: Entry, visits: int) -> Page:
     """The state of a page that is queued for one more visit."""
     again = entry._replace(revisit=True, tries=0, throttled=0, redirects=0)
     return Page(again, visits, 0, ONCE, None, 0.0)
-
-
-def _stored_threshold(store: Reader) -> float | None:
-    """The threshold of an earlier run; None if it is missing or cannot be read: it is found again."""
-    stored = store.get(Family.META, _THRESHOLD)
-    return _DOUBLE.unpack(stored)[0] if stored is not None and len(stored) == _DOUBLE.size else None
 
 
 def split_due_key(key: bytes) -> tuple[float, str]:
@@ -77,8 +68,7 @@ class Revisits:
         self._queue_of = queue_of
         self._queued: Counter[str] = Counter()  # in this run; earlier runs may have queued more
         self._put_off: dict[str, float] = {}
-        self._budget = None if settings.policy == "adaptive" else Budget(settings, _stored_threshold(store))
-        self._threshold = 0.0  # as stored
+        self._times = VisitTimes(store, settings)
         self._first = b""  # lower bound of the keys in ``due``: a scan from here skips the deleted ones
 
     def change(self, settings: RecrawlSettings, of_url: Callable[[str], RecrawlSettings] | None) -> None:
@@ -121,7 +111,8 @@ class Revisits:
         own = self._settings if self._of_url is None else self._of_url(entry.href)
         page, changed = visited(before, entry, answer, now, own, last_resort=excluded)
         if changed is not None:
-            page = self._paced(page, now, batch, own)
+            assert before is not None
+            page = self._paced(before, page, changed, own, batch)
         assert page.due is not None
         had_time = before is not None and before.due is not None
         if before is not None and before.due is not None:
@@ -197,17 +188,34 @@ class Revisits:
             batch.delete(Family.PAGES, entry.href.encode("ascii"))
         return True, 1
 
-    def _paced(self, page: Page, now: float, batch: Batch, own: RecrawlSettings) -> Page:
-        """The page with the interval that the budget gives it, within its own limits."""
-        budget = self._budget
-        if budget is None or page.rate is None:
+    def heed(self, statements: Statements, now: float, batch: Batch) -> None:
+        """Take note of what a sitemap or a feed says of pages. Those that changed after their last visit, if their host
+        is believed, are due sooner. Raises PageError."""
+        trusts: dict[str, Trust] = {}
+        stored = self._store.get_many(Family.PAGES, [href.encode("ascii") for href in statements])
+        for (href, stated), value in zip(statements.items(), stored, strict=True):
+            page = None if value is None else hear(unpack_page(value), stated, now)
+            if page is None:
+                continue
+            host = self._queue_of(href)
+            if host not in trusts:
+                trusts[host] = self._times.trust(host)
+            sooner = self._times.sooner(page, trusts[host], now, batch)
+            if sooner is None or page.due is None or sooner.due is None:
+                batch.put(Family.PAGES, href.encode("ascii"), pack_page(page))
+            else:
+                batch.delete(Family.DUE, due_key(page.due, href))
+                self._put(sooner, sooner.due, batch)
+
+    def _paced(self, before: Page, page: Page, changed: bool, own: RecrawlSettings, batch: Batch) -> Page:
+        """The page after a visit with the interval that the budget gives it, within its own limits."""
+        host = self._queue_of(page.entry.href)
+        self._times.learn(host, before, page.visited_at, changed, batch)
+        interval = self._times.interval(page, host, batch)
+        if interval is None:
             return page
-        interval = budget.interval(page.rate)
-        if abs(budget.threshold - self._threshold) > _DRIFT * self._threshold:
-            self._threshold = budget.threshold
-            batch.put(Family.META, _THRESHOLD, _DOUBLE.pack(self._threshold))
         interval = min(max(interval, own.min_interval), own.max_interval)
-        return page.next_at(interval, now + interval)
+        return page.next_at(interval, page.visited_at + interval)
 
     def _put(self, page: Page, due: float, batch: Batch) -> None:
         href = page.entry.href

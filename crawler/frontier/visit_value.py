@@ -103,6 +103,24 @@ class Budget:
         rare = exposure * math.expm1(_RARE / shape)
         return interval if rare < interval else min(rare, self._most)
 
+    def sooner(self, rate: ChangeRate, age: float, apparent: float) -> float | None:
+        """The seconds after its last visit at which a page is due that is ``age`` seconds old and as doubtful as one of
+        ``apparent`` seconds. None: no visit keeps it fresh."""
+        if rate.mean * self._mean > 1.0:
+            return None
+        interval = interval_at(rate, self.threshold, self._least, self._most)
+        sooner = max(age + max(interval - apparent, 0.0), self._least)
+        if sooner < interval:  # which the threshold has followed
+            self._shift(_STEP * (min(interval / self._mean, _LONGEST) - min(sooner / self._mean, _LONGEST)))
+        return sooner
+
+    @property
+    def mean(self) -> float:
+        """The mean interval, in seconds."""
+        return self._mean
+
     def _follow(self, interval: float) -> None:
-        step = _STEP * (min(interval / self._mean, _LONGEST) - 1.0)
-        self._log = min(max(self._log - step, self._middle - _RANGE), self._middle + _RANGE)
+        self._shift(-_STEP * (min(interval / self._mean, _LONGEST) - 1.0))
+
+    def _shift(self, step: float) -> None:
+        self._log = min(max(self._log + step, self._middle - _RANGE), self._middle + _RANGE)

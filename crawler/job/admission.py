@@ -15,7 +15,7 @@ from crawler.exact import Ledger
 from crawler.filters import CannotForgetError, SeenSet
 from crawler.frontier import SEED_SCORE, Entry, Frontier, Order, default_class
 from crawler.job.directory import JobError
-from crawler.job.found import KEEP_ALL, Found, Router
+from crawler.job.found import KEEP_ALL, UNLISTED, Found, Router
 from crawler.job.journal_search import JournalSearch
 from crawler.job.transaction import Transaction
 from crawler.kv import Batch, Family, Reader
@@ -84,7 +84,8 @@ class Admission:
 
         order = self._frontier.order
         otherwise = default_class(order, depth, seed=seed)
-        stated, declared = (listing.priorities, listing.sitemaps) if listing is not None else ({}, False)
+        listing = listing or UNLISTED
+        stated, declared, said = listing.priorities, listing.sitemaps, listing.statements
         score = SEED_SCORE if seed and via is None and order is Order.SCORE else share / len(urls)
 
         def entry(position: int) -> Entry:
@@ -96,7 +97,8 @@ class Admission:
             if probe:
                 return Entry(href, depth, via, probe=True)
             far = reach.get(href, 0) if reach else 0
-            return Entry(href, depth, via, seed, redirects, 0, 0, priority, score, sitemap=declared, reach=far)
+            admitted = Entry(href, depth, via, seed, redirects, 0, 0, priority, score, sitemap=declared, reach=far)
+            return admitted._replace(changefreq=said[href].frequency) if href in said else admitted
 
         if share:
             fresh = set(new)

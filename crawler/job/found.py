@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from crawler.frontier import Statements
 from crawler.kv import Batch
 from crawler.records import PageRecord
 from crawler.urls import Canonical
@@ -17,14 +18,16 @@ SITEMAP_DEPTH = 1  # of a sitemap listed in robots.txt
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a site says about the URLs that it lists: their ``priorities`` from 0 to 1, by href, and whether they are
-    ``sitemaps``."""
+    """What a site says about the URLs that it lists: their ``priorities`` from 0 to 1, by href, whether they are
+    ``sitemaps``, and when its own pages changed (``statements``)."""
 
     priorities: Mapping[str, float]
     sitemaps: bool
+    statements: Statements = field(default_factory=dict)
 
 
 DECLARED = Listing({}, True)
+UNLISTED = Listing({}, False)
 
 
 class Found(NamedTuple):

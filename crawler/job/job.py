@@ -205,6 +205,8 @@ class Job:
         """Admit the new URLs that belong to this job, in one transaction. Returns how many were new."""
         with self.writer as transaction:
             new = self._admission.admit(found, transaction)
+            if found.listing is not None and found.listing.statements and found.found_at is not None:
+                self.revisiting.heed(found.listing.statements, found.found_at, transaction.batch)
             if found.seed:
                 self.counters.seeds += new
         return new

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Order, Revisits
+from crawler.frontier import QUEUED_MAX, Answer, Entry, Frontier, Order, Revisits, Statements
 from crawler.job.border import Border
 from crawler.job.revisit_backfill import RevisitBackfill
 from crawler.kv import Batch, Store
@@ -81,6 +81,11 @@ class Revisiting:
         counters.revisits_pending += len(begun)
         counters.scheduled -= len(begun)
         self._frontier.admit(begun, batch)
+
+    def heed(self, statements: Statements, now: float, batch: Batch) -> None:
+        """Take note of what a sitemap or a feed says of pages, if pages are visited again. Raises PageError."""
+        if self.enabled:
+            self._revisits.heed(statements, now, batch)
 
     def again(self, entry: Entry, visits: int, batch: Batch) -> Entry | None:
         """Count a finished URL as queued for another visit, and return its entry; None if it is queued already. Raises

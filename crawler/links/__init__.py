@@ -8,10 +8,11 @@ written: resolving them is the work of ``crawler.urls``. What a tree costs is no
 
 from crawler.links.encoding import python_codec, sniff_encoding
 from crawler.links.extract import PageLinks, extract_links, is_cheap, scan_links
-from crawler.links.headers import header_links
+from crawler.links.headers import FEED, header_links
 from crawler.links.query import encode_queries
 from crawler.links.sitemap import (
     FEED_TYPES,
+    FREQUENCY_MOST,
     XML_TYPES,
     Listed,
     Sitemap,
@@ -27,7 +28,9 @@ from crawler.links.sitemap import TYPES as SITEMAP_TYPES
 from crawler.links.text import text_digest
 
 __all__ = [
+    "FEED",
     "FEED_TYPES",
+    "FREQUENCY_MOST",
     "SITEMAP_TYPES",
     "XML_TYPES",
     "Listed",

@@ -15,6 +15,8 @@ _CHARACTERS = 16_384  # of each
 SPACE = " \t\n\f\r"
 _RELATIONS = {"canonical": "canonical", "next": "next", "prev": "next", "previous": "next", "alternate": "alternate"}
 _PAGE_TYPES = frozenset(("", "text/html", "application/xhtml+xml"))
+_FEED_TYPES = frozenset(("application/rss+xml", "application/atom+xml", "application/rdf+xml"))
+FEED = "feed"  # a kind of link that no setting names: a run that visits pages again reads their feeds
 # A target and its parameters. No part can be read in two ways, so nothing is tried twice.
 _LINK = re.compile(
     r"""<(?P<target>[^<>]*+)>
@@ -62,6 +64,9 @@ def _names_a_page(parameters: str, settings: LinkSettings) -> bool:
 def leads_on(relations: Iterable[str], media_type: str, settings: LinkSettings) -> bool:
     """Whether a link with these relations, to something of this type (empty if it is not stated), names a page of a
     kind that is switched on. Both in lower case."""
-    if {_RELATIONS.get(relation) for relation in relations}.isdisjoint(settings.kinds):
+    kinds = {_RELATIONS.get(relation) for relation in relations}
+    if "alternate" in kinds and FEED in settings.kinds and media_type.partition(";")[0].strip(SPACE) in _FEED_TYPES:
+        return True
+    if kinds.isdisjoint(settings.kinds):
         return False
     return media_type.partition(";")[0].strip(SPACE) in _PAGE_TYPES

@@ -20,6 +20,8 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from enum import IntEnum
 from typing import NamedTuple
 from xml.parsers import expat
@@ -47,6 +49,10 @@ _GZIP_BITS = 31  # zlib's word for gzip with any window
 _MEMBERS_MOST = 1_024
 _INPUT = 8 * 1024  # compressed bytes handed over at a time
 _HEAD = 8 * 1024  # bytes in which the root element must begin
+_FIELD_MOST = 64  # characters of a date or a number
+_OF_LISTINGS = frozenset(("priority", "changefreq"))
+_DAY = 86_400.0
+_DATE_LENGTH = 10  # of a date without time
 _GROUP_MOST = 1_000  # URLs of a text given out at a time
 _QUOTED = rb"""|"[^"]*+"|'[^']*+'"""
 _DOCTYPE = rb"(?:[^\[>\"']" + _QUOTED + rb")*+(?:\[(?:[^]\"']" + _QUOTED + rb")*+\]\s*+)?>"
@@ -65,10 +71,15 @@ _called = re.compile(r"sitemap[^/]*\Z", re.I).search
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A URL in a sitemap, as written, and its priority from 0 to 1 among the site's URLs; None if it has none."""
+    """A URL in a sitemap, as written, and its priority from 0 to 1 among the site's URLs; None if it has none.
+    ``begin`` and ``end`` enclose the time of its last change (seconds since 1970; 0: not stated): a date may be that of
+    a whole day. ``frequency``: how often it changes by the site's guess, from 1 (hourly) to 3 (rarely); 0: no guess."""
 
     href: str
     priority: float | None
+    begin: float = 0.0
+    end: float = 0.0
+    frequency: int = 0
 
 
 class SitemapForm(IntEnum):
@@ -132,19 +143,23 @@ def _raw_head(body: bytes) -> bytes:
 
 class _Form(NamedTuple):
     """Where an XML document names URLs: in elements ``items`` at a depth, by the text of their child ``url`` or, where
-    that is None, by the ``href`` of their link to the page itself."""
+    that is None, by the ``href`` of their link to the page itself; and in which of their children it dates the last
+    change, the best first."""
 
     items: tuple[str, ...]
     depth: int
     url: str | None
+    dates: tuple[str, ...]
 
 
-_LISTING = _Form(("url", "sitemap"), 2, "loc")
+_LISTING = _Form(("url", "sitemap"), 2, "loc", ("lastmod",))
 _FORMS = {
-    "rss": _Form(("item",), 3, "link"),
-    "RDF": _Form(("item",), 2, "link"),
-    "feed": _Form(("entry",), 2, None),
+    "rss": _Form(("item",), 3, "link", ("updated", "date", "pubDate")),
+    "RDF": _Form(("item",), 2, "link", ("modified", "date")),
+    "feed": _Form(("entry",), 2, None, ("updated", "published")),
 }
+FREQUENCY_MOST = 3
+_FREQUENCIES = {"always": 1, "hourly": 1, "daily": 2, "weekly": 3, "monthly": 3, "yearly": 3, "never": 3}
 
 
 class Sitemap:
@@ -162,7 +177,7 @@ class Sitemap:
         self._depth = 0
         self._field: str | None = None  # text of the element that is being read
         self._loc: str | None = None
-        self._priority: float | None = None
+        self._texts: dict[str, str] = {}  # of the other children of an item
         self._silent = 0  # bytes handed to the parser since it last told of something
 
     @property
@@ -260,14 +275,14 @@ class Sitemap:
             self.is_index = _local(name) == "sitemapindex"
             self._form = _FORMS.get(_local(name), _LISTING)
         if self._depth == self._form.depth:
-            self._loc = self._priority = None
+            self._loc = None
+            self._texts.clear()
         self._field = None
         if self._depth == self._form.depth + 1:
-            if _local(name) in (self._form.url, "priority"):
+            local = _local(name)
+            if local == self._form.url or local in _OF_LISTINGS or local in self._form.dates:
                 self._field = ""
-            elif (
-                self._form.url is None and _local(name) == "link" and attributes.get("rel", "alternate") == "alternate"
-            ):
+            elif self._form.url is None and local == "link" and attributes.get("rel", "alternate") == "alternate":
                 self._loc = self._loc or attributes.get("href", "")[: self._settings.max_url_length + 1].strip()
 
     def _text(self, text: str) -> None:
@@ -282,17 +297,29 @@ class Sitemap:
             # In a feed there may be an `atom:link` beside it, which has no text.
             self._loc = self._field.strip() or self._loc
         elif self._field is not None:
-            self._priority = _priority(self._field)
+            self._texts.setdefault(_local(name), self._field[:_FIELD_MOST])
         elif self._depth == self._form.depth and self._loc and _local(name) in self._form.items:
-            self._list(self._loc, self._priority)
+            self._list(self._loc, *self._stated())
         self._field = None
         self._depth -= 1
 
-    def _list(self, href: str, priority: float | None) -> None:
+    def _stated(self) -> tuple[float | None, float, float, int]:
+        """What the item says of its URL."""
+        texts = self._texts
+        if not texts:
+            return None, 0.0, 0.0, 0
+        date = next((texts[name] for name in self._form.dates if name in texts), None)
+        begin, end = (0.0, 0.0) if date is None else parse_date(date)
+        frequency = _FREQUENCIES.get(texts.get("changefreq", "").strip().lower(), 0)
+        return _priority(texts.get("priority", "")), begin, end, frequency
+
+    def _list(
+        self, href: str, priority: float | None, begin: float = 0.0, end: float = 0.0, frequency: int = 0
+    ) -> None:
         if self.found >= self._settings.max_links:
             raise _Limit(f"more than {self._settings.max_links} URLs", "links.max_links")
         self.found += 1
-        self._listed.append(Listed(href, priority))
+        self._listed.append(Listed(href, priority, begin, end, frequency))
 
 
 class _Ended(NamedTuple):
@@ -344,6 +371,20 @@ def _decompressed(body: bytes) -> Iterator[bytes]:
 
 def _local(name: str) -> str:
     return name.rpartition(":")[2]
+
+
+def parse_date(text: str) -> tuple[float, float]:
+    """The times between which a date lies, as sitemaps and Atom write it (W3C Date and Time Formats) or RSS does
+    (RFC 822), in seconds since 1970; 0 and 0 if it is none, or of a month or year as a whole."""
+    text = text.strip()
+    try:
+        date = datetime.fromisoformat(text) if text[:4].isdigit() else parsedate_to_datetime(text)
+        begin = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0, 0.0
+    if begin <= 0.0:
+        return 0.0, 0.0
+    return begin, begin + _DAY if len(text) <= _DATE_LENGTH else begin
 
 
 def _priority(text: str) -> float | None:

@@ -12,6 +12,7 @@ that page: only these forms, and nothing that could be code.
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -19,7 +20,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
-from crawler.links import Listed, PageLinks, SitemapForm
+from crawler.links import FREQUENCY_MOST, Listed, PageLinks, SitemapForm
 from crawler.settings import LinkSettings
 
 REQUEST = struct.Struct("<BdIHQ")
@@ -170,15 +171,22 @@ def decode_sitemap(payload: bytes, parts: tuple[bytes, ...]) -> SitemapRead:
 
 def encode_listed(listed: Sequence[Listed]) -> bytes:
     """URLs of a sitemap as a payload."""
-    return json.dumps([(one.href, one.priority) for one in listed]).encode()
+    return json.dumps([(one.href, one.priority, one.begin, one.end, one.frequency) for one in listed]).encode()
 
 
 def decode_listed(payload: bytes) -> list[Listed]:
     """The inverse of ``encode_listed``; raises WireError."""
     try:
-        return [Listed(str(href), None if priority is None else float(priority)) for href, priority in _list(payload)]
+        return [_one(*one) for one in _list(payload)]
     except (ValueError, TypeError, RecursionError) as error:
         raise WireError(f"not the URLs of a sitemap: {error}") from error
+
+
+def _one(href: object, priority: float | None, begin: float, end: float, frequency: int) -> Listed:
+    dates = float(begin), float(end)
+    if not (0.0 <= dates[0] <= dates[1] < math.inf and 0 <= int(frequency) <= FREQUENCY_MOST):
+        raise WireError(f"not a URL of a sitemap: {dates}, {frequency}")
+    return Listed(str(href), None if priority is None else float(priority), *dates, int(frequency))
 
 
 def _list(payload: bytes) -> list[Any]:

@@ -239,6 +239,7 @@ class RecrawlSettings:
     max_interval: float = 2_592_000.0  # seconds; also used if a rule of the crawler refused the request
     increase: float = 0.4  # "adaptive": an interval after which nothing had changed grows by this share of itself ...
     decrease: float = 0.2  # ... and shrinks by this share after a change
+    feeds: bool = True  # read the feeds that pages link to
     compare: str = "body"  # what tells whether a page has changed
     gone_after: int = 3  # answers 404 or 410 in a row after which a page is not visited again; 0: never
 

@@ -48,6 +48,8 @@ entries = st.builds(
     priority=classes,
     score=st.floats(0, 2.0**100, width=32),
     crashes=st.integers(0, CRASHES_MOST),
+    probe=st.booleans(),
+    changefreq=st.integers(0, 3),
 )
 slots = (
     st.builds(fresh_slot, numbers, classes, numbers)

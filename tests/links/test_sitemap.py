@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 from collections.abc import Callable
 from xml.sax.saxutils import escape
 
@@ -21,6 +22,7 @@ from crawler.links import (
     python_codec,
 )
 from crawler.links.encoding import NAMES
+from crawler.links.sitemap import parse_date
 from crawler.settings import LinkSettings
 
 XMLNS = (
@@ -59,7 +61,7 @@ def test_pages_with_their_priorities() -> None:
     ).encode()
     assert read(body) == (
         [
-            Listed("http://h.test/a?b&c", 0.8),
+            Listed("http://h.test/a?b&c", 0.8, 1_704_067_200.0, 1_704_153_600.0),
             Listed("http://h.test/b&c", 1.0),
             Listed("http://h.test/ü", None),
             Listed("http://h.test/d", None),
@@ -147,6 +149,40 @@ def test_an_index_and_names_with_a_prefix() -> None:
     assert [one.href for group in found for one in group] == ["http://h.test/1.xml"]
     assert found.is_index
     assert is_sitemap(body)
+
+
+def test_the_dates_and_the_guesses_of_a_site() -> None:
+    body = (
+        HEAD
+        + """
+        <url><loc>/a</loc><lastmod> 2024-01-01T02:00:00+02:00 </lastmod><changefreq>Hourly</changefreq></url>
+        <url><lastmod>2024-01-01T00:00Z</lastmod><loc>/b</loc><changefreq>yearly</changefreq></url>
+        <url><loc>/c</loc><lastmod>yesterday</lastmod><changefreq>often</changefreq></url>
+        <url><loc>/d</loc></url>
+        <url><loc>/e</loc><lastmod>0001-01-01T00:00:00</lastmod></url></urlset>"""
+    ).encode()
+    year = 1_704_067_200.0
+    assert read(body)[0] == [
+        Listed("/a", None, year, year, 1),
+        Listed("/b", None, year, year, 3),
+        Listed("/c", None),
+        Listed("/d", None),
+        Listed("/e", None),
+    ]
+    item = "<item><link>/1</link><pubDate>Mon, 01 Jan 2024 00:00:00 GMT</pubDate></item>"
+    old = "<item><link>/2</link><pubDate>x</pubDate><dc:date>2024-01-01</dc:date></item>"
+    assert read(f"<rss xmlns:dc='d'><channel>{item}{old}</channel></rss>".encode())[0] == [
+        Listed("/1", None, year, year),
+        Listed("/2", None, year, year + 86_400),
+    ]
+    entry = "<published>2020-01-01T00:00:00Z</published><updated>2024-01-01T00:00:00Z</updated><link href='/3'/>"
+    assert read(f"<feed><entry>{entry}</entry></feed>".encode())[0] == [Listed("/3", None, year, year)]
+
+
+@given(st.text("0123456789-:TZ+. aJnGMT,", max_size=30) | st.datetimes().map(str))
+def test_any_text_is_a_date_or_none(text: str) -> None:
+    begin, end = parse_date(text)
+    assert 0.0 <= begin <= end <= begin + 86_400 < math.inf
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=30)))

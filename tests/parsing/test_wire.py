@@ -53,7 +53,11 @@ def test_answers_come_in_any_pieces(told: list[tuple[Told, bool, bytes]], size: 
     assert taken == told
 
 
-@given(st.lists(st.builds(Listed, TEXT, st.none() | st.floats(0, 1))))
+@given(
+    st.lists(
+        st.builds(Listed, TEXT, st.none() | st.floats(0, 1), st.floats(0, 1e9), st.floats(1e9, 2e9), st.integers(0, 3))
+    )
+)
 def test_the_urls_of_a_sitemap_come_back(listed: list[Listed]) -> None:
     assert decode_listed(encode_listed(listed)) == listed
 

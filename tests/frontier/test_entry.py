@@ -49,6 +49,7 @@ entries = st.builds(
     score=st.floats(0, 2.0**100, width=32),
     crashes=st.integers(0, CRASHES_MOST),
     probe=st.booleans(),
+    reach=st.integers(0, 3),
     changefreq=st.integers(0, 3),
 )
 slots = (

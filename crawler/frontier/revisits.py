@@ -74,8 +74,7 @@ class Revisits:
     def change(self, settings: RecrawlSettings, of_url: Callable[[str], RecrawlSettings] | None) -> None:
         """Go on with other intervals, but the same policy. Visits that have a time keep it."""
         self._settings, self._of_url = settings, of_url
-        if self._budget is not None:
-            self._budget = Budget(settings, self._budget.threshold)
+        self._times.change(settings)
 
     @property
     def enabled(self) -> bool:

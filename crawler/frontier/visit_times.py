@@ -29,6 +29,12 @@ class VisitTimes:
         self._budget = None if settings.policy == "adaptive" else Budget(settings, _stored_threshold(store))
         self._threshold = 0.0  # as stored
 
+    def change(self, settings: RecrawlSettings) -> None:
+        """Go on with other intervals, but the same policy."""
+        self._least = settings.min_interval
+        if self._budget is not None:
+            self._budget = Budget(settings, self._budget.threshold)
+
     def trust(self, host: str) -> Trust:
         """How far a host is believed; not at all if its record cannot be read: it is learnt again."""
         return unpack_trust(self._store.get(Family.META, trust_key(host))) or Trust()

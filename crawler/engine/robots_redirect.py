@@ -82,6 +82,9 @@ class RobotsRedirect:
         refused = refusal_of_href(address, self.settings.fetch)
         if refused is not None:
             return Followed(Failure.refused(refused), elsewhere=name != host.name)
+        known = self._known(name, address)
+        if known is not None:
+            return known
         if frontier.ad_hoc.share_a_key(host, name):
             late = await self._again(host)
             if late is not None:
@@ -89,9 +92,6 @@ class RobotsRedirect:
             await self._context.rate()
             answer = await ask_robots(self._context.fetcher, address, self.settings.robots)
             return Followed(answer, elsewhere=name != host.name)
-        known = self._known(name, address)
-        if known is not None:
-            return known
         if len(self._leads) >= self.settings.most_waiting or self._waits_for(name, host.name):
             return NotNow(LATER)
         self._leads[host.name] = name

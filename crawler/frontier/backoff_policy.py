@@ -48,6 +48,8 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
         return None
     tally.errors = tally.errors or {}
     tally.errors[failure] = tally.errors.get(failure, 0) + 1
+    if failure is FailureClass.DNS:
+        host.politeness.located = False  # the name may have an address again, and with it another key
     if failure is FailureClass.PROXY or request.kept:
         return None  # a kept connection may have been too old: a new one will show
     if failure is FailureClass.THROTTLED:

@@ -229,17 +229,15 @@ class Frontier:
     ) -> None:
         host, politeness = lease.host, lease.host.politeness
         if isinstance(end, AddressKnown):
-            if end.address != politeness.address:
-                self._gate.withdraw(host)  # from the line of the group that it leaves
-            politeness.address, politeness.located = end.address, True
+            self._gate.locate(host, end.address)
             self._workbench.end(lease, None, now)
             self._gate.restore(host)
             return
         self._workbench.end(lease, end.request, now)
         if isinstance(end, RobotsKnown):
-            politeness.robots_tries, politeness.crawl_delay = 0, end.crawl_delay
+            politeness.robots_tries = 0
             politeness.robots_unused = True
-            self._gate.hold_gap(host, now)
+            self._gate.robots_said(host, end.crawl_delay, now)
             # At least until the first URL after the hold. A host that is held longer than its answer may be used would
             # be asked for nothing but robots.txt, for ever.
             politeness.robots_until = max(end.until, politeness.next_time + 1.0)

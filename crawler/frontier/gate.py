@@ -1,9 +1,9 @@
 """The politeness gate: when a host may be asked, and the reason if not now.
 
-The gap between two requests and the lease slots belong to a *host key*. By default that is the host itself, with its
-port. Hosts can also be grouped by registrable domain or by IP address: the group then has one gap and one set of lease
-slots, and its hosts take turns. Each host still has its own queue, robots.txt and Crawl-delay, failures, snoozes and
-budget.
+The gap between two requests and the lease slots belong to a *host key* (``host_keys``). By default that is the host's
+name: http, https and all ports share them. The hosts of a key take turns, and the largest Crawl-delay of one holds all
+of them. Each host still has its own queue, robots.txt, failures, snoozes and budget. Besides, an IP address can have a
+second gap (``address_gap``).
 
 Hosts that are slow, that did not answer the last request or that were never asked hold no more slots than the others
 leave (``slot_share``).
@@ -11,14 +11,14 @@ leave (``slot_share``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 
+from crawler.frontier.address_gap import AddressGaps
 from crawler.frontier.backoff_policy import give_another_chance, note
 from crawler.frontier.entry import retry_time
-from crawler.frontier.fair_semaphore import FairSemaphore
 from crawler.frontier.host import Host, Politeness
 from crawler.frontier.host_closed import HostClosed, closure, pages_left
+from crawler.frontier.host_keys import OF_THE_KEY, Group, HostKeys, hold
 from crawler.frontier.lease import Lease
 from crawler.frontier.limits import Limits
 from crawler.frontier.politeness import HoldReason, gap, longest_hold
@@ -27,40 +27,22 @@ from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.site_rate import SiteRate
 from crawler.frontier.slot_share import SlotShare
 from crawler.settings import BudgetSettings, PolitenessSettings
-from crawler.urls import registrable_domain
-
-GROUPS_MAX = 10_000  # with more, the gate looks for groups that it can forget
-# These reasons hold all hosts of the key. FAILING and SNOOZED hold only the host itself.
-_OF_THE_KEY = frozenset(
-    (
-        HoldReason.GAP,
-        HoldReason.CRAWL_DELAY,
-        HoldReason.ADAPTIVE,
-        HoldReason.RETRY_AFTER,
-        HoldReason.BACKOFF,
-        HoldReason.BLOCKED,
-        HoldReason.ERRORS,
-    )
-)
 
 _OWN = frozenset((HoldReason.SITE_RATE,))  # holds by what the settings say, besides gaps
 
 
-@dataclass(slots=True)
-class Group:
-    """Hosts with one gap and one set of lease slots."""
-
-    slots: FairSemaphore
-    next_time: float = 0.0
-    last_request: float = 0.0
-    hold_reason: HoldReason = HoldReason.NONE
-
-
 class Gate:
-    """Times of hosts and of groups of them."""
+    """When hosts may be asked."""
 
-    def __init__(self, settings: PolitenessSettings, limits: Limits, called: Callable[[str], None]) -> None:
-        """``called`` is called with the name of each host whose turn in a line has come."""
+    def __init__(
+        self,
+        settings: PolitenessSettings,
+        limits: Limits,
+        called: Callable[[str], None],
+        siblings: Callable[[Host], Iterable[Host]],
+    ) -> None:
+        """``called`` is called with the name of each host whose turn in a line has come. ``siblings`` gives the other
+        stored hosts of a host's name."""
         self.settings = settings
         self.limits = limits
         self.now = 0.0  # the time of the latest call
@@ -71,9 +53,9 @@ class Gate:
         self._bounded = budget != BudgetSettings() or (self._sites is not None and self._sites.bound)
         self._rates: dict[int, SiteRate] = {}  # by the number of the table that sets it
         self.share = SlotShare(limits.slots, limits.slow_slots, settings.slow_after)
-        self._grouped = settings.host_key != "host"
-        self._groups: dict[str, Group] = {}
-        self._prune_at = GROUPS_MAX
+        self._keys = HostKeys(settings.host_key, self.politeness, limits.memory.names, siblings)
+        self._addresses = None if settings.address_delay is None else AddressGaps(settings.address_delay, self._call)
+        self._in_line: set[str] = set()
         self.loaded = 0.0  # when the run began
 
     def change(self, settings: PolitenessSettings, limits: Limits) -> None:
@@ -88,10 +70,11 @@ class Gate:
         changed."""
         politeness = host.politeness
         pause, _ = self.gap(host)
-        if self._grouped:
-            group = self._group(host)
+        if self._keys.shared and politeness.crawl_delay is not None:
+            self._keys.note_delay(host)
+        if (group := self._keys.group(host)) is not None:
             for name in group.slots.resize(self.politeness(host).per_host):
-                self._called(name)
+                self._call(name)
             if not group.slots.inside:
                 _unreserve(group, pause)
         since = max(politeness.last_request, self.loaded) + pause
@@ -107,7 +90,12 @@ class Gate:
     def restore(self, host: Host) -> None:
         """Adapt a host from the store to the rules of this run: an earlier run, or a clock that was set back, may have
         stored a time that is too late."""
-        now, politeness = self.now, host.politeness
+        now, politeness, keys = self.now, host.politeness, self._keys
+        keys.resume(self.loaded)
+        if self._addresses is not None:
+            self._addresses.resume(self.loaded)
+        if self._keys.shared and politeness.crawl_delay is not None:
+            keys.note_delay(host)
         if host.failures.retired and self.settings.retry_retired and politeness.next_time <= self.loaded:
             give_another_chance(host)
         # The clock may have been set back since the time was stored: cut it to the longest hold, counted from now. A
@@ -118,14 +106,17 @@ class Gate:
             longest = max(longest_hold(self.settings), self.limits.longest_retry, longest)
         since = self.loaded if politeness.last_request > now else now
         politeness.next_time = min(politeness.next_time, since + longest)
-        if self._grouped and politeness.next_time > now and politeness.hold_reason in _OF_THE_KEY:
-            _hold(self._group(host), politeness.next_time, politeness.hold_reason)
+        if self._keys.shared and politeness.next_time > now and politeness.hold_reason in OF_THE_KEY:
+            keys.hold(host, politeness.next_time, politeness.hold_reason, now)
 
     def restore_queued(self, host: Host) -> None:
         """``restore`` for a host with something queued. Also hold it for one gap from the start of the run: a request
         that was in flight when the previous process died left no trace, and may have been made a moment before."""
         self.restore(host)
-        self.hold_gap(host, self.loaded)
+        pause, reason = self.gap(host)
+        hold(host.politeness, self.loaded + pause, reason)
+        if reason is HoldReason.ADAPTIVE and self._keys.shared and self.loaded + pause > self.now:
+            self._keys.hold(host, self.loaded + pause, reason, self.now)  # other hosts of the key may be quick
 
     def retry_due(self, slot: bytes) -> float:
         """When a stored retry is due, in seconds since 1970; cut to the longest hold if the clock was set back."""
@@ -136,7 +127,10 @@ class Gate:
 
     def gap(self, host: Host) -> tuple[float, HoldReason]:
         """Seconds between the end of a request to the host and the start of the next, and the rule behind them."""
-        return gap(host.politeness.crawl_delay, host.politeness.latency, self.politeness(host))
+        asked = host.politeness.crawl_delay
+        if self._keys.delays:
+            asked = max(asked or 0.0, self._keys.delays.get(self._keys.key(host), 0.0))
+        return gap(asked, host.politeness.latency, self.politeness(host))
 
     def politeness(self, host: Host) -> PolitenessSettings:
         """The settings of politeness that hold for the host."""
@@ -171,8 +165,9 @@ class Gate:
 
     def held_until(self, host: Host) -> float:
         """The time until which all hosts of the host's key are held, in seconds since 1970."""
-        group = self._groups.get(self._key(host)) if self._grouped else None
-        return 0.0 if group is None else group.next_time
+        group = self._keys.group(host)
+        at = 0.0 if group is None else group.next_time
+        return at if self._addresses is None else max(at, self._addresses.next_time(host))
 
     def is_free(self, host: Host) -> bool:
         """Whether a lease on the host may begin: the host is not in a line and has a free lease slot."""
@@ -184,32 +179,53 @@ class Gate:
 
     def wants_address(self, host: Host) -> bool:
         """Whether the address of the host must be looked up before any request."""
-        return not host.politeness.located and self.settings.host_key == "address"
+        if host.politeness.located or not (self._addresses is not None or self.settings.host_key == "address"):
+            return False
+        return not host.inside  # a request that is in flight keeps its key
+
+    def locate(self, host: Host, address: str | None) -> None:
+        """Note the address of the host; None: it was not found. The address known before then still holds."""
+        politeness = host.politeness
+        politeness.located = True
+        if address is not None and address != politeness.address:
+            self.withdraw(host)  # from the lines of the groups that it leaves
+            politeness.address, host.key = address, ""
 
     def share_a_key(self, host: Host, other: Host) -> bool:
         """Whether the two hosts have the same host key: one gap and one set of lease slots."""
-        return self._key(host) == self._key(other) if self._grouped else host.name == other.name
+        return self._keys.key(host) == self._keys.key(other)
 
     def enter(self, host: Host, now: float) -> float | None:
         """Ask for a place for a request at ``now``, when the host's own time has come. Returns ``now`` if the request
         may be made; the gap after it is then reserved. Returns a later time if the host must wait until then, and None
         if it waits in a line until it is called."""
         self.now = now
-        if self._grouped:
-            group = self._group(host)
+        group = self._keys.entering(host, now)
+        if group is not None:
             if not group.slots.enter(host.name):
-                host.in_line = True
+                self._wait(host)
+                if self._addresses is not None:
+                    self._addresses.withdraw(host)  # others may have its turn there
                 return None
             if group.next_time > now:
                 group.slots.step_back(host.name)
-                _hold(host.politeness, group.next_time, group.hold_reason)  # so that its row shows the reason
+                hold(host.politeness, group.next_time, group.hold_reason)  # so that its row shows the reason
+                if self._addresses is not None:
+                    self._addresses.withdraw(host)
                 return group.next_time
-        if self._sites is not None and (at := self._turn_of_site(host, now)) > now:
-            if self._grouped:
-                self._group(host).slots.step_back(host.name)
-            _hold(host.politeness, at, HoldReason.SITE_RATE)
+        if self._addresses is not None and (at := self._addresses.enter(host, now)) != now:
+            if group is not None:
+                group.slots.step_back(host.name)  # its place is reserved: others of its key could not go either
+            if at is None:
+                self._wait(host)
             return at
+        if self._sites is not None and (turn := self._turn_of_site(host, now)) > now:
+            if group is not None:
+                group.slots.step_back(host.name)
+            hold(host.politeness, turn, HoldReason.SITE_RATE)
+            return turn
         self.share.held[host.kind] += 1
+        host.inside += 1
         self.hold_gap(host, now)
         return now
 
@@ -218,8 +234,7 @@ class Gate:
         it is then reserved. Returns a later time if it must wait until then."""
         self.now = now
         at = host.politeness.next_time
-        if self._grouped:
-            at = max(at, self._group(host).next_time)
+        at = max(at, self.held_until(host))
         if at <= now and self._sites is not None:
             at = self._turn_of_site(host, now)
         if at > now:
@@ -230,33 +245,32 @@ class Gate:
     def withdraw(self, host: Host) -> None:
         """Take the host out of all lines, and give up a place reserved for it."""
         host.in_line = False
+        self._in_line.discard(host.name)
         for turns in self._rates.values():
             turns.give_back(host.name)
-        if self._grouped:
-            self._call(self._group(host).slots.withdraw(host.name))
+        if (group := self._keys.group(host)) is not None:
+            self._call(group.slots.withdraw(host.name))
+        if self._addresses is not None:
+            self._addresses.withdraw(host)
 
-    @property
-    def has_lines(self) -> bool:
-        """False if no host is ever in a line."""
-        return self._grouped
-
-    def in_line(self, host: Host) -> bool:
+    def in_line(self, name: str) -> bool:
         """Whether the host is in a line. Only the gate knows: the stored record does not say."""
-        group = self._groups.get(self._key(host)) if self._grouped else None
-        return group is not None and host.name in group.slots
+        return name in self._in_line
 
     def place_in_line(self, host: Host) -> int | None:
         """How many hosts are before this one in its line; None if it is in none."""
-        group = self._groups.get(self._key(host)) if self._grouped else None
-        return None if group is None else group.slots.place(host.name)
+        group = self._keys.group(host)
+        place = None if group is None else group.slots.place(host.name)
+        return self._addresses.place(host) if place is None and self._addresses is not None else place
 
     # -- answers -----------------------------------------------------------------------------------------------
 
     def leave(self, host: Host, kind: int) -> None:
         """Give back a place that was entered when the host was of that kind."""
         self.share.held[kind] -= 1
-        if self._grouped:
-            self._call(self._group(host).slots.leave())
+        host.inside -= 1
+        if self._keys.groups and (group := self._keys.groups.get(host.key)) is not None:
+            self._call(group.slots.leave())
 
     def lend(self, lease: Lease, lent: bool) -> None:
         """From now on (True) or no longer (False), the visit only waits: its slot is not held by a host of its kind."""
@@ -269,14 +283,17 @@ class Gate:
         held = note(host, request, lease.taken_at, now, self.politeness(host))
         politeness = host.politeness
         politeness.last_request = now
-        if self._grouped:
-            self._group(host).last_request = now
+        group = self._keys.groups.get(host.key) if self._keys.groups else None
+        if group is not None:
+            group.last_request = now
         pause = self.hold_gap(host, now)
         if held is not None:
             wait, reason = held
-            _hold(politeness, now + wait, reason)
-            if self._grouped and reason in _OF_THE_KEY:
-                _hold(self._group(host), now + wait, reason)
+            hold(politeness, now + wait, reason)
+            if reason not in OF_THE_KEY:
+                self.withdraw(host)  # a place reserved for it would be held as long
+            elif group is not None:
+                hold(group, now + wait, reason)
         if lease.kind or not host.tally.fetched & 7:  # one answer in eight of a quick host says enough
             self.share.learn(lease.kind, request.seconds, pause, answered=not host.failures.in_a_row)
         if host.failures.retired:
@@ -286,16 +303,28 @@ class Gate:
         """Hold the host for its gap from ``now`` on. Returns the gap in seconds."""
         politeness = host.politeness
         settings = self.settings if self._sites is None else self._sites.of_host(host.name).politeness
-        pause, reason = gap(politeness.crawl_delay, politeness.latency, settings)
-        if politeness.next_time < now + pause:  # `_hold` inlined: this runs twice for each URL
+        asked, keys = politeness.crawl_delay, self._keys
+        if keys.delays and (largest := keys.delays.get(host.key)) is not None:
+            asked = largest if asked is None or asked < largest else asked
+        pause, reason = gap(asked, politeness.latency, settings)
+        if politeness.next_time < now + pause:  # `hold` inlined: this runs twice for each URL
             politeness.next_time, politeness.hold_reason = now + pause, reason
-        if self._grouped:
-            _hold(self._group(host), now + pause, reason)
+        if keys.groups and (group := keys.groups.get(host.key)) is not None:
+            hold(group, now + pause, reason)
+        if self._addresses is not None:
+            self._addresses.hold(host, now)
         return pause
+
+    def robots_said(self, host: Host, crawl_delay: float | None, now: float) -> None:
+        """Note the Crawl-delay of the host's robots.txt, whose request has ended at ``now``."""
+        before, host.politeness.crawl_delay = host.politeness.crawl_delay, crawl_delay
+        if self._keys.shared:
+            self._keys.note_delay(host, before)
+        self.hold_gap(host, now)
 
     def hold(self, host: Host, until: float, reason: HoldReason) -> None:
         """Hold one host until a time, unless another rule holds it longer."""
-        _hold(host.politeness, until, reason)
+        hold(host.politeness, until, reason)
 
     def not_asked(self, host: Host) -> None:
         """Undo the reserved gap: the place was given back without a request. The gap after the last real request still
@@ -303,40 +332,20 @@ class Gate:
         pause, _ = self.gap(host)
         if not host.leased:
             _unreserve(host.politeness, pause)
-        if self._grouped and not (group := self._group(host)).slots.inside:
+        group = self._keys.group(host)
+        if group is not None and not group.slots.inside:
             _unreserve(group, pause)
 
-    # -- groups ------------------------------------------------------------------------------------------------
+    # -- lines -------------------------------------------------------------------------------------------------
+
+    def _wait(self, host: Host) -> None:
+        host.in_line = True
+        self._in_line.add(host.name)
 
     def _call(self, name: str | None) -> None:
         if name is not None:
+            self._in_line.discard(name)
             self._called(name)
-
-    def _group(self, host: Host) -> Group:
-        key = self._key(host)
-        group = self._groups.get(key)
-        if group is None:
-            if len(self._groups) >= self._prune_at:
-                self._prune()
-            group = self._groups[key] = Group(FairSemaphore(self.politeness(host).per_host))
-        return group
-
-    def _key(self, host: Host) -> str:
-        if self.settings.host_key == "domain":
-            return registrable_domain(host.name.rpartition(":")[0])
-        return host.politeness.address or host.name
-
-    def _prune(self) -> None:
-        """Forget groups without a host in flight or in line whose time has come."""
-        done = [key for key, group in self._groups.items() if group.slots.unused and group.next_time <= self.now]
-        for key in done:
-            del self._groups[key]
-        self._prune_at = max(GROUPS_MAX, 2 * len(self._groups))
-
-
-def _hold(held: Politeness | Group, until: float, reason: HoldReason) -> None:
-    if held.next_time < until:
-        held.next_time, held.hold_reason = until, reason
 
 
 def _unreserve(held: Politeness | Group, pause: float) -> None:

@@ -130,7 +130,7 @@ class Politeness:
     latency: float | None = None  # seconds, smoothed
     robots_until: float = 0.0
     robots_tries: int = 0
-    address: str | None = None  # the last known IP address, if hosts are grouped by it
+    address: str | None = None  # the last known IP address, if politeness needs it
     paused: bool = False
     blocked: bool = False
     located: bool = False  # its address was looked up in this run; not stored
@@ -177,6 +177,8 @@ class Host:
     tally: Tally = field(default_factory=Tally)
 
     leased: int = field(default=0, init=False)  # lease slots that are out
+    inside: int = field(default=0, init=False)  # of these, those that hold a place at the gate
+    key: str = field(default="", init=False)  # its host key, see ``host_keys``; empty: not found out yet
     side_request: bool = field(default=False, init=False)  # a request for its robots.txt or its address is in flight
     in_line: bool = field(default=False, init=False)  # in a line at the gate
     on_heap: bool = field(default=False, init=False)

@@ -43,7 +43,7 @@ class Workbench:
         self._importance = importance
         self._per_host = settings.per_host
         self._passed_over = limits.memory.passed_over
-        self.gate = Gate(settings, limits, self._called)
+        self.gate = Gate(settings, limits, self._called, self._siblings)
         best = importance.best if importance.active else None
         self.queues = BackQueues(store, self.gate.retry_due, limits, best)
         self._schedule = Schedule()
@@ -127,18 +127,23 @@ class Workbench:
     def known(self, name: str) -> Host | None:
         """The working state of a host in memory or in a line; None for any other: its stored record is complete."""
         host = self._in_memory.get(name)
-        if host is None and self.gate.has_lines:
-            host = self._stored(name)
-            return host if host is not None and host.in_line else None
-        return host
+        return self._stored(name) if host is None and self.gate.in_line(name) else host
 
     def _stored(self, name: str) -> Host | None:
         stored = self._store.get(_HOSTS, name.encode("ascii", "replace"))
         if stored is None:
             return None
         host = decode_host(name, stored)
-        host.in_line = self.gate.in_line(host)
+        host.in_line = self.gate.in_line(name)
         return host
+
+    def _siblings(self, host: Host) -> Iterator[Host]:
+        """The stored hosts with the same name and another port."""
+        name = host.name.rpartition(":")[0].encode("ascii")
+        for rows in self._store.pages(_HOSTS, name + b":", name + b";"):
+            for key, value in rows:
+                if (other := host_name(key)) != host.name:
+                    yield decode_host(other, value)
 
     def _restore(self, host: Host) -> None:
         """Complete a host with something queued that was read from its record."""

@@ -69,7 +69,7 @@ class Options(TypedDict, total=False):
 
     delay: float  # seconds between the end of one request to a host and the start of the next
     per_host: int  # leases on one host at a time
-    host_key: str  # what shares one gap: "host" or "domain"
+    host_key: str  # what shares one gap: "host" (a name with all its ports), "origin" or "domain"
     scope: str  # "any", or the "host", "domain" or "prefix" of the URLs that were added
     order: str  # "breadth", "depth" or "score"
     max_depth: int | None

@@ -76,6 +76,7 @@ _POSITIVE = frozenset(
         ("crawl", "max_time"),
         ("politeness", "per_host"),
         ("politeness", "rate"),
+        ("politeness", "address_delay"),
         ("fetch", "connect_timeout"),
         ("fetch", "headers_timeout"),
         ("fetch", "body_timeout"),

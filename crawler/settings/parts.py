@@ -23,7 +23,7 @@ RECRAWL_POLICIES = ("freshness", "adaptive")
 RECRAWL_COMPARES = ("body", "text")
 SEEN_HASHES = ("blake2b", "mmh3")
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
-HOST_KEYS = ("host", "domain", "address")
+HOST_KEYS = ("host", "origin", "domain", "address")
 RETRY_CLASSES = ("dns", "refused", "unreachable", "tls", "timeout", "cut_off", "server_error")
 
 
@@ -78,6 +78,7 @@ class PolitenessSettings:
     delay: float = 1.0  # seconds between the end of one request to a host and the start of the next
     per_host: int = 1  # lease slots a host
     host_key: str = "host"  # what shares one gap and the lease slots
+    address_delay: float | None = None  # seconds between two requests to one IP address, whatever the names
     rate: float | None = None  # requests a second, all hosts together
     max_crawl_delay: float = 60.0  # seconds; a larger Crawl-delay is cut to this
     max_retry_after: float = 3600.0  # seconds; a larger Retry-After is cut to this

@@ -7,18 +7,23 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from crawler.engine.lifecycle import Stop
 from crawler.engine.rate import Rate
+from crawler.engine.run import Run
+from crawler.fetch import Failure, FailureKind, Response
 from crawler.fetch.simulated import redirect
+from crawler.job.job import Job
 from crawler.settings import PolitenessSettings, RobotsSettings
-from tests.laboratory import SETTINGS, Asked, Laboratory
+from tests.laboratory import SETTINGS, Asked, Laboratory, links
 from tests.virtual import run_virtually
 
 POLL = 0.02  # seconds that the throttler may be late, at each period
 
+NOT_FOUND = Failure(FailureKind.DNS, "name not found", 0.0)
 HOSTS = [f"http://h{number}.test/" for number in range(12)]
 
 
@@ -106,3 +111,64 @@ def test_a_follow_up_keeps_the_gap_also_beside_other_slots(tmp_path: Path, per_h
     assert lab.run(*(f"{host}{n}" for n in range(6))) is Stop.FINISHED
     assert len(lab.asked) == 9
     assert all(later - sooner >= 2.0 - 1e-6 for sooner, later in itertools.pairwise(begun(lab.asked)))
+
+
+LOST = "<h1>Not found</h1>" + links(["lost/", "gone/", "/p1"])
+
+
+def test_every_request_keeps_the_gap_and_the_rate_whatever_its_cause(tmp_path: Path) -> None:
+    """Pages of several origins, robots.txt and where it redirects to, sitemaps, probes for soft 404s and in outages."""
+    home, secure = "http://a.test/", "https://a.test/"
+    others = [f"http://h{number}.test/" for number in range(9)]
+    pages: dict[str, Any] = {
+        **{other: links([f"{other}{n}" for n in range(8)]) for other in others},
+        **{f"{other}{n}": f"{n} of {other}" for other in others for n in range(8)},
+        home: links([*(f"/p{n}" for n in range(1, 8)), "/missing/", secure]),
+        **{f"{home}p{n}": f"page {n}" + links([f"/p{n % 7 + 1}", "broken/"]) for n in range(1, 8)},
+        f"{home}robots.txt": redirect(f"{secure}robots.txt"),
+        f"{secure}robots.txt": f"Sitemap: {secure}map.xml",
+        f"{secure}map.xml": Response(
+            200,
+            {},
+            "text/xml",
+            None,
+            f"<urlset><url><loc>{secure}deep</loc></url></urlset>".encode(),
+            None,
+            None,
+            0.2,
+            60,
+        ),
+        secure: "the same, safely",
+        f"{secure}deep": "listed only",
+        "http://h0.test/robots.txt": redirect("http://h1.test/common.txt"),
+        "http://h1.test/common.txt": "",
+    }
+    line: list[Failure] = []
+
+    class Web(dict[str, Any]):
+        def get(self, key: str, default: Any = None) -> Any:
+            if line:
+                return line[0]
+            return super().get(key) or (LOST if key.startswith(home) else default)
+
+    rate = 15.0
+    told: list[int] = []
+    lab = laboratory(tmp_path, Web(pages), delay=1.0, rate=rate, session_pages=1)
+
+    async def during(run: Run, job: Job) -> None:
+        await asyncio.sleep(6)  # each host has answered
+        line.append(NOT_FOUND)
+        await asyncio.sleep(20)
+        line.clear()
+        told.append(run.stats()["outage"]["probes"])
+
+    assert lab.run(home, *others, during=during) is Stop.FINISHED
+    rows = lab.records()
+    hrefs = [asked.href for asked in lab.asked]
+    assert sum(bool(row.get("probe")) for row in rows) == 1, "a probe for soft 404s"
+    assert sum(told) > 2, "probes in an outage"
+    assert {f"{secure}map.xml", f"{secure}deep", "http://h1.test/common.txt"} <= set(hrefs)
+    for name in ("a.test", *(f"h{number}.test" for number in range(9))):
+        asked = sorted(lab.requests_to(name), key=lambda each: each.begin)
+        assert all(later.begin - sooner.end >= 1.0 - 1e-6 for sooner, later in itertools.pairwise(asked))
+    assert_never_faster(begun(lab.asked), rate)

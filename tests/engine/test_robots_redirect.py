@@ -74,7 +74,7 @@ def test_a_host_that_nothing_is_queued_of_is_asked_once_for_all(tmp_path: Path) 
     assert len(lab.records()) == 16
 
 
-@pytest.mark.parametrize("host_key", ["host", "domain", "address"])
+@pytest.mark.parametrize("host_key", ["host", "origin", "domain", "address"])
 def test_hosts_of_one_key_wait_for_no_lease_that_they_hold_themselves(tmp_path: Path, host_key: str) -> None:
     names = ("a.one.test", "b.one.test", "c.two.test")
     pages: dict[str, object] = {f"http://{name}/": links([f"/{n}" for n in range(3)]) for name in names}
@@ -167,7 +167,8 @@ def test_a_job_that_met_a_host_only_so_is_whole(tmp_path: Path) -> None:
         site.robots = robots
         seeds = tmp_path / "seeds"
         seeds.write_text(site.url("/") + "\n" + site.url("/no") + "\n")
-        assert crawler("crawl", seeds, "--job", tmp_path / "job", "--allow-private", "--delay", "0.05").code == 0
+        words = ("--job", tmp_path / "job", "--allow-private", "--delay", "0.05", "--host-key", "origin")
+        assert crawler("crawl", seeds, *words).code == 0
     outcomes = [json.loads(line)["error"] for line in (tmp_path / "job" / "pages.jsonl").read_text().splitlines()]
     assert outcomes == [None, "disallowed by robots.txt"]
     assert [asked.path for asked in site.asked if asked.host == site.hosts[1]] == ["/r"]

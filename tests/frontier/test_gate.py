@@ -80,6 +80,27 @@ def test_hosts_at_one_address_share_its_gap(seed: int, per_host: int, delay: flo
     held_to_the_rules(world, world.run())
 
 
+@given(seed=st.integers(0, 2**32), per_host=st.integers(1, 2), delay=st.sampled_from([0.0, 1.0]), robots=st.booleans())
+@settings(max_examples=9 * TIMES)
+def test_the_ports_of_one_name_share_its_gap(seed: int, per_host: int, delay: float, robots: bool) -> None:
+    politeness = PolitenessSettings(per_host=per_host, delay=delay)
+    world = World(seed, 12, 8, slots=6, politeness=politeness, robots=robots, name="h{1}.test:1{0}")
+    world.seed(4)
+    held_to_the_rules(world, world.run())
+
+
+def test_each_origin_has_a_gap_of_its_own_if_that_is_wanted() -> None:
+    seconds = {}
+    for key in ("host", "origin"):
+        politeness = PolitenessSettings(host_key=key)
+        world = World(4, 10, 8, politeness=politeness, robots=False, name="h{1}.test:1{0}", tempers=PLAIN)
+        world.seed(8)
+        protocol = world.run()
+        held_to_the_rules(world, protocol)
+        seconds[key] = protocol.seconds
+    assert seconds["host"] > 3 * seconds["origin"], "five ports of a name take turns"
+
+
 def test_hosts_of_one_domain_take_turns_and_waste_no_time() -> None:
     politeness = PolitenessSettings(host_key="domain", delay=1.0)
     world = World(3, 20, 10, slots=64, politeness=politeness, robots=False, name="h{0}.shared.test", tempers=PLAIN)
@@ -99,7 +120,7 @@ def test_hosts_of_one_domain_take_turns_and_waste_no_time() -> None:
 
 @given(
     seed=st.integers(0, 2**32),
-    key=st.sampled_from(["host", "domain", "address"]),
+    key=st.sampled_from(["host", "ports", "domain", "address"]),
     stops=st.lists(
         st.tuples(st.integers(1, 400), st.sampled_from([0.0, 3_600.0, -3_600.0, -1e6])), min_size=1, max_size=3
     ),
@@ -112,8 +133,9 @@ def test_dying_and_clocks_that_jump_make_no_burst_and_no_stall(
     tempers = {**dict.fromkeys(Temper, 1.0), Temper.SLOW: 0.0, Temper.PLAIN: 4.0}
     if key != "host" and not told:  # of a key that several share the world does not know which host's gap to shorten to
         stops = [(requests, min(offset, 0.0)) for requests, offset in stops]
-    politeness = PolitenessSettings(host_key=key)
-    world = World(seed, 14, 20, slots=6, politeness=politeness, tempers=tempers, name="h{0}.shared{1}.test")
+    politeness = PolitenessSettings(host_key="host" if key == "ports" else key)
+    name = "h{1}.test:1{0}" if key == "ports" else "h{0}.shared{1}.test"
+    world = World(seed, 14, 20, slots=6, politeness=politeness, tempers=tempers, name=name)
     world.seed(20)
     for requests, offset in stops:
         world.run(requests=world.protocol.requests + requests)
@@ -223,12 +245,13 @@ def test_a_host_that_is_resumed_by_hand_is_asked_after_its_gap() -> None:
     assert not world.frontier.overrides.resume("süß.test:80", world.store.batch())
 
 
-@pytest.mark.parametrize("key", ["host", "domain", "address"])
+@pytest.mark.parametrize("key", ["host", "ports", "domain", "address"])
 @pytest.mark.parametrize("robots", [True, False])
 def test_hosts_that_are_put_away_while_they_wait_keep_their_place(key: str, robots: bool) -> None:
-    memory = MemoryLimits(waiting=4, resting=1, idle=1)
-    politeness = PolitenessSettings(host_key=key, per_host=2)
-    world = World(11, 30, 12, slots=8, politeness=politeness, robots=robots, name="h{0}.shared{1}.test", memory=memory)
+    memory = MemoryLimits(waiting=4, resting=1, idle=1, names=2)
+    politeness = PolitenessSettings(host_key="host" if key == "ports" else key, per_host=2)
+    name = "h{1}.test:1{0}" if key == "ports" else "h{0}.shared{1}.test"
+    world = World(11, 30, 12, slots=8, politeness=politeness, robots=robots, name=name, memory=memory)
     world.seed(6)
     world.run(requests=100)
     world.lose_everything()

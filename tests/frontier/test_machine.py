@@ -38,6 +38,7 @@ from crawler.store import MemoryStore, RocksStore
 from tests.examples import TIMES
 
 START = 1_700_000_000.0
+NAMES = ("h0.test:80", "h0.test:8080", "h1.test:80", "h2.test:80")  # the first two share a gap and slots
 ROUNDING = 1e-6  # seconds: less is the rounding of times of this size
 SMALL = MemoryLimits(waiting=1, resting=1, idle=1, read_ahead=2, rows=3)
 
@@ -111,8 +112,9 @@ class FrontierMachine(RuleBasedStateMachine):
         entries = []
         for host, priority, depth, score, revisit in found:
             self.names += 1
-            name = f"h{host}.test:80"
-            entry = Entry(f"http://h{host}.test/{self.names}", depth, priority=priority, score=score, revisit=revisit)
+            name = NAMES[host]
+            href = f"http://{name.removesuffix(':80')}/{self.names}"
+            entry = Entry(href, depth, priority=priority, score=score, revisit=revisit)
             number = self.frontier.next_number + len(entries)
             self.sites.setdefault(name, Site()).urls[entry.href] = Known(entry, number)
             entries.append(entry)
@@ -124,15 +126,17 @@ class FrontierMachine(RuleBasedStateMachine):
     def take(self) -> None:
         lease = self.frontier.take(self.now)
         if lease is None:
-            for name, site in self.sites.items():
-                assert not self.surely_ready(site), f"{name} is ready and was not handed out"
+            for name in self.sites:
+                assert not self.surely_ready(name), f"{name} is ready and was not handed out"
             ready = self.frontier.next_ready()
             assert ready is None or ready > self.now
             return
         site = self.sites[lease.host.name]
-        assert len(site.leases) < self.per_host
-        assert self.now >= site.answered + self.delay - ROUNDING
-        assert all(self.now >= other.taken_at + self.delay - ROUNDING for other in site.leases)
+        mates = self.mates(lease.host.name)
+        leases = [other for mate in mates for other in mate.leases]
+        assert len(leases) < self.per_host
+        assert all(self.now >= mate.answered + self.delay - ROUNDING for mate in mates)
+        assert all(self.now >= other.taken_at + self.delay - ROUNDING for other in leases)
         known = site.urls[lease.entry.href]
         assert not known.out, "handed out twice"
         assert known in self.next_of(site)
@@ -205,10 +209,17 @@ class FrontierMachine(RuleBasedStateMachine):
         again = sorted((known for known in fresh if known.entry.revisit), key=lambda known: known.number)[:1]
         return [*(known for known in first if known.entry.priority == first[0].entry.priority), *again]
 
-    def surely_ready(self, site: Site) -> bool:
-        free = len(site.leases) < self.per_host
-        over = self.now >= max(site.answered, site.reserved, self.begun) + self.delay + ROUNDING
-        return free and over and bool(self.next_of(site))
+    def mates(self, name: str) -> list[Site]:
+        """The hosts of the name, on all ports."""
+        return [site for other, site in self.sites.items() if other.partition(":")[0] == name.partition(":")[0]]
+
+    def surely_ready(self, name: str) -> bool:
+        mates = self.mates(name)
+        free = sum(len(mate.leases) for mate in mates) < self.per_host
+        held = max(max(mate.answered, mate.reserved) for mate in mates)
+        return (
+            free and self.now >= max(held, self.begun) + self.delay + ROUNDING and bool(self.next_of(self.sites[name]))
+        )
 
     @invariant()
     def nothing_is_lost(self) -> None:

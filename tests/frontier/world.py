@@ -76,7 +76,7 @@ SHARES = {
 class Server:
     """One host of the world."""
 
-    name: str
+    name: str  # with its port, unless that is 80
     temper: Temper
     latency: float
     crawl_delay: float | None = None
@@ -89,6 +89,11 @@ class Server:
     answered: bool = False  # so that it is known to be quick
     became_ready: float | None = None
     stood_ready: float = 0.0
+
+    @property
+    def host(self) -> str:
+        """Its host in the frontier."""
+        return host_key(f"http://{self.name}/")
 
 
 @dataclass
@@ -153,7 +158,11 @@ class World:
         shares = tempers or SHARES
         drawn = self.chance.choices(list(shares), list(shares.values()), k=hosts)
         self.servers = [self._server(name.format(n, n // 5), temper) for n, temper in enumerate(drawn)]
-        self._by_host = {f"{server.name}:80": server for server in self.servers}
+        self._by_host = {server.host: server for server in self.servers}
+        self._mates: dict[str, list[Server]] = defaultdict(list)
+        for server in self.servers:
+            self._mates[self.key(server.host)].append(server)
+        self._alone = len(self._mates) == len(self.servers)  # each has a key of its own
         self._keys: dict[str, Key] = defaultdict(Key)
         self._failing: set[str] = set()
         self._asked_failing: set[int] = set()  # requests to hosts that were known to fail when they were begun
@@ -197,7 +206,7 @@ class World:
         entries = [Entry(f"http://{server.name}/{server.pages + n}", 1) for n in range(count)]
         self.frontier.admit(entries, batch)
         server.pages += count
-        host = f"{server.name}:80"
+        host = server.host
         self._queued[host] += count
         self._note_ready(host)
 
@@ -233,10 +242,10 @@ class World:
         self.now += offset
         for name, key in self._keys.items():
             key.free_at += offset
-            if offset > 0 and not told and name in self._by_host:
+            if offset > 0 and not told and self._alone:
                 # Whether the job lay still for an hour or the clock was set forward nobody can tell: what a server
                 # asked for is over. The gap holds all the same.
-                key.free_at = min(key.free_at, self.now + self.gap(self._by_host[name]))
+                key.free_at = min(key.free_at, self.now + self.gap(self._mates[name][0]))
         for name, server in self._by_host.items():
             # A request may have been under way: nobody is asked before its gap is over.
             if server.done < server.pages:
@@ -318,7 +327,7 @@ class World:
         return sum(self._by_host[name].answered for name in waiting) > self.slots
 
     def _some_are_new(self) -> bool:
-        return any(not server.answered and self._queued[f"{server.name}:80"] for server in self.servers)
+        return any(not server.answered and self._queued[server.host] for server in self.servers)
 
     def _stands(self, since: float, name: str) -> bool:
         return self._by_host[name].became_ready == since and self._queued[name] > 0
@@ -370,8 +379,8 @@ class World:
         if isinstance(result, Failure):
             self._failing.add(name)
             protocol.failures += 1
-            if self.politeness.per_host == 1 and self.politeness.host_key == "host":
-                key = self._keys[name]
+            if self.politeness.per_host == 1 and self._alone:
+                key = self._keys[self.key(name)]
                 key.free_at = max(key.free_at, self.now + self.politeness.backoff_first)
         else:
             self._failing.discard(name)
@@ -440,22 +449,25 @@ class World:
                 return registrable_domain(name.partition(":")[0])
             case "address":
                 return self.address(name) or name
+            case "host":
+                return name.rpartition(":")[0]
             case _:
                 return name
 
     def address(self, name: str) -> str | None:
         """Five hosts to an address; one in seven has none."""
-        number = next(n for n, server in enumerate(self.servers) if f"{server.name}:80" == name)
+        number = next(n for n, server in enumerate(self.servers) if server.host == name)
         return None if number % 7 == 6 else f"192.0.2.{number // 5}"
 
     def gap(self, server: Server) -> float:
-        asked = server.crawl_delay if server.delay_known and server.crawl_delay else 0.0
+        mates = self._mates[self.key(server.host)]
+        asked = max((mate.crawl_delay or 0.0) if mate.delay_known else 0.0 for mate in mates)
         return max(self.politeness.delay, min(asked, self.politeness.max_crawl_delay))
 
     def _note_ready(self, name: str) -> None:
         """Of plain hosts, which are held by nothing but their gap, it is known when they are ready."""
         server, key = self._by_host[name], self._keys[self.key(name)]
-        if server.temper is not Temper.PLAIN or not self._queued[name] or self.politeness.host_key != "host":
+        if server.temper is not Temper.PLAIN or not self._queued[name] or not self._alone:
             return
         if self.limits.budget != BudgetSettings() or key.in_flight >= self.politeness.per_host:
             return

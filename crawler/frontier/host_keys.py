@@ -1,0 +1,219 @@
+"""Host keys: which hosts share one gap and one set of lease slots.
+
+    host      all hosts of one name: every port, http and https (the default)
+    origin    none: each scheme, host and port is on its own
+    domain    all hosts of a registrable domain, by the public suffix list
+    address   all hosts at one IP address
+
+Hosts that share a key are a *group*. Most names have a single origin. So a name becomes a group only when a second
+origin of it enters the gate while the first may still be held. Until then the gate knows the host that entered last,
+and that host's own times are those of the name.
+
+Memory: a group is forgotten when its gap is over and none of its hosts is in flight or in line. If more names than
+``MemoryLimits.names`` are held for longer, the records of a name's other hosts are looked up when it is asked. Keys
+with a Crawl-delay above ``politeness.delay`` are kept, since it holds all hosts of the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from crawler.frontier.fair_semaphore import FairSemaphore
+from crawler.frontier.host import Host, Politeness
+from crawler.frontier.politeness import HoldReason, gap
+from crawler.settings import PolitenessSettings
+from crawler.urls import registrable_domain
+
+QUIET = 3_600.0  # seconds after the begin of a run for which the gap of a request before it is looked at
+GROUPS_MAX = 10_000  # with more, those that can be forgotten are looked for
+# These reasons hold all hosts of the key. The others hold only the host itself.
+OF_THE_KEY = frozenset(
+    (
+        HoldReason.GAP,
+        HoldReason.CRAWL_DELAY,
+        HoldReason.ADAPTIVE,
+        HoldReason.RETRY_AFTER,
+        HoldReason.BACKOFF,
+        HoldReason.BLOCKED,
+        HoldReason.ERRORS,
+    )
+)
+
+
+@dataclass(slots=True)
+class Group:
+    """Hosts with one gap and one set of lease slots."""
+
+    slots: FairSemaphore
+    next_time: float = 0.0
+    last_request: float = 0.0
+    hold_reason: HoldReason = HoldReason.NONE
+
+
+class HostKeys:
+    """The keys of a run, and the groups that are held or in use.
+
+    ``groups`` and ``delays`` are for reading: the group of a key, and the largest Crawl-delay of a key if it is above
+    ``politeness.delay``."""
+
+    def __init__(
+        self,
+        rule: str,
+        settings: Callable[[Host], PolitenessSettings],
+        names_max: int,
+        siblings: Callable[[Host], Iterable[Host]],
+    ) -> None:
+        """``rule`` is ``politeness.host_key``, and ``settings`` gives those of a host. ``siblings`` gives the stored
+        hosts of the same name, and may be slow."""
+        self.shared = rule != "origin"  # whether any hosts share a key
+        self._rule = rule
+        self._settings = settings
+        self._names_max = names_max
+        self._siblings = siblings
+        self._looks = False  # whether the hold of a name may be in the store only
+        self.groups: dict[str, Group] = {}
+        self.delays: dict[str, float] = {}
+        self._alone: dict[str, Host] = {}  # the host that entered last, of names without a group
+        self._prune_at = GROUPS_MAX
+        self._resumed_at = 0.0
+
+    def resume(self, at: float) -> None:
+        """The run began at ``at`` with stored hosts. A request that was in flight when the last process died left no
+        trace: no key is asked before one gap is over."""
+        self._resumed_at = at
+
+    def key(self, host: Host) -> str:
+        """The key of the host."""
+        if not host.key:
+            name, _, port = host.name.rpartition(":")
+            match self._rule:
+                case "host" if port.isdigit():  # a queue of another kind is a key of its own
+                    host.key = name
+                case "domain":
+                    host.key = registrable_domain(name)
+                case "address":
+                    host.key = host.politeness.address or host.name
+                case _:
+                    host.key = host.name
+        return host.key
+
+    def group(self, host: Host) -> Group | None:
+        """The group of the host; None if no other host need be regarded."""
+        return self.groups.get(self.key(host)) if self.groups else None
+
+    def entering(self, host: Host, now: float) -> Group | None:
+        """The group that a host enters at ``now``; None if no other host need be regarded."""
+        if not self.shared:
+            return None
+        key = host.key or self.key(host)
+        other = self._alone.get(key)
+        if other is host:
+            return None  # mostly
+        group = self.groups.get(key)
+        if group is not None:
+            if host.politeness.crawl_delay is not None:
+                self.note_delay(host)  # another host of the key may have lowered it
+            return group
+        if self._rule != "host":
+            return self._begin(host, now)
+        if other is None:
+            if now < self._resumed_at + QUIET and self._resumed_at + self._gap(host) > now:
+                return self._begin(host, now)
+            if self._looks and (group := self._look(host, now)) is not None:
+                return group
+            self._make_room(now)
+        elif other.name != host.name:
+            return self._begin(host, now)
+        self._alone[key] = host
+        return None
+
+    def hold(self, host: Host, until: float, reason: HoldReason, now: float) -> None:
+        """Hold all hosts of the host's key until a time that is later than ``now``."""
+        key = self.key(host)
+        group = self.groups.get(key)
+        if group is None:
+            if key in self._alone and self._alone[key].name == host.name:
+                return  # its own time holds the key
+            if self._rule == "host" and len(self.groups) >= self._names_max:
+                self._looks = True
+                return
+            group = self._begin(host, now)
+        hold(group, until, reason)
+
+    def note_delay(self, host: Host, before: float | None = None) -> None:
+        """Let the Crawl-delay of the host count for all hosts of its key. ``before``: what it was until now."""
+        key, delay = self.key(host), host.politeness.crawl_delay or 0.0
+        known, least = self.delays.get(key, 0.0), self._settings(host).delay
+        if delay > max(known, least):
+            self.delays[key] = delay
+            if (group := self.groups.get(key)) is not None:
+                hold(group, self._resumed_at + self._gap(host), HoldReason.CRAWL_DELAY)
+        elif delay < known and before == known:
+            if self._rule == "host":
+                delay = max(delay, *(each.politeness.crawl_delay or 0.0 for each in self._siblings(host)), 0.0)
+            if delay > least:
+                self.delays[key] = delay
+            else:
+                del self.delays[key]
+
+    def _look(self, host: Host, now: float) -> Group | None:
+        """The group of a name whose hold is in the store only; None if the name is not held."""
+        held = [self._held(each, now) for each in self._siblings(host)]
+        until, reason = max(held, default=(0.0, HoldReason.NONE))
+        if until <= now:
+            return None
+        group = self._begin(host, now)
+        hold(group, until, reason)
+        return group
+
+    def _gap(self, host: Host) -> float:
+        return gap(self.delays.get(host.key), None, self._settings(host))[0]
+
+    def _begin(self, host: Host, now: float) -> Group:
+        """Make the group of a host; the host that was alone is its first member."""
+        self._make_room(now)
+        key = host.key
+        group = self.groups[key] = Group(FairSemaphore(self._settings(host).per_host))
+        hold(group, self._resumed_at + self._gap(host), HoldReason.GAP)
+        first = self._alone.pop(key, None)
+        if first is not None:
+            group.slots.inside = first.inside
+            group.last_request = first.politeness.last_request
+            hold(group, *self._held(first, now))
+        return group
+
+    def _held(self, host: Host, now: float) -> tuple[float, HoldReason]:
+        """Until when a host alone holds its key, and why."""
+        politeness = host.politeness
+        if politeness.hold_reason in OF_THE_KEY:
+            return politeness.next_time, politeness.hold_reason
+        # Of what holds only the host itself the gap is a part.
+        asked = max(politeness.crawl_delay or 0.0, self.delays.get(host.key, 0.0))
+        pause, reason = gap(asked, politeness.latency, self._settings(host))
+        return (now if host.inside else politeness.last_request) + pause, reason
+
+    def _make_room(self, now: float) -> None:
+        if len(self._alone) + len(self.groups) < self._prune_at:
+            return
+        over = [key for key, group in self.groups.items() if group.slots.unused and group.next_time <= now]
+        for key in over:
+            del self.groups[key]
+        for key, host in list(self._alone.items()):
+            if host.inside:
+                continue
+            until, reason = self._held(host, now)
+            del self._alone[key]
+            if until > now and len(self.groups) >= self._names_max:
+                self._looks = True
+            elif until > now:  # a group takes less memory than a host
+                self.groups[key] = Group(
+                    FairSemaphore(self._settings(host).per_host), until, host.politeness.last_request, reason
+                )
+        self._prune_at = max(GROUPS_MAX, 2 * (len(self._alone) + len(self.groups)))
+
+
+def hold(held: Politeness | Group, until: float, reason: HoldReason) -> None:
+    """Hold a host or a group until a time, unless it is held longer."""
+    if held.next_time < until:
+        held.next_time, held.hold_reason = until, reason

@@ -5,8 +5,9 @@
 
 A page has a time or is queued, never both. Due pages move into their hosts' queues in order of time, up to a fixed
 number, so that memory and queues do not grow with the number of pages. If a host has enough revisits queued, its
-further pages are postponed to a time when it may have room, spaced by the host's own pace. So a slow host does not
-delay the others.
+further pages form a line: they are postponed to times when it may have room, spaced by the host's own pace, as its
+visits show it. Who waits in a line goes before who becomes due later. When half of all places are taken, each host has
+one: so slow hosts do not delay the others.
 
 Pure like the frontier: time is an argument (seconds since 1970), and changes go into the batch of the transaction.
 """
@@ -28,6 +29,8 @@ QUEUED_MAX = 4_096  # revisits in all host queues together
 HOST_MAX = 16  # of one host
 _LEAST_PACE = 0.01  # seconds between two revisits of a host without a gap
 _HOSTS_MAX = 10_000  # hosts with a remembered time until which their revisits are postponed
+_CROWD = 4  # times as many pages of one host are queued at most, if those of a line come faster than they go
+_LEARN = 0.05  # of the seconds between two visits
 _TIME = 8  # bytes
 
 
@@ -67,7 +70,8 @@ class Revisits:
         self._pace = pace
         self._queue_of = queue_of
         self._queued: Counter[str] = Counter()  # in this run; earlier runs may have queued more
-        self._put_off: dict[str, float] = {}
+        self._total = 0  # of these
+        self._lines: dict[str, _Line] = {}
         self._times = VisitTimes(store, settings)
         self._first = b""  # lower bound of the keys in ``due``: a scan from here skips the deleted ones
 
@@ -98,7 +102,7 @@ class Revisits:
         have a time now. A page that is gone has none (``due``), and leaves the schedule. Returns None if the page was
         never in it, such as one excluded at its first visit."""
         if entry.revisit:
-            self._leave(self._queue_of(entry.href))
+            self._leave(self._queue_of(entry.href), now)
         elif excluded or not self._settings.enabled:
             return None
         before = self.page(entry.href)
@@ -134,6 +138,7 @@ class Revisits:
             batch.delete(Family.DUE, due_key(page.due, entry.href))
             page, had_time = page._replace(due=None), 1
         self._queued[self._queue_of(entry.href)] += 1
+        self._total += 1
         batch.put(Family.PAGES, entry.href.encode("ascii"), pack_page(page))
         return page.entry, had_time
 
@@ -162,10 +167,11 @@ class Revisits:
             page = unpack_page(value)
             batch.delete(Family.DUE, key)
             name = self._queue_of(href)
-            if self._queued[name] >= HOST_MAX:
+            if self._must_wait(name, page, now):
                 self._put(page, self._later(name, now), batch)
                 continue
             self._queued[name] += 1
+            self._total += 1
             batch.put(Family.PAGES, href.encode("ascii"), pack_page(page._replace(due=None)))
             begun.append(page.entry)
         return begun
@@ -225,16 +231,48 @@ class Revisits:
         batch.put(Family.DUE, key, b"")
         self._first = min(self._first, key)
 
-    def _later(self, name: str, now: float) -> float:
-        pace = max(self._pace(name), _LEAST_PACE)
-        at = max(self._put_off.get(name, 0.0), now + HOST_MAX * pace) + pace
-        if len(self._put_off) >= _HOSTS_MAX:
-            self._put_off = {host: until for host, until in self._put_off.items() if until > now}
-        self._put_off[name] = at
-        return at
+    def _must_wait(self, name: str, page: Page, now: float) -> bool:
+        """Whether a page that is due has to wait for its host. Who has waited goes before who comes."""
+        queued, line = self._queued[name], self._lines.get(name)
+        # Slow hosts must not hold all places.
+        most = HOST_MAX if self._total < QUEUED_MAX // 2 else 1
+        if page.due is not None and page.due > milliseconds(page.visited_at + page.interval) / 1000:
+            return queued >= _CROWD * most
+        return queued >= most or (line is not None and line.end > now)
 
-    def _leave(self, name: str) -> None:
+    def _later(self, name: str, now: float) -> float:
+        """The time of the next place in the line of a host."""
+        line = self._lines.get(name)
+        if line is None:
+            if len(self._lines) >= _HOSTS_MAX:
+                self._lines = {host: each for host, each in self._lines.items() if each.end > now}
+            line = self._lines[name] = _Line(max(self._pace(name), _LEAST_PACE))
+        line.end = max(line.end, now + HOST_MAX * line.pace) + line.pace
+        return line.end
+
+    def _leave(self, name: str, now: float) -> None:
+        self._total -= name in self._queued
         if self._queued[name] > 1:
             self._queued[name] -= 1
+            line = self._lines.get(name)
+            if line is not None:
+                line.left(now)
         else:
             del self._queued[name]
+
+
+class _Line:
+    """The pages of a host that are due and wait for it: the time until which places are taken, and the seconds between
+    two visits, as they come."""
+
+    __slots__ = ("end", "last", "pace")
+
+    def __init__(self, pace: float) -> None:
+        self.pace = pace
+        self.end = self.last = 0.0
+
+    def left(self, now: float) -> None:
+        """A page was visited, and others are queued."""
+        if self.last:
+            self.pace += _LEARN * (max(now - self.last, _LEAST_PACE) - self.pace)
+        self.last = now

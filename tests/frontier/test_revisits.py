@@ -26,7 +26,7 @@ from crawler.frontier import (
 from crawler.frontier.change_rate import ChangeRate
 from crawler.frontier.entry import encode_entry
 from crawler.frontier.page import visited
-from crawler.frontier.revisits import HOST_MAX
+from crawler.frontier.revisits import HOST_MAX, QUEUED_MAX
 from crawler.kv import Family
 from crawler.settings import RecrawlSettings
 from crawler.store import MemoryStore
@@ -211,6 +211,42 @@ def test_a_host_with_many_due_pages_leaves_the_others_their_turn() -> None:
         assert page is not None
         finish(store, revisits, page.entry, now + 30)
     assert len(begin(store, revisits, times[7])) == 8
+
+
+@pytest.mark.parametrize("seconds", [1.0, 2.0])
+def test_the_pages_of_a_host_that_cannot_keep_up_are_visited_in_the_order_in_which_they_were_due(
+    seconds: float,
+) -> None:
+    """``seconds`` between two visits: by the host's gap it is one, and two if first visits share its turns."""
+    store = MemoryStore()
+    revisits = Revisits(store, SETTINGS, lambda _: 1.0)
+    hrefs = [f"http://h.test/{number}" for number in range(400)]
+    for number, href in enumerate(hrefs):
+        finish(store, revisits, Entry(href, 0), NOW + number)  # due one after the other, a second apart
+    now, queued, visited_ = NOW + 100, list[str](), list[str]()
+    while len(visited_) < 250:
+        now += seconds
+        queued += begin(store, revisits, now, room=300)
+        if queued:
+            visited_.append(href := queued.pop(0))
+            batch = store.batch()
+            page = revisits.page(href)
+            assert page is not None
+            revisits.finish(page.entry, None, now, batch, excluded=True)
+            store.write(batch)
+    assert visited_ == hrefs[: len(visited_)], "nobody is overtaken by who became due later"
+
+
+def test_slow_hosts_do_not_hold_all_places() -> None:
+    store = MemoryStore()
+    revisits = schedule(store)
+    for number in range(8):
+        for host in range(QUEUED_MAX // 8):
+            finish(store, revisits, Entry(f"http://slow{host}.test/{number}", 0), NOW)
+    finish(store, revisits, Entry("http://quick.test/", 0), NOW + 1)
+    begun = begin(store, revisits, NOW + 200, room=2 * QUEUED_MAX)
+    assert "http://quick.test/" in begun
+    assert len(begun) < 0.7 * QUEUED_MAX
 
 
 def test_only_what_is_to_be_visited_again_is_scheduled() -> None:

@@ -59,7 +59,7 @@ MODULES: dict[str, str] = {
     "frontier": """
         entry fair_semaphore jitter timer_queue order change_rate visit_value page signals visit_times politeness
         request_outcome limits host outage revisits postponement backoff_policy clock_step host_closed refused_hosts
-        importance slot_share serving host_session schedule working_set lease site_rate host_keys
+        importance slot_share serving host_session domain_shares schedule working_set lease site_rate host_keys
         address_gap gate
         queues host_status pace workbench waiting_line watchdog ad_hoc_lease overrides frontier
     """,

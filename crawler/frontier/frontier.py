@@ -155,7 +155,7 @@ class Frontier:
                 workbench.sessions.end(host)
                 return self._lease_entry(host, now, closed=closed)
             if not host.session_until:
-                workbench.sessions.begin(host, now)
+                workbench.begin_session(host, now)
             if gate.wants_address(host):
                 return self._lease_side_request(host, now, address=True)
             politeness, at = host.politeness, gate.enter(host, now)

@@ -10,7 +10,8 @@ Each class has three *lanes*, one for each kind of hosts (``slot_share``). Each 
     active     in a session (``host_session``): by ready time
     delayed    in no session, and its time has not come: by ready time
     waiting    in no session, and due: by rank. A host that was never asked goes first, in order of arrival; then the
-               one whose last request was longest ago
+               one whose last request was longest ago. But the hosts of one registrable domain share the turns of a
+               domain (``domain_shares``)
 
 Among the classes with a host whose turn may be now, the one furthest behind its share is served: stride scheduling
 (Waldspurger and Weihl 1995, "Stride Scheduling: Deterministic Proportional-Share Resource Management"). Class ``c`` has
@@ -24,6 +25,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from crawler.frontier.domain_shares import DomainTurns, Stale, DomainLine
 from crawler.frontier.host import Host
 from crawler.frontier.slot_share import ALL, NEW, QUICK, Kinds
 from crawler.frontier.timer_queue import TimerQueue
@@ -44,6 +46,7 @@ _NAME_AT = _ASKED.size
 _KIND, ACTIVE, _CLASS_BY = 3, 4, 3  # in a place: mask of the kind, flag, bits before the class
 _NUMBER_AT = 10  # in a slot of the fresh lane
 _NUMBER_MAX = 2**56 - 1
+_DOMAINS_MOST = 4_096  # with parked hosts, that one look goes through
 _FOR_EVER = float("inf")
 _LAST = b"\xff" * 9
 _new = tuple.__new__
@@ -77,10 +80,10 @@ class _Lane:
 
     __slots__ = ("active", "delayed", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, turns: DomainTurns) -> None:
         self.active = TimerQueue()
         self.delayed = TimerQueue()
-        self.waiting = TimerQueue()
+        self.waiting = DomainLine(turns)
 
 
 def place_of(front: int, kind: int, active: bool) -> int:  # keywords cost a tenth of a microsecond
@@ -94,6 +97,7 @@ class Schedule:
     def __init__(self) -> None:
         self._lanes: dict[int, _Lane] = {}  # by place, in order; only those that have had a host
         self._several: dict[str, _Several] = {}
+        self._turns = DomainTurns()
         self._now = 0.0  # delayed hosts that are due before have been moved to the waiting ones
         self._next_due = _FOR_EVER  # no delayed host is due before
         # The pass of each class: its turns times its stride; and the pass of the class served last.
@@ -111,6 +115,7 @@ class Schedule:
         else:
             ticket = _NEVER_ASKED.pack(ready_at, _arrival(host), place) + host.name.encode("ascii")
         lane = self._lanes.get(place & ~ACTIVE) or self._new_lane(place & ~ACTIVE)
+        queue: TimerQueue | DomainLine
         if place & ACTIVE:
             queue = lane.active
         elif ready <= self._now:
@@ -126,7 +131,7 @@ class Schedule:
         queue.push(ticket)
 
     def _new_lane(self, place: int) -> _Lane:
-        lane = _Lane()
+        lane = _Lane(self._turns)
         self._lanes = dict(sorted([*self._lanes.items(), (place, lane)]))
         return lane
 
@@ -145,19 +150,20 @@ class Schedule:
         if self._next_due <= now and not self._move(limit):
             return None
         self._now = max(self._now, now)
-        chosen, front, least, best = None, -1, 0, b""
+        chosen: TimerQueue | DomainLine | None = None
+        front, least, best = -1, 0, b""
         several, passes, served = self._several, self._passes, self._served
+        stale = self._stale
+        behind_new = None if kinds[3] else self._first_new(stale)
         for place, lane in self._lanes.items():
             if not kinds[place & _KIND]:
                 continue
-            queue = lane.active
-            first = self._settle(queue) if several else queue.first()
+            queue: TimerQueue | DomainLine = lane.active
+            first = self._settle(lane.active) if several else queue.first()
             if first is None or first > limit:
-                if not (place & _KIND or kinds[3]):
-                    continue
                 queue = lane.waiting
-                first = self._settle(queue) if several else queue.first()
-                if first is None:
+                first = queue.first(stale)
+                if first is None or (behind_new is not None and not place & _KIND and first > behind_new):
                     continue
                 first = _LAST + first  # behind each active host of the class
             at = place >> _CLASS_BY
@@ -177,6 +183,15 @@ class Schedule:
         if several and name in several:
             several[name] = several[name]._replace(valid=b"")
         return _new(Due, (name, front))  # half the time of Due(...)
+
+    def take(self, name: str, now: float) -> None:
+        """The host that ``pop`` gave has its turn."""
+        self._turns.take(name, now)
+
+    def _first_new(self, stale: Stale | None) -> bytes | None:
+        """The first of the new hosts that wait, in any class."""
+        firsts = (lane.waiting.first(stale) for place, lane in self._lanes.items() if place & _KIND == NEW)
+        return min((first for first in firsts if first is not None), default=None)
 
     def _move(self, limit: bytes) -> bool:
         """Let hosts that have become due wait for their turn. Returns False if there are more of them."""
@@ -198,25 +213,25 @@ class Schedule:
 
     def next_ready(self, kinds: Kinds = ALL) -> float | None:
         """The time at which ``pop`` will next give a host, in seconds since 1970; None: never."""
-        found = None
+        found: list[bytes] = []  # ready times
+        behind_new = None if kinds[3] else self._first_new(self._stale)
         for place, lane in self._lanes.items():
             if not kinds[place & _KIND]:
                 continue
-            for queue, at in ((lane.waiting, 8), (lane.active, 0), (lane.delayed, 0)):
-                first = self._settle(queue)
-                if first is not None and (place & _KIND or kinds[3] or at == 0):
-                    ready = _TIME.unpack_from(first, at)[0]
-                    found = ready if found is None or ready < found else found
-        return found
+            first = lane.waiting.first(self._stale)
+            if first is not None and (behind_new is None or place & _KIND or first <= behind_new):
+                found.append(lane.waiting.first_host()[8:16])
+            found += [first for first in (self._settle(lane.active), self._settle(lane.delayed)) if first is not None]
+        return _TIME.unpack_from(min(found))[0] if found else None
 
     def waited_since(self, now: float) -> float:
         """When the host that is next was asked last, in seconds since 1970: each host in no session that is due at
         ``now`` was asked later. 0 if it was never asked or not all are in order; infinity if nobody waits."""
         least = _FOR_EVER if self._next_due > now else 0.0
         for lane in self._lanes.values():
-            first = self._settle(lane.waiting)
-            if first is not None:
-                least = min(least, 0.0 if first[0] == 0 else _TIME.unpack_from(first)[0])
+            if lane.waiting.first(self._stale) is not None:
+                rank = lane.waiting.least_rank(_DOMAINS_MOST)
+                least = min(least, _TIME.unpack(rank)[0] if rank and rank[0] else 0.0)
         return least
 
     def waiting(self) -> tuple[int, bool, bool]:
@@ -228,9 +243,9 @@ class Schedule:
             if kind == QUICK:
                 quick += len(lane.waiting) + len(lane.delayed)
             elif kind == NEW:
-                new = new or self._settle(lane.waiting) is not None
+                new = new or lane.waiting.first(self._stale) is not None
             else:
-                slow = slow or self._settle(lane.waiting) is not None
+                slow = slow or lane.waiting.first(self._stale) is not None
         return quick, new, slow
 
     @property
@@ -255,7 +270,7 @@ class Schedule:
         for at, lane in self._lanes.items():
             own, kind = at == place & ~ACTIVE, at & _KIND
             open_to_waiting = kinds[kind] and (kind != QUICK or kinds[3])
-            first = lane.waiting.first()
+            first = lane.waiting.head()
             if first is not None and open_to_waiting:
                 next_since = min(next_since, 0.0 if first[0] == 0 else _TIME.unpack_from(first)[0])
             if at >> _CLASS_BY != place >> _CLASS_BY:
@@ -294,18 +309,26 @@ class Schedule:
     def _settle(self, queue: TimerQueue) -> bytes | None:
         """Take stale tickets off the top. Returns the first valid one; None if the queue is empty."""
         while (ticket := queue.first()) is not None:
-            if not self._several:
-                break
-            name = ticket[_NAME_AT:].decode("ascii")
-            several = self._several.get(name)
-            if several is None or several.valid == ticket:
+            if not (self._several and self._drops(ticket)):
                 break
             queue.pop()
-            if several.stale > 1:
-                self._several[name] = several._replace(stale=several.stale - 1)
-            else:
-                del self._several[name]
         return ticket
+
+    @property
+    def _stale(self) -> Stale | None:
+        return self._drops if self._several else None  # mostly None
+
+    def _drops(self, ticket: bytes) -> bool:
+        """Whether the ticket is stale. It then counts as dropped."""
+        name = ticket[_NAME_AT:].decode("ascii")
+        several = self._several.get(name)
+        if several is None or several.valid == ticket:
+            return False
+        if several.stale > 1:
+            self._several[name] = several._replace(stale=several.stale - 1)
+        else:
+            del self._several[name]
+        return True
 
 
 def _waiting(ticket: bytes) -> bytes:

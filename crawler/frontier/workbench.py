@@ -175,6 +175,11 @@ class Workbench:
         self.trim()
         return None
 
+    def begin_session(self, host: Host, now: float) -> None:
+        """The host that ``next`` gave, and that is in no session, has its turn."""
+        self.sessions.begin(host, now)
+        self._schedule.take(host.name, now)
+
     def next_ready(self) -> float | None:
         """When ``next`` will give a host if nothing else happens, in seconds since 1970; None: never."""
         return self._schedule.next_ready(self.admits())

@@ -94,6 +94,19 @@ def test_every_host_is_asked_before_any_has_its_second_session(tmp_path: Path) -
     )
 
 
+def test_a_domain_with_endless_hosts_has_the_turns_of_one_domain(tmp_path: Path) -> None:
+    """A spammer names 300 hosts while 4 slots can ask 20 hosts a second; two other sites go on at their pace."""
+    spam: dict[str, object] = {}
+    for number in range(300):
+        more = [f"http://s{other}.spam.test/" for other in range(number + 10, 300, 10)] if number < 10 else []
+        spam[f"http://s{number}.spam.test/"] = links(more) + f"page {number}"
+    lab = laboratory(tmp_path / "job", {**sites(2, 40), **spam}, 4)
+    lab.run(*seeds(2), *(f"http://s{number}.spam.test/" for number in range(10)), max_time=24.0)
+    for name in ("h0.test", "h1.test"):
+        assert ideal(lab, [name], 24.0) >= 0.95
+    assert len({asked.href for asked in lab.asked}) >= 300 + 35, "the spammer has what the others leave"
+
+
 def ideal(lab: Laboratory, names: list[str], seconds: float, gap: float = 1.0) -> float:
     """The part of what these hosts could have answered that they have answered."""
     asked = [each for each in lab.requests_to(*names) if each.end]

@@ -1,0 +1,183 @@
+"""Shares of domains: the hosts that wait have their turns in order, and the hosts of one registrable domain share one
+place in it.
+
+A host waits by its *rank*: if it was never asked, by its arrival, which is before all others; else by the time when it
+was asked last. A domain with a wildcard record has as many hosts as it likes to name, all of them never asked. So a
+host goes no earlier than its domain: what counts is the later one of its own rank and the domain's last turn. That is a
+round robin of domains (Nagle 1987, "On Packet Switches with Infinite Storage"), and a domain with one host keeps the
+place that the host has by itself. Nothing is held back: if only one domain has hosts that wait, it has all turns.
+
+Only what comes up is looked at. If a host comes up although its domain had a turn after the rank of the host, the host
+is *parked* with others of its domain, and a mark of the domain goes into the line in their stead. So the cost of a turn
+is O(log hosts), and there is nothing to be stored for a domain of which one host waits.
+
+In memory are the last turns of ``DOMAINS_MOST`` domains. A domain that was forgotten had less than one turn in so many,
+and needs no limit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+
+from crawler.frontier.timer_queue import TimerQueue
+from crawler.urls import registrable_domain
+
+DOMAINS_MOST = 16_384  # domains whose last turn is in memory, about 250 bytes each
+PARKED_MOST = 1_024  # hosts that are parked before one has its turn although its domain's has not come: milliseconds
+
+_TIME = struct.Struct(">d")
+_RANK = _TIME.size
+_NAME_AT = 17  # in a ticket: rank, ready time, place, name
+_MARK = b"\0" * (_NAME_AT - _RANK + 1)  # behind the rank of a domain's mark; no name begins with NUL
+_DOMAIN_AT = _RANK + len(_MARK)
+_KNOWN_MOST = 1_024
+_STEP = 1e-6  # seconds; two turns are never at the same time
+
+Stale = Callable[[bytes], bool]  # whether a ticket holds no more; asked once, and then the ticket goes
+
+
+class DomainTurns:
+    """When each domain had its last turn."""
+
+    def __init__(self, most: int = DOMAINS_MOST) -> None:
+        self._most = most
+        self._turns: OrderedDict[str, bytes] = OrderedDict()  # the latest last
+        self._latest = 0.0
+        self._known: dict[bytes, str] = {}  # domains by name of a host, of a few that came up
+
+    def take(self, name: str, now: float) -> None:
+        """The host of that name has its turn at ``now``."""
+        self._latest = now if now > self._latest else self._latest + _STEP
+        domain, turns = self.domain(name.encode("ascii")), self._turns
+        turns[domain] = _TIME.pack(self._latest)
+        turns.move_to_end(domain)
+        if len(turns) > self._most:
+            turns.popitem(last=False)
+
+    def last(self, domain: str) -> bytes:
+        """The rank that the last turn of the domain gives; empty if there is none."""
+        return self._turns.get(domain, b"")
+
+    def domain(self, name: bytes) -> str:
+        """The registrable domain of a host."""
+        domain = self._known.get(name)
+        if domain is None:
+            if len(self._known) >= _KNOWN_MOST:
+                self._known.clear()
+            text = name.decode("ascii")
+            host, _, port = text.rpartition(":")
+            self._known[name] = domain = registrable_domain(host) if host and port.isdigit() else text
+        return domain
+
+
+class DomainLine:
+    """Tickets of hosts that wait, each beginning with the rank of the host, in the order of their turns."""
+
+    __slots__ = ("_domain", "_looked_at", "_most", "_parked", "_parked_count", "_queue", "_turns")
+
+    def __init__(self, turns: DomainTurns, parked_most: int = PARKED_MOST) -> None:
+        self._turns = turns
+        self._most = parked_most
+        self._queue = TimerQueue()  # tickets and marks
+        self._parked: dict[str, list[bytes]] = {}  # heaps, by domain; each has a mark in the queue
+        self._parked_count = 0
+        self._looked_at: bytes | None = None  # the ticket that came up last, and its domain
+        self._domain = ""
+
+    def push(self, ticket: bytes) -> None:
+        self._queue.push(ticket)
+
+    def first(self, stale: Stale | None = None) -> bytes | None:
+        """The ticket that is first, by which lines compare; None if nobody waits. Behind a mark that is the rank of the
+        domain and a ticket, so that the domain's lines begin with a host that was never asked. ``stale``: None if no
+        ticket is."""
+        queue, turns, left = self._queue, self._turns, self._most
+        while (ticket := queue.first()) is not None:
+            if not ticket[_NAME_AT]:
+                turn = self._settled(ticket, stale)
+                if turn is None:
+                    return ticket[:_RANK] + self.first_host()
+                queue.pop()
+                if turn:
+                    queue.push(turn + ticket[_RANK:])
+                continue
+            if stale is not None and stale(ticket):
+                queue.pop()
+                continue
+            if ticket is not self._looked_at:
+                self._looked_at, self._domain = ticket, turns.domain(ticket[_NAME_AT:])
+            turn = turns.last(self._domain)
+            if turn <= ticket[:_RANK] or not left:
+                return ticket
+            left -= 1
+            self._park(queue.pop(), turn)
+        return None
+
+    def _settled(self, mark: bytes, stale: Stale | None) -> bytes | None:
+        """None if the mark is where it belongs; otherwise the rank that it must have, empty if it must go."""
+        domain = mark[_DOMAIN_AT:].decode("ascii")
+        parked = self._parked[domain]
+        while parked and stale is not None and stale(parked[0]):
+            heappop(parked)
+            self._parked_count -= 1
+        if not parked:
+            del self._parked[domain]
+            return b""
+        turn = self._turns.last(domain)
+        return turn if turn > mark[:_RANK] else None
+
+    def _park(self, ticket: bytes, turn: bytes) -> None:
+        parked = self._parked.get(self._domain)
+        if parked is None:
+            parked = self._parked[self._domain] = []
+            self._queue.push(turn + _MARK + self._domain.encode("ascii"))
+        heappush(parked, ticket)
+        self._parked_count += 1
+
+    def first_host(self) -> bytes:
+        """The ticket of the host that is first. ``first`` must just have returned something."""
+        first = self._queue.first()
+        assert first is not None
+        return first if first[_NAME_AT] else self._parked[first[_DOMAIN_AT:].decode("ascii")][0]
+
+    def pop(self) -> bytes:
+        """Take that ticket off the line. The mark of a domain stays until ``first`` finds that it must go."""
+        first = self._queue.first()
+        assert first is not None
+        if first[_NAME_AT]:
+            return self._queue.pop()
+        self._parked_count -= 1
+        return heappop(self._parked[first[_DOMAIN_AT:].decode("ascii")])
+
+    def head(self) -> bytes | None:
+        """What begins with the rank of the one that is first, as far as that is known without a change; None if the
+        line is empty."""
+        return self._queue.first()
+
+    def count_before(self, ticket: bytes, most: int) -> tuple[int, bool]:
+        """How many turns come before that of the ticket, at least, and whether these are all. Looks at ``most`` tickets
+        of a heap."""
+        domain = domain_of_key(ticket[_NAME_AT:])
+        turn = self._turns.last(domain)
+        found, whole = self._queue.count_before(max(turn, ticket[:_RANK]) + ticket[_RANK:], most)
+        found += sum(other < ticket for other in self._parked.get(domain, ())[:most])
+        return found, whole and not self._parked
+
+    def least_rank(self, most: int) -> bytes:
+        """The least rank of a host by itself, whenever its domain has its turn; empty if more than ``most`` domains
+        must be looked at. May be that of a stale ticket. ``first`` must just have returned something."""
+        if len(self._parked) > most:
+            return b""
+        return min([self.first_host()[:_RANK], *(parked[0][:_RANK] for parked in self._parked.values() if parked)])
+
+    def __len__(self) -> int:
+        return len(self._queue) - len(self._parked) + self._parked_count
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The tickets, in no order."""
+        yield from (ticket for ticket in self._queue if ticket[_NAME_AT])
+        for parked in self._parked.values():
+            yield from parked

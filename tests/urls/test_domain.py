@@ -1,0 +1,40 @@
+"""The registrable domain, against the package that ships the list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from publicsuffixlist import PSLFILE, PublicSuffixList
+
+from crawler.urls import registrable_domain
+
+LIST = PublicSuffixList()
+NAMES = sorted(
+    line.partition(" ")[0].strip().lower().removeprefix("!").removeprefix("*.").encode("idna").decode("ascii")
+    for line in Path(PSLFILE).read_text("utf-8").splitlines()
+    if line.strip() and not line.startswith("//")
+)
+
+
+def expected(host: str) -> str:
+    return LIST.privatesuffix(host) or host
+
+
+def test_below_each_rule_of_the_list() -> None:
+    for name in NAMES:
+        for host in (name, f"a.{name}", f"b.a.{name}", f"c.b.a.{name}"):
+            assert registrable_domain(host) == expected(host)
+
+
+@given(st.lists(st.sampled_from(["a", "www", "com", "uk", "co", "ck", "jp", "kobe", "city", "test", "amazonaws", ""])))
+def test_any_labels(labels: list[str]) -> None:
+    host = ".".join(["x", *labels])
+    assert registrable_domain(host) == expected(host.rstrip("."))
+
+
+@pytest.mark.parametrize("host", ["[::1]", "127.0.0.1", "1.2.3.4", "localhost", "com"])
+def test_what_has_no_domain_is_unchanged(host: str) -> None:
+    assert registrable_domain(host) == host

@@ -18,14 +18,13 @@ and needs no limit.
 from __future__ import annotations
 
 import struct
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from crawler.frontier.timer_queue import TimerQueue
-from crawler.urls import registrable_domain
+from crawler.urls import domain_of_key
 
-DOMAINS_MOST = 16_384  # domains whose last turn is in memory, about 250 bytes each
+DOMAINS_MOST = 16_384  # domains whose last turn is in memory, about 200 bytes each
 PARKED_MOST = 1_024  # hosts that are parked before one has its turn although its domain's has not come: milliseconds
 
 _TIME = struct.Struct(">d")
@@ -33,7 +32,6 @@ _RANK = _TIME.size
 _NAME_AT = 17  # in a ticket: rank, ready time, place, name
 _MARK = b"\0" * (_NAME_AT - _RANK + 1)  # behind the rank of a domain's mark; no name begins with NUL
 _DOMAIN_AT = _RANK + len(_MARK)
-_KNOWN_MOST = 1_024
 _STEP = 1e-6  # seconds; two turns are never at the same time
 
 Stale = Callable[[bytes], bool]  # whether a ticket holds no more; asked once, and then the ticket goes
@@ -43,34 +41,23 @@ class DomainTurns:
     """When each domain had its last turn."""
 
     def __init__(self, most: int = DOMAINS_MOST) -> None:
-        self._most = most
-        self._turns: OrderedDict[str, bytes] = OrderedDict()  # the latest last
+        """The last turns of ``most`` domains are kept, at least of half as many."""
+        self._half = most // 2
+        self._late: dict[bytes, bytes] = {}  # the latest turns
+        self._earlier: dict[bytes, bytes] = {}  # those before
         self._latest = 0.0
-        self._known: dict[bytes, str] = {}  # domains by name of a host, of a few that came up
+        self.next = b""  # the domain whose host came off a line last
 
-    def take(self, name: str, now: float) -> None:
-        """The host of that name has its turn at ``now``."""
+    def take(self, now: float) -> None:
+        """The host that came off a line last has its turn at ``now``."""
         self._latest = now if now > self._latest else self._latest + _STEP
-        domain, turns = self.domain(name.encode("ascii")), self._turns
-        turns[domain] = _TIME.pack(self._latest)
-        turns.move_to_end(domain)
-        if len(turns) > self._most:
-            turns.popitem(last=False)
+        self._late[self.next] = _TIME.pack(self._latest)
+        if len(self._late) > self._half:
+            self._earlier, self._late = self._late, {}
 
-    def last(self, domain: str) -> bytes:
+    def last(self, domain: bytes) -> bytes:
         """The rank that the last turn of the domain gives; empty if there is none."""
-        return self._turns.get(domain, b"")
-
-    def domain(self, name: bytes) -> str:
-        """The registrable domain of a host."""
-        domain = self._known.get(name)
-        if domain is None:
-            if len(self._known) >= _KNOWN_MOST:
-                self._known.clear()
-            text = name.decode("ascii")
-            host, _, port = text.rpartition(":")
-            self._known[name] = domain = registrable_domain(host) if host and port.isdigit() else text
-        return domain
+        return self._late.get(domain) or self._earlier.get(domain, b"")
 
 
 class DomainLine:
@@ -82,10 +69,10 @@ class DomainLine:
         self._turns = turns
         self._most = parked_most
         self._queue = TimerQueue()  # tickets and marks
-        self._parked: dict[str, list[bytes]] = {}  # heaps, by domain; each has a mark in the queue
+        self._parked: dict[bytes, list[bytes]] = {}  # heaps, by domain; each has a mark in the queue
         self._parked_count = 0
         self._looked_at: bytes | None = None  # the ticket that came up last, and its domain
-        self._domain = ""
+        self._domain = b""
 
     def push(self, ticket: bytes) -> None:
         self._queue.push(ticket)
@@ -108,7 +95,7 @@ class DomainLine:
                 queue.pop()
                 continue
             if ticket is not self._looked_at:
-                self._looked_at, self._domain = ticket, turns.domain(ticket[_NAME_AT:])
+                self._looked_at, self._domain = ticket, domain_of_key(ticket[_NAME_AT:])
             turn = turns.last(self._domain)
             if turn <= ticket[:_RANK] or not left:
                 return ticket
@@ -118,7 +105,7 @@ class DomainLine:
 
     def _settled(self, mark: bytes, stale: Stale | None) -> bytes | None:
         """None if the mark is where it belongs; otherwise the rank that it must have, empty if it must go."""
-        domain = mark[_DOMAIN_AT:].decode("ascii")
+        domain = mark[_DOMAIN_AT:]
         parked = self._parked[domain]
         while parked and stale is not None and stale(parked[0]):
             heappop(parked)
@@ -133,7 +120,7 @@ class DomainLine:
         parked = self._parked.get(self._domain)
         if parked is None:
             parked = self._parked[self._domain] = []
-            self._queue.push(turn + _MARK + self._domain.encode("ascii"))
+            self._queue.push(turn + _MARK + self._domain)
         heappush(parked, ticket)
         self._parked_count += 1
 
@@ -141,16 +128,18 @@ class DomainLine:
         """The ticket of the host that is first. ``first`` must just have returned something."""
         first = self._queue.first()
         assert first is not None
-        return first if first[_NAME_AT] else self._parked[first[_DOMAIN_AT:].decode("ascii")][0]
+        return first if first[_NAME_AT] else self._parked[first[_DOMAIN_AT:]][0]
 
     def pop(self) -> bytes:
         """Take that ticket off the line. The mark of a domain stays until ``first`` finds that it must go."""
         first = self._queue.first()
         assert first is not None
         if first[_NAME_AT]:
+            self._turns.next = self._domain
             return self._queue.pop()
+        self._turns.next = domain = first[_DOMAIN_AT:]
         self._parked_count -= 1
-        return heappop(self._parked[first[_DOMAIN_AT:].decode("ascii")])
+        return heappop(self._parked[domain])
 
     def head(self) -> bytes | None:
         """What begins with the rank of the one that is first, as far as that is known without a change; None if the

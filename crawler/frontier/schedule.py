@@ -184,9 +184,9 @@ class Schedule:
             several[name] = several[name]._replace(valid=b"")
         return _new(Due, (name, front))  # half the time of Due(...)
 
-    def take(self, name: str, now: float) -> None:
-        """The host that ``pop`` gave has its turn."""
-        self._turns.take(name, now)
+    def take(self, now: float) -> None:
+        """The host that ``pop`` gave, which is in no session, has its turn."""
+        self._turns.take(now)
 
     def _first_new(self, stale: Stale | None) -> bytes | None:
         """The first of the new hosts that wait, in any class."""

@@ -178,7 +178,7 @@ class Workbench:
     def begin_session(self, host: Host, now: float) -> None:
         """The host that ``next`` gave, and that is in no session, has its turn."""
         self.sessions.begin(host, now)
-        self._schedule.take(host.name, now)
+        self._schedule.take(now)
 
     def next_ready(self) -> float | None:
         """When ``next`` will give a host if nothing else happens, in seconds since 1970; None: never."""

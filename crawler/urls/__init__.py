@@ -13,7 +13,7 @@ Standard) and its *key* (what the seen-set hashes). From low to high:
 """
 
 from crawler.urls.canonicaliser import Canonical, Canonicaliser, canonicalise
-from crawler.urls.domain import registrable_domain
+from crawler.urls.domain import domain_of_key, registrable_domain
 from crawler.urls.host_key import host_key, host_name, surt
 from crawler.urls.rules import RULES, Rule
 from crawler.urls.steps import identity
@@ -26,6 +26,7 @@ __all__ = [
     "Rejected",
     "Rule",
     "canonicalise",
+    "domain_of_key",
     "foreign_scheme",
     "host_key",
     "host_name",

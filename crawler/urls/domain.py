@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from publicsuffixlist import PSLFILE, PublicSuffixList
@@ -13,15 +13,31 @@ from crawler.urls.host_key import is_address
 def registrable_domain(host: str) -> str:
     """``example.co.uk`` for ``www.example.co.uk``. An address, a public suffix and a single label are returned
     unchanged."""
-    last = host.rfind(".")
-    pair, involved = host[host.rfind(".", 0, last) + 1 :], _involved()
-    # Each session of a host asks for its domain, and the package takes ten times as long.
-    if pair not in involved and host[last + 1 :] not in involved and host[-1:].isalpha() and ".." not in host:
-        return pair if host[0] != "." else host
     if is_address(host):
         return host
     host = host.rstrip(".") or host
     return _suffixes().privatesuffix(host) or host
+
+
+def domain_of_key(name: bytes) -> bytes:
+    """The registrable domain of the host of a host key; the name itself if it is no host key. Each session of a host
+    asks for it, so that it takes a tenth of the time for most hosts."""
+    labels = name.rsplit(b".", 2)
+    top, involved = _top(labels[-1])
+    if involved is not None and len(labels) > 1 and labels[-2] and labels[-2] not in involved:
+        return labels[-2] + top
+    host, _, port = name.decode("ascii").rpartition(":")
+    return registrable_domain(host).encode("ascii") if host and port.isdigit() else name
+
+
+@lru_cache(1_024)
+def _top(end: bytes) -> tuple[bytes, frozenset[bytes] | None]:
+    """For a top level with a port: the top level with its dot, and the labels before it that make more than a domain;
+    None if all do."""
+    top, _, port = end.decode("ascii").partition(":")
+    if not port.isdigit() or not top.isalpha():
+        return b"", None
+    return f".{top}".encode("ascii"), _involved().get(top, frozenset())
 
 
 @cache
@@ -30,16 +46,16 @@ def _suffixes() -> PublicSuffixList:
 
 
 @cache
-def _involved() -> frozenset[str]:
-    """Names of two labels that are public suffixes, or that some end in, and top levels with a wildcard. The last two
-    labels of any other host are its domain."""
-    names = set[str]()
+def _involved() -> dict[str, frozenset[bytes] | None]:
+    """By top level: the labels before it with which it is a public suffix, or some end so; None: all labels."""
+    found: dict[str, set[bytes]] = {}
+    wildcards = set[str]()
     for line in Path(PSLFILE).read_text("utf-8").splitlines():
         rule = line.partition(" ")[0].strip().lower()
         if not rule or rule.startswith("//"):
             continue
-        labels = rule.removeprefix("!").split(".")[-2:]
-        name = ".".join(labels[1:] if labels[0] == "*" else labels)
-        if labels[0] == "*" or len(labels) == 2:
-            names.add(name if name.isascii() else name.encode("idna").decode("ascii"))
-    return frozenset(names)
+        *_, label, top = ["", *(each.encode("idna").decode("ascii") for each in rule.removeprefix("!").split("."))]
+        found.setdefault(top, set()).add(label.encode("ascii"))
+        if label == "*":
+            wildcards.add(top)
+    return {top: None if top in wildcards else frozenset(labels - {b""}) for top, labels in found.items()}

@@ -25,7 +25,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from crawler.frontier.domain_shares import DomainTurns, Stale, DomainLine
+from crawler.frontier.domain_shares import DomainLine, DomainTurns, Stale
 from crawler.frontier.host import Host
 from crawler.frontier.slot_share import ALL, NEW, QUICK, Kinds
 from crawler.frontier.timer_queue import TimerQueue

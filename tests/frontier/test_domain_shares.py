@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.domain_shares import DomainTurns, DomainLine
+from crawler.frontier.domain_shares import DomainLine, DomainTurns
 
 NOW = 1_700_000_000.0
 NAME_AT = 17

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from pathlib import Path
+from importlib.resources import files
 
-from publicsuffixlist import PSLFILE, PublicSuffixList
+from publicsuffixlist import PublicSuffixList
 
 from crawler.urls.host_key import is_address
+
+
+_LIST = files("publicsuffixlist") / "public_suffix_list.dat"
 
 
 def registrable_domain(host: str) -> str:
@@ -50,7 +53,7 @@ def _involved() -> dict[str, frozenset[bytes] | None]:
     """By top level: the labels before it with which it is a public suffix, or some end so; None: all labels."""
     found: dict[str, set[bytes]] = {}
     wildcards = set[str]()
-    for line in Path(PSLFILE).read_text("utf-8").splitlines():
+    for line in _LIST.read_text("utf-8").splitlines():
         rule = line.partition(" ")[0].strip().lower()
         if not rule or rule.startswith("//"):
             continue

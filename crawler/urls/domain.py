@@ -9,7 +9,6 @@ from publicsuffixlist import PublicSuffixList
 
 from crawler.urls.host_key import is_address
 
-
 _LIST = files("publicsuffixlist") / "public_suffix_list.dat"
 
 

@@ -98,7 +98,7 @@ MODULES: dict[str, str] = {
         clock_anchor digest_sum directory formats identity job_lock event_log found border held_back history_file inbox
         platform revisit_backfill scope_state seen_compaction stored_errors transaction journal_search admission
         live_status recovery rekey conversion open_files checkpointer revisit returning run_settings snapshot verdict
-        parsing_notes suspects job durable_frontier
+        parsing_notes suspects reclass job durable_frontier
     """,
     "inspect": """
         statistics hosts_now host_table host_states job_reader explanation record_stream job_view
@@ -128,7 +128,8 @@ MODULES: dict[str, str] = {
         interrupt key_spec lines lookout store exchange filter_setup stream build_process build
     """,
     "cli": """
-        exit_codes toml_lines pattern_files parcels add retry bench config damaged_job backup integrity_text options
-        plan repair canon crawl dashboard dedup explain forget hosts reload restore stats tail top verify demo filter
+        exit_codes toml_lines pattern_files parcels add retry priority bench config damaged_job backup integrity_text
+        options plan repair canon crawl dashboard dedup explain forget hosts reload restore stats tail top verify demo
+        filter
     """,
 }

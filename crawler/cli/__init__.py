@@ -30,6 +30,7 @@ COMMANDS = {
     "tail": "follow the records of a job, each printed once",
     "add": "add URLs to a job, running or not",
     "retry": "visit finished URLs of a job again, running or not",
+    "priority": "give pending URLs of a job another class, running or not",
     "reload": "have the running crawl read its configuration again",
     "verify": "check every checksum and cross-count of a job",
     "repair": "repair a damaged job",

@@ -17,7 +17,7 @@ from crawler.job.inbox import MOST_URLS, Answer
 from crawler.metrics import counted
 from crawler.output.finished import Choice, Past, select
 from crawler.progress.say import say
-from crawler.settings import Settings
+from crawler.settings import CLASSES, Settings
 from crawler.urls import Canonicaliser, Rejected
 
 _BUSY = 10.0  # seconds that a job may be in use without saying how far its records are final
@@ -40,6 +40,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "or `robots`, `soft404`, `blocked`",
     )
     parser.add_argument("--host", metavar="HOST", help="only URLs of this host, with or without its port")
+    parser.add_argument(
+        "--priority",
+        type=int,
+        choices=range(CLASSES),
+        metavar="CLASS",
+        help=f"the class in which they wait, 0 to {CLASSES - 1}; with 0 they are the next ones of their hosts",
+    )
     add_no_wait(parser)
     parser.set_defaults(run=run)
 
@@ -55,15 +62,15 @@ async def _retry(arguments: argparse.Namespace, directory: Path, settings: Setti
     parcels, missing, pasts = Parcels(arguments, settings), set(choice.hrefs), _selected(directory, choice)
     while part := list(islice(pasts, MOST_URLS)):
         missing.difference_update(past.href for past in part)
-        await _put_back(parcels, part)
+        await _put_back(parcels, part, arguments.priority)
     code = await parcels.report(_words)
     for href in sorted(missing):
         say(sys.stderr, f"not finished, or of another outcome or host: {href}")
     return Exit.FAILED if missing else code
 
 
-async def _put_back(parcels: Parcels, part: list[Past]) -> None:
-    parcels.leave(len(part), lambda inbox: inbox.put_back(part, answer=parcels.waits))
+async def _put_back(parcels: Parcels, part: list[Past], priority: int | None) -> None:
+    parcels.leave(len(part), lambda inbox: inbox.put_back(part, answer=parcels.waits, priority=priority))
     if parcels.waits:
         await parcels.wait_until(0)
 

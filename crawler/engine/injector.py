@@ -14,6 +14,7 @@ from crawler.engine.discover import Discovery
 from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox, Parcel
 from crawler.job.job import Job
+from crawler.job.reclass import Reclassing
 from crawler.urls import Canonical
 
 log = logging.getLogger("crawler")
@@ -32,6 +33,7 @@ class Injector:
         self._inbox = inbox
         self._wake = wake
         self._tidied = False  # the store knows of no parcel that is gone
+        self._reclassing = Reclassing(job.store, job.frontier)
         self._left: set[str] = set()  # names of inbox files that cannot be read or removed
 
     @property
@@ -104,13 +106,14 @@ class Injector:
             self._tidied = True
             await self._job.room()
             self._job.change_hosts(partial(self._job.returning.forget_others, waiting))
+            self._job.change_hosts(partial(self._reclassing.forget_others, waiting))
         for name in waiting:
             parcel = None if f"{name}.urls" in self._left else self._read(name)
             if parcel is None:
                 continue
-            answer = await self.take_in(parcel.urls, seed=parcel.seed, priority=parcel.priority) + await self._put_back(
-                parcel
-            )
+            answer = await self.take_in(parcel.urls, seed=parcel.seed, priority=parcel.priority)
+            answer += await self._put_back(parcel)
+            answer += await self._change_class(parcel)
             try:
                 await asyncio.to_thread(self._inbox.close_parcel, parcel, answer)  # in a thread, because it syncs
             except OSError as error:
@@ -118,6 +121,9 @@ class Injector:
             if parcel.again:
                 await self._job.room()
                 self._job.change_hosts(partial(self._job.returning.forget, name))
+            if parcel.pattern is not None:
+                await self._job.room()
+                self._job.change_hosts(partial(self._reclassing.forget, name))
             self._wake()  # all these URLs may be finished already, and then the crawl can end
 
     def _read(self, name: str) -> Parcel | None:
@@ -178,10 +184,26 @@ class Injector:
             part = parcel.again[done : done + _STEP]
             done += len(part)
             await job.room()
-            queued = job.put_back(parcel.name, part, done, pending)
+            queued = job.put_back(parcel.name, part, done, pending, parcel.priority)
             answer += Answer(queued, len(part) - queued)
             self._wake()
             await asyncio.sleep(0)
         await job.room()
         await job.sync()
         return answer
+
+    async def _change_class(self, parcel: Parcel) -> Answer:
+        """Give the pending URLs that the parcel's pattern matches its class, and make that durable. A parcel that was
+        begun before a crash is carried on where it was. Raises OSError."""
+        job, pattern, priority = self._job, parcel.pattern, parcel.priority
+        if pattern is None or priority is None:
+            return Answer()
+        more = True
+        while more:
+            await job.room()
+            more = job.change_hosts(partial(self._reclassing.step, parcel.name, pattern, priority))
+            self._wake()
+            await asyncio.sleep(0)
+        await job.room()
+        await job.sync()
+        return Answer(self._reclassing.moved(parcel.name))

@@ -157,6 +157,11 @@ def fresh_slot(number: int, priority: int = 0, rank: int = 0) -> bytes:
     return _FRESH.pack(FRESH_LANE, priority, rank, number)
 
 
+def with_class(slot: bytes, priority: int) -> bytes:
+    """The same place in another class."""
+    return slot[:1] + bytes([priority]) + slot[2:]
+
+
 def revisit_slot(number: int) -> bytes:
     """The slot of a page that is to be visited again."""
     return _FRESH.pack(FRESH_LANE, REVISIT_CLASS, 0, number)

@@ -98,22 +98,42 @@ class Frontier:
 
     # -- admit -------------------------------------------------------------------------------------------------
 
-    def admit(self, entries: Iterable[Entry], batch: Batch) -> None:
-        """Queue URLs that are new to the seen-set, and put the changes into ``batch``."""
+    def admit(self, entries: Iterable[Entry], batch: Batch, *, first: bool = False) -> None:
+        """Queue URLs that are new to the seen-set, and put the changes into ``batch``. ``first``: revisits wait in
+        their class too, and what is of class 0 goes before all else of its host."""
         workbench, touched = self._workbench, dict[str, Host]()
         for entry in entries:
             name = self.queue_of(entry.href)
             host = touched.get(name)
             if host is None:
                 host = touched[name] = workbench.host(name)
-            slot = slot_of(self.order, entry, self.next_number)
+            number = self.next_number
             self.next_number += 1
-            self._queues.append(host, slot, entry, batch)
+            if first and not entry.priority:
+                self._queues.put_retry(host, retry_slot(0.0, number), entry, batch)  # due at once
+            else:
+                placed = entry._replace(revisit=False) if first else entry
+                self._queues.append(host, slot_of(self.order, placed, number), entry, batch)
             self.queued += 1
             if entry.score:
                 self._importance.bring(host, entry.score)
         for host in touched.values():
             workbench.save(host, batch)
+
+    def change_class(self, rows: Iterable[tuple[str, bytes, Entry]], priority: int, batch: Batch) -> int:
+        """Give entries that wait another class. ``rows`` are queue, slot and entry as stored. An entry in flight keeps
+        its class. Returns how many changed."""
+        workbench, touched, changed = self._workbench, dict[str, Host](), 0
+        for name, slot, entry in rows:
+            host = touched.get(name)
+            if host is None:
+                host = touched[name] = workbench.host(name)
+            if slot not in (host.queue.out or ()):
+                self._queues.change_class(host, slot, entry._replace(priority=priority), batch)
+                changed += 1
+        for host in touched.values():
+            workbench.save(host, batch)
+        return changed
 
     def share(self, lease: Lease) -> float:
         """The importance that the leased page hands on to its links; 0 unless the order is by score."""

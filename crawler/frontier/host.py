@@ -95,8 +95,10 @@ class BackQueue:
 
     @property
     def front(self) -> int:
-        """The class of the next first visit. If it is not in memory, this is the class at the cursor, which may be an
-        earlier class than the entry's own."""
+        """The class of the next first visit, or of a URL that somebody wants now. If it is not in memory, this is the
+        class at the cursor, which may be an earlier class than the entry's own."""
+        if self.retries_waiting and not self.retry_at:
+            return self.retry_class
         if self.window:
             return self.window[0][_CLASS_AT]
         if self.immediate:

@@ -16,7 +16,7 @@ A queue must not be read while a batch with its changes is unwritten. So ``appen
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 
 from crawler.frontier.entry import (
@@ -34,6 +34,7 @@ from crawler.frontier.entry import (
     pending_key,
     split_pending_key,
     stored_priority,
+    with_class,
 )
 from crawler.frontier.host import BackQueue, Host, RevisitLane
 from crawler.frontier.limits import Limits
@@ -105,6 +106,24 @@ class BackQueues:
             queue.revisits = None
         if not queue.size:
             self.hosts -= 1
+
+    def change_class(self, host: Host, slot: bytes, entry: Entry, batch: Batch) -> None:
+        """Give an entry that waits the class that it says. A retry and a revisit keep their slots."""
+        to = slot if is_retry(slot) or is_revisit(slot) else with_class(slot, entry.priority)
+        value = encode_entry(entry)
+        if to != slot:
+            batch.delete(_PENDING, pending_key(host.name, slot))
+        batch.put(_PENDING, pending_key(host.name, to), value)
+        if is_retry(slot):
+            if self._due(slot) == host.queue.retry_at:
+                host.queue.retry_class = entry.priority
+            return
+        lane = self._lane(host, slot)
+        at = bisect_left(lane.window, slot)
+        if at < len(lane.window) and lane.window[at].startswith(slot):
+            del lane.window[at]
+            self._rows -= 1
+        self._insert(lane, to, value)
 
     def forget(self, host: Host) -> None:
         """Drop the window from memory. Its rows are read again after the host is restored from its record."""

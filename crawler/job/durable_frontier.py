@@ -30,16 +30,17 @@ from crawler.frontier import FailureClass, Lease, RequestOutcome
 from crawler.job.checkpointer import CheckpointResult, drive
 from crawler.job.found import Found
 from crawler.job.identity import check_shape, shape_of_job, shaping_of
-from crawler.job.inbox import Answer
+from crawler.job.inbox import Answer, is_class
 from crawler.job.job import Job
 from crawler.job.platform import Platform
+from crawler.job.reclass import Reclassing
 from crawler.job.run_settings import write_run
 from crawler.job.verdict import Again, Finished, Throttled
 from crawler.output import lines_of
 from crawler.output.finished import Choice, select
 from crawler.records import Outcome, PageRecord, count_outside
-from crawler.scope import Boundary, Bounds, LeftOut, Outside
-from crawler.settings import settings_from
+from crawler.scope import Boundary, Bounds, LeftOut, Outside, Pattern
+from crawler.settings import CLASSES, settings_from
 from crawler.urls import Canonical, Canonicaliser, Rejected
 from crawler.urls.whatwg import has_userinfo
 
@@ -169,11 +170,13 @@ class DurableFrontier:
         failed: bool = False,
         excluded: str | None = None,
         host: str | None = None,
+        priority: int | None = None,
         now: float | None = None,
     ) -> int:
         """Queue finished URLs once more, as ``crawler retry`` does: those named in ``urls``, those that ``failed`` or
-        that a rule ``excluded``, those of a ``host``; with several, those that fit all. Returns how many were queued;
-        those that are pending are not. Raises ValueError if nothing is given."""
+        that a rule ``excluded``, those of a ``host``; with several, those that fit all. With a ``priority``, from 0 to
+        7, they go first in that class. Returns how many were queued; those that are pending are not. Raises ValueError
+        if nothing is given."""
         now = self._begin(now)
         known = [self._canonicaliser.canonicalise(text) for text in _texts("a URL", urls)]
         hrefs = frozenset(url.href if isinstance(url, Canonical) else "" for url in known)
@@ -184,9 +187,25 @@ class DurableFrontier:
         chosen = select(lambda: (line for _, line in lines_of(output.path, output.end)), choice)
         pasts = [past for past in chosen if past is not None]
         pending = {href for found in returning.pending(pasts) for href in found}
-        queued = self.job.put_back(_OWN_PARCEL, pasts, len(pasts), pending)
+        queued = self.job.put_back(_OWN_PARCEL, pasts, len(pasts), pending, _class(priority))
         self._end(now)
         return queued
+
+    def set_priority(self, pattern: str, priority: int, *, now: float | None = None) -> int:
+        """Give pending URLs that match a pattern the class ``priority``, as ``crawler priority`` does; those on lease
+        keep theirs. Returns how many changed. Raises PatternError for a pattern that no URL can match, ValueError for
+        any other class than 0 to 7."""
+        now = self._begin(now)
+        chosen, reclassing = Pattern(pattern), Reclassing(self.job.store, self.job.frontier)
+        given = _class(priority)
+        assert given is not None
+        self.job.change_hosts(partial(reclassing.forget, _OWN_PARCEL))
+        while self.job.change_hosts(partial(reclassing.step, _OWN_PARCEL, chosen, given)):
+            pass
+        moved = reclassing.moved(_OWN_PARCEL)
+        self.job.change_hosts(partial(reclassing.forget, _OWN_PARCEL))
+        self._end(now)
+        return moved
 
     # -- leases ------------------------------------------------------------------------------------------------
 
@@ -411,6 +430,12 @@ def _texts(what: str, values: Iterable[str]) -> list[str]:
         if not isinstance(text, str):
             raise TypeError(f"{what} is a str, not {type(text).__name__}")
     return texts
+
+
+def _class(priority: int | None) -> int | None:
+    if priority is not None and not is_class(priority):
+        raise ValueError(f"a class is a whole number from 0 to {CLASSES - 1}, not {priority!r}")
+    return priority
 
 
 def _seconds(name: str, value: float) -> float:

@@ -8,6 +8,7 @@ so the crawl may be running or may start later.
     NAME.urls     an envelope, {"urls": [text...], "seed": bool, "answer": bool}, and "priority" if a class is given;
                   finished URLs that are put back are in "again": [[text, depth, via, visits]...], with one more
                   number, its reach, for a URL off the site
+                  with a "pattern", pending URLs that match it get the class
     NAME.answer   an envelope, {"admitted", "known", "off_scope": counts, "rejected": [[text, reason]...]}
     NAME.command  an envelope, {"pid": int, "do": WORD, "host": text or null}; its answer is {"error", "status"}
     aside/        all other files
@@ -26,11 +27,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
 from crawler.disk import PASSING, Disk, failpoint, make_private_directory, replace_file
 from crawler.output.finished import Past
+from crawler.scope import Pattern, PatternError
 from crawler.settings import CLASSES, LEAF
 
 INBOX = "inbox"
@@ -53,7 +55,8 @@ _NAME = re.compile(r"[0-9]{20}-[0-9]+-[0-9]+")
 @dataclass(frozen=True, slots=True)
 class Parcel:
     """The content of one file. ``seed``: the URLs widen the scope; ``answer``: a process waits for an answer.
-    ``again``: finished URLs that are put back. ``priority``: the class that the URLs get, whatever the rules say."""
+    ``again``: finished URLs that are put back. ``priority``: the class that the URLs get, whatever the rules say.
+    ``pattern``: pending URLs that match it get the class too."""
 
     name: str
     urls: tuple[str, ...]
@@ -61,6 +64,7 @@ class Parcel:
     answer: bool
     again: tuple[Past, ...] = ()
     priority: int | None = None
+    pattern: Pattern | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +112,18 @@ class Inbox:
         content: dict[str, Any] = {"urls": list(urls), "seed": seed, "answer": answer}
         return self._leave(content if priority is None else content | {"priority": priority})
 
-    def put_back(self, again: Sequence[Past], *, answer: bool) -> str:
-        """Leave at most ``MOST_URLS`` finished URLs that are to be visited again; durable on return. Returns a name, to
-        be passed to ``answer``: new are those that were queued, known those that were pending."""
-        return self._leave(
-            {
-                "urls": [],
-                "seed": False,
-                "answer": answer,
-                "again": [list(past if past.reach else past[:-1]) for past in again],
-            }
-        )
+    def put_back(self, again: Sequence[Past], *, answer: bool, priority: int | None = None) -> str:
+        """Leave at most ``MOST_URLS`` finished URLs that are to be visited again, first in a class if one is given;
+        durable on return. Returns a name, to be passed to ``answer``: new are those that were queued, known those that
+        were pending."""
+        pasts = [list(past if past.reach else past[:-1]) for past in again]
+        content: dict[str, Any] = {"urls": [], "seed": False, "answer": answer, "again": pasts}
+        return self._leave(content if priority is None else content | {"priority": priority})
+
+    def change_class(self, pattern: str, priority: int, *, answer: bool) -> str:
+        """Ask that pending URLs which match the pattern get the class; durable on return. Returns a name, to be passed
+        to ``answer``: new are those that got it."""
+        return self._leave({"urls": [], "seed": False, "answer": answer, "pattern": pattern, "priority": priority})
 
     def _leave(self, content: Mapping[str, Any]) -> str:
         make_private_directory(self.path, exist_ok=True)
@@ -193,7 +198,10 @@ class Inbox:
         seed, answer, priority = content.get("seed") is True, content.get("answer") is True, content.get("priority")
         if priority is not None and not is_class(priority):
             raise EnvelopeError(f"{path.name}: not a class from 0 to {CLASSES - 1}")
-        return Parcel(name, tuple(urls), seed, answer, tuple([Past(*past) for past in again]), priority)
+        pattern = _pattern(path.name, content.get("pattern"))
+        if pattern is not None and priority is None:
+            raise EnvelopeError(f"{path.name}: a pattern without a class")
+        return Parcel(name, tuple(urls), seed, answer, tuple([Past(*past) for past in again]), priority, pattern)
 
     def close_parcel(self, parcel: Parcel, answer: Answer) -> None:
         """Answer a file whose URLs were durably admitted, if a process waits for the answer, and remove the file."""
@@ -270,7 +278,15 @@ class Inbox:
             return []
 
 
-def is_class(value: object) -> bool:
+def _pattern(name: str, text: object) -> Pattern | None:
+    """Raises EnvelopeError."""
+    try:
+        return None if text is None else Pattern(str(text))
+    except PatternError as error:
+        raise EnvelopeError(f"{name}: {text!r} is no pattern: {error}") from error
+
+
+def is_class(value: object) -> TypeGuard[int]:
     """Whether a value is a priority class."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < CLASSES
 

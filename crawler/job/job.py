@@ -294,11 +294,14 @@ class Job:
         tell_host(self.events, lease.host, verdict.request, now)
         return new
 
-    def put_back(self, parcel: str, part: Sequence[Past], done: int, pending: Collection[str]) -> int:
+    def put_back(
+        self, parcel: str, part: Sequence[Past], done: int, pending: Collection[str], priority: int | None = None
+    ) -> int:
         """Queue finished URLs again, in one transaction, and note that so many of the parcel are done. Those that are
-        in ``pending`` are queued already. Returns how many were queued. Raises PageError, HeldBackError."""
+        in ``pending`` are queued already. With a ``priority`` they go first in that class. Returns how many were
+        queued. Raises PageError, HeldBackError."""
         with self.writer as transaction:
-            return self.returning.put_back(parcel, part, done, pending, transaction.batch)
+            return self.returning.put_back(parcel, part, done, pending, transaction.batch, priority)
 
     def _learn(self, lesson: Lesson, probe: Canonical | None, entry: Entry, transaction: Transaction) -> None:
         """Store what the page of the entry taught about its host, and queue the probe that it asks for."""

@@ -53,18 +53,26 @@ class Returning:
         stored = self._store.get(Family.META, _DONE + parcel.encode("ascii"))
         return 0 if stored is None else int(_COUNT.unpack(stored)[0])
 
-    def put_back(self, parcel: str, pasts: Sequence[Past], done: int, pending: Collection[str], batch: Batch) -> int:
+    def put_back(
+        self,
+        parcel: str,
+        pasts: Sequence[Past],
+        done: int,
+        pending: Collection[str],
+        batch: Batch,
+        priority: int | None = None,
+    ) -> int:
         """Queue the URLs that are not ``pending``, and note that ``done`` of the parcel are done. Their hosts get
-        another chance, and are asked for robots.txt first. Returns how many were queued. Raises PageError,
-        HeldBackError."""
+        another chance, and are asked for robots.txt first. With a ``priority`` they go before all others of that class.
+        Returns how many were queued. Raises PageError, HeldBackError."""
         again: dict[str, Entry] = {}
         for past in pasts:
             entry = None if past.href in pending or past.href in again else self._entry(past, batch)
             if entry is not None:
-                again[past.href] = entry
+                again[past.href] = entry if priority is None else entry._replace(priority=priority)
         for host in {self._frontier.queue_of(href) for href in again}:
             self._frontier.overrides.ask_again(host, batch)
-        self._frontier.admit(again.values(), batch)
+        self._frontier.admit(again.values(), batch, first=priority is not None)
         batch.put(Family.META, _DONE + parcel.encode("ascii"), _COUNT.pack(done))
         return len(again)
 

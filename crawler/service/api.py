@@ -6,6 +6,7 @@
     POST /api/control      a command: {"do": WORD}, with "host": HOST if it is about a host
     POST /api/urls         URLs for the crawl
     POST /api/retry        finished URLs that are to be visited again
+    POST /api/priority     a class for pending URLs that match a pattern
 
 The dashboard's guard has already checked the token. The answer to a command is {"done": true}, or {"error": TEXT} with
 the status of its refusal. That to "reload" also has "changed" and "restart": lists of settings.
@@ -23,6 +24,7 @@ from crawler.dashboard import json_body
 from crawler.inspect.host_table import SORTS
 from crawler.job.inbox import MOST_URLS, is_class
 from crawler.output.finished import Choice
+from crawler.scope import Pattern, PatternError
 from crawler.service.commands import Refused, Reloaded, parse_command
 from crawler.service.explanation_text import explanation_lines
 from crawler.service.view import TableAsked, Unavailable, Unreadable, View
@@ -87,6 +89,7 @@ class Api:
             web.post("/api/control", self._control),
             web.post("/api/urls", self._urls),
             web.post("/api/retry", self._retry),
+            web.post("/api/priority", self._priority),
         ]
 
     async def _hosts(self, request: web.Request) -> web.Response:
@@ -124,17 +127,35 @@ class Api:
             raise web.HTTPBadRequest(text=f"At most {MOST_URLS} URLs at a time.")
         priority = asked.get("priority")
         if priority is not None and not is_class(priority):
-            raise web.HTTPBadRequest(text=f'"priority" is a class from 0 to {CLASSES - 1}.')
+            raise web.HTTPBadRequest(text=_NO_CLASS)
         return _answer((await _from_view(self._view.add(urls, seed=seed, priority=priority))).as_json())
 
     async def _retry(self, request: web.Request) -> web.Response:
-        choice = _choice(await json_body(request))
+        asked = await json_body(request)
+        priority = asked.pop("priority", None) if isinstance(asked, dict) else None
+        choice = _choice(asked)
+        if priority is not None and not is_class(priority):
+            raise web.HTTPBadRequest(text=_NO_CLASS)
         if choice is None or choice.is_empty:
             raise web.HTTPBadRequest(
                 text='Send {"failed": true}, {"excluded": RULE}, {"host": HOST} or {"urls": [text, ...]}, or several.'
             )
-        answer = await _from_view(self._view.put_back(choice))
+        answer = await _from_view(self._view.put_back(choice, priority))
         return _answer({"queued": answer.admitted, "pending": answer.known})
+
+    async def _priority(self, request: web.Request) -> web.Response:
+        asked = await json_body(request)
+        pattern, priority = (asked.get("pattern"), asked.get("class")) if isinstance(asked, dict) else (None, None)
+        if not isinstance(pattern, str) or not is_class(priority):
+            raise web.HTTPBadRequest(text=f'Send {{"pattern": PATTERN, "class": 0 to {CLASSES - 1}}}.')
+        try:
+            Pattern(pattern)
+        except PatternError as error:
+            raise web.HTTPBadRequest(text=f"{pattern!r}: {error}") from error
+        return _answer({"moved": (await _from_view(self._view.change_class(pattern, priority))).admitted})
+
+
+_NO_CLASS = f'"priority" is a class from 0 to {CLASSES - 1}.'
 
 
 def _choice(asked: Any) -> Choice | None:

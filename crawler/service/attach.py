@@ -163,8 +163,11 @@ class AttachedView:
     async def add(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:
         raise Unavailable("This dashboard does not belong to the crawl: use crawler add.")
 
-    async def put_back(self, choice: Choice) -> Answer:
+    async def put_back(self, choice: Choice, priority: int | None = None) -> Answer:
         raise Unavailable("This dashboard does not belong to the crawl: use crawler retry.")
+
+    async def change_class(self, pattern: str, priority: int) -> Answer:
+        raise Unavailable("This dashboard does not belong to the crawl: use crawler priority.")
 
     async def _in_thread(self, look: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, look)

@@ -128,7 +128,7 @@ class RunView:
                 raise
             raise Unavailable("The crawl has ended: add the URLs again.") from None
 
-    async def put_back(self, choice: Choice) -> Answer:
+    async def put_back(self, choice: Choice, priority: int | None = None) -> Answer:
         job, end = self._running().job, self._running().job.checkpointer.durable_end
         if job.blocked is not None:
             raise Unavailable(f"The crawl is paused: {job.blocked}")
@@ -143,15 +143,31 @@ class RunView:
         path = job.directory / PAGES
         pasts = await self._look(select(lambda: (line for _, line in lines_of(path, end)), choice))
         # Through the inbox, as `crawler retry`: what is left there survives a crash, and is not queued twice.
-        inbox, answer = Inbox(job.directory, job.disk), Answer()
+        answer = Answer()
         for start in range(0, len(pasts), MOST_URLS):
             part = pasts[start : start + MOST_URLS]
-            name = await asyncio.to_thread(inbox.put_back, part, answer=True)  # it syncs
-            while (given := inbox.answer(name)) is None:
-                await asyncio.sleep(_POLL)
-                self._running()
-            answer += given
+            answer += await self._through_inbox(
+                functools.partial(Inbox.put_back, again=part, answer=True, priority=priority)
+            )
         return answer
+
+    async def change_class(self, pattern: str, priority: int) -> Answer:
+        blocked = self._running().job.blocked
+        if blocked is not None:
+            raise Unavailable(f"The crawl is paused: {blocked}")
+        return await self._through_inbox(
+            functools.partial(Inbox.change_class, pattern=pattern, priority=priority, answer=True)
+        )
+
+    async def _through_inbox(self, leave: Callable[[Inbox], str]) -> Answer:
+        """Leave something in the inbox, and wait for the answer."""
+        job = self._running().job
+        inbox = Inbox(job.directory, job.disk)
+        name = await asyncio.to_thread(leave, inbox)  # it syncs
+        while (given := inbox.answer(name)) is None:
+            await asyncio.sleep(_POLL)
+            self._running()
+        return given
 
     def _running(self) -> Run:
         run = self._run()

@@ -59,8 +59,12 @@ class View(Protocol):
     async def add(self, urls: Sequence[str], *, seed: bool, priority: int | None = None) -> Answer:
         """Admit URLs. With ``seed``, they widen the scope."""
 
-    async def put_back(self, choice: Choice) -> Answer:
-        """Queue finished URLs for another visit: new are those that were queued, known those that were pending."""
+    async def put_back(self, choice: Choice, priority: int | None = None) -> Answer:
+        """Queue finished URLs for another visit, first in a class if one is given: new are those that were queued,
+        known those that were pending."""
+
+    async def change_class(self, pattern: str, priority: int) -> Answer:
+        """Give the pending URLs that match a pattern a class: new are those that got it."""
 
     async def close(self) -> None:
         """Abandon the requests in progress. Nothing is answered after that."""

@@ -244,10 +244,10 @@ def test_a_command_that_is_killed_and_given_again_queues_each_url_once(tmp_path:
     assert verify(job).code == 0
 
 
-def post(job: Path, address: str, asked: dict[str, Any]) -> tuple[int, dict[str, int]]:
+def post(job: Path, address: str, asked: dict[str, Any], path: str = "retry") -> tuple[int, dict[str, int]]:
     token = (job / "dashboard-token").read_text().strip()
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
-    request = urllib.request.Request(f"{address}api/retry", json.dumps(asked).encode(), headers)
+    request = urllib.request.Request(f"{address}api/{path}", json.dumps(asked).encode(), headers)
     try:
         with urllib.request.urlopen(request) as answer:
             return answer.status, json.load(answer)
@@ -269,6 +269,11 @@ def test_the_command_and_the_dashboard_beside_a_crawl(tmp_path: Path) -> None:
             live = read_live(job)
             assert live is not None
             assert live.dashboard is not None
+            for wrong in ({}, {"pattern": "x", "class": 1}, {"pattern": "*", "class": 8}, {"pattern": "*"}):
+                assert post(job, live.dashboard, wrong, "priority")[0] == 400
+            status, answer = post(job, live.dashboard, {"pattern": site.url("/*"), "class": 6}, "priority")
+            assert (status, list(answer)) == (200, ["moved"])
+            assert post(job, live.dashboard, {"failed": True, "priority": 8})[0] == 400
             assert post(job, live.dashboard, {"urls": [site.url("/"), site.url("/nowhere")]}) in (
                 (200, {"queued": 1, "pending": 0}),
                 (200, {"queued": 0, "pending": 1}),  # the second visit is not finished

@@ -1,0 +1,48 @@
+"""``crawler priority``: gives pending URLs of a job another class, running or not."""
+
+from __future__ import annotations
+
+import argparse
+
+from crawler.cli.exit_codes import UsageError
+from crawler.cli.parcels import Parcels, add_job, add_no_wait, deliver
+from crawler.job.inbox import Answer
+from crawler.metrics import counted
+from crawler.scope import Pattern, PatternError
+from crawler.settings import CLASSES, Settings
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Give all pending URLs that match a pattern another priority class. A URL matches itself. A running crawl does "
+        "it beside its work, and says how many it moved; URLs in flight keep their class."
+    )
+    add_job(parser)
+    parser.add_argument("pattern", metavar="PATTERN", help="as of --include")
+    parser.add_argument(
+        "priority",
+        type=int,
+        choices=range(CLASSES),
+        metavar="CLASS",
+        help=f"from 0, which goes first, to {CLASSES - 1}",
+    )
+    add_no_wait(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        Pattern(arguments.pattern)
+    except PatternError as error:
+        raise UsageError(f"{arguments.pattern!r}: {error}") from error
+    return deliver(arguments, lambda _, settings: _move(arguments, settings))
+
+
+async def _move(arguments: argparse.Namespace, settings: Settings) -> int:
+    parcels, pattern, priority = Parcels(arguments, settings), arguments.pattern, arguments.priority
+
+    def words(answer: Answer) -> str:
+        return f"{counted(answer.admitted, 'URL')} moved to class {priority}"
+
+    parcels.leave(1, lambda inbox: inbox.change_class(pattern, priority, answer=parcels.waits))
+    return await parcels.report(words)

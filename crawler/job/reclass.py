@@ -1,0 +1,79 @@
+"""Pending URLs that a pattern matches get another priority class.
+
+The rows of the queues are read a few at a time, in the order of their keys, beside the crawl. Each piece is one
+transaction, which also stores how far the reading has come (META, ``class/`` and the name of the parcel that asked for
+it), so a crash repeats nothing. What is admitted meanwhile has the class that the rules give it, and what is in flight
+keeps its own.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection
+
+from crawler.frontier import Entry, Frontier, decode_entry
+from crawler.frontier.entry import split_pending_key
+from crawler.kv import Batch, Family, Reader
+from crawler.scope import Pattern
+
+ROWS = 250  # read in one transaction
+_PROGRESS = b"class/"
+_STATE = struct.Struct("<QB")  # how many were moved, and whether all rows were read; the key of the next one follows
+
+
+class Reclassing:
+    """Changes the classes of what is pending in a job."""
+
+    def __init__(self, store: Reader, frontier: Frontier) -> None:
+        self._store = store
+        self._frontier = frontier
+
+    def step(self, parcel: str, pattern: Pattern, priority: int, batch: Batch) -> bool:
+        """Read some rows, and move those that match to the class. Returns whether more are left. Raises EntryError."""
+        moved, done, at = self._state(parcel)
+        if done:
+            return False
+        start, end = self._range(pattern)
+        rows = self._store.scan(Family.PENDING, max(at, start), end, ROWS)
+        found: list[tuple[str, bytes, Entry]] = []
+        for key, value in rows:
+            entry = decode_entry(value)
+            if entry.priority != priority and not entry.probe and pattern.matches(entry.href):
+                found.append((*split_pending_key(key), entry))
+        moved += self._frontier.change_class(found, priority, batch)
+        done = len(rows) < ROWS
+        at = b"" if done else rows[-1][0] + b"\0"
+        batch.put(Family.META, _key(parcel), _STATE.pack(moved, done) + at)
+        return not done
+
+    def moved(self, parcel: str) -> int:
+        """How many URLs were moved so far."""
+        return self._state(parcel)[0]
+
+    def forget(self, parcel: str, batch: Batch) -> None:
+        """The parcel is gone."""
+        batch.delete(Family.META, _key(parcel))
+
+    def forget_others(self, parcels: Collection[str], batch: Batch) -> None:
+        """Only these parcels are left: a crash came between the end of another and the removal of its state."""
+        for key, _ in self._store.scan(Family.META, _PROGRESS, _PROGRESS + b"\xff"):
+            if key.removeprefix(_PROGRESS).decode("ascii", "replace") not in parcels:
+                batch.delete(Family.META, key)
+
+    def _range(self, pattern: Pattern) -> tuple[bytes, bytes | None]:
+        """The keys of the rows that may match."""
+        if pattern.host is None:
+            return b"", None
+        name = self._frontier.queue_of(pattern.host).encode("ascii")
+        return name + b"\0", name + b"\1"
+
+    def _state(self, parcel: str) -> tuple[int, bool, bytes]:
+        stored = self._store.get(Family.META, _key(parcel))
+        if stored is None:
+            return 0, False, b""
+        moved, done = _STATE.unpack_from(stored)
+        return moved, bool(done), stored[_STATE.size :]
+
+
+def _key(parcel: str) -> bytes:
+    return _PROGRESS + parcel.encode("ascii")

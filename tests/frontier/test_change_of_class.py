@@ -1,0 +1,166 @@
+"""Pending entries get another class: whatever is in memory, they are taken in the order of their new classes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.frontier import Done, Entry, Frontier, Lease, Limits, MemoryLimits, Order, Retry, decode_entry
+from crawler.frontier.entry import is_retry, is_revisit, split_pending_key
+from crawler.kv import Family
+from crawler.settings import PolitenessSettings
+from crawler.store import MemoryStore
+
+NOW = 1_700_000_000.0
+TIGHT = MemoryLimits(waiting=1, resting=1, idle=1, read_ahead=2, rows=3)
+
+
+class World:
+    """A frontier over a store with one host, and another that pushes it out of memory."""
+
+    def __init__(self, limits: Limits, order: Order = Order.BREADTH) -> None:
+        self.store = MemoryStore()
+        self._limits, self._order = limits, order
+        self.frontier = self._made()
+        self.now = NOW
+
+    def _made(self) -> Frontier:
+        politeness = PolitenessSettings(delay=0.0, per_host=2, session_pages=1_000)
+        return Frontier(self.store, politeness, self._limits, order=self._order, robots=False)
+
+    def restart(self) -> None:
+        number, hosts = self.frontier.next_number, self.frontier.hosts
+        self.frontier = self._made()
+        self.frontier.load(self.now, next_number=number, hosts=hosts)
+
+    def add(self, entries: list[Entry], *, first: bool = False) -> None:
+        batch = self.store.batch()
+        self.frontier.admit(entries, batch, first=first)
+        self.store.write(batch)
+        self.frontier.written()
+
+    def change(self, hrefs: set[str], priority: int) -> int:
+        rows = [(*split_pending_key(key), decode_entry(value)) for key, value in self.store.scan(Family.PENDING, b"")]
+        batch = self.store.batch()
+        changed = self.frontier.change_class([row for row in rows if row[2].href in hrefs], priority, batch)
+        self.store.write(batch)
+        self.frontier.written()
+        return changed
+
+    def take(self) -> Lease | None:
+        return self.frontier.take(self.now)
+
+    def finish(self, lease: Lease, end: Done | Retry | None = None) -> None:
+        batch = self.store.batch()
+        self.frontier.finish(lease, end or Done(), self.now, batch)
+        self.store.write(batch)
+        self.frontier.written()
+
+    def drain(self, host: str = "h") -> list[Entry]:
+        taken = []
+        while (lease := self.take()) is not None:
+            assert lease.entry is not None
+            if lease.host.name == f"{host}.test:80":
+                taken.append(lease.entry)
+            self.finish(lease)
+        return taken
+
+
+classes = st.integers(0, 7)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), classes),
+        st.tuples(st.just("change"), classes),
+        st.tuples(st.sampled_from(("take", "restart")), st.just(0)),
+    ),
+    max_size=30,
+)
+
+
+@given(steps, st.sampled_from((MemoryLimits(), TIGHT)), st.integers(0, 2**16))
+def test_urls_are_taken_by_their_new_classes_whatever_is_in_memory(
+    steps: list[tuple[str, int]], memory: MemoryLimits, seed: int
+) -> None:
+    world, chance = World(Limits(memory=memory)), random.Random(seed)
+    waiting: dict[str, tuple[int, int]] = {}  # href -> class, number
+    for what, priority in steps:
+        if what == "add":
+            entries = [Entry(f"http://h.test/{world.frontier.next_number + n}", 0, priority=priority) for n in range(3)]
+            waiting |= {entry.href: (priority, world.frontier.next_number + n) for n, entry in enumerate(entries)}
+            world.add([*entries, Entry(f"http://other.test/{world.frontier.next_number}", 0)])
+        elif what == "change":
+            chosen = {href for href in waiting if chance.random() < 0.4}
+            assert world.change(chosen, priority) == len(chosen)
+            waiting |= {href: (priority, waiting[href][1]) for href in chosen}
+        elif what == "take":
+            lease = world.take()
+            if lease is not None and lease.entry is not None:
+                if lease.host.name == "h.test:80":
+                    assert lease.entry.href == min(waiting, key=lambda href: waiting[href])
+                    assert lease.entry.priority == waiting.pop(lease.entry.href)[0]
+                world.finish(lease)
+        else:
+            world.restart()
+    assert world.frontier.queued == len(world.store.scan(Family.PENDING, b""))
+    assert [entry.href for entry in world.drain()] == sorted(waiting, key=lambda href: waiting[href])
+    assert world.store.scan(Family.PENDING, b"") == []
+
+
+@pytest.mark.parametrize("memory", [MemoryLimits(), TIGHT])
+def test_what_is_in_flight_keeps_its_class(memory: MemoryLimits) -> None:
+    world = World(Limits(memory=memory))
+    world.add([Entry(f"http://h.test/{number}", 0, priority=3) for number in range(6)])
+    lease = world.take()
+    assert lease is not None
+    assert lease.entry is not None
+    assert world.change({f"http://h.test/{number}" for number in range(6)}, 1) == 5
+    world.frontier.release(lease)
+    assert [entry.priority for entry in world.drain()] == [1] * 5 + [3]
+
+
+@pytest.mark.parametrize("memory", [MemoryLimits(), TIGHT])
+def test_retries_and_revisits_keep_their_places(memory: MemoryLimits) -> None:
+    world = World(Limits(memory=memory))
+    world.add([Entry("http://h.test/retry", 0, priority=2)])
+    lease = world.take()
+    assert lease is not None
+    assert lease.entry is not None
+    world.finish(lease, Retry(lease.entry._replace(tries=1), 10.0))
+    world.add([Entry(f"http://h.test/again{number}", 0, priority=2, revisit=True) for number in range(4)])
+    hrefs = {decode_entry(value).href for _, value in world.store.scan(Family.PENDING, b"")}
+    before = [split_pending_key(key)[1] for key, _ in world.store.scan(Family.PENDING, b"")]
+    assert world.change(hrefs, 0) == 5
+    rows = world.store.scan(Family.PENDING, b"")
+    assert [split_pending_key(key)[1] for key, _ in rows] == before
+    assert [(is_retry(slot), is_revisit(slot)) for slot in before] == [(True, False)] + [(False, True)] * 4
+    assert {decode_entry(value).priority for _, value in rows} == {0}
+    world.now += 11.0
+    assert len(world.drain()) == 5
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("revisit", [False, True])
+def test_what_is_put_first_is_next(order: Order, revisit: bool) -> None:
+    world = World(Limits(memory=TIGHT), order)
+    world.add([Entry(f"http://h.test/{number}", 0, priority=0) for number in range(9)])
+    world.add([Entry(f"http://h.test/old{number}", 0, priority=0, revisit=True) for number in range(9)])
+    world.add([Entry("http://h.test/now", 7, priority=0, revisit=revisit)], first=True)
+    for restart in (False, True):
+        if restart:
+            world.restart()
+            world.add([Entry("http://h.test/now", 7, priority=0, revisit=revisit)], first=True)
+        lease = world.take()
+        assert lease is not None
+        assert lease.entry is not None
+        assert lease.entry.href == "http://h.test/now"
+        world.finish(lease)
+
+
+def test_a_revisit_that_is_given_a_class_waits_there() -> None:
+    world = World(Limits(memory=TIGHT))
+    world.add([Entry(f"http://h.test/{number}", 0, priority=number) for number in (1, 2, 4, 5)])
+    world.add([Entry("http://h.test/3", 0, priority=3, revisit=True)], first=True)
+    assert [entry.href[-1] for entry in world.drain()] == list("12345")

@@ -1,0 +1,141 @@
+"""Pending URLs get another class by pattern: through the inbox of a running crawl, in pieces, over crashes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawler.cli import main
+from crawler.disk import RealDisk
+from crawler.frontier import decode_entry
+from crawler.job.durable_frontier import DurableFrontier
+from crawler.job.inbox import Answer, Inbox
+from crawler.job.job import Job
+from crawler.job.platform import Platform
+from crawler.job.reclass import ROWS, Reclassing
+from crawler.job.recovery import stored_counters
+from crawler.kv import Family
+from crawler.scope import Pattern, PatternError
+from tests.durability.power import Inline
+from tests.jobs import findings
+from tests.laboratory import Laboratory, links
+
+HOME = "http://a.test/"
+PAGES = {HOME: links([f"{HOME}news/{n}" for n in range(9)] + [f"{HOME}old/{n}" for n in range(9)])} | {
+    f"{HOME}{part}/{n}": f"<p>{part} {n}" for part in ("news", "old") for n in range(9)
+}
+
+
+def paths(lab: Laboratory) -> list[str]:
+    return [asked.href.removeprefix(HOME).rstrip("0123456789") for asked in lab.asked]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Virtual time passes until something holds."""
+    for _ in range(1_000):
+        if holds():
+            return
+        await asyncio.sleep(0.5)
+    raise AssertionError("it never did")
+
+
+def test_a_pattern_moves_what_is_pending_of_a_running_crawl(tmp_path: Path) -> None:
+    lab = Laboratory(tmp_path, dict(PAGES)).with_politeness(delay=1.0)
+    answers, asked = list[Answer](), list[int]()
+
+    async def during(run: Any, job: Job) -> None:
+        inbox = Inbox(tmp_path, RealDisk())
+        await until(lambda: len(lab.asked) >= 4)
+        name = inbox.change_class("/old/*", 0, answer=True)
+        await until(lambda: (answer := inbox.answer(name)) is not None and answers.append(answer) is None)
+        asked.append(len(lab.asked))
+
+    lab.run(HOME, during=during)
+    assert [answer.admitted for answer in answers] == [9]
+    asked_paths = [path for path in paths(lab) if path in ("news/", "old/")]
+    assert "old/" not in asked_paths[: asked[0] - 3]
+    assert asked_paths[-4:] == ["news/"] * 4, "what was moved went first"
+    assert Counter(asked_paths) == {"news/": 9, "old/": 9}
+    assert findings(lab.directory, lab.store, stored_counters(lab.store)) == []
+    assert [key for key, _ in lab.store.rows(Family.META, b"class/", b"class0")] == []
+
+
+def opened(lab: Laboratory) -> Job:
+    platform = Platform(open_store=lambda _: lab.store, executor=Inline)
+    return Job(lab.directory, lab.settings, lab.now, platform)
+
+
+def test_it_goes_on_where_it_was_after_a_crash_and_counts_each_once(tmp_path: Path) -> None:
+    seeds = [f"{HOME}{number}" for number in range(2 * ROWS + 40)]
+    lab = Laboratory(tmp_path, {href: f"<p>{href}" for href in seeds})
+    lab.with_politeness(delay=1.0).run(*seeds, max_time=4.0)
+    pending = [decode_entry(value) for _, value in lab.store.rows(Family.PENDING)]
+    assert len(pending) > ROWS
+    steps = 0
+    while True:
+        job = opened(lab)  # each piece in a process of its own
+        try:
+            reclassing = Reclassing(job.store, job.frontier)
+            steps += 1
+            if not job.change_hosts(partial(reclassing.step, "parcel", Pattern("/*5"), 7)):
+                break
+        finally:
+            job.close()
+    wanted = sum(entry.href.endswith("5") for entry in pending)
+    assert reclassing.moved("parcel") == wanted
+    assert steps > len(pending) // ROWS
+    after = [decode_entry(value) for _, value in lab.store.rows(Family.PENDING)]
+    assert {entry.href: entry.priority for entry in after} == {
+        entry.href: 7 if entry.href.endswith("5") else entry.priority for entry in pending
+    }
+    assert findings(lab.directory, lab.store, stored_counters(lab.store)) == []
+    lab.with_politeness(delay=0.0).run()
+    assert Counter(record["url"] for record in lab.records()) == Counter(seeds)
+
+
+def test_a_parcel_that_asks_for_no_class_or_no_pattern_is_set_aside(tmp_path: Path) -> None:
+    lab = Laboratory(tmp_path, {HOME: "<p>home"})
+    lab.run(HOME)
+    inbox = Inbox(tmp_path, RealDisk())
+    inbox.change_class("no pattern", 0, answer=False)
+    inbox.change_class("/*", 9, answer=False)
+    lab.run(HOME)
+    assert inbox.waiting() == []
+    assert len(list((inbox.path / "aside").iterdir())) == 2
+
+
+def test_in_the_library_and_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with DurableFrontier(tmp_path, delay=0.0) as frontier:
+        frontier.add([f"http://h.test/{part}/{n}" for n in range(3) for part in ("a", "b", "c")])
+        assert frontier.set_priority("/b/*", 5) == 3
+        assert frontier.set_priority("http://h.test/b/2", 4) == 1
+        assert frontier.set_priority("/b/2", 4) == 0
+        with pytest.raises(ValueError, match="0 to 7"):
+            frontier.set_priority("/b/*", 8)
+        with pytest.raises(PatternError):
+            frontier.set_priority("b", 1)
+    assert main(["priority", str(tmp_path), "/a/*", "7"]) == 0
+    assert capsys.readouterr().out == "3 URLs moved to class 7\n"
+    assert main(["priority", str(tmp_path), "a", "7"]) == 2
+    with DurableFrontier(tmp_path, delay=0.0) as frontier:
+        taken = []
+        while (lease := frontier.take()) is not None:
+            frontier.finish(lease)
+            taken.append(lease.url.removeprefix("http://h.test/"))
+        assert taken == ["c/0", "c/1", "c/2", "b/2", "b/0", "b/1", "a/0", "a/1", "a/2"]
+        frontier.add("http://h.test/z")
+    assert main(["retry", str(tmp_path), "http://h.test/a/2", "--priority", "0"]) == 0
+    assert capsys.readouterr().out == "1 URL queued again, 0 pending already\n"
+    with DurableFrontier(tmp_path, delay=0.0) as frontier:
+        assert frontier.visit_again(["http://h.test/a/1"], priority=0) == 1
+        urls = []
+        while (lease := frontier.take()) is not None:
+            frontier.finish(lease)
+            urls.append(lease.url)
+        assert urls == ["http://h.test/a/2", "http://h.test/a/1", "http://h.test/z"]

@@ -54,7 +54,7 @@ MODULES: dict[str, str] = {
         wire parser_child process fair_line pages
     """,
     "scope": """
-        modes globs patterns url_sites boundary bounds priority rule_faults
+        modes globs patterns url_sites boundary bounds priority_rules rule_faults
     """,
     "frontier": """
         entry fair_semaphore jitter timer_queue order change_rate visit_value page signals visit_times politeness

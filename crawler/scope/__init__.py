@@ -4,7 +4,7 @@ from crawler.scope.boundary import Boundary, Linked, Outside, Reach
 from crawler.scope.bounds import COUNTED, NOTHING_LEFT_OUT, OF_PAGES, Bounds, BoundsError, LeftOut, Limit
 from crawler.scope.modes import Scope
 from crawler.scope.patterns import Pattern, PatternError, first_match
-from crawler.scope.priority import LISTED_PRIORITY, PriorityRules
+from crawler.scope.priority_rules import LISTED_PRIORITY, PriorityRules
 from crawler.scope.rule_faults import RuleFault, RuleSettings, foreign_hosts, rule_faults, rules_for_seeds_alone
 from crawler.scope.url_sites import UrlSettings, UrlSites
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from crawler.scope.modes import Scope, http_surt
 from crawler.scope.patterns import Pattern, PatternError
-from crawler.scope.priority import Rule
+from crawler.scope.priority_rules import Rule
 from crawler.scope.url_sites import site_patterns
 from crawler.settings import PrioritySettings, ScopeSettings, Settings, SitesSettings
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.scope import PriorityRules, RuleSettings, Scope, foreign_hosts, rule_faults, rules_for_seeds_alone
-from crawler.scope.priority import Rule
+from crawler.scope.priority_rules import Rule
 from crawler.settings import PriorityRule, settings_from
 
 

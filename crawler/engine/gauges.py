@@ -59,7 +59,9 @@ class Gauges:
     @property
     def hosts(self) -> HostFigures:
         states = self.states
-        return HostFigures(self._job.frontier.hosts_pending, states.counts, states.slowest, states.overlooked)
+        return HostFigures(
+            self._job.frontier.hosts_pending, states.counts, states.slowest, states.overlooked, states.slot_seconds
+        )
 
     @property
     def advice(self) -> dict[str, Any] | None:

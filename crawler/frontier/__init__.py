@@ -55,7 +55,7 @@ from crawler.frontier.lease import (
 )
 from crawler.frontier.limits import Limits, MemoryLimits
 from crawler.frontier.order import Order, default_class
-from crawler.frontier.pace import HostTime, stored_time, time_of
+from crawler.frontier.pace import HostTime, HostTimes, Work, time_of
 from crawler.frontier.page import Answer, Page, PageError, pack_page, unpack_page, validator
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.postponement import postpone
@@ -94,6 +94,7 @@ __all__ = [
     "HostSnapshot",
     "HostState",
     "HostTime",
+    "HostTimes",
     "Lease",
     "Limits",
     "MemoryLimits",
@@ -117,6 +118,7 @@ __all__ = [
     "Tally",
     "Throttled",
     "Turn",
+    "Work",
     "decode_entry",
     "decode_host",
     "default_class",
@@ -136,7 +138,6 @@ __all__ = [
     "split_due_key",
     "state_of",
     "stored_state",
-    "stored_time",
     "time_of",
     "tries_of",
     "unpack_page",

@@ -20,11 +20,11 @@ from crawler.frontier import (
     Host,
     HostState,
     HostTime,
+    HostTimes,
     Serving,
+    Work,
     state_of,
     stored_state,
-    stored_time,
-    time_of,
 )
 from crawler.frontier.host import host_name
 from crawler.inspect.host_table import HostTableSettings
@@ -49,23 +49,19 @@ def count_states(hosts: Iterable[Host], now: float, settings: HostTableSettings,
 UNTIMED = (HostState.BLOCKED, HostState.RETIRED, HostState.PAUSED, HostState.IDLE)
 
 
-def longer(one: HostTime | None, other: HostTime) -> HostTime:
-    """Return which of the two hosts takes longer."""
-    return other if one is None or other.seconds > one.seconds else one
-
-
 @dataclass(slots=True)
 class _Pass:
     """What one pass over all hosts has found so far."""
 
     counts: dict[str, int]
+    times: HostTimes
     suspects: set[str] = field(default_factory=set)
-    slowest: HostTime | None = None
 
 
 class HostStates:
     """The hosts of a running crawl by state. ``counts`` is None until the first pass over all hosts is complete.
-    ``slowest`` is the host that takes longest for what it has queued; None if none has anything queued.
+    ``slowest`` is the host that takes longest for what it has queued, or several that share one gap; None if none has
+    anything queued. ``slot_seconds``: how long all responses take that are to come, None until that is known.
     ``overlooked`` are those that two passes found due, with a free slot and not asked, by name."""
 
     def __init__(
@@ -79,6 +75,7 @@ class HostStates:
         """``serving()``: what the crawl can do now for a host that is due."""
         self.counts: dict[str, int] | None = None
         self.slowest: HostTime | None = None
+        self.slot_seconds: float | None = None
         self.overlooked: list[str] = []
         self._suspects: set[str] = set()
         self._serving = serving
@@ -97,7 +94,7 @@ class HostStates:
                 began = loop.time()
                 start = self._look(start, SLICE, found)
                 await asyncio.sleep(PAUSE * (loop.time() - began))
-            self.counts, self.slowest = found.counts, found.slowest
+            self._take(found)
             # One pass may meet a host between two of its steps.
             self.overlooked = sorted(found.suspects & self._suspects)
             self._suspects = found.suspects
@@ -108,10 +105,14 @@ class HostStates:
         if self._frontier.hosts <= SETTLED_MOST:
             found = self._nothing()
             self._look(b"", SETTLED_MOST, found)
-            self.counts, self.slowest = found.counts, found.slowest
+            self._take(found)
+
+    def _take(self, found: _Pass) -> None:
+        self.counts, self.slowest, self.slot_seconds = found.counts, found.times.slowest, found.times.slot_seconds
 
     def _nothing(self) -> _Pass:
-        return _Pass({state.value: 0 for state in HostState})
+        times = HostTimes(self.settings.host_key, self._clock())
+        return _Pass({state.value: 0 for state in HostState}, times)
 
     def _look(self, start: bytes, most: int, found: _Pass) -> bytes | None:
         """Add some hosts to what was found, those too that seem to be overlooked. Return where the next ones start,
@@ -130,8 +131,8 @@ class HostStates:
                 state = state_of(host, now, budget, serving)
             found.counts[state.value] += 1
             if state not in UNTIMED:
-                takes = stored_time(name, value, now, politeness) if host is None else time_of(host, now, politeness)
-                found.slowest = longer(found.slowest, takes)
+                work = Work.stored(name, value, self.settings.host_key) if host is None else Work.of(host)
+                found.times.add(work, politeness)
             if watchdog.overlooks(name, value, limits):
                 found.suspects.add(name)
         return rows[-1][0] + b"\0" if len(rows) == most else None

@@ -29,6 +29,11 @@ class HostTableSettings:
     def of(cls, settings: Settings) -> HostTableSettings:
         return cls(Sites(settings))
 
+    @property
+    def host_key(self) -> str:
+        """What shares one gap."""
+        return self.sites.settings.politeness.host_key
+
     def politeness(self, name: str) -> PolitenessSettings:
         return self.sites.of_host(name).politeness
 

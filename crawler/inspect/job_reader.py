@@ -19,10 +19,10 @@ from crawler.checkpoint import EnvelopeError, Generations
 from crawler.disk import RealDisk
 from crawler.exact import LEDGER_COUNTS, LedgerCounts
 from crawler.filters import FilterError, SeenSet, advise
-from crawler.frontier import Entry, Host, HostTime, decode_entry, decode_host, state_of, time_of
+from crawler.frontier import Entry, Host, HostTimes, Work, decode_entry, decode_host, state_of
 from crawler.frontier.entry import FRESH_END, RETRY_START, pending_key, split_pending_key
 from crawler.frontier.host import host_name
-from crawler.inspect.host_states import UNTIMED, count_states, longer
+from crawler.inspect.host_states import UNTIMED, count_states
 from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.border import border_counts
@@ -137,15 +137,15 @@ def job_stats(directory: Path) -> dict[str, Any]:
     with open_job(directory) as job:
         restored, ledger = job.restore_seen(), job.ledger()
         pending, now, settings = 0, job_time(job.store), HostTableSettings.of(job.settings)
-        slowest: HostTime | None = None
+        times = HostTimes(job.settings.politeness.host_key, now)
 
         def counted() -> Iterator[Host]:
-            nonlocal pending, slowest
+            nonlocal pending
             for host in hosts(job.store):
                 pending += host.queue.size > 0
                 own = settings.sites.of_host(host.name)
                 if state_of(host, now, own.budget) not in UNTIMED:
-                    slowest = longer(slowest, time_of(host, now, own.politeness))
+                    times.add(Work.of(host), own.politeness)
                 yield host
 
         states = count_states(counted(), now, settings, job.settings.crawl.concurrency)
@@ -160,7 +160,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 disk_free=shutil.disk_usage(directory).free,
                 border=border_counts(job.store),
             ),
-            HostFigures(pending, states, slowest),
+            HostFigures(pending, states, times.slowest),
             None,
             state="stopped" if left else "ended",
             now=now,

@@ -36,12 +36,13 @@ class JobFigures:
 class HostFigures:
     """How many hosts have pending URLs, and how many are in each state; None while unknown. ``slowest`` takes
     longest for what it has queued; None if unknown or if nothing is queued. ``overlooked`` are the hosts that a running
-    crawl should ask and does not; None if none runs."""
+    crawl should ask and does not; None if none runs. ``slot_seconds``: how long all responses take that are to come."""
 
     pending: int | None
     by_state: dict[str, int] | None
     slowest: HostTime | None = None
     overlooked: Sequence[str] | None = None
+    slot_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,11 @@ class SlotFigures:
     slow_from_seconds: float
     rate: float | None
     rate_waiting: int
+
+    def least_seconds(self, slot_seconds: float, pending: int) -> float:
+        """How many seconds slots and rate limit take at least for so many URLs, whose responses take
+        ``slot_seconds``."""
+        return max(slot_seconds / self.total, 0.0 if self.rate is None else pending / self.rate)
 
     @property
     def serving(self) -> Serving:
@@ -119,6 +125,7 @@ def assemble(
         "hosts_pending": hosts.pending,
         "hosts_by_state": hosts.by_state,
         "slowest_host": None if hosts.slowest is None else asdict(hosts.slowest),
+        "least_seconds": None if run is None else _least(hosts, run.slots, job.counters.pending),
         "slots": None if run is None else asdict(run.slots),
         "hosts_overlooked": None if hosts.overlooked is None else _overlooked(hosts.overlooked),
         **_links(job.counters),
@@ -138,6 +145,13 @@ def assemble(
         "loop_stalls": None if run is None else run.stalls,
         "checkpoint": None if job.manifest is None else _checkpoint(job.manifest, job.generations, now),
     }
+
+
+def _least(hosts: HostFigures, slots: SlotFigures, pending: int) -> float | None:
+    """Return how many seconds the slots and the rate limit take at least for what is queued. None if unknown."""
+    if hosts.slot_seconds is None:
+        return None
+    return slots.least_seconds(hosts.slot_seconds, pending)
 
 
 def _no_earlier(advice: dict[str, Any] | None, slowest: HostTime | None) -> dict[str, Any] | None:

@@ -137,6 +137,11 @@ METRICS: tuple[Metric, ...] = (
         ("slowest_host", "seconds"),
         "Seconds that the slowest host takes at least for what it has queued.",
     ),
+    _gauge(
+        "crawler_least_seconds",
+        ("least_seconds",),
+        "Seconds that slots and rate limit take at least for what is queued.",
+    ),
     Metric(
         "crawler_hosts_in_state",
         "gauge",

@@ -52,6 +52,10 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
+_NEARLY_ALL = 0.9  # share of what is left
+_NOISE = 0.15  # of a pace that was measured over half a minute
+
+
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
     """The time to the end of a crawl. ``at_least``: the crawl still finds URLs, so it may well take longer. ``host`` is
@@ -63,8 +67,8 @@ class TimeLeft:
 
 
 def time_left(stats: Mapping[str, Any], slope: float | None, new: float | None = None) -> TimeLeft | None:
-    """Return the longer of two times: until all hosts together have finished everything, at the present pace, and until
-    the slowest host has. None if unknown.
+    """Return the longest of three times: until all hosts together have finished everything, at the present pace; until
+    the slowest host has; and what slots and rate limit take at least. None if unknown.
 
     ``slope`` URLs joined the frontier per second, and ``new`` of them were found; None if unknown."""
     left = (stats.get("urls_pending") or 0) + (stats.get("urls_in_flight") or 0)
@@ -73,8 +77,14 @@ def time_left(stats: Mapping[str, Any], slope: float | None, new: float | None =
         return None
     finished = -slope if slope < 0 else (new or 0.0) - slope
     together = left / finished if finished > 0 else 0.0
-    if slowest is not None and slowest["seconds"] > together:
-        return TimeLeft(slowest["seconds"], slope >= 0 or bool(new), slowest["name"])
+    least = stats.get("least_seconds") or 0.0
+    if least > max(together, 0.0 if slowest is None else slowest["seconds"]):
+        return TimeLeft(least, slope >= 0 or bool(new), None)
+    if slowest is not None:
+        # If nearly all is the slowest host's, its own pace is known better than that of the last seconds.
+        noise = _NOISE if slowest["pending"] >= _NEARLY_ALL * left else 0.0
+        if slowest["seconds"] * (1 + noise) > together:
+            return TimeLeft(slowest["seconds"], slope >= 0 or bool(new), slowest["name"])
     return TimeLeft(together, slope >= 0, None) if together else None
 
 

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from crawler.engine.run import Run
 from crawler.fetch import Response
-from crawler.frontier import stored_time, time_of
+from crawler.frontier import HostTimes, Work, time_of
 from crawler.frontier.host import encode_host
 from crawler.frontier.pace import pace
+from crawler.inspect.statistics import SlotFigures
 from crawler.job.job import Job
 from crawler.metrics import Course, time_left
 from crawler.settings import PolitenessSettings, RobotsSettings
@@ -24,6 +25,80 @@ from tests.laboratory import Laboratory, links
 from tests.metrics.samples import statistics
 
 NOW = 1_700_000_000.0
+
+
+def told_times(lab: Laboratory, *seeds: str) -> list[tuple[float, float, str | None]]:
+    """Run the job to its end. Returns what was told each second of the time to the end: when, the seconds, the host."""
+    course, told = Course(), list[tuple[float, float, str | None]]()
+
+    async def look(crawl: Run, job: Job) -> None:
+        while True:
+            await asyncio.sleep(1)
+            now, stats = lab.now + asyncio.get_running_loop().time(), crawl.stats()
+            course.observe(now, stats)
+            rising = [course.history.slope(level, 30.0) for level in ("pending", "in_flight")]
+            slope = None if None in rising else sum(filter(None, rising))
+            left = time_left(stats, slope, course.history.mean("new_per_second", 30.0))
+            if left is not None:
+                told.append((now, left.seconds, left.host))
+
+    lab.run(*seeds, during=look)
+    return told
+
+
+def test_hosts_that_share_one_gap_take_the_sum_of_their_times(tmp_path: Path) -> None:
+    pages: dict[str, Any] = {f"http://h{n}.test/": links([f"/{m}" for m in range(9)]) for n in range(10)}
+    pages |= {f"http://a{n}.shared.test/": links([f"/{m}" for m in range(40)]) for n in range(5)}
+    lab = Laboratory(tmp_path / "job", pages).with_politeness(delay=2.0, host_key="domain")
+    began = lab.now
+    told = told_times(lab, *pages)
+    lasted = lab.now - began
+    assert lasted > 400
+    early = [each for each in told if began + 40 < each[0] < began + 200]
+    assert len(early) > 100
+    for now, seconds, host in early:
+        assert host is None or host.endswith(".shared.test:80"), "all together, or those that share the gap"
+        assert seconds == pytest.approx(lab.now - now, rel=0.05)
+
+
+def test_the_slots_may_take_longer_than_any_host(tmp_path: Path) -> None:
+    pages: dict[str, Any] = {f"http://h{n}.test/": links([f"/{m}" for m in range(60)]) for n in range(12)}
+    lab = Laboratory(tmp_path / "job", pages, seconds=2.0).with_politeness(delay=0.5)
+    lab.settings = replace(lab.settings, crawl=replace(lab.settings.crawl, concurrency=3))
+    told = told_times(lab, *pages)
+    early = [each for each in told if lab.now - 300 < each[0] < lab.now - 100]
+    assert len(early) > 100
+    for now, seconds, _ in early:
+        assert seconds == pytest.approx(lab.now - now, rel=0.05)
+
+
+def test_the_rate_limit_may_take_longer_than_any_host() -> None:
+    stats = statistics() | {"least_seconds": 4_000.0}
+    left = time_left(stats, -20.0)
+    assert left is not None
+    assert (left.seconds, left.at_least, left.host) == (4_000.0, False, None)
+    slots = SlotFigures(8, 0, 8, 0, 0, None, None, [], 1.0, 2.0, 5)
+    assert slots.least_seconds(slot_seconds=400.0, pending=1_000) == 500.0
+    assert replace(slots, rate=None).least_seconds(slot_seconds=400.0, pending=1_000) == 50.0
+
+
+def test_the_times_of_a_group_add_up_whatever_the_order_in_which_its_hosts_come() -> None:
+    settings = PolitenessSettings(delay=1.0, adaptive=0.0)
+    works = [Work(f"a{n}.x.test:80", 10, NOW + n, 5.0 if n == 1 else None, 0.5) for n in range(3)]
+    works.append(Work("b.test:80", 40, NOW, None, None))
+    for order in (works, works[::-1]):
+        times = HostTimes("domain", NOW)
+        for work in order:
+            times.add(work, settings)
+        slowest = times.slowest
+        assert slowest is not None
+        assert (slowest.pending, slowest.hosts, slowest.seconds) == (30, 3, 30 * 5.5)
+        assert times.slot_seconds == 15.0
+    alone = HostTimes("origin", NOW)
+    for work in works:
+        alone.add(work, settings)
+    assert alone.slowest is not None
+    assert (alone.slowest.name, alone.slowest.hosts, alone.slowest.seconds) == ("a1.x.test:80", 1, 1 + 10 * 5.5)
 
 
 def test_with_one_slow_host_it_is_right_from_the_first_minute_on(tmp_path: Path) -> None:
@@ -69,8 +144,9 @@ def test_a_record_tells_the_time_of_its_host(
 ) -> None:
     host = made_host("h.test:80", size=size, next_time=NOW + wait)
     host.politeness.crawl_delay, host.politeness.latency = crawl_delay, latency
-    told = time_of(host, NOW, PolitenessSettings())
-    assert stored_time(host.name, encode_host(host), NOW, PolitenessSettings()) == told
+    told = time_of(Work.of(host), NOW, PolitenessSettings())
+    for rule in ("host", "address"):
+        assert Work.stored(host.name, encode_host(host), rule) == Work.of(host)
     each = pace(crawl_delay, latency, PolitenessSettings())
     assert told.seconds == (max(0.0, wait) + size * each if size else 0.0)
 
@@ -103,4 +179,4 @@ def test_while_the_crawl_grows_it_is_a_bound() -> None:
     assert slow is not None
     assert slow.at_least
     assert time_left(stats, None) is None
-    assert time_left(stats | {"slowest_host": None}, 5.0) is None
+    assert time_left(stats | {"slowest_host": None, "least_seconds": None}, 5.0) is None

@@ -31,7 +31,7 @@ MODULES: dict[str, str] = {
         host_key rules steps whatwg clean domain base canonicaliser
     """,
     "settings": """
-        parts leaving match sites load live
+        parts leaving hours match sites load live
     """,
     "robots": """
         path_patterns parse directives
@@ -59,7 +59,8 @@ MODULES: dict[str, str] = {
     "frontier": """
         entry fair_semaphore jitter timer_queue order change_rate visit_value page signals visit_times politeness
         request_outcome limits host outage revisits postponement backoff_policy clock_step host_closed refused_hosts
-        importance slot_share serving host_session domain_shares schedule working_set lease site_rate host_keys
+        importance slot_share serving host_session domain_shares schedule working_set lease site_rate own_times
+        host_keys
         address_gap gate
         queues host_status pace workbench waiting_line watchdog ad_hoc_lease overrides frontier
     """,
@@ -101,7 +102,7 @@ MODULES: dict[str, str] = {
         parsing_notes suspects reclass job durable_frontier
     """,
     "inspect": """
-        statistics hosts_now host_table host_states job_reader explanation record_stream job_view
+        statistics hosts_now host_table host_settings host_states job_reader explanation record_stream job_view
     """,
     "engine": """
         capacity_forecast slots turns reading page_reader heading discover ending judge ledger_resolver lifecycle

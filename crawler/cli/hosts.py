@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from rich.text import Text
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit
 from crawler.cli.options import whole_number
+from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words
 from crawler.inspect.host_table import SORTS, HostTableSettings, Row, Selection, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import open_job
@@ -31,6 +33,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sort", choices=SORTS, default="pending", help="column (pending)")
     parser.add_argument("--order", choices=("asc", "desc"), help="desc, but asc for host, state and the times")
     parser.add_argument("--limit", type=whole_number, default=50, metavar="N", help="rows (50)")
+    parser.add_argument(
+        "--settings",
+        action="store_true",
+        help="also the settings of each host that are not the defaults",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=guarded(run))
 
@@ -45,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         rows = all_host_rows(job.store, settings, now, beside, selection.wants)
         selection.add(row for row in rows if row is not None)
     total, found = selection.total, selection.rows()
+    if arguments.settings:
+        found = [row | {"settings": list(map(asdict, host_settings(settings.sites, row["host"])))} for row in found]
     if arguments.json:
         print(json.dumps({"total": total, "hosts": found}, indent=2))
         return Exit.OK
@@ -69,6 +78,9 @@ def _table(rows: list[Row]) -> Table:
         why = row["reason"] + (f" ({errors})" if errors else "")
         cells = (row["host"], row["state"], *map(str, counts), gap, _next(row), why)
         table.add_row(*(Text(printable(cell)) for cell in cells))  # rich would read a str as markup
+        for setting in (SettingInForce(**each) for each in row.get("settings", ())):
+            if setting.place != DEFAULT:
+                table.add_row(Text(printable(f"  {setting_words(setting)}")))
     return table
 
 

@@ -34,12 +34,13 @@ class PausedBy(StrEnum):
     USER = "user"
     DISK = "disk"
     OUTAGE = "outage"
+    HOURS = "hours"  # all hosts that wait are outside their hours
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Why the crawl hands out no URLs although it is not over. ``detail`` is the system's message, or the
-    whole reason of an outage."""
+    """Why the crawl hands out no URLs although it is not over. ``detail`` is the system's message, the
+    whole reason of an outage, or the time at which hours begin."""
 
     by: PausedBy
     detail: str = ""

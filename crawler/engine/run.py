@@ -15,6 +15,7 @@ import logging
 import shutil
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from crawler.engine.capacity_forecast import Adviser
@@ -221,7 +222,12 @@ class Run:
             return Pause(PausedBy.DISK, self.job.blocked)
         if self.life.held:
             return Pause(PausedBy.USER)
-        return None if self._line.outage is None else Pause(PausedBy.OUTAGE, self._line.outage)
+        if self._line.outage is not None:
+            return Pause(PausedBy.OUTAGE, self._line.outage)
+        opens = None if self._visits or self.life.reason is not None else self.job.frontier.opening()
+        if opens is None or opens <= self._context.clock():
+            return None
+        return Pause(PausedBy.HOURS, datetime.fromtimestamp(opens, UTC).strftime("%Y-%m-%d %H:%M:%SZ"))
 
     def stats(self) -> dict[str, Any]:
         """Return the statistics that every view of the crawl shows."""
@@ -409,3 +415,5 @@ def pause_text(pause: Pause) -> str:
             return f"disk full: {pause.detail}"
         case PausedBy.OUTAGE:
             return f"outage: {pause.detail}"
+        case PausedBy.HOURS:
+            return f"outside the hours of all hosts that wait, until {pause.detail}"

@@ -96,6 +96,12 @@ class Frontier:
         self._workbench.change(settings, limits)
         return self._workbench.reconsider()
 
+    def opening(self) -> float | None:
+        """When hours begin in which a host may be asked, if all that could be asked earlier have been; seconds since
+        1970."""
+        ready = self.next_ready()
+        return ready if ready is not None and self._gate.own.is_opening(ready) else None
+
     # -- admit -------------------------------------------------------------------------------------------------
 
     def admit(self, entries: Iterable[Entry], batch: Batch, *, first: bool = False) -> None:
@@ -185,7 +191,7 @@ class Frontier:
                     return self._lease_side_request(host, now)
                 return self._lease_entry(host, now)
             workbench.send_away(host, at)
-            sent_away += host.in_line
+            sent_away += 1
             if sent_away == self._limits.memory.passed_over:
                 break
         return None

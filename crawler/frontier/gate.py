@@ -21,14 +21,14 @@ from crawler.frontier.host_closed import HostClosed, closure, pages_left
 from crawler.frontier.host_keys import OF_THE_KEY, Group, HostKeys, hold
 from crawler.frontier.lease import Lease
 from crawler.frontier.limits import Limits
+from crawler.frontier.own_times import OwnTimes
 from crawler.frontier.politeness import HoldReason, gap, longest_hold
 from crawler.frontier.refused_hosts import RefusedHosts
 from crawler.frontier.request_outcome import RequestOutcome
-from crawler.frontier.site_rate import SiteRate
 from crawler.frontier.slot_share import SlotShare
 from crawler.settings import BudgetSettings, PolitenessSettings
 
-_OWN = frozenset((HoldReason.SITE_RATE,))  # holds by what the settings say, besides gaps
+_OWN = frozenset((HoldReason.SITE_RATE, HoldReason.HOURS))  # holds by what the settings say, besides gaps
 
 
 class Gate:
@@ -51,7 +51,7 @@ class Gate:
         budget = limits.budget
         self._sites = limits.sites
         self._bounded = budget != BudgetSettings() or (self._sites is not None and self._sites.bound)
-        self._rates: dict[int, SiteRate] = {}  # by the number of the table that sets it
+        self.own = OwnTimes(settings, limits.sites)
         self.share = SlotShare(limits.slots, limits.slow_slots, settings.slow_after)
         self._keys = HostKeys(settings.host_key, self.politeness, limits.memory.names, siblings)
         self._addresses = None if settings.address_delay is None else AddressGaps(settings.address_delay, self._call)
@@ -62,7 +62,7 @@ class Gate:
         """Go on with other settings. ``reconsider`` then tells each host."""
         self.settings, self.limits, self._sites = settings, limits, limits.sites
         self._bounded = limits.budget != BudgetSettings() or (limits.sites is not None and limits.sites.bound)
-        self._rates.clear()
+        self.own = OwnTimes(settings, limits.sites)
         self.share.change(limits.slow_slots, settings.slow_after)
 
     def reconsider(self, host: Host) -> None:
@@ -144,17 +144,6 @@ class Gate:
         """Whether the host is asked without a look at its robots.txt."""
         return self._sites is not None and self._sites.of_host(host.name).robots.ignore
 
-    def _turn_of_site(self, host: Host, now: float) -> float:
-        """When the host may make a request, as far as its site's rate goes; ``now`` counts one."""
-        assert self._sites is not None
-        rate = self._sites.of_host(host.name).rate
-        if rate is None:
-            return now
-        turns = self._rates.get(rate.table)
-        if turns is None:
-            turns = self._rates[rate.table] = SiteRate(rate.seconds)
-        return turns.turn(host.name, now)
-
     def closure(self, host: Host) -> HostClosed | None:
         """Why requests to the host have stopped; None for an open host."""
         if self.refused.any and (refused := self.refused.closure(host.name, self.now)) is not None:
@@ -200,6 +189,10 @@ class Gate:
         may be made; the gap after it is then reserved. Returns a later time if the host must wait until then, and None
         if it waits in a line until it is called."""
         self.now = now
+        if self.own.has_hours and (opens := self.own.opens(self.politeness(host), now)) > now:
+            self.withdraw(host)  # others of its key may have other hours
+            hold(host.politeness, opens, HoldReason.HOURS)
+            return opens
         group = self._keys.entering(host, now)
         if group is not None:
             if not group.slots.enter(host.name):
@@ -213,17 +206,17 @@ class Gate:
                 if self._addresses is not None:
                     self._addresses.withdraw(host)
                 return group.next_time
+        if self._sites is not None and (turn := self.own.turn(host.name, now)) > now:
+            if group is not None:
+                group.slots.step_back(host.name)
+            hold(host.politeness, turn, HoldReason.SITE_RATE)
+            return turn
         if self._addresses is not None and (at := self._addresses.enter(host, now)) != now:
             if group is not None:
                 group.slots.step_back(host.name)  # its place is reserved: others of its key could not go either
             if at is None:
                 self._wait(host)
             return at
-        if self._sites is not None and (turn := self._turn_of_site(host, now)) > now:
-            if group is not None:
-                group.slots.step_back(host.name)
-            hold(host.politeness, turn, HoldReason.SITE_RATE)
-            return turn
         self.share.held[host.kind] += 1
         host.inside += 1
         self.hold_gap(host, now)
@@ -235,8 +228,10 @@ class Gate:
         self.now = now
         at = host.politeness.next_time
         at = max(at, self.held_until(host))
+        if at <= now and self.own.has_hours:
+            at = self.own.opens(self.politeness(host), now)
         if at <= now and self._sites is not None:
-            at = self._turn_of_site(host, now)
+            at = self.own.turn(host.name, now)
         if at > now:
             return at
         self.hold_gap(host, now)
@@ -246,8 +241,7 @@ class Gate:
         """Take the host out of all lines, and give up a place reserved for it."""
         host.in_line = False
         self._in_line.discard(host.name)
-        for turns in self._rates.values():
-            turns.give_back(host.name)
+        self.own.give_back(host.name)
         if (group := self._keys.group(host)) is not None:
             self._call(group.slots.withdraw(host.name))
         if self._addresses is not None:

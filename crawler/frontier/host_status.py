@@ -10,7 +10,7 @@ from crawler.frontier.host_closed import closure, retired_words
 from crawler.frontier.politeness import HoldReason, gap
 from crawler.frontier.serving import AT_ONCE, Bar, Serving
 from crawler.frontier.slot_share import ALL, NEW, kind_of
-from crawler.settings import BudgetSettings, PolitenessSettings
+from crawler.settings import BudgetSettings, PolitenessSettings, hours_of
 
 _NO_BUDGET = BudgetSettings()
 
@@ -102,6 +102,11 @@ def describe(
     state = state_of(host, now, budget, serving)
     rule, reason = _why(host, state, now, budget, serving)
     next_time = _next_time(host) if state not in _WITHOUT_TIME and host.queue.size else None
+    opens = hours_of(settings.hours, settings.time_zone).opens(now) if settings.hours else now
+    if opens > now and state in (HostState.READY, HostState.QUEUED, HostState.WAITING) and opens > (next_time or 0.0):
+        # It has not tried to be asked since its hours ended.
+        state, next_time = HostState.WAITING, opens
+        rule, reason = HoldReason.HOURS.name.lower(), HoldReason.HOURS.words
     tally, known = host.tally, host.politeness
     return HostRow(
         host=host.name,

@@ -19,7 +19,7 @@ class MemoryLimits:
     read_ahead: int = 16  # rows of a host's window
     rows: int = 393_216  # in all windows together, divided among the hosts in memory
     names: int = 50_000  # that are held although none of their hosts is in flight
-    passed_over: int = 256  # hosts that one call of take may send into a line or find not ready
+    passed_over: int = 256  # hosts that one call of take may send away or find not ready
 
 
 @dataclass(frozen=True, slots=True)

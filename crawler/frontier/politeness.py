@@ -27,6 +27,7 @@ class HoldReason(IntEnum):
     BLOCKED = 10
     ERRORS = 11
     SITE_RATE = 12
+    HOURS = 13
 
     @property
     def words(self) -> str:
@@ -51,6 +52,7 @@ _WORDS = {
     HoldReason.SNOOZED: "snoozed: it gave no answer again and again",
     HoldReason.BLOCKED: "back-off after a page that bars the crawler from others",
     HoldReason.ERRORS: "slowed down: it answered with server errors in a row (politeness.errors_max)",
+    HoldReason.HOURS: "outside its hours (politeness.hours)",
     HoldReason.SITE_RATE: "its turn among the hosts of its [[site]] (rate)",
     HoldReason.RETIRED: "retired: it was snoozed and gave no answer since",
 }

@@ -28,6 +28,7 @@ from crawler.frontier import (
 )
 from crawler.frontier.entry import is_retry, is_revisit, retry_time
 from crawler.frontier.host import glance, host_name, standing
+from crawler.inspect.host_settings import SettingInForce, url_settings
 from crawler.inspect.host_table import Row, table_row
 from crawler.inspect.hosts_now import HostsNow, slot_figures
 from crawler.inspect.job_reader import open_job, queue
@@ -232,7 +233,8 @@ class Explanation:
     ``host_row`` is the row of the table of hosts, None if no URL of the host was admitted. ``queue_searched`` is how
     many entries were searched without finding the URL, if the queue
     has more. ``record`` is the last one in the output. ``damage`` says what could not be read; the parts after it are
-    missing. ``paused`` says why the running crawl hands out no URL at all. ``proxies`` are those that fail now."""
+    missing. ``paused`` says why the running crawl hands out no URL at all. ``proxies`` are those that fail now.
+    ``settings`` are those of its host and its own."""
 
     url: str
     at: float
@@ -256,6 +258,7 @@ class Explanation:
     damage: str | None = None
     paused: str | None = None
     proxies: Sequence[FailingProxy] = ()
+    settings: list[SettingInForce] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -376,6 +379,7 @@ def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
         found.ledger = _ledger(known, url)
     name = queue_of(url.href)
     host = known.host(name) or _stored_host(known, name, found.at)
+    found.settings = url_settings(Sites(known.settings), name, url.href)
     if host is None:
         return
     found.host_row = table_row(host.row)

@@ -6,7 +6,7 @@ written when a run begins. If it is missing or damaged, the commands use the def
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crawler.checkpoint import EnvelopeError, encode_envelope, read_envelope
@@ -38,7 +38,8 @@ def write_run(disk: Disk, directory: Path, settings: Settings) -> None:
     for site in tables["site"]["tables"]:
         # Headers may contain secrets, and no command needs them.
         site["headers"] = site["headers"] and [f"{line.partition(':')[0]}: (not stored)" for line in site["headers"]]
-    replace_file(disk, directory / RUN, encode_envelope(MAGIC, VERSION, {"settings": tables}))
+    places = [[*place, text] for place, text in settings.places.items()]
+    replace_file(disk, directory / RUN, encode_envelope(MAGIC, VERSION, {"settings": tables, "places": places}))
 
 
 def read_run(directory: Path, formats: Formats = KNOWN) -> LastRun:
@@ -47,10 +48,12 @@ def read_run(directory: Path, formats: Formats = KNOWN) -> LastRun:
     shaping = read_identity(directory, formats).shaping
     path = directory / RUN
     try:
-        tables = read_envelope(path, MAGIC, VERSION, RUN)["settings"]
+        stored = read_envelope(path, MAGIC, VERSION, RUN)
+        tables = stored["settings"]
         for table, keys in shaping.items():
             tables[table].update(keys)
-        return LastRun(settings_from(tables, RUN))
+        places = {tuple(place): text for *place, text in stored.get("places", ())}
+        return LastRun(replace(settings_from(tables, RUN), places=places))
     except FileNotFoundError:
         fault = None
     except (EnvelopeError, SettingsError, OSError) as error:

@@ -143,6 +143,8 @@ async def _do(run: Run, word: str) -> Refused | None:
             return Refused(Refusal.NOT_NOW, f"the disk is full: {run.job.blocked}; the crawl resumes by itself")
         case "resume" if run.paused is not None and run.paused.by is PausedBy.OUTAGE:
             return Refused(Refusal.NOT_NOW, f"{run.paused.detail}; the crawl resumes by itself when one does")
+        case "resume" if run.paused is not None and run.paused.by is PausedBy.HOURS:
+            return Refused(Refusal.NOT_NOW, "all hosts that wait are outside their hours (politeness.hours)")
         case "resume":
             run.go_on()
         case "checkpoint":

@@ -18,6 +18,7 @@ from crawler.inspect.explanation import (
     Slots,
     Wait,
 )
+from crawler.inspect.host_settings import DEFAULT, setting_words
 from crawler.inspect.host_table import Row
 from crawler.job.directory import PAGES
 from crawler.metrics import counted, duration
@@ -52,6 +53,11 @@ def explanation_lines(found: Explanation) -> Iterator[Line]:
     if found.ledger is not None:
         yield "ledger", _LEDGER[found.ledger]
     yield from _of_its_host(found)
+    stated = [setting for setting in found.settings if setting.place != DEFAULT]
+    for setting in stated:
+        yield "setting", setting_words(setting)
+    if found.settings and len(stated) < len(found.settings):
+        yield "settings", "all others of the host have their defaults" if stated else "the host has the defaults"
     if found.damage is not None:
         yield "damaged", found.damage
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from crawler.fetch.robots_cache import RobotsCache
 from crawler.frontier import HostSnapshot, queue_of
+from crawler.inspect.host_settings import host_settings
 from crawler.inspect.host_table import HostTableSettings, table_row
 from crawler.inspect.job_reader import queue
 from crawler.kv import Reader
@@ -48,6 +49,7 @@ def host_page(store: Reader, settings: HostPageSettings, host: HostSnapshot) -> 
         "until": host.robots_until or None,
         "ignored": own.robots.ignore,
     }
+    row["settings"] = [asdict(setting) for setting in host_settings(settings.table.sites, name)]
     entries = (entry for _, entry in itertools.islice(queue(store, name), _QUEUE_SHOWN))
     row["queue"] = [{"url": entry.href, "depth": entry.depth, "class": entry.priority} for entry in entries]
     return row

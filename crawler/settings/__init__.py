@@ -1,5 +1,6 @@
 """Every setting of the program, and how tables become settings."""
 
+from crawler.settings.hours import Hours, HoursError, hours_of
 from crawler.settings.leaving import DIRECT, PROXY_SCHEMES, secret_reference
 from crawler.settings.live import Change, Merged, merge
 from crawler.settings.load import (
@@ -49,7 +50,18 @@ from crawler.settings.parts import (
     SiteTable,
     TrapSettings,
 )
-from crawler.settings.sites import OF_PATHS, WAYS, HostIndex, HostSettings, Rate, Sites, Stated, stated_in
+from crawler.settings.sites import (
+    OF_HOSTS,
+    OF_PATHS,
+    OF_URLS,
+    WAYS,
+    HostIndex,
+    HostSettings,
+    Rate,
+    Sites,
+    Stated,
+    stated_in,
+)
 
 __all__ = [
     "CLASSES",
@@ -60,7 +72,9 @@ __all__ = [
     "LEAF",
     "LEDGER_KINDS",
     "LISTED",
+    "OF_HOSTS",
     "OF_PATHS",
+    "OF_URLS",
     "ORDERS",
     "PROXY_SCHEMES",
     "RETRY_CLASSES",
@@ -81,6 +95,8 @@ __all__ = [
     "HostIndex",
     "HostMatch",
     "HostSettings",
+    "Hours",
+    "HoursError",
     "LinkSettings",
     "Merged",
     "PolitenessSettings",
@@ -104,6 +120,7 @@ __all__ = [
     "as_tables",
     "check_tables",
     "host_match",
+    "hours_of",
     "merge",
     "nearest",
     "one_table_each",

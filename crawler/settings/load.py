@@ -15,6 +15,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from crawler.settings.hours import HoursError, hours_of
 from crawler.settings.leaving import (
     fault_of_header,
     fault_of_origin,
@@ -193,6 +194,7 @@ _FAULTS: dict[tuple[str, str], Callable[[str], str | None]] = {
 }
 # A key of [[site]] has the bounds of the setting that it replaces.
 _SAME_BOUNDS = {(SITE, key): place for key, place in (OF_HOSTS | OF_URLS).items()}
+_HOURS = frozenset((("politeness", "hours"), ("politeness", "time_zone")))
 _TEXT_LINES = frozenset({("fetch", "user_agent"), ("fetch", "contact")})
 
 
@@ -315,6 +317,8 @@ def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any
     if place == ("fetch", "allow_networks"):
         _check_networks(name, value)
     _check_access(place, name, value)
+    if _SAME_BOUNDS.get(place, place) in _HOURS and value is not None:
+        _check_hours(name, value)
     if place in _TEXT_LINES and not (str(value).isprintable() and str(value).isascii()):
         raise SettingsError(f"{name} must be one line of printable ASCII, not {value!r}: it is sent as a header")
     return value
@@ -328,6 +332,13 @@ def _check_access(place: tuple[str, str], name: str, value: Any) -> None:
         fault = fault_of(item)
         if fault is not None:
             raise SettingsError(f"{name} {fault}")
+
+
+def _check_hours(name: str, value: str | tuple[str, ...]) -> None:
+    try:
+        hours_of((), value) if isinstance(value, str) else hours_of(value, None)
+    except HoursError as error:
+        raise SettingsError(f"{name} {error}") from None
 
 
 def _check_networks(name: str, networks: tuple[str, ...]) -> None:

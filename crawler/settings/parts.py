@@ -80,6 +80,8 @@ class PolitenessSettings:
     host_key: str = "host"  # what shares one gap and the lease slots
     address_delay: float | None = None  # seconds between two requests to one IP address, whatever the names
     rate: float | None = None  # requests a second, all hosts together
+    hours: tuple[str, ...] = ()  # windows of time in which hosts may be asked; none: always
+    time_zone: str | None = None  # of `hours`; None: that of this machine
     max_crawl_delay: float = 60.0  # seconds; a larger Crawl-delay is cut to this
     max_retry_after: float = 3600.0  # seconds; a larger Retry-After is cut to this
     backoff_first: float = 5.0  # seconds after the first 429 or 503 that names no time, or no answer; doubles
@@ -253,6 +255,8 @@ class SiteTable:
     delay: float | None = None  # seconds; the keys down to `first_interval` are those of the same name in other tables
     per_host: int | None = None
     max_crawl_delay: float | None = None
+    hours: tuple[str, ...] | None = None
+    time_zone: str | None = None
     rate: float | None = None  # requests a second, all hosts that match together
     connect_timeout: float | None = None
     headers_timeout: float | None = None

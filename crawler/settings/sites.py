@@ -32,6 +32,8 @@ OF_HOSTS: dict[str, tuple[str, str]] = {
     "delay": ("politeness", "delay"),
     "per_host": ("politeness", "per_host"),
     "max_crawl_delay": ("politeness", "max_crawl_delay"),
+    "hours": ("politeness", "hours"),
+    "time_zone": ("politeness", "time_zone"),
     "connect_timeout": ("fetch", "connect_timeout"),
     "headers_timeout": ("fetch", "headers_timeout"),
     "body_timeout": ("fetch", "body_timeout"),
@@ -139,6 +141,11 @@ class Sites:
     def bound(self) -> bool:
         """Whether any table has a budget."""
         return any(self._of((number,)).budget != self._plain.budget for number in range(len(self._tables)))
+
+    @property
+    def timed(self) -> bool:
+        """Whether any table has windows of time."""
+        return any(table.hours for table in self._tables)
 
     def of_host(self, name: str) -> HostSettings:
         """The settings of a host, which is named with its port as in ``example.org:443``."""

@@ -1,0 +1,102 @@
+"""Windows of time in which hosts may be asked, as in ``22:00-06:00`` or ``Sat-Sun 00:00-24:00``.
+
+A window is by the clock on the wall, of a time zone or of this machine. One that ends before it begins goes on after
+midnight, and belongs to the day on which it begins. When clocks are set forward, a window may be shorter, and when they
+are set back, longer, by an hour: open is what the clock shows.
+
+Pure: the time is an argument, in seconds since 1970.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, tzinfo
+from functools import lru_cache
+from typing import NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+_DAY = f"({'|'.join(DAYS)})"
+_WINDOW = re.compile(rf"(?:{_DAY}(?:-{_DAY})? )?([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-4]):([0-5][0-9])")
+_MINUTE = 60.0
+_DAY_MINUTES = 24 * 60
+_LOOKED_AT = 8 * _DAY_MINUTES  # minutes: every window opens and closes within a week
+
+
+class HoursError(ValueError):
+    """Not a window or a time zone; the text says why."""
+
+
+class _Window(NamedTuple):
+    days: frozenset[int]  # on which it begins
+    start: int  # minutes after midnight
+    end: int
+
+    def holds(self, day: int, minute: int) -> bool:
+        if self.start < self.end:
+            return day in self.days and self.start <= minute < self.end
+        return (day in self.days and minute >= self.start) or ((day - 1) % 7 in self.days and minute < self.end)
+
+
+def _window(text: str) -> _Window:
+    found = _WINDOW.fullmatch(text)
+    if found is None:
+        raise HoursError(f'{text!r} must be like "22:00-06:00" or "Sat-Sun 00:00-24:00"')
+    first, last, *times = found.groups()
+    start, end = (int(times[at]) * 60 + int(times[at + 1]) for at in (0, 2))
+    if start == end or end > _DAY_MINUTES:
+        raise HoursError(f"{text!r} must not end when it begins, nor after 24:00")
+    if first is None:
+        return _Window(frozenset(range(7)), start, end)
+    begins = DAYS.index(first)
+    length = (DAYS.index(last or first) - begins) % 7 + 1
+    return _Window(frozenset((begins + day) % 7 for day in range(length)), start, end)
+
+
+def _zone(name: str | None) -> tzinfo | None:
+    """The time zone; None: that of this machine."""
+    try:
+        return None if name is None else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise HoursError(f"{name!r} is not a time zone that this machine knows, such as Europe/Berlin") from error
+
+
+class Hours:
+    """Windows. Raises HoursError."""
+
+    def __init__(self, windows: tuple[str, ...], zone: str | None) -> None:
+        self._windows = tuple(map(_window, windows))
+        self._zone = _zone(zone)
+        self._known = (0.0, 0.0, False)  # since when the last answer holds, until when, and whether it is open
+
+    def opens(self, now: float) -> float:
+        """When hosts may be asked: ``now`` in a window, else the start of the next one."""
+        if not self._windows:
+            return now
+        since, until, is_open = self._known  # threads share it
+        if not since <= now < until:
+            self._known = since, until, is_open = self._look(now)
+        return now if is_open else until
+
+    def is_open(self, now: float) -> bool:
+        """Whether ``now`` is in a window."""
+        shown = datetime.fromtimestamp(now, self._zone)
+        day, minute = shown.weekday(), shown.hour * 60 + shown.minute
+        return any(window.holds(day, minute) for window in self._windows)
+
+    def _look(self, now: float) -> tuple[float, float, bool]:
+        """Look at each minute from ``now`` on until the answer changes. Offsets from UTC are whole minutes."""
+        is_open = self.is_open(now)
+        minute = now // _MINUTE * _MINUTE
+        for _ in range(_LOOKED_AT):
+            minute += _MINUTE
+            if self.is_open(minute) is not is_open:
+                break
+        return now, minute, is_open
+
+
+@lru_cache(maxsize=1_024)
+def hours_of(windows: tuple[str, ...], zone: str | None) -> Hours:
+    """``Hours``, made once for all who ask. Raises HoursError."""
+    return Hours(windows, zone)

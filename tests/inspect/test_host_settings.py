@@ -1,0 +1,77 @@
+"""The settings that hold for a host, and where each of them comes from."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+from crawler.cli.toml_lines import FileSource
+from crawler.disk import RealDisk
+from crawler.inspect.explanation import explain_url
+from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words, url_settings
+from crawler.job.durable_frontier import DurableFrontier
+from crawler.job.run_settings import RUN, read_run, write_run
+from crawler.service.explanation_text import explanation_lines
+from crawler.settings import Settings, Sites, settings_from
+
+TOML = """\
+[politeness]
+per_host = 2
+
+[[site]]
+match = "*.a.org"
+delay = 5.0
+exclude = ["/x"]
+
+[[site]]
+match = "https://a.org"
+headers = ["X-Key: hush"]
+login = "env:LOGIN"
+rate = 2.0
+"""
+
+
+def stated() -> Settings:
+    tables = tomllib.loads(TOML) | {"robots": {"ignore": True}}
+    return settings_from(tables, FileSource("crawl.toml", TOML, {("robots", "ignore"): "--ignore-robots"}))
+
+
+def test_each_setting_has_the_line_or_the_flag_that_states_it() -> None:
+    found = {each.key: each for each in host_settings(Sites(stated()), "a.org:443")}
+    assert found["delay"] == SettingInForce("delay", 5.0, "crawl.toml, line 6")
+    assert found["per_host"] == SettingInForce("per_host", 2, "crawl.toml, line 2")
+    assert found["ignore_robots"] == SettingInForce("ignore_robots", True, "command line, --ignore-robots")
+    assert found["connect_timeout"] == SettingInForce("connect_timeout", 10.0, DEFAULT)
+    assert found["headers"] == SettingInForce("headers", ["X-Key"], "crawl.toml, line 11")
+    assert found["rate"].value == 2.0
+    assert "hush" not in repr(found)
+    other = {each.key: each for each in host_settings(Sites(stated()), "b.org:443")}
+    assert other["delay"] == SettingInForce("delay", 1.0, DEFAULT)
+    assert "headers" not in other
+    last = url_settings(Sites(stated()), "a.org:443", "https://a.org/")[-1]
+    assert last == SettingInForce("exclude", ["/x"], "crawl.toml, line 7")
+    words = [setting_words(found[key]) for key in ("delay", "ignore_robots", "headers", "host_pages", "hours")]
+    assert words == [
+        "delay 5.0 (crawl.toml, line 6)",
+        "ignore_robots true (command line, --ignore-robots)",
+        "headers X-Key (crawl.toml, line 11)",
+        "host_pages no limit (default)",
+        "hours none (default)",
+    ]
+
+
+def test_a_job_remembers_where_its_settings_came_from_and_no_secret(tmp_path: Path) -> None:
+    with DurableFrontier(tmp_path / "job") as frontier:
+        frontier.add("https://a.org/x")
+    write_run(RealDisk(), tmp_path / "job", stated())
+    stored = (tmp_path / "job" / RUN).read_text()
+    assert "hush" not in stored
+    known = read_run(tmp_path / "job")
+    assert known.fault is None
+    assert host_settings(Sites(known.settings), "a.org:443") == host_settings(Sites(stated()), "a.org:443")
+    found = explain_url(tmp_path / "job", "https://a.org/x")
+    lines = [text for what, text in explanation_lines(found) if what.startswith("setting")]
+    assert lines[0] == "delay 5.0 (crawl.toml, line 6)"
+    assert lines[-1] == "all others of the host have their defaults"
+    assert json.loads(json.dumps(found.as_json()))["settings"][0]["place"] == "crawl.toml, line 6"

@@ -83,7 +83,7 @@ class SlotShare:
         if not few:
             need = self._need(active)
         admits_new = room and not (slow and held_new > held_slow)
-        admits_new = admits_new or held_new < min(window, self._slots - int(need + math.sqrt(need)))
+        admits_new = admits_new or held_new < min(window, self._slots - math.ceil(need + math.sqrt(need)))
         # What keeps a new host out otherwise is only what sessions need: no other host may overtake it.
         first = new and not admits_new and held_new < window and not few
         return True, admits_new, room and not (new and held_slow > held_new), not first

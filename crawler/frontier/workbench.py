@@ -207,12 +207,13 @@ class Workbench:
     def admits(self) -> Kinds:
         """Which kinds of hosts may have a slot."""
         share = self.gate.share
-        _, new_held, slow_held = share.held
+        quick_held, new_held, slow_held = share.held
         if new_held == slow_held and new_held + slow_held < share.least:
             return ALL  # mostly
         quick, new, slow = self._schedule.waiting()
         active, each = self.sessions.quick, self._per_host
-        return share.admits(active * each, (active + quick) * each, new=new, slow=slow)
+        # A host whose last request of a session is under way is in no queue and in no session, but comes back.
+        return share.admits(active * each, max((active + quick) * each, quick_held), new=new, slow=slow)
 
     def _ready(self, host: Host) -> float | None:
         """When the host may be handed out; None: not before its state changes."""

@@ -65,7 +65,7 @@ MODULES: dict[str, str] = {
         queues host_status pace workbench waiting_line watchdog ad_hoc_lease overrides frontier
     """,
     "traps": """
-        counts copies origins shape soft404 walls traps
+        counts domains copies origins shape soft404 walls traps
     """,
     "disk": """
         failpoints full private expendable files faulty_disk

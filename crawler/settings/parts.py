@@ -221,6 +221,7 @@ class TrapSettings:
     max_repeats: int = 4  # occurrences of the same segment in a path
     max_variants: int = 100_000  # distinct URLs of one pattern, on one host
     max_query_shapes: int = 1_000  # sets of parameter names of one path
+    domain_factor: int = 50  # times as many variants and query shapes for all hosts of a domain
     max_ports: int = 16  # of one host name
     max_hosts: int = 10_000  # of one registrable domain
     max_records: int = 100  # `excluded` records of one trap; further URLs are only counted

@@ -1,7 +1,7 @@
 """Traps: hosts that generate URLs without end. They are found by counting, refused by rule, and cost bounded memory and
 records.
 
-For every host there are counts of
+For every host, and for the domains of hosts (``domains``), there are counts of
 
     the distinct URLs of one pattern         more than ``traps.max_variants`` are refused
     the patterns of one path with a query    more than ``traps.max_query_shapes`` are refused
@@ -27,6 +27,7 @@ from crawler.kv import Batch, Family, Reader
 from crawler.scope import Linked
 from crawler.settings import TrapSettings
 from crawler.traps.counts import COUNT, Counts, TrapRecordError, decode_count, digest_of
+from crawler.traps.domains import DomainTraps, domain_of
 from crawler.traps.shape import odd_shape, split_path, variants_of
 from crawler.urls import host_key
 
@@ -57,6 +58,7 @@ class Traps:
         """Raises TrapRecordError."""
         self._settings = settings
         self._counts = Counts(store)
+        self._domains = DomainTraps(settings, self._counts)
         self._closed: dict[str, set[bytes]] = {}  # host -> keys
         for key, value in _rows(store, CLOSED):
             limit, host = decode_closed(value)
@@ -102,6 +104,10 @@ class Traps:
             elif most and number >= self._most(counted.limit):
                 said += "; new ones are refused"
             yield said + "."
+            together = self._domains.total(host_key(href), counted.words) if most else 0
+            if together and self._settings.domain_factor:
+                allowed = most * self._settings.domain_factor
+                yield f"The hosts of {domain_of(host_key(href))} have about {together} together, of {allowed} allowed."
             counted = counted.shapes
 
     def counted(self, href: str) -> Counted | None:
@@ -131,23 +137,31 @@ class Traps:
         number = changed.get(counted.key, self._counts.number(counted.key))
         if number == 0 and counted.shapes is not None:
             shapes = counted.shapes
-            changed[shapes.key] = patterns = changed.get(shapes.key, self._counts.number(shapes.key)) + 1
-            most = self._most("max_query_shapes")
-            if patterns > most:
-                self._close_at(patterns, shapes, href, batch)
-                return f"traps.max_query_shapes: more than {most} {shapes.words}"
+            patterns = changed.get(shapes.key, self._counts.number(shapes.key))
+            refused = self._refused(shapes, patterns, href, changed, batch)
+            changed[shapes.key] = patterns + 1
+            if refused is not None:
+                return refused
         changed[counted.key] = number + 1
         if counted.limit != "max_variants":
-            self._close_at(number + 1, counted, href, batch)
+            self._close_at(number + 1, 0, counted, href, batch)
             return f"traps.{counted.limit}: {counted.words}"
-        most = self._most("max_variants")
+        return self._refused(counted, number, href, changed, batch)
+
+    def _refused(self, counted: Counted, number: int, href: str, changed: dict[bytes, int], batch: Batch) -> str | None:
+        """The rule by which one more than that number is refused."""
+        own = self._most(counted.limit)
+        most = self._domains.count(counted.key, number, (host_key(href), counted.words), own, changed)
         if not most or number < most:
             return None
-        self._close_at(number + 1, counted, href, batch)
-        return f"traps.max_variants: more than {most} {counted.words}"
+        self._close_at(number + 1, most, counted, href, batch)
+        if most < own or self._domains.is_full(counted.key):
+            together = own * self._settings.domain_factor
+            return f"traps.domain_factor: {domain_of(host_key(href))} has more than {together} {counted.words}"
+        return f"traps.{counted.limit}: more than {most} {counted.words}"
 
-    def _close_at(self, number: int, counted: Counted, href: str, batch: Batch) -> None:
-        if number >= self._most(counted.limit) + self._settings.max_records:
+    def _close_at(self, number: int, most: int, counted: Counted, href: str, batch: Batch) -> None:
+        if number >= most + self._settings.max_records:
             host = host_key(href)
             self._closed.setdefault(host, set()).add(counted.key)
             batch.put(Family.TRAPS, CLOSED + counted.key, bytes([_LIMITS.index(counted.limit)]) + host.encode("ascii"))

@@ -171,3 +171,54 @@ def test_it_explains_what_is_counted() -> None:
 def test_other_bytes_are_no_rows(key: bytes, value: bytes) -> None:
     with pytest.raises(TrapRecordError):
         check_row(key, value)
+
+
+def pages(host: str, number: int) -> list[str]:
+    return [f"http://{host}/item/{page}" for page in range(number)]
+
+
+def test_a_domain_of_many_hosts_with_endless_pages_ends() -> None:
+    web = Web(max_variants=400, domain_factor=3, max_records=10)
+    for number in range(20):
+        web.links(*pages(f"h{number}.spam.test", 450))
+    # Three hosts have their own limit, and count 300 each when the next hundred begins; the others fill up the domain.
+    assert 1_200 <= len(web.queued) <= 1_200 + 20 * 100 + 400
+    assert web.records[-1] == "traps.domain_factor: spam.test has more than 1200 URLs like /item/#"
+    before = len(web.queued)
+    web.links(*pages("later.spam.test", 450), *pages("later.spam.test", 900))
+    assert len(web.queued) == before + 100, "each host may have a hundred"
+    web.links(*pages("honest.test", 390))
+    assert len(web.queued) == before + 100 + 390
+    assert "The hosts of spam.test have about 1200 together, of 1200 allowed." in web.traps.explain(
+        "http://h0.spam.test/item/7"
+    )
+
+
+def test_a_domain_of_many_hosts_with_endless_sets_of_parameters_ends() -> None:
+    web = Web(max_query_shapes=300, domain_factor=1, max_records=10)
+    for number in range(12):
+        names = [f"{first}{second}" for first in "abcdefghijklmnop" for second in "abcdefghijklmnop"]
+        web.links(*(f"http://h{number}.spam.test/list?{name}=x" for name in names))
+    assert 300 <= len(web.queued) <= 300 + 12 * 100 + 256
+    assert web.records[-1] == "traps.domain_factor: spam.test has more than 300 sets of parameters of /list"
+
+
+def test_many_honest_hosts_of_a_domain_are_left_alone() -> None:
+    web = Web(max_variants=1_000, domain_factor=2)
+    for number in range(1_000):
+        web.links(*pages(f"h{number}.university.test", 20))
+    assert len(web.queued) == 20_000
+    assert web.records == []
+
+
+def test_the_limit_of_a_domain_holds_after_a_restart_and_goes_with_its_setting() -> None:
+    web = Web(max_variants=400, domain_factor=1, max_records=10)
+    for number in range(10):
+        web.links(*pages(f"h{number}.spam.test", 300))
+    queued = len(web.queued)
+    web.restart()
+    web.links(*pages("other.spam.test", 300))
+    assert len(web.queued) == queued + 100
+    web.restart(domain_factor=0)
+    web.links(*pages("third.spam.test", 300))
+    assert len(web.queued) == queued + 400

@@ -34,18 +34,22 @@ class _NoWaiting(selectors.DefaultSelector):
 
     slept = 0.0
 
+    def __init__(self, busy: float = 0.0) -> None:
+        super().__init__()
+        self._busy = busy
+
     def select(self, timeout: float | None = None) -> list[Any]:
         if timeout is None:
             raise RuntimeError("nothing will ever happen: the crawl hangs")
-        self.slept += max(0.0, timeout)
+        self.slept += max(0.0, timeout) + self._busy
         return super().select(0)
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Its time passes only while everybody sleeps, and then at once."""
+    """Its time passes only while everybody sleeps, and then at once. Each pass takes ``busy`` seconds besides."""
 
-    def __init__(self) -> None:
-        self._waits = _NoWaiting()
+    def __init__(self, busy: float = 0.0) -> None:
+        self._waits = _NoWaiting(busy)
         super().__init__(self._waits)
 
     def time(self) -> float:
@@ -78,6 +82,7 @@ class Laboratory:
     addresses: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.2  # of a response
     slow: Mapping[str, float] = field(default_factory=dict)  # seconds of hosts that take longer, by name
+    busy: float = 0.0  # seconds that each pass of the event loop takes
     waits: Mapping[str, float] = field(default_factory=dict)  # seconds for which bodies of hosts wait for memory
     now: float = START
     asked: list[Asked] = field(default_factory=list)
@@ -98,7 +103,7 @@ class Laboratory:
     def run(self, *seeds: str, max_time: float | None = None, during: Any = None) -> Stop:
         """Run the job to its end or for ``max_time`` seconds. ``during`` is awaited beside it with crawl and job. It
         may raise ``PowerCutError``: the process dies at that moment, as by SIGKILL, and ``run`` raises it."""
-        loop = VirtualLoop()
+        loop = VirtualLoop(self.busy)
         began = self.now
         try:
             return loop.run_until_complete(self._run(lambda: began + loop.time(), seeds, max_time, during))

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, cast
@@ -60,6 +61,7 @@ T = TypeVar("T")
 NOT_FOUND = "its host sends the same page for paths that do not exist (traps.soft404)"
 MADE_UP = "made up by the crawler, to learn what the host sends for paths that do not exist (traps.soft404)"
 APPLICATION = "its host sends one page for every path, as single-page applications do; links not followed"
+LONG = 256 * 1024  # bytes of a page above which it lends its slot while its pieces wait for their turns
 USUAL_PARTS = 2  # of the links of a page, which go before those of sitemaps and of larger pages
 LISTED_A_STEP = 250  # URLs of a sitemap that are judged and admitted in one go: a hundredth of a second
 
@@ -267,12 +269,13 @@ class Visitor:
             self._finish_other(lease, finished)
             return
         links = await self._reader.links(lease, finished.body, finished.charset)
-        content = await self._aside(self._discovery.measure(finished.body))
-        if self._settings.by_text:
-            finished = await self._compared_by_text(finished, finished.body)
-        await self._context.turns.turn()
-        await job.room()
-        await self._finish_html(lease, finished, links, content)
+        with self._context.slots.wait() if len(finished.body) > LONG else nullcontext():
+            content = await self._aside(self._discovery.measure(finished.body))
+            if self._settings.by_text:
+                finished = await self._compared_by_text(finished, finished.body)
+            await self._context.turns.turn()
+            await job.room()
+            await self._finish_html(lease, finished, links, content)
 
     async def _aside(self, work: Generator[None, None, T]) -> T:
         """Do the work on a page step by step, and let the event loop turn meanwhile if it is long."""
@@ -450,11 +453,12 @@ class Visitor:
         form = read.form if isinstance(read, SitemapRead) else read
         if not self._is_sitemap(entry, form):
             return False
-        if isinstance(read, SitemapRead):
-            await self._finish_sitemap(lease, finished, read, map(decode_listed, read.parts))
-        else:
-            sitemap = Sitemap(body, self._settings.links, charset)
-            await self._finish_sitemap(lease, finished, sitemap, iter(sitemap))
+        with self._context.slots.wait():
+            if isinstance(read, SitemapRead):
+                await self._finish_sitemap(lease, finished, read, map(decode_listed, read.parts))
+            else:
+                sitemap = Sitemap(body, self._settings.links, charset)
+                await self._finish_sitemap(lease, finished, sitemap, iter(sitemap))
         return True
 
     async def _finish_sitemap(

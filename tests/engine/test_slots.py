@@ -12,6 +12,7 @@ import pytest
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import GRACE
 from crawler.engine.slots import LEND_AFTER, Slots
+from crawler.fetch import Response
 from crawler.fetch.simulated import page
 from tests.laboratory import SETTINGS, START, Laboratory, links
 from tests.virtual import run_virtually
@@ -30,6 +31,12 @@ def beside_large_bodies(directory: Path, hosts: list[str], pages: int = PAGES) -
     web |= {f"http://{name}/more": page(f"<p>more of {name}") for name in hosts}
     laboratory = Laboratory(directory, web, waits=dict.fromkeys(hosts, WAIT))
     return laboratory.with_politeness(delay=1.0)
+
+
+def sitemap(listed: list[str]) -> Response:
+    return replace(
+        page(f"<urlset>{''.join(f'<url><loc>{href}</loc></url>' for href in listed)}</urlset>"), content_type="text/xml"
+    )
 
 
 def seeds_of(hosts: list[str]) -> list[str]:
@@ -59,6 +66,24 @@ def test_at_most_as_many_slots_are_lent_as_there_are(tmp_path: Path) -> None:
         under_way += by
         most = max(most, under_way)
     assert most == 2 * SLOTS
+
+
+@pytest.mark.parametrize("kind", ["sitemap", "page"])
+def test_hosts_with_long_lists_of_links_keep_no_other_from_being_asked(tmp_path: Path, kind: str) -> None:
+    """They are read piece by piece, and each piece waits for its turn."""
+    hosts, listed = ["long0.test", "long1.test"], [f"http://elsewhere.test/{number}" for number in range(8_000)]
+    laboratory = beside_large_bodies(tmp_path, hosts, pages=5)
+    for name in hosts:
+        laboratory.pages[f"http://{name}/"] = sitemap(listed) if kind == "sitemap" else page(links(listed))
+    limits = replace(SETTINGS.links, max_links=len(listed))
+    crawl = replace(SETTINGS.crawl, concurrency=len(hosts), scope="host")
+    laboratory.settings = replace(laboratory.settings, crawl=crawl, links=limits)
+    laboratory.waits, laboratory.busy = {}, 0.05
+    assert laboratory.run(*seeds_of(hosts)) is Stop.FINISHED
+    begins = [each.begin - START for each in laboratory.requests_to("innocent.test")]
+    assert len(begins) == 5
+    assert begins[0] < 1.5
+    assert laboratory.now - START > 3.0
 
 
 @pytest.mark.parametrize("limit", [10.0, WAIT + 10.0])

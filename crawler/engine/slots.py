@@ -15,8 +15,7 @@ none is free. If it waited for one, it would keep its memory from those that hav
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 
 LEND_AFTER = 0.1  # seconds
@@ -38,7 +37,9 @@ class Slots:
         self.tell: Callable[[], None] = _nobody  # called when a slot is lent
         self._number = number
         self._in_doubt = 0
-        self._waiting = 0
+        self._waiting = 0  # of those that have lent their slots
+        self._begun: dict[Wait, float] = {}  # those that have not yet, with the times at which they began
+        self._looks = False  # a timer runs
 
     @property
     def free(self) -> int:
@@ -55,24 +56,51 @@ class Slots:
         """A visit begins in the running task. ``lend`` is called when it lends its slot (True) and takes it back."""
         _visit.set(lend)
 
-    @contextmanager
-    def wait(self) -> Iterator[None]:
-        """A visit waits, or reads a long body."""
-        lends = False
+    def wait(self) -> Wait:
+        """A context in which a visit waits, or reads a long body."""
+        return Wait(self, _visit.get())
 
-        def lend() -> None:
-            nonlocal lends
-            lends = True
+    def enter(self, wait: Wait) -> None:
+        """A wait begins."""
+        if not self._looks:
+            self._looks = True
+            self._look_in(LEND_AFTER)
+        self._begun[wait] = asyncio.get_running_loop().time()
+
+    def leave(self, wait: Wait) -> None:
+        """A wait is over."""
+        if self._begun.pop(wait, None) is None:
+            self._waiting -= 1
+            wait.visit(False)
+
+    def _look_in(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        """Lend the slots of those that have waited long enough. One timer serves all: most waits are over by then."""
+        now = asyncio.get_running_loop().time()
+        for wait, begun in list(self._begun.items()):
+            if begun + LEND_AFTER > now:
+                self._look_in(begun + LEND_AFTER - now)
+                return
+            del self._begun[wait]
             self._waiting += 1
-            visit(True)
+            wait.visit(True)
             self.tell()
+        self._looks = False
 
-        visit = _visit.get()
-        timer = asyncio.get_running_loop().call_later(LEND_AFTER, lend)
-        try:
-            yield
-        finally:
-            timer.cancel()
-            if lends:
-                self._waiting -= 1
-                visit(False)
+
+class Wait:
+    """The wait of one visit."""
+
+    __slots__ = ("_slots", "visit")
+
+    def __init__(self, slots: Slots, visit: Callable[[bool], None]) -> None:
+        self._slots = slots
+        self.visit = visit
+
+    def __enter__(self) -> None:
+        self._slots.enter(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._slots.leave(self)

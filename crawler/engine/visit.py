@@ -24,7 +24,7 @@ from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
-from crawler.fetch import Failure, FailureKind, is_html
+from crawler.fetch import Failure, FailureKind, Response, is_html
 from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
 from crawler.frontier.entry import CRASHES_MOST
 from crawler.job.event_log import tell_learned
@@ -220,7 +220,9 @@ class Visitor:
             self._refused(lease, entry, result.refusal)
             return
         answer, now, read = None, self._context.clock(), self._context.reading.read
-        if await self._line.is_at_fault(lease, entry.href, result, now):
+        if isinstance(result, Response):
+            self._line.heard(lease, entry.href, now)
+        elif await self._line.is_at_fault(lease, entry.href, result, now):
             await self._job.room()
             self._job.take_back(lease, self._context.clock())
             return

@@ -18,6 +18,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from crawler.frontier import Entry, EntryError, Frontier, decode_entry, encode_entry
 from crawler.kv import Batch, Family, Reader
@@ -79,7 +80,7 @@ class BorderCounts:
         numbers = [self.links[limit] for limit in _LIMITS]
         while len(numbers) > _FIRST and not numbers[-1]:
             numbers.pop()  # as long as a later limit left nothing out, earlier versions of the program read the counts
-        return struct.pack(f"<B{len(numbers) + 1}Q", _VERSION, self.pages, *numbers)
+        return _counts_form(len(numbers)).pack(_VERSION, self.pages, *numbers)
 
     @classmethod
     def decode(cls, value: bytes | None) -> BorderCounts:
@@ -91,6 +92,11 @@ class BorderCounts:
             raise BorderError("the counts of the border are of an unknown version")
         pages, *links = struct.unpack_from(f"<{size}Q", value, 1)
         return cls(pages, Counter({limit: number for limit, number in zip(_LIMITS, links, strict=False) if number}))
+
+
+@cache
+def _counts_form(limits: int) -> struct.Struct:
+    return struct.Struct(f"<B{limits + 1}Q")
 
 
 def border_counts(store: Reader) -> BorderCounts:

@@ -23,7 +23,6 @@ The links are compared first: only a page whose links were met before on its hos
 from __future__ import annotations
 
 import re
-from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -46,7 +45,7 @@ from crawler.urls import host_key
 URLS = 3  # with the same page, of two shapes or more, raise a suspicion; one of them may only have its links known
 HOST_MOST = 8  # suspicions a host
 HOSTS_KEPT = 20_000  # in memory, about 500 bytes each
-LINKS_KEPT = 32  # digests of the links of a host's pages
+LINKS_KEPT = 16  # digests of the links of a host's pages
 APPLICATION_MOST = 2**15  # bytes of the page of a single-page application
 LINKS_MOST = 4_096  # links of a page; no host says "not found" with more
 GROUPS_KEPT = 20_000  # pages in memory that may be the same under several URLs, about 400 bytes each
@@ -147,18 +146,18 @@ class _Group:
 @dataclass(slots=True)
 class _Host:
     rows: dict[bytes, Row]
-    links: array[int] = field(default_factory=lambda: array("Q"))  # digests of those of its pages, the last one last
+    links: bytearray = field(default_factory=bytearray)  # digests of those of its pages, the last one last
     groups: dict[bytes, _Group] = field(default_factory=dict)  # the least recently met first
     home: tuple[bytes, ...] = ()  # fingerprints of its home page
 
     def knows(self, links: bytes) -> bool:
         """Whether a page with these links was met; it is now."""
-        number = int.from_bytes(links, "big")
-        known = number in self.links or any(print_[:_HALF] == links for print_ in self.rows)
-        if not known:
-            del self.links[: len(self.links) + 1 - LINKS_KEPT]
-            self.links.append(number)
-        return known
+        if links in self.links or (self.rows and any(print_[:_HALF] == links for print_ in self.rows)):
+            return True
+        if len(self.links) == LINKS_KEPT * _HALF:
+            del self.links[:_HALF]
+        self.links += links
+        return False
 
 
 class Soft404:
@@ -270,9 +269,8 @@ def links_digests(href: str, hrefs: Sequence[str]) -> list[bytes]:
     without its URL. 8 bytes each."""
     written = "\n".join(hrefs).encode("utf-8", "surrogatepass")
     path = href[href.find("/", 8) :]
-    last = path.rstrip("/").rpartition("/")[2]
-    if _PLAIN.fullmatch(path) and last.encode("ascii") not in written:
-        return [_digest(written)]
+    if _PLAIN.fullmatch(path) and (path == "/" or path[1:].encode("ascii") not in written):
+        return [_digest(written)]  # nearly always: none of its forms is in it
     without = without_own_url(written, href)
     return [_digest(written)] if without is written else [_digest(written), _digest(without)]
 
@@ -314,6 +312,9 @@ def without_own_url(body: bytes, href: str) -> bytes:
 def _forms(href: str) -> Sequence[bytes]:
     """How a page may write the path of its own URL, the longest first."""
     target = href[href.find("/", 8) :]
+    if _PLAIN.fullmatch(target) and len(target) > _WORD_LEAST:
+        form = target.encode("ascii")  # most paths are written in one way only
+        return [form, form[1:]]
     path = target.partition("?")[0]
     forms: set[bytes] = set()
     for text in {target, path} - {"/"}:

@@ -78,7 +78,7 @@ def wall_by_markup(body: bytes, links: int) -> Wall | None:
     if len(body) > BODY_MOST or links > LINKS_MOST:
         return None
     for by, pieces in _MARKUP:
-        if all(piece in body for piece in pieces):
+        if pieces[0] in body and all(piece in body for piece in pieces):
             return Wall(by, f"its page has {pieces[0].decode('ascii')}")
     return None
 

@@ -42,7 +42,8 @@ def web(fan: int = 3, deep: int = 3) -> dict[str, str]:
         for path in paths:
             hrefs = [f"{ROOT}{each}" for each in below if each.startswith(path) and len(each) == len(path) + 2]
             extra = [f"http://b.test/{path}", f"{ROOT}{path}{'long' * 10}", f"{ROOT}{path}doc.pdf"]
-            pages[f"{ROOT}{path}"] = links([*hrefs, *extra])
+            words = path.translate(str.maketrans("012/", "abc "))  # or they would look like one page for all paths
+            pages[f"{ROOT}{path}"] = f"<p>page {words}" + links([*hrefs, *extra])
             pages |= {href: f"<p>number {len(pages) + number}" for number, href in enumerate(extra)}
         paths = below
     return pages

@@ -44,10 +44,10 @@ def rule_faults(settings: RuleSettings) -> Iterator[RuleFault]:
 
 def _site_faults(settings: SitesSettings) -> Iterator[RuleFault]:
     for number, table in enumerate(settings.tables):
-        for key, text in site_patterns(table):
+        for place, text in site_patterns(table):
             pattern = _pattern(text)
             if isinstance(pattern, str):
-                yield RuleFault(("site", number, key), f"site.{key} {text!r}: {pattern}")
+                yield RuleFault(("site", number, *place), f"site.{place[0]} {text!r}: {pattern}")
 
 
 def _scope_faults(settings: ScopeSettings) -> Iterator[RuleFault]:

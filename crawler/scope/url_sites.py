@@ -127,8 +127,11 @@ def _in_order(times: RecrawlSettings) -> RecrawlSettings:
     return replace(times, min_interval=least, first_interval=first)
 
 
-def site_patterns(table: SiteTable) -> list[tuple[str, str]]:
-    """The texts of a table that are patterns, each with its key."""
-    match = [] if host_match(table.match) is not None else [("match", table.match)]
-    lists = [(key, text) for key in ("include", "exclude") for text in getattr(table, key) or ()]
-    return match + lists
+def site_patterns(table: SiteTable) -> list[tuple[tuple[str | int, ...], str]]:
+    """The texts of a table that are patterns, each with its place: a key, and the number in a list."""
+    found: list[tuple[tuple[str | int, ...], str]] = []
+    if host_match(table.match) is None:
+        found.append((("match",), table.match))
+    for key in ("include", "exclude"):
+        found += [((key, number), text) for number, text in enumerate(getattr(table, key) or ())]
+    return found

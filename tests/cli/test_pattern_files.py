@@ -39,6 +39,17 @@ def test_the_file_of_a_flag_is_in_the_working_directory(tmp_path: Path, monkeypa
     assert source.at("scope", "include", 0) == "command line, --include"
 
 
+def test_the_tables_of_sites_take_files_too(tmp_path: Path) -> None:
+    config = tmp_path / "crawl.toml"
+    (tmp_path / "no.txt").write_text("/print/*\nbad\n")
+    config.write_text('[[site]]\nmatch = "h.test"\nexclude = ["@no.txt"]\n')
+    tables, source = lay_flags_over(config, {})
+    settings = settings_from(tables, source)
+    assert settings.site.tables[0].exclude == ("/print/*", "bad")
+    (fault,) = rule_faults(RuleSettings.of(settings))
+    assert source.at(*fault.place) == f"{tmp_path / 'no.txt'}, line 2"
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

@@ -80,7 +80,7 @@ def test_a_pattern_that_no_url_matches_is_named_by_its_table() -> None:
     stated = settings({"match": "a.org", "exclude": ["/x", "nowhere"]}, {"match": "somewhere/x", "priority": 1})
     faults = [(fault.place, fault.text.partition(":")[0]) for fault in rule_faults(RuleSettings.of(stated))]
     assert faults == [
-        (("site", 0, "exclude"), "site.exclude 'nowhere'"),
+        (("site", 0, "exclude", 1), "site.exclude 'nowhere'"),
         (("site", 1, "match"), "site.match 'somewhere/x'"),
     ]
 

@@ -17,6 +17,7 @@ from crawler.frontier import (
     AT_ONCE,
     Bar,
     Entry,
+    HoldReason,
     HostSnapshot,
     HostState,
     Turn,
@@ -530,6 +531,8 @@ def _next_try(slot: bytes, host: HostSnapshot, now: float, known: Known) -> Iter
         yield NextTry(Wait.HOST_GROUP, reason=row.reason, in_line=crawl.in_line)
     elif again > max(now, held_until + _AS_HELD):
         yield NextTry(Wait.RETRY, again)
+    elif row.rule == HoldReason.HOURS.name.lower() and row.next_time is not None:
+        yield NextTry(Wait.HOST_HELD, row.next_time, row.reason)  # perhaps it has not tried to be asked yet
     elif held_until > now:
         yield NextTry(Wait.HOST_HELD, held_until, host.hold_reason.words)
     else:

@@ -6,14 +6,19 @@ import json
 import tomllib
 from pathlib import Path
 
+import pytest
+
+from crawler.cli import main
 from crawler.cli.toml_lines import FileSource
 from crawler.disk import RealDisk
-from crawler.inspect.explanation import explain_url
+from crawler.inspect.explanation import Wait, explain_url
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words, url_settings
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.run_settings import RUN, read_run, write_run
 from crawler.service.explanation_text import explanation_lines
 from crawler.settings import Settings, Sites, settings_from
+
+NOON = 1_700_049_600.0  # of a day in UTC
 
 TOML = """\
 [politeness]
@@ -75,3 +80,21 @@ def test_a_job_remembers_where_its_settings_came_from_and_no_secret(tmp_path: Pa
     assert lines[0] == "delay 5.0 (crawl.toml, line 6)"
     assert lines[-1] == "all others of the host have their defaults"
     assert json.loads(json.dumps(found.as_json()))["settings"][0]["place"] == "crawl.toml, line 6"
+
+
+def test_the_hosts_table_and_explain_tell_of_closed_hours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    night = {"hours": ["00:00-24:00"], "time_zone": "UTC"}
+    with DurableFrontier(tmp_path / "job", clock=lambda: NOON) as frontier:
+        frontier.add("https://a.org/x")
+    tables = {"site": [{"match": "a.org", "hours": ["22:00-06:00"], "time_zone": "UTC"}], "politeness": night}
+    write_run(RealDisk(), tmp_path / "job", settings_from(tables, "crawl.toml"))
+    found = explain_url(tmp_path / "job", "https://a.org/x", NOON)
+    assert found.place is not None
+    upcoming = found.place.next
+    assert upcoming is not None
+    assert (upcoming.waits_for, upcoming.not_before) == (Wait.HOST_HELD, NOON + 10 * 3_600)
+    assert upcoming.reason == "outside its hours (politeness.hours)"
+    assert main(["hosts", str(tmp_path / "job"), "--settings"]) == 0
+    said = capsys.readouterr().out
+    assert "hours 22:00-06:00 (crawl.toml)" in said
+    assert "delay" not in said, "a default"

@@ -143,8 +143,11 @@ class DurableFrontier:
 
     # -- URLs come in ------------------------------------------------------------------------------------------
 
-    def add(self, urls: str | Iterable[str], *, now: float | None = None) -> Answer:
-        """Admit the new URLs. They are seeds: they widen the scope, unless it is ``"any"``."""
+    def add(self, urls: str | Iterable[str], *, exact: bool = True, now: float | None = None) -> Answer:
+        """Admit the new URLs. They are seeds: they widen the scope, unless it is ``"any"``.
+
+        None is lost to a false positive of the seen-set: if it calls some of the URLs seen, the journal is searched for
+        them, as ``crawler add`` does. All of it is read, once for each call; ``exact=False`` saves that."""
         now = self._begin(now)
         found: list[Canonical] = []
         rejected: list[tuple[str, str]] = []
@@ -159,7 +162,10 @@ class DurableFrontier:
         for url in found:
             self.job.widen(url.href)
         inside = self._boundary.inside(found, 0, Counter(), seed=True)
+        known = self.job.called_seen(inside) if exact else []
         new = self.job.admit(Found(inside, 0, seed=True))
+        if known:
+            new += self.job.admit_missed(Found(known, 0, seed=True), self.job.search(known))
         self._end(now)
         return Answer(new, len(inside) - new, len(found) - len(inside), tuple(rejected), dropped)
 

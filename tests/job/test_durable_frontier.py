@@ -154,6 +154,19 @@ def test_scope_and_shape(tmp_path: Path) -> None:
         opened(tmp_path / "job", clock, delay=-1.0)
 
 
+def test_what_is_added_is_never_lost_to_a_false_positive(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"seen": "bloom", "capacity": 8, "fpp": 0.5, "scope": "any", "delay": 0.0}
+    with DurableFrontier(tmp_path / "job", **options) as frontier:
+        first, second = ([f"http://h{n % 3}.test/{part}/{n}" for n in range(400)] for part in "ab")
+        assert frontier.add(first).admitted == 400
+        hasty = frontier.add(second[:200], exact=False)
+        assert hasty.known > 100, "the filter is full, and takes most URLs for known"
+        answer = frontier.add(second)
+        assert (answer.admitted, answer.known) == (400 - hasty.admitted, hasty.admitted)
+        assert frontier.add([*first, *second]).admitted == 0
+        assert len(frontier) == 800
+
+
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     with opened(tmp_path / "job", Clock()), pytest.raises(JobError, match="in use"):
         opened(tmp_path / "job", Clock())

@@ -60,8 +60,7 @@ MODULES: dict[str, str] = {
         entry fair_semaphore jitter timer_queue order change_rate visit_value page signals visit_times politeness
         request_outcome limits host outage revisits postponement backoff_policy clock_step host_closed refused_hosts
         importance slot_share serving host_session domain_shares schedule working_set lease site_rate own_times
-        host_keys
-        address_gap gate
+        host_keys address_gap domain_tallies gate
         queues host_status pace workbench waiting_line watchdog ad_hoc_lease overrides frontier
     """,
     "traps": """

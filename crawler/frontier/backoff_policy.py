@@ -38,6 +38,9 @@ def note(host: Host, request: RequestOutcome, taken_at: float, now: float, setti
     tally, failure = host.tally, request.failure
     tally.seconds += request.seconds
     tally.size_read += request.size
+    if host.domain is not None:
+        host.domain.seconds += request.seconds
+        host.domain.size_read += request.size
     if failure is None or failure.timed:
         latency, politeness = request.seconds, host.politeness
         before = politeness.latency

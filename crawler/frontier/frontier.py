@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 
 from crawler.frontier.ad_hoc_lease import AdHocLeases
 from crawler.frontier.entry import Entry, QueueOf, queue_of, retry_slot
-from crawler.frontier.host import Host
+from crawler.frontier.host import Host, count_fetched
 from crawler.frontier.host_closed import HostClosed
 from crawler.frontier.host_status import HostRow, HostSnapshot, describe, snapshot
 from crawler.frontier.importance import Importance
@@ -51,6 +51,7 @@ from crawler.kv import Batch, Reader
 from crawler.settings import PolitenessSettings
 
 _ALWAYS = float("inf")
+_LOOK = 1.0  # seconds between two looks at a host whose domain may have used up its budget
 
 
 class Frontier:
@@ -180,6 +181,12 @@ class Frontier:
                 gate.withdraw(host)
                 workbench.sessions.end(host)
                 return self._lease_entry(host, now, closed=closed)
+            if gate.in_flight_may_use_up_domain(host):
+                workbench.send_away(host, now + _LOOK)
+                sent_away += 1
+                if sent_away == self._limits.memory.passed_over:
+                    break
+                continue
             if not host.session_until:
                 workbench.begin_session(host, now)
             if gate.wants_address(host):
@@ -232,7 +239,7 @@ class Frontier:
             if end.failed:
                 host.tally.failed += 1
             elif end.request is not None and not end.excluded:
-                host.tally.fetched += 1
+                count_fetched(host, 1)
         elif isinstance(end, Retry):
             workbench.end(lease, end.request, now)
             self._again(lease, end.entry, now + end.wait, batch)
@@ -242,7 +249,7 @@ class Frontier:
                 self._again(lease, end.entry, host.politeness.next_time, batch)
             else:
                 self._done(lease, batch)
-                host.tally.fetched += 1
+                count_fetched(host, 1)
         elif isinstance(end, TakenBack):
             self.queued += lease.entry is not None
             workbench.take_back(lease, now)
@@ -301,7 +308,7 @@ class Frontier:
             if failed:
                 host.tally.failed = max(0, host.tally.failed - 1)
             else:
-                host.tally.fetched = max(0, host.tally.fetched - 1)
+                count_fetched(host, -min(1, host.tally.fetched))
             self._workbench.save(host, batch)
 
     # -- state -------------------------------------------------------------------------------------------------

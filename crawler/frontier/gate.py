@@ -17,7 +17,7 @@ from crawler.frontier.address_gap import AddressGaps
 from crawler.frontier.backoff_policy import give_another_chance, note
 from crawler.frontier.entry import retry_time
 from crawler.frontier.host import Host, Politeness
-from crawler.frontier.host_closed import HostClosed, closure, pages_left
+from crawler.frontier.host_closed import HostClosed, closure, in_flight_may_use_up_domain, pages_left
 from crawler.frontier.host_keys import OF_THE_KEY, Group, HostKeys, hold
 from crawler.frontier.lease import Lease
 from crawler.frontier.limits import Limits
@@ -165,6 +165,10 @@ class Gate:
     def in_flight_may_use_up_budget(self, host: Host) -> bool:
         """Whether the requests in flight may use up the budget of the host."""
         return pages_left(host, self.budget(host)) == 0
+
+    def in_flight_may_use_up_domain(self, host: Host) -> bool:
+        """Whether the requests in flight to the hosts of the host's domain may use up its budget."""
+        return host.domain is not None and in_flight_may_use_up_domain(host, self.budget(host))
 
     def wants_address(self, host: Host) -> bool:
         """Whether the address of the host must be looked up before any request."""

@@ -169,6 +169,17 @@ class Tally:
 
 
 @dataclass(slots=True, eq=False)
+class DomainTally:
+    """Counts of the requests to all hosts of a registrable domain. Not stored: each host's own are."""
+
+    name: str
+    fetched: int = 0
+    size_read: int = 0
+    seconds: float = 0.0
+    leased: int = 0  # lease slots that are out
+
+
+@dataclass(slots=True, eq=False)
 class Host:
     """The working state of one host."""
 
@@ -189,7 +200,15 @@ class Host:
     kind: int = field(default=1, init=False)  # quick, new or slow, see ``slot_share``
     session_until: float = field(default=0.0, init=False)  # when its session ends (seconds since 1970); 0: in none
     session_pages: int = field(default=0, init=False)  # URLs handed out in its session
+    domain: DomainTally | None = field(default=None, init=False)  # if domains have budgets
     kept: dict[str, Host] | None = field(default=None, init=False)  # the part of the working set that holds it
+
+
+def count_fetched(host: Host, more: int) -> None:
+    """Count responses of the host."""
+    host.tally.fetched += more
+    if host.domain is not None:
+        host.domain.fetched += more
 
 
 def encode_host(host: Host) -> bytes:

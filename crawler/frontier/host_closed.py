@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crawler.frontier.host import Host
+from crawler.frontier.host import DomainTally, Host
 from crawler.frontier.request_outcome import FailureClass
 from crawler.refusal import Refusal
 from crawler.settings import BudgetSettings
@@ -51,7 +51,19 @@ def closure(host: Host, budget: BudgetSettings) -> HostClosed | None:
         return HostClosed("budget", f"host_bytes: {tally.size_read} of {budget.host_bytes} bytes are taken")
     if budget.host_seconds is not None and tally.seconds >= budget.host_seconds:
         return HostClosed("budget", f"host_seconds: {tally.seconds:.1f} of {budget.host_seconds:g} s are taken")
-    return None
+    return None if host.domain is None else _closure_of_domain(host.domain, budget)
+
+
+def _closure_of_domain(domain: DomainTally, budget: BudgetSettings) -> HostClosed | None:
+    if budget.domain_pages is not None and domain.fetched >= budget.domain_pages:
+        rule, taken, most = "domain_pages", f"{domain.fetched}", f"{budget.domain_pages} responses"
+    elif budget.domain_bytes is not None and domain.size_read >= budget.domain_bytes:
+        rule, taken, most = "domain_bytes", f"{domain.size_read}", f"{budget.domain_bytes} bytes"
+    elif budget.domain_seconds is not None and domain.seconds >= budget.domain_seconds:
+        rule, taken, most = "domain_seconds", f"{domain.seconds:.1f}", f"{budget.domain_seconds:g} s"
+    else:
+        return None
+    return HostClosed("budget", f"{rule}: {taken} of {most} are taken from {domain.name}")
 
 
 def retired_words(host: Host) -> str:
@@ -66,3 +78,9 @@ def retired_words(host: Host) -> str:
 def pages_left(host: Host, budget: BudgetSettings) -> int | None:
     """How many more requests may begin; each request in flight may become a page. None: no limit."""
     return None if budget.host_pages is None else max(0, budget.host_pages - host.tally.fetched - host.leased)
+
+
+def in_flight_may_use_up_domain(host: Host, budget: BudgetSettings) -> bool:
+    """Whether the requests that are in flight to the hosts of the host's domain may use up its budget of pages."""
+    domain, most = host.domain, budget.domain_pages
+    return domain is not None and most is not None and domain.fetched + domain.leased >= most

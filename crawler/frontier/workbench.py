@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from crawler.frontier.domain_tallies import DomainTallies
 from crawler.frontier.gate import Gate
 from crawler.frontier.host import NO_FAILURES, Host, decode_host, encode_host, host_name
 from crawler.frontier.host_session import Sessions
@@ -42,13 +43,13 @@ class Workbench:
         self._store = store
         self._importance = importance
         self._per_host = settings.per_host
-        self._passed_over = limits.memory.passed_over
         self.gate = Gate(settings, limits, self._called, self._siblings)
         best = importance.best if importance.active else None
         self.queues = BackQueues(store, self.gate.retry_due, limits, best)
         self._schedule = Schedule()
         self._in_memory = WorkingSet(self._put_away, limits.memory)
         self.sessions = Sessions(settings)
+        self._domains = DomainTallies() if limits.budget.of_domains else None
         self.met = 0  # hosts that the job has met
         self.leased = 0
         self.begun = 0  # leases so far
@@ -78,6 +79,8 @@ class Workbench:
         for rows in self._store.pages(_HOSTS):
             for key, value in rows:
                 host = decode_host(host_name(key), value)
+                if self._domains is not None:
+                    self._domains.restore(host)
                 if host.queue.size:
                     self._restore(host)
                     if host.politeness.latency is not None:
@@ -99,7 +102,10 @@ class Workbench:
         host = self._stored(name)
         if host is None:
             self.met += 1
-            return Host(name)
+            host = Host(name)
+            if self._domains is not None:
+                self._domains.attach(host)
+            return host
         if not host.queue.size:
             self.gate.restore(host)
             return host
@@ -135,6 +141,8 @@ class Workbench:
             return None
         host = decode_host(name, stored)
         host.in_line = self.gate.in_line(name)
+        if self._domains is not None:
+            self._domains.attach(host)
         return host
 
     def _siblings(self, host: Host) -> Iterator[Host]:
@@ -156,7 +164,7 @@ class Workbench:
     def next(self, now: float) -> Host | None:
         """Take the host whose turn it is off the heap. The caller must put it in another place."""
         moved = 0
-        for _ in range(self._passed_over):
+        for _ in range(self.gate.limits.memory.passed_over):
             kinds = self.admits()
             if (due := self._schedule.pop(now, kinds)) is None:
                 return None
@@ -325,6 +333,8 @@ class Workbench:
         """Take a lease slot of the host."""
         host = lease.host
         host.leased += 1
+        if host.domain is not None:
+            host.domain.leased += 1
         self.leased += 1
         self.begun += 1
         self.out[host.name] = self.out.get(host.name, 0) + 1
@@ -372,6 +382,8 @@ class Workbench:
     def _take_back(self, host: Host) -> None:
         self.leased -= 1
         host.leased -= 1
+        if host.domain is not None:
+            host.domain.leased -= 1
         left = self.out.pop(host.name) - 1
         if left:
             self.out[host.name] = left

@@ -22,6 +22,7 @@ LIVE: dict[str, frozenset[str] | None] = {
 # Of these tables, the keys that need a restart.
 _FIXED: dict[str, frozenset[str]] = {
     "politeness": frozenset(("host_key", "address_delay", "retry_retired")),
+    "budget": frozenset(("domain_pages", "domain_bytes", "domain_seconds")),
     "recrawl": frozenset(("enabled", "policy", "share")),
     "traps": frozenset(("duplicates", "near_duplicates", "soft404")),
 }

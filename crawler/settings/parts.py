@@ -158,11 +158,19 @@ class RetrySettings:
 
 @dataclass(frozen=True, slots=True)
 class BudgetSettings:
-    """How much is taken from one host in total; a URL beyond that becomes an `excluded` record."""
+    """How much is taken from one host or domain in total; a URL beyond that becomes an `excluded` record."""
 
     host_pages: int | None = None  # responses
     host_bytes: int | None = None  # of bodies
     host_seconds: float | None = None  # total duration of its requests
+    domain_pages: int | None = None  # the same from all hosts of a registrable domain together
+    domain_bytes: int | None = None
+    domain_seconds: float | None = None
+
+    @property
+    def of_domains(self) -> bool:
+        """Whether there is a limit for domains."""
+        return (self.domain_pages, self.domain_bytes, self.domain_seconds) != (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,6 +208,38 @@ def test_a_budget_survives_a_restart() -> None:
     assert Counter(world.protocol.outcomes) == {"fetched": 20, "excluded": 60}
 
 
+@pytest.mark.parametrize(
+    ("budget", "allowed"),
+    [
+        (BudgetSettings(domain_pages=23), range(23, 24)),
+        (BudgetSettings(domain_bytes=205_000), range(21, 27)),  # those in flight may be more
+        (BudgetSettings(domain_seconds=6.0), range(1, 61)),
+    ],
+)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_hosts_of_a_domain_have_a_budget_together(budget: BudgetSettings, allowed: range, restarts: bool) -> None:
+    politeness, memory = PolitenessSettings(per_host=2), MemoryLimits(waiting=4, resting=1, idle=1)
+    name = "h{0}.shared{1}.test"
+    world = World(
+        2, 15, 12, robots=False, tempers=PLAIN, budget=budget, politeness=politeness, name=name, memory=memory
+    )
+    world.seed(12)
+    for requests in (20, 40) if restarts else ():
+        world.run(requests=requests)
+        world.lose_everything()
+    protocol = world.run()
+    held_to_the_rules(world, protocol)
+    rows = [world.frontier.describe(server.host, world.now) for server in world.servers]
+    (rule,) = (key for key in ("domain_pages", "domain_bytes", "domain_seconds") if getattr(budget, key))
+    for domain in range(3):
+        own = [row for row in rows[5 * domain : 5 * domain + 5] if row is not None]
+        assert sum(row.fetched for row in own) in allowed
+        assert {(row.state, row.rule) for row in own} == {(HostState.BLOCKED, "budget")}
+        assert all(row.reason.startswith(f"{rule}: ") for row in own)
+        assert all(row.reason.endswith(f" are taken from shared{domain}.test") for row in own)
+    assert protocol.outcomes["fetched"] + protocol.outcomes["excluded"] == 180
+
+
 def test_each_class_of_failure_has_the_tries_it_was_given() -> None:
     retry = RetrySettings(tries=2, timeout_tries=3, refused_tries=5, jitter=0.0)
     politeness = PolitenessSettings(snooze_after=0, delay=0.0, jitter=0.0, backoff_first=1.0, backoff_max=1.0)

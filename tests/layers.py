@@ -58,7 +58,7 @@ MODULES: dict[str, str] = {
     """,
     "frontier": """
         entry fair_semaphore jitter timer_queue order change_rate visit_value page signals visit_times politeness
-        request_outcome limits host outage revisits postponement backoff_policy clock_step host_closed refused_hosts
+        request_outcome limits host outage revisits postponement backoff_policy host_closed refused_hosts
         importance slot_share serving host_session domain_shares schedule working_set lease site_rate own_times
         host_keys address_gap domain_tallies gate
         queues host_status pace workbench waiting_line watchdog ad_hoc_lease overrides frontier
@@ -95,7 +95,7 @@ MODULES: dict[str, str] = {
         printable say summary supervisor text_table top_view live_line
     """,
     "job": """
-        clock_anchor digest_sum directory formats identity job_lock event_log found border held_back history_file inbox
+        clock_step clock_anchor digest_sum directory formats identity job_lock event_log found border held_back history_file inbox
         platform revisit_backfill scope_state seen_compaction stored_errors transaction journal_search admission
         live_status recovery rekey conversion open_files checkpointer revisit returning run_settings snapshot verdict
         parsing_notes suspects reclass job durable_frontier

@@ -22,7 +22,9 @@ To follow a lease, read ``frontier``, ``workbench``, ``gate`` and ``queues``. Fr
     ad_hoc_lease, overrides  requests without a queued URL; what the user does to single hosts
     outage                   whether the failures of many hosts are due to our own line
     frontier                 the contract
-    clock_step, host_status  corrects times after the clock was set; a host as tables show it
+    host_keys, address_gap   which hosts share a gap and lease slots; the gap of an IP address
+    domain_tallies           what was taken from each registrable domain
+    host_status              a host as tables show it
     postponement             moves a URL behind all others of its host, before the frontier is loaded
 """
 

@@ -210,17 +210,17 @@ class Gate:
                 if self._addresses is not None:
                     self._addresses.withdraw(host)
                 return group.next_time
-        if self._sites is not None and (turn := self.own.turn(host.name, now)) > now:
-            if group is not None:
-                group.slots.step_back(host.name)
-            hold(host.politeness, turn, HoldReason.SITE_RATE)
-            return turn
         if self._addresses is not None and (at := self._addresses.enter(host, now)) != now:
             if group is not None:
                 group.slots.step_back(host.name)  # its place is reserved: others of its key could not go either
             if at is None:
                 self._wait(host)
             return at
+        if self._sites is not None and (turn := self.own.turn(host.name, now)) > now:
+            if group is not None:
+                group.slots.step_back(host.name)
+            hold(host.politeness, turn, HoldReason.SITE_RATE)
+            return turn
         self.share.held[host.kind] += 1
         host.inside += 1
         self.hold_gap(host, now)

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 
 from crawler.clock import Anchor, SteadyClock
-from crawler.frontier.clock_step import move_times
+from crawler.job.clock_step import move_times
 from crawler.kv import Batch, Family, Reader
 
 CLOCK = b"clock"

@@ -34,8 +34,8 @@ from crawler.frontier import (
     tries_of,
 )
 from crawler.frontier import Throttled as ThrottledEnd
-from crawler.frontier.clock_step import move_times
 from crawler.frontier.slot_share import LEAST
+from crawler.job.clock_step import move_times
 from crawler.job.verdict import Again, Finished, Throttled
 from crawler.kv import Batch, Store
 from crawler.records import Outcome

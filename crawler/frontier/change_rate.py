@@ -18,6 +18,7 @@ Pure: no clock, no store.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 SHAPE = 0.5  # before the first visit: rates of pages differ by orders of magnitude
@@ -43,6 +44,7 @@ class ChangeRate(NamedTuple):
         return math.exp(-self.shape * math.log1p(seconds / self.exposure))
 
 
+@lru_cache(maxsize=64)
 def first_guess(interval: float, frequency: int = 0) -> ChangeRate:
     """What is assumed of a page that is to be visited for the second time after ``interval`` seconds. ``frequency`` is
     the site's guess: 1 (hourly) to 3 (rarely), or 0 if it has none."""

@@ -30,7 +30,10 @@ JOBS = {
     "digest-killed": ("--seen", "digest", "--capacity", "1000"),
     "recrawl-stopped": ("--max-pages", "30", "--recrawl"),
     "mmh3-killed": ("--hash", "mmh3"),
+    "text-stopped": ("--max-pages", "30", "--recrawl"),
+    "limits-stopped": ("--max-pages", "16", "--max-depth", "3"),
 }
+CONFIGS = {"text-stopped": '[recrawl]\ncompare = "text"\n'}
 FILTERS = {
     "scalable": ("--capacity", "256", "--fpp", "1e-6"),
     "bloom": ("--capacity", "2048", "--fpp", "1e-6"),
@@ -56,7 +59,12 @@ def main() -> None:
         seeds.write_text(f"{ROOT}/\n")
         for name, words in JOBS.items():
             job = Path(scratch, name)
-            _crawl(seeds, job, words)
+            options = words
+            if name in CONFIGS:
+                config = Path(scratch, f"{name}.toml")
+                config.write_text(CONFIGS[name])
+                options = (*words, "--config", str(config))
+            _crawl(seeds, job, options)
             _pack(job, target / f"{name}.tar.xz")
             shutil.rmtree(job)
         for kind, words in FILTERS.items():

@@ -71,6 +71,10 @@ def test_a_job_of_an_earlier_version_is_carried_on_to_its_end(
         assert hashed == {"algorithm": "blake2b", "keyed": True, "forgeable": False}, "it was given a secret"
     found = rows(job)
     assert found[: len(before)] == before, "records of the earlier version were changed"
+    if archive.name.startswith("limits"):
+        assert {row["url"] for row in found} == urls(), "what a limit left out comes back when it is lifted"
+        assert verify(job).code == 0
+        return
     assert Counter(row["url"] for row in found) == Counter(urls())
     done = {row["url"] for row in before}
     again = [url for url in (f"http://{each.host}{each.path}" for each in web.asked[asked:]) if url in done]

@@ -42,6 +42,7 @@ async def _moved(_: web.Request) -> web.StreamResponse:
 
 
 async def _sitemap(_: web.Request) -> web.StreamResponse:
-    locations = "".join(f"<url><loc>{ROOT}{path}</loc></url>" for path in _LISTED)
+    said = "<lastmod>2024-01-01</lastmod><changefreq>weekly</changefreq>"
+    locations = "".join(f"<url><loc>{ROOT}{path}</loc>{said}</url>" for path in _LISTED)
     text = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{locations}</urlset>'
     return web.Response(text=text, content_type="application/xml")

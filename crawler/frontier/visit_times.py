@@ -70,9 +70,11 @@ class VisitTimes:
         else:
             rate = in_silence(page.rate, trust)
             after = self._budget.sooner(rate, age, apparent_age(rate, age, excess))
-            self._keep(batch)
         if after is None or page.visited_at + after >= due:
             return None
+        if self._budget is not None:
+            self._budget.moved(page.interval, after)
+            self._keep(batch)
         return page._replace(due=max(page.visited_at + after, now), marks=page.marks | HASTENED)
 
     def _keep(self, batch: Batch) -> None:

@@ -110,9 +110,11 @@ class Budget:
             return None
         interval = interval_at(rate, self.threshold, self._least, self._most)
         sooner = max(age + max(interval - apparent, 0.0), self._least)
-        if sooner < interval:  # which the threshold has followed
-            self._shift(_STEP * (min(interval / self._mean, _LONGEST) - min(sooner / self._mean, _LONGEST)))
         return sooner
+
+    def moved(self, interval: float, sooner: float) -> None:
+        """A visit that was set after ``interval`` seconds, which the threshold has followed, comes sooner."""
+        self._shift(_STEP * (min(interval / self._mean, _LONGEST) - min(sooner / self._mean, _LONGEST)))
 
     @property
     def mean(self) -> float:

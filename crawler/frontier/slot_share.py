@@ -82,8 +82,11 @@ class SlotShare:
         few = need + math.sqrt(need) <= self._slots / 2
         if not few:
             need = self._need(active)
+        need += math.sqrt(need)
+        # Few hosts never find all slots taken. Of many, each slot that is kept free is a loss: nobody else may use it.
+        kept = math.ceil(need) if few else int(need)
         admits_new = room and not (slow and held_new > held_slow)
-        admits_new = admits_new or held_new < min(window, self._slots - math.ceil(need + math.sqrt(need)))
+        admits_new = admits_new or held_new < min(window, self._slots - kept)
         # What keeps a new host out otherwise is only what sessions need: no other host may overtake it.
         first = new and not admits_new and held_new < window and not few
         return True, admits_new, room and not (new and held_slow > held_new), not first

@@ -138,6 +138,10 @@ def test_a_record_is_one_line_of_json_with_all_fields(record: PageRecord) -> Non
         wanted["location"] = record.location
     if record.entry.probe:
         wanted["probe"] = True
+    if record.entry.is_leaf:
+        wanted["embedded"] = True
+    elif record.entry.reach:
+        wanted["hops_outside"] = record.entry.reach
     assert row == wanted
 
 

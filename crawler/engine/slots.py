@@ -6,10 +6,11 @@ pages must wait do not keep other hosts from being asked:
     in doubt   nobody knows yet whose fault a failure was (``own_line``)
     waiting    the body must wait for memory or for the parser, or it is long and read piece by piece
 
-A visit lends its slot after it has waited for ``LEND_AFTER``: most waits are shorter, and not worth a look for the next
-URL. What waits still has a body, perhaps in part, and a connection; so at most as many of these slots are lent as there
-are, and at most twice as many visits are in flight. A visit that waits no longer goes on at once, without a slot if
-none is free. If it waited for one, it would keep its memory from those that have one and wait for memory.
+A visit lends its slot after it has waited for ``LEND_AFTER``. Even a parser with more to do than it can has pages of
+ordinary size wait for less, so an ordinary crawl never has more URLs in flight than slots. What waits still has a body,
+perhaps in part, and a connection; so at most as many of these slots are lent as there are, and at most twice as many
+visits are in flight. A visit that waits no longer goes on at once, without a slot if none is free. If it waited for
+one, it would keep its memory from those that have one and wait for memory.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
 
-LEND_AFTER = 0.1  # seconds
+LEND_AFTER = 2.0  # seconds
 
 
 def _nobody(_: bool = True) -> None:

@@ -48,8 +48,8 @@ def test_hosts_whose_bodies_wait_keep_no_other_from_being_asked(tmp_path: Path) 
     assert laboratory.run(*seeds_of(LARGE)) is Stop.FINISHED
     asked = [each.begin - START for each in laboratory.requests_to("innocent.test")]
     assert len(asked) == PAGES
-    assert asked[0] < 1.0
-    assert max(later - earlier for earlier, later in pairwise(asked)) < 1.5, "its gap, and a wait"
+    assert asked[0] < LEND_AFTER + 0.5
+    assert max(later - earlier for earlier, later in pairwise(asked)) < LEND_AFTER + 1.5, "its gap, and a wait"
     assert len(laboratory.requests_to(*LARGE)) == 2 * len(LARGE)
     for name in LARGE:
         first, second = laboratory.requests_to(name)
@@ -82,7 +82,7 @@ def test_hosts_with_long_lists_of_links_keep_no_other_from_being_asked(tmp_path:
     assert laboratory.run(*seeds_of(hosts)) is Stop.FINISHED
     begins = [each.begin - START for each in laboratory.requests_to("innocent.test")]
     assert len(begins) == 5
-    assert begins[0] < 1.5
+    assert begins[0] < LEND_AFTER + 1.5
     assert laboratory.now - START > 3.0
 
 

@@ -87,13 +87,16 @@ class Gate:
         """Begin a run at ``now``."""
         self.now = self.loaded = now
 
+    def resume(self) -> None:
+        """The run begins with stored hosts."""
+        self._keys.resume(self.loaded)
+        if self._addresses is not None:
+            self._addresses.resume(self.loaded)
+
     def restore(self, host: Host) -> None:
         """Adapt a host from the store to the rules of this run: an earlier run, or a clock that was set back, may have
         stored a time that is too late."""
         now, politeness, keys = self.now, host.politeness, self._keys
-        keys.resume(self.loaded)
-        if self._addresses is not None:
-            self._addresses.resume(self.loaded)
         if self._keys.shared and politeness.crawl_delay is not None:
             keys.note_delay(host)
         if host.failures.retired and self.settings.retry_retired and politeness.next_time <= self.loaded:

@@ -77,6 +77,7 @@ class Workbench:
         """Restore the hosts of a stored job. Returns how many URLs they have queued."""
         queued = 0
         for rows in self._store.pages(_HOSTS):
+            self.gate.resume()
             for key, value in rows:
                 host = decode_host(host_name(key), value)
                 if self._domains is not None:

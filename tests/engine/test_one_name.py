@@ -94,6 +94,15 @@ def test_what_holds_one_origin_holds_the_name_also_after_a_restart(tmp_path: Pat
     assert min(asked.begin for asked in lab.asked) >= held + 99.0
 
 
+@pytest.mark.parametrize("politeness", [{"host_key": "address"}, {"address_delay": 0.5}, {}])
+def test_a_new_job_asks_at_once(tmp_path: Path, politeness: dict[str, Any]) -> None:
+    lab = laboratory(tmp_path, {"http://a.test/": "here"}, **politeness)
+    lab.addresses = {"a.test": "192.0.2.1"}
+    began = lab.now
+    assert lab.run("http://a.test/") is Stop.FINISHED
+    assert lab.asked[0].begin - began < 0.1
+
+
 def test_an_address_has_a_second_gap(tmp_path: Path) -> None:
     names = [f"n{number}.test" for number in range(8)]
     pages = site(*(f"http://{name}/" for name in names), pages=3)

@@ -375,6 +375,7 @@ class Workbench:
     def take_back(self, lease: Lease, now: float) -> None:
         """Undo ``begin`` after a request that says nothing about the host. The caller then saves the host."""
         self.gate.now = now
+        lease.host.politeness.located = False  # its address may have been looked up in the same outage
         if lease.entered:
             lease.host.politeness.last_request = now
             self.gate.hold_gap(lease.host, now)

@@ -8,17 +8,21 @@ from pathlib import Path
 import pytest
 
 from crawler.frontier import (
+    AddressKnown,
     Completion,
     Done,
     Entry,
+    FailureClass,
     Frontier,
     HoldReason,
     Lease,
     Limits,
     MemoryLimits,
+    RequestOutcome,
     Retry,
     RobotsKnown,
     RobotsLater,
+    TakenBack,
 )
 from crawler.kv import Family, Store
 from crawler.settings import PolitenessSettings
@@ -345,3 +349,35 @@ def test_which_queue_a_url_belongs_to_is_given_from_outside(store: Store) -> Non
     assert (resumed.queued, resumed.hosts_pending) == (3, 2)
     admit(resumed, store, "http://h.test/b/2")
     assert resumed.hosts == 2
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_an_address_that_was_not_found_is_looked_up_again_after_the_request_that_failed(ours: bool) -> None:
+    store = MemoryStore()
+    politeness = PolitenessSettings(host_key="address", delay=0.0, backoff_first=1.0, jitter=0.0)
+    frontier = Frontier(store, politeness, robots=False)
+    admit(frontier, store, "http://h.test/a")
+
+    def end(lease: Lease | None, end: Completion, now: float) -> None:
+        assert lease is not None
+        batch = store.batch()
+        frontier.finish(lease, end, now, batch)
+        store.write(batch)
+
+    now = NOW
+    for found in (None, "192.0.2.1"):
+        lookup = frontier.take(now)
+        assert lookup is not None
+        assert lookup.address
+        end(lookup, AddressKnown(found), now)
+        lease = frontier.take(now)
+        assert lease is not None
+        assert lease.entry is not None
+        assert lease.host.politeness.address == found
+        now += 10.0
+        end(lease, TakenBack() if ours else Retry(lease.entry, 0.0, RequestOutcome(failure=FailureClass.DNS)), now)
+        now += 10.0
+    end(frontier.take(now), AddressKnown(None), now)
+    lease = frontier.take(now)
+    assert lease is not None
+    assert lease.host.politeness.address == "192.0.2.1", "the last that is known counts"

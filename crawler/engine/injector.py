@@ -11,6 +11,7 @@ from functools import partial
 from crawler.checkpoint import EnvelopeError
 from crawler.disk import PASSING, Expendable
 from crawler.engine.discover import Discovery
+from crawler.engine.turns import Turns
 from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox, Parcel
 from crawler.job.job import Job
@@ -25,13 +26,18 @@ _LOOKED_UP = 50_000  # seeds looked up in one reading of the journal
 
 
 class Injector:
-    """Admits URLs to a job. ``wake`` is called when URLs were admitted and when an inbox file is done."""
+    """Admits URLs to a job. ``wake`` is called when URLs were admitted and when an inbox file is done. Each transaction
+    is a turn of bulk work: however many URLs come in, the visits keep most of the event loop's time."""
 
-    def __init__(self, job: Job, discovery: Discovery, inbox: Inbox, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, job: Job, discovery: Discovery, inbox: Inbox, wake: Callable[[], None], turns: Turns | None = None
+    ) -> None:
+        """``turns``: those of the visits on the same loop; None if there are none."""
         self._job = job
         self._discovery = discovery
         self._inbox = inbox
         self._wake = wake
+        self._turns = turns or Turns()
         self._tidied = False  # the store knows of no parcel that is gone
         self._reclassing = Reclassing(job.store, job.frontier)
         self._left: set[str] = set()  # names of inbox files that cannot be read or removed
@@ -45,6 +51,7 @@ class Injector:
         """Admit all seeds. Each widens the scope."""
         known: list[Canonical] = []
         async for lines in batches:
+            await self._turns.turn(bulk=True)
             found = self._discovery.seeds(lines)
             await self._job.room()
             for url in found:
@@ -65,6 +72,7 @@ class Injector:
         search = self._job.search(known.urls)
         more = True
         while more:
+            await self._turns.turn(bulk=True)
             more = search.step()
             await asyncio.sleep(0)
         await self._job.room()
@@ -157,6 +165,7 @@ class Injector:
         scope, as a seed does. Returns the counts. Raises OSError."""
         answer, known = Answer(), list[Canonical]()
         for start in range(0, len(urls), _STEP):
+            await self._turns.turn(bulk=True)
             await self._job.room()
             added = self._discovery.added(urls[start : start + _STEP], seed=seed)
             known += self._job.called_seen(added.inside)
@@ -183,6 +192,7 @@ class Injector:
         while done < len(parcel.again):
             part = parcel.again[done : done + _STEP]
             done += len(part)
+            await self._turns.turn(bulk=True)
             await job.room()
             queued = job.put_back(parcel.name, part, done, pending, parcel.priority)
             answer += Answer(queued, len(part) - queued)
@@ -200,6 +210,7 @@ class Injector:
             return Answer()
         more = True
         while more:
+            await self._turns.turn(bulk=True)
             await job.room()
             more = job.change_hosts(partial(self._reclassing.step, parcel.name, pattern, priority))
             self._wake()

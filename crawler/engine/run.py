@@ -74,7 +74,7 @@ class Run:
         self._line = OwnLine(job, context, settings)
         robots = RobotsVisits(job, discovery, self._line, RobotsVisitSettings.of(settings), context)
         self._visitor = Visitor(job, discovery, robots, self._line, VisitSettings.of(settings), context)
-        self.incoming = Injector(job, discovery, inbox, context.wake)
+        self.incoming = Injector(job, discovery, inbox, context.wake, context.turns)
         self._ending = Ending(job, self.incoming, finite=finite, endless=endless)
         self.keeper = DurabilityLoop(job, settings.durability, context)
         adviser = Adviser(settings.seen.compact_slices, ledger=settings.seen.ledger, endless=endless)

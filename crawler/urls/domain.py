@@ -56,7 +56,9 @@ def _involved() -> dict[str, frozenset[bytes] | None]:
         rule = line.partition(" ")[0].strip().lower()
         if not rule or rule.startswith("//"):
             continue
-        *_, label, top = ["", *(each.encode("idna").decode("ascii") for each in rule.removeprefix("!").split("."))]
+        *_, label, top = ["", *rule.removeprefix("!").split(".")]
+        if not rule.isascii():  # few: the codec takes as long as all else
+            label, top = (each.encode("idna").decode("ascii") for each in (label, top))
         found.setdefault(top, set()).add(label.encode("ascii"))
         if label == "*":
             wildcards.add(top)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from crawler.disk import RealDisk
 from crawler.engine.discover import Discovery
 from crawler.engine.injector import Injector
 from crawler.engine.reading import Reading
+from crawler.engine.turns import SHARE, Turns
 from crawler.frontier import decode_entry
 from crawler.job.found import Found
 from crawler.job.inbox import Answer, Inbox
@@ -114,3 +116,33 @@ def test_the_command_gives_the_class(tmp_path: Path) -> None:
     inbox = Inbox(tmp_path, RealDisk())
     assert [inbox.read(name).priority for name in inbox.waiting()] == [3]
     assert crawler("add", tmp_path, "--priority", "8", "http://a.test/").code == 2
+
+
+def test_visits_keep_most_of_the_time_while_seeds_are_read(tmp_path: Path) -> None:
+    """A batch of seeds takes as long as all visits may take in one pass of the loop."""
+    job, now, visited = opened(tmp_path, MemoryStore()), 0.0, list[float]()
+    turns = Turns(SHARE, lambda: now)
+
+    async def seeds() -> AsyncIterator[list[str]]:
+        nonlocal now
+        for number in range(100):
+            now += SHARE
+            yield [f"http://a.test/{number}"]
+            await asyncio.sleep(0)
+
+    async def visit() -> None:
+        nonlocal now
+        await turns.turn()
+        now += SHARE / 10
+        visited.append(now)
+
+    async def crawl() -> None:
+        discovery = Discovery.of(job, replace(SETTINGS, seen=FULL), Reading())
+        injector = Injector(job, discovery, Inbox(tmp_path, job.disk), lambda: None, turns)
+        await asyncio.gather(injector.admit_seeds(seeds()), *(visit() for _ in range(200)))
+
+    asyncio.run(crawl())
+    job.close()
+    alone = 200 * SHARE / 10
+    assert max(visited) <= 2 * alone, "the seeds took no more time than the visits"
+    assert now >= 100 * SHARE, "all seeds are read"

@@ -87,7 +87,7 @@ def test_the_index_finds_what_a_look_at_each_table_finds(tables: list[tuple[bool
     ("table", "words"),
     [
         ({"match": "/news/*", "delay": 1}, "site.delay belongs to a host, and match = '/news/*' is a pattern of URLs"),
-        ({"match": "https://a.org/", "per_host": 1}, "site.per_host belongs to a host"),
+        ({"match": "https://a.org/", "per_host": 1}, 'its own, as in match = "https://a.org"'),
         ({"match": "a.org", "login": "env:LOGIN"}, "site.login is a secret: write the scheme too"),
         ({"match": "a.org", "headers": ["Authorization: Bearer hush"]}, "site.headers is a secret"),
         ({"match": "a.org", "headers": ["X-Key: env:KEY"]}, "site.headers is a secret"),

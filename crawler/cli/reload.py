@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.job
     if not holds_job(directory):
-        raise UsageError(f"{directory} holds no job")
+        raise UsageError(f"{directory} holds no crawl: name a job directory")
     try:
         pid = lock_holder(directory)
     except JobError as error:

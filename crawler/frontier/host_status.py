@@ -103,8 +103,8 @@ def describe(
     rule, reason = _why(host, state, now, budget, serving)
     next_time = _next_time(host) if state not in _WITHOUT_TIME and host.queue.size else None
     opens = hours_of(settings.hours, settings.time_zone).opens(now) if settings.hours else now
-    if opens > now and state in (HostState.READY, HostState.QUEUED, HostState.WAITING) and opens > (next_time or 0.0):
-        # It has not tried to be asked since its hours ended.
+    if opens > now and state in (HostState.READY, HostState.QUEUED, HostState.WAITING) and opens >= (next_time or 0.0):
+        # It has not tried to be asked since its hours ended, or was read from the store, which calls their hold a gap.
         state, next_time = HostState.WAITING, opens
         rule, reason = HoldReason.HOURS.name.lower(), HoldReason.HOURS.words
     tally, known = host.tally, host.politeness

@@ -77,7 +77,7 @@ def setting_words(setting: SettingInForce) -> str:
     if value is None:
         text = "no limit"
     elif isinstance(value, list):
-        text = ", ".join(map(str, value)) or "none"
+        text = ", ".join(map(str, value)) or ("always" if setting.key == "hours" else "none")
     else:
         text = str(value).lower() if isinstance(value, bool) else str(value)
     return f"{setting.key} {text} ({setting.place})"

@@ -16,6 +16,8 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
     elapsed = stats["elapsed_seconds"]
     get = stats.get
     lines = [stats["state"] if elapsed is None else f"{stats['state']} after {_duration(elapsed)}"]
+    if stats["state"] == "paused" and get("paused"):
+        lines[0] += f": {get('paused')}"
     runs = ""
     if before is not None:
         done = {key: stats[key] - before[key] for key in (*_PAGES, "urls_admitted")}

@@ -159,6 +159,8 @@ class Boundary:
             far = "1 hop" if self._hops == 1 else f"{self._hops} hops"
             said.append(f"It is followed up to {far} off the scope (crawl.hops_outside), if a page leads there.")
         include, exclude = self._patterns(href)
+        if include is self._include and self._hops and not self._scope.contains(href):
+            include = ()  # it is about the site
         if include:
             pattern, place = first_match(include, href), "scope" if include is self._include else "site"
             said.append(

@@ -200,7 +200,7 @@ def _check(text: str) -> None:
     if escape_lone_percent(text) != text:
         raise PatternError("a % must begin a triplet such as %2F; one that stands for itself is %25")
     if text.startswith("@"):
-        raise PatternError("only the command line, and the include and exclude of its configuration, read files")
+        raise PatternError("only include and exclude, and their flags, may name a file of patterns: write the pattern itself")
     _check_braces(text)
     head, star, _ = globs.without_ranges(text).partition("*")
     if head.startswith("/"):

@@ -148,7 +148,8 @@ def _place(place: Place, row: Row, host: str | None) -> Iterator[Line]:
         return
     lane = "retry lane" if place.lane == "retry" else "queue"
     yield "pending", f"number {place.number} in the {lane} of {host}, {found}"
-    yield "class", f"{place.priority_class} since it was admitted. {place.priority_rule}"
+    yield "class", f"{place.priority_class}, since it was admitted or moved"
+    yield "class by the rules", place.priority_rule
     if place.crashes:
         times = counted(place.crashes, "time")
         yield "crashes", f"visited last, and alone: the crawler died {times} while it read the page"

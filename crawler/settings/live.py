@@ -16,7 +16,6 @@ LIVE: dict[str, frozenset[str] | None] = {
     "priority": None,
     "fetch": frozenset(("connect_timeout", "headers_timeout", "body_timeout", "idle_timeout")),
     "retry": None,
-    "budget": None,
     "site": None,
 }
 # Of these tables, the keys that need a restart.

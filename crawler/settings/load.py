@@ -248,7 +248,8 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
         checked: dict[str, Any] = {}
         for key, value in values.items():
             if key not in hints and table in LISTED:
-                raise SettingsError(f"{source.at(table)}: write each rule as a table of its own, [[{table}]]")
+                each = "site" if table == SITE else "rule"
+                raise SettingsError(f"{source.at(table)}: write each {each} as a table of its own, [[{table}]]")
             if key not in hints:
                 raise SettingsError(f"{source.at(table, key)}: unknown key {table}.{key}{nearest(key, hints)}")
             checked[key] = _checked(table, key, value, hints[key], source)
@@ -407,9 +408,11 @@ def _check_site(site: SiteTable, source: Source) -> None:
             continue
         name = f"{source.at(SITE, key)}: {SITE}.{key}"
         if match is None and key not in OF_PATHS:
+            bare = site.match.removesuffix("/")
+            instead = bare if host_match(bare) is not None else "example.org"
             raise SettingsError(
                 f"{name} belongs to a host, and match = {site.match!r} is a pattern of URLs: write it in a table of "
-                'its own, as in match = "example.org"'
+                f'its own, as in match = "{instead}"'
             )
         secret = key == "login" or (key == "headers" and any(map(is_secret, value)))
         if secret and match is not None and match.scheme is None:
@@ -443,7 +446,10 @@ def _old_sites(stated: Any, source: Source) -> tuple[SiteTable, ...]:
         unknown = next((key for key in site if key not in known), None)
         if unknown is not None:
             at = place.at("", unknown)
-            raise SettingsError(f"{at}: unknown key {_OLD_SITE}.{unknown}{nearest(unknown, known)}")
+            hint = nearest(unknown, known)
+            if not hint and unknown in typing.get_type_hints(SiteTable):
+                hint = f": write [[{SITE}]], with match instead of origin"
+            raise SettingsError(f"{at}: unknown key {_OLD_SITE}.{unknown}{hint}")
         origin = site.get("origin")
         if origin is None:
             raise SettingsError(

@@ -123,6 +123,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"site": [1]}, "fetch.site 1 must be a table"),
     ({"site": [{}]}, "fetch.site 1 has no origin"),
     ({"site": [SITE, {"orgin": 1}]}, "unknown key fetch.site.orgin (did you mean 'origin'?)"),
+    ({"site": [SITE | {"delay": 2}]}, "unknown key fetch.site.delay: write [[site]], with match instead of origin"),
     ({"site": [SITE | {"login": "me:secret"}]}, "site.login must be env:NAME or file:PATH"),
     ({"site": [SITE | {"headers": ["secret"]}]}, "site.headers must be lines"),
     ({"site": [SITE | {"headers": ["X: secret\r\nY: z"]}]}, "site.headers must be lines"),

@@ -11,12 +11,15 @@ import pytest
 from crawler.cli import main
 from crawler.cli.toml_lines import FileSource
 from crawler.disk import RealDisk
+from crawler.frontier import HoldReason, HostState, describe
+from crawler.frontier.host import decode_host, encode_host
 from crawler.inspect.explanation import Wait, explain_url
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words, url_settings
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.run_settings import RUN, read_run, write_run
 from crawler.service.explanation_text import explanation_lines
 from crawler.settings import Settings, Sites, settings_from
+from tests.frontier.hosts import made_host
 
 NOON = 1_700_049_600.0  # of a day in UTC
 
@@ -62,7 +65,7 @@ def test_each_setting_has_the_line_or_the_flag_that_states_it() -> None:
         "ignore_robots true (command line, --ignore-robots)",
         "headers X-Key (crawl.toml, line 11)",
         "host_pages no limit (default)",
-        "hours none (default)",
+        "hours always (default)",
     ]
 
 
@@ -94,7 +97,19 @@ def test_the_hosts_table_and_explain_tell_of_closed_hours(tmp_path: Path, capsys
     assert upcoming is not None
     assert (upcoming.waits_for, upcoming.not_before) == (Wait.HOST_HELD, NOON + 10 * 3_600)
     assert upcoming.reason == "outside its hours (politeness.hours)"
+    assert "class by the rules" in dict(explanation_lines(found))
     assert main(["hosts", str(tmp_path / "job"), "--settings"]) == 0
     said = capsys.readouterr().out
     assert "hours 22:00-06:00 (crawl.toml)" in said
     assert "delay" not in said, "a default"
+
+
+def test_a_host_that_was_stored_outside_its_hours_still_says_so() -> None:
+    known = settings_from({"politeness": {"hours": ["22:00-06:00"], "time_zone": "UTC"}})
+    host = made_host("a.org:443", size=2)
+    host.politeness.next_time, host.politeness.hold_reason = NOON + 10 * 3_600, HoldReason.HOURS
+    stored = decode_host(host.name, encode_host(host))
+    row = describe(stored, NOON, known.politeness, known.budget)
+    assert (row.state, row.rule, row.next_time) == (HostState.WAITING, "hours", NOON + 10 * 3_600)
+    stored.politeness.next_time += 60.0
+    assert describe(stored, NOON, known.politeness, known.budget).rule == "gap", "another hold ends later"

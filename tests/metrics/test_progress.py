@@ -115,3 +115,5 @@ def test_long_crawls_are_told_in_hours() -> None:
 
 def test_a_job_that_is_not_running_has_no_time() -> None:
     assert summary(statistics(state="stopped", elapsed_seconds=None)).startswith("stopped\n")
+    paused = summary(statistics(state="paused", paused="paused by user", elapsed_seconds=60.0))
+    assert paused.startswith("paused after 1 min 0 s: paused by user\n")

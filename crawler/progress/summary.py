@@ -43,7 +43,7 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
         lines.append(f"left out  {', '.join(left_out)}: a run that lifts a limit visits these {pages} again")
     if get("revisits"):
         lines.append(
-            f"revisits  {count(stats['revisits'])} started, {count(stats['revisits_changed'])} found a change,"
+            f"revisits  {count(stats['revisits'])} queued, {count(stats['revisits_changed'])} found a change,"
             f" {count(stats['revisits_not_modified'])} answered 304,"
             f" {counted(stats['pages_scheduled'], 'page')} scheduled"
         )

@@ -232,9 +232,9 @@ def _shut(slots: Slots) -> str:
 def _schedule(schedule: RevisitSchedule, now: float) -> str:
     if not schedule.visits:
         return "no next visit: not finished yet, or gone"
-    found = (
-        f"{counted(schedule.visits, 'visit')}, {schedule.changes} found a change, interval {schedule.interval:.0f} s"
-    )
+    found = f"{counted(schedule.visits, 'visit')}, {schedule.changes} found a change"
+    if schedule.interval:  # none before the second visit of a page that is only visited when somebody asks
+        found += f", interval {schedule.interval:.0f} s"
     if schedule.rate is not None:
         found = f"{found}, changes {schedule.rate:.2g} times a day (estimate)"
     if schedule.due is None:

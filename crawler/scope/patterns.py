@@ -200,7 +200,7 @@ def _check(text: str) -> None:
     if escape_lone_percent(text) != text:
         raise PatternError("a % must begin a triplet such as %2F; one that stands for itself is %25")
     if text.startswith("@"):
-        raise PatternError("only include and exclude, and their flags, may name a file of patterns: write the pattern itself")
+        raise PatternError("only include and exclude, and their flags, take the name of a file: write a pattern")
     _check_braces(text)
     head, star, _ = globs.without_ranges(text).partition("*")
     if head.startswith("/"):

@@ -85,11 +85,12 @@ class Progress:
 def _line(stats: Mapping[str, Any], rate: float | None) -> str:
     seen = stats.get("seen") or {}
     per_second = "" if rate is None else f" ({rate:.1f}/s)"
+    why = f"; {stats['paused']}" if stats.get("paused") else ""
     return (
         f"{stats['elapsed_seconds']:.0f} s: {counted(stats['pages_fetched'], 'page')}{per_second},"
         f" {count(stats['pages_failed'])} failed, {count(stats['urls_pending'])} pending,"
         f" {count(stats['urls_in_flight'])} in flight, {counted(stats['hosts'], 'host')},"
-        f" fpp {probability(seen.get('fpp_estimated'))} of {probability(seen.get('fpp_target'))}"
+        f" fpp {probability(seen.get('fpp_estimated'))} of {probability(seen.get('fpp_target'))}{why}"
     )
 
 

@@ -61,7 +61,9 @@ def test_statistics_without_a_seen_set_can_be_shown() -> None:
     log = io.StringIO()
     with Progress(log) as progress:
         progress.update(statistics(seen=None))
+        progress.update(statistics(paused="paused by user", elapsed_seconds=10_000.0))
     assert "fpp - of -" in log.getvalue()
+    assert log.getvalue().endswith("; paused by user\n")
     assert "seen-set" not in summary(statistics(seen=None))
 
 

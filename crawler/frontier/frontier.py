@@ -342,6 +342,11 @@ class Frontier:
         """The working state of a host in memory or in a line; None for any other: its stored record is complete."""
         return self._workbench.known(name)
 
+    def seen(self, name: str, now: float) -> Host | None:
+        """``known``, as the host stands at ``now`` with what holds its key; for looking only."""
+        host = self._workbench.known(name)
+        return None if host is None else self._gate.seen(host, now)
+
     @property
     def line(self) -> WaitingLine:
         """The hosts that wait for their turns."""
@@ -355,7 +360,7 @@ class Frontier:
 
     def describe_known(self, name: str, now: float, serving: Serving = AT_ONCE) -> HostRow | None:
         """``describe``, but None for a host that is neither in memory nor in a line: its stored record is complete."""
-        host = self._workbench.known(name)
+        host = self.seen(name, now)
         if host is None:
             return None
         return describe(host, now, self._gate.politeness(host), self._gate.budget(host), serving)
@@ -365,4 +370,4 @@ class Frontier:
         host = self._workbench.look(name)
         if host is None:
             return None
-        return snapshot(host, now, self._gate.politeness(host), self._gate.budget(host), serving)
+        return snapshot(self._gate.seen(host, now), now, self._gate.politeness(host), self._gate.budget(host), serving)

@@ -18,7 +18,7 @@ from crawler.frontier.backoff_policy import give_another_chance, note
 from crawler.frontier.entry import retry_time
 from crawler.frontier.host import Host, Politeness
 from crawler.frontier.host_closed import HostClosed, closure, in_flight_may_use_up_domain, pages_left
-from crawler.frontier.host_keys import OF_THE_KEY, Group, HostKeys, hold
+from crawler.frontier.host_keys import NO_HOLD, OF_THE_KEY, Group, HostKeys, hold, under_key
 from crawler.frontier.lease import Lease
 from crawler.frontier.limits import Limits
 from crawler.frontier.own_times import OwnTimes
@@ -160,6 +160,13 @@ class Gate:
         group = self._keys.group(host)
         at = 0.0 if group is None else group.next_time
         return at if self._addresses is None else max(at, self._addresses.next_time(host))
+
+    def seen(self, host: Host, now: float) -> Host:
+        """The host as it stands with what holds its key, for looking only: itself, or a copy."""
+        held = self._keys.hold_on(host, now)
+        if self._addresses is not None and (until := self._addresses.next_time(host)) > held.until:
+            held = held._replace(until=until, reason=HoldReason.GAP)
+        return host if held is NO_HOLD else under_key(host, held)
 
     def is_free(self, host: Host) -> bool:
         """Whether a lease on the host may begin: the host is not in a line and has a free lease slot."""

@@ -17,7 +17,9 @@ with a Crawl-delay above ``politeness.delay`` are kept, since it holds all hosts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from crawler.frontier.fair_semaphore import FairSemaphore
 from crawler.frontier.host import Host, Politeness
@@ -49,6 +51,30 @@ class Group:
     next_time: float = 0.0
     last_request: float = 0.0
     hold_reason: HoldReason = HoldReason.NONE
+
+
+class KeyHold(NamedTuple):
+    """What the other hosts of a key mean for one: until when they hold it, in seconds since 1970, and why. ``busy``:
+    they have all its lease slots."""
+
+    until: float = 0.0
+    reason: HoldReason = HoldReason.NONE
+    busy: bool = False
+
+
+NO_HOLD = KeyHold()
+
+
+def under_key(host: Host, held: KeyHold) -> Host:
+    """The host as it stands with what holds its key, for looking only: itself, or a copy."""
+    politeness = host.politeness
+    if held.until <= politeness.next_time and (host.in_line or not held.busy):
+        return host
+    seen = copy(host)
+    if held.until > politeness.next_time:
+        seen.politeness = replace(politeness, next_time=held.until, hold_reason=held.reason)
+    seen.in_line = host.in_line or held.busy
+    return seen
 
 
 class HostKeys:
@@ -101,6 +127,18 @@ class HostKeys:
     def group(self, host: Host) -> Group | None:
         """The group of the host; None if no other host need be regarded."""
         return self.groups.get(self.key(host)) if self.groups else None
+
+    def hold_on(self, host: Host, now: float) -> KeyHold:
+        """What the other hosts of its key mean for the host."""
+        if not self.shared:
+            return NO_HOLD
+        group = self.group(host)
+        if group is not None:
+            return KeyHold(group.next_time, group.hold_reason, not (host.leased or group.slots.admits(host.name)))
+        first = self._alone.get(self.key(host))
+        if first is None or first is host or first.name == host.name:
+            return NO_HOLD
+        return KeyHold(*self._held(first, now), first.inside >= self._settings(first).per_host)
 
     def entering(self, host: Host, now: float) -> Group | None:
         """The group that a host enters at ``now``; None if no other host need be regarded."""

@@ -409,7 +409,8 @@ def _stored_host(known: Known, name: str, now: float) -> HostSnapshot | None:
         crawl.side_requests,
         AT_ONCE if crawl.slots is None else crawl.slots.serving,
     )
-    return snapshot(beside.host(name, stored), now, own.politeness, own.budget, beside.serving)
+    held = beside.holds_on(known.store, name, own.politeness)
+    return snapshot(beside.host(name, stored, held), now, own.politeness, own.budget, beside.serving)
 
 
 @dataclass(frozen=True, slots=True)

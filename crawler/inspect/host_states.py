@@ -123,7 +123,7 @@ class HostStates:
         limits = watchdog.limits(now, serving=serving.bar is not Bar.CRAWL)
         for key, value in rows:
             name = host_name(key)
-            host, of_host = self._frontier.known(name), self.settings.sites.of_host(name)
+            host, of_host = self._frontier.seen(name, now), self.settings.sites.of_host(name)
             budget, politeness = of_host.budget, of_host.politeness
             if host is None:
                 state = stored_state(name, value, now, budget, serving)

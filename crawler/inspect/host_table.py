@@ -9,6 +9,7 @@ from functools import cmp_to_key
 from typing import Any
 
 from crawler.frontier.host import host_name, stored_counts
+from crawler.frontier.host_keys import NO_HOLD
 from crawler.frontier.host_status import HostRow, describe
 from crawler.inspect.hosts_now import HostsNow
 from crawler.kv import Family, Reader
@@ -61,14 +62,16 @@ def host_rows(
 
     ``beside`` is what is known besides the records. ``working`` has the hosts whose state is in the memory of the
     running crawl; it was taken there, because nobody else may read that state."""
-    for key, value in stored:
+    rows = list(stored)
+    holds = beside.holds(rows, settings.politeness) if settings.host_key == "host" else {}
+    for key, value in rows:
         name = host_name(key)
         row = working.get(name)
         if row is None:
             if not beside.is_busy(name) and not wants(name, value):
                 continue
             politeness, budget = settings.politeness(name), settings.budget(name)
-            row = describe(beside.host(name, value), now, politeness, budget, beside.serving)
+            row = describe(beside.host(name, value, holds.get(name, NO_HOLD)), now, politeness, budget, beside.serving)
         yield table_row(row)
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 
-from crawler.frontier import AT_ONCE, Bar, Host, Serving, queue_of
-from crawler.frontier.host import decode_host, glance
+from crawler.frontier import AT_ONCE, Bar, HoldReason, Host, Serving, queue_of
+from crawler.frontier.host import decode_host, glance, host_name
+from crawler.frontier.host_keys import NO_HOLD, OF_THE_KEY, KeyHold, under_key
 from crawler.inspect.statistics import SlotFigures
 from crawler.job.live_status import Live
 from crawler.kv import Family, Reader
-from crawler.settings import Settings
+from crawler.settings import PolitenessSettings, Settings
+
+_PORTS_MOST = 64  # records of one name that are looked at for one host
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +27,40 @@ class HostsNow:
     side_requests: Mapping[str, float] = field(default_factory=dict)
     serving: Serving = AT_ONCE
 
-    def host(self, name: str, value: bytes) -> Host:
-        """The host of a stored record. Raises HostRecordError."""
+    def host(self, name: str, value: bytes, held: KeyHold = NO_HOLD) -> Host:
+        """The host of a stored record; ``held`` is what others of its key mean for it. Raises HostRecordError."""
         host = decode_host(name, value)
         host.queue.taken = self.in_flight.get(name, 0)
         host.side_request = name in self.side_requests
         host.leased = host.queue.taken + host.side_request
-        return host
+        return host if held is NO_HOLD else under_key(host, held)
+
+    def holds(
+        self, rows: Iterable[tuple[bytes, bytes]], settings: Callable[[str], PolitenessSettings]
+    ) -> dict[str, KeyHold]:
+        """What hosts of one name (``politeness.host_key = "host"``) mean for one another, by host, as far as these
+        stored records tell. Raises HostRecordError."""
+        found: dict[str, KeyHold] = {}
+        for _, group in groupby(rows, lambda row: row[0].rpartition(b":")[0]):
+            hosts = [(host_name(key), value) for key, value in group]
+            if len(hosts) > 1:
+                found |= self._holds_of_name(dict(hosts), settings(hosts[0][0]).per_host)
+        return found
+
+    def _holds_of_name(self, hosts: dict[str, bytes], slots: int) -> Iterator[tuple[str, KeyHold]]:
+        glances = [glance(value) for value in hosts.values()]
+        until, reason = max(((at, rule) for rule, _, _, at, _ in glances if rule in OF_THE_KEY), default=(0.0, 0))
+        flying = sum(self.in_flight.get(name, 0) + (name in self.side_requests) for name in hosts)
+        for name in hosts:
+            yield name, KeyHold(until, HoldReason(reason), flying >= slots and not self.is_busy(name))
+
+    def holds_on(self, store: Reader, name: str, settings: PolitenessSettings) -> KeyHold:
+        """What other hosts of its name mean for one host. Raises HostRecordError."""
+        if settings.host_key != "host":
+            return NO_HOLD
+        start = name.rpartition(":")[0].encode("ascii") + b":"
+        rows = store.scan(Family.HOSTS, start, start[:-1] + b";", _PORTS_MOST)
+        return self.holds(rows, lambda _: settings).get(name, NO_HOLD)
 
     def is_busy(self, name: str) -> bool:
         """Whether a request to the host is in flight."""

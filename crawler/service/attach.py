@@ -109,7 +109,8 @@ class WatchedJob:
                 return None
             settings = HostPageSettings.of(job.settings)
             table, beside = settings.table, hosts_now(self.live, job.store, job.settings, now)
-            host = beside.host(name, stored)
+            held = beside.holds_on(job.store, name, table.politeness(name))
+            host = beside.host(name, stored, held)
             shown = snapshot(host, now, table.politeness(name), table.budget(name), beside.serving)
             page = host_page(job.store, settings, shown)
         rows = recent(self.directory / PAGES, None if self.live is None else self.live.output_end, name)

@@ -219,3 +219,30 @@ def test_a_real_server_with_two_ports_and_tls_sees_one_request_at_a_time(tmp_pat
     assert len(starts) == 3 * 4 + 3 * 2, "pages, and for each origin a robots.txt and what it redirects to"
     assert set(most) == {1}
     assert all(later - sooner >= 0.05 for sooner, later in itertools.pairwise(starts))
+
+
+def test_no_port_is_called_ready_while_another_holds_the_name(tmp_path: Path) -> None:
+    """At every moment of a crawl, each port that is called ready may be asked."""
+    lab = laboratory(tmp_path, site(*ORIGINS, pages=3), delay=3.0)
+    busy = Response(429, {}, None, None, b"", None, "40", 0.2, 0)
+    lab.pages["http://a.test:8080/1"] = busy
+    states: list[tuple[float, dict[str, str]]] = []
+
+    async def look(run: Run, job: Job) -> None:
+        while True:
+            now = lab.now
+            rows = (
+                job.frontier.describe(name, now, run.serving) for name in ("a.test:80", "a.test:443", "a.test:8080")
+            )
+            states.append((now, {row.host: row.state.value for row in rows if row is not None}))
+            await asyncio.sleep(0.5)
+
+    assert lab.run(*ORIGINS, max_time=120.0, during=look) is Stop.MAX_TIME
+    assert len(states) > 50
+    for at, found in states:
+        held = any(asked.begin < at < asked.end + 3.0 - 1e-6 for asked in lab.asked)
+        assert not (held and "ready" in found.values()), (at, found)
+    throttled = next(asked for asked in lab.asked if asked.href == "http://a.test:8080/1")
+    during = [found for at, found in states if throttled.end < at < throttled.end + 40.0]
+    assert during
+    assert {state for found in during for state in found.values()} <= {"waiting", "idle", "queued"}

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from crawler.frontier import FailureClass
+from crawler.frontier import FailureClass, HoldReason
 from crawler.frontier.host import encode_host
 from crawler.inspect.host_table import SORTS, HostTableSettings, Selection, all_host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.kv import Family
-from crawler.settings import Settings
+from crawler.settings import PolitenessSettings, Settings
 from crawler.store import MemoryStore
 from tests.frontier.hosts import made_host
 
@@ -67,3 +68,44 @@ def test_of_many_hosts_few_are_described(sort: str) -> None:
     total, rows, made = selected(store_of(1_000), sparing=True, sort=sort, limit=20)
     assert (total, len(rows)) == (1_000, 20)
     assert made < 300
+
+
+def named(name: str, **known: Any) -> tuple[str, bytes]:
+    host = made_host(name, size=3)
+    for field, value in known.items():
+        setattr(host.politeness, field, value)
+    return name, encode_host(host)
+
+
+def rows_of(hosts: list[tuple[str, bytes]], beside: HostsNow, **politeness: Any) -> dict[str, dict[str, Any]]:
+    store = MemoryStore()
+    batch = store.batch()
+    for name, value in hosts:
+        batch.put(Family.HOSTS, name.encode(), value)
+    store.write(batch)
+    settings = replace(Settings(), politeness=PolitenessSettings(**politeness))
+    rows = all_host_rows(store, HostTableSettings.of(settings), NOW, beside)
+    return {row["host"]: row for row in rows if row is not None}
+
+
+def test_what_holds_one_port_of_a_name_holds_the_others() -> None:
+    held = named("a.test:443", next_time=NOW + 30.0, hold_reason=HoldReason.RETRY_AFTER)
+    snoozed = named("b.test:443", next_time=NOW + 30.0, hold_reason=HoldReason.SNOOZED)
+    hosts = [held, named("a.test:80"), named("a.test.b:80"), snoozed, named("b.test:80")]
+    rows = rows_of(hosts, HostsNow())
+    assert {name: row["state"] for name, row in rows.items()} == {
+        "a.test:443": "waiting",
+        "a.test:80": "waiting",
+        "a.test.b:80": "ready",
+        "b.test:443": "snoozed",
+        "b.test:80": "ready",
+    }
+    assert (rows["a.test:80"]["rule"], rows["a.test:80"]["wait_seconds"]) == ("retry_after", 30.0)
+    assert rows_of(hosts, HostsNow(), host_key="origin")["a.test:80"]["state"] == "ready"
+
+
+def test_a_request_to_one_port_of_a_name_keeps_the_others_waiting() -> None:
+    hosts = [named("a.test:443"), named("a.test:80"), named("b.test:80")]
+    beside = HostsNow({"a.test:443": 1})
+    assert [row["state"] for row in rows_of(hosts, beside).values()] == ["leased", "queued", "ready"]
+    assert [row["state"] for row in rows_of(hosts, beside, per_host=2).values()] == ["leased", "ready", "ready"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 # A package imports only from lower lines.
 LAYERS: list[set[str]] = [
     {"urls", "settings", "clock", "memory", "kv"},
-    {"slices", "robots", "refusal"},
+    {"slices", "robots", "refusal", "recrawl"},
     {"filters"},
     {"links", "scope", "frontier"},
     {"traps"},
@@ -47,6 +47,9 @@ MODULES: dict[str, str] = {
     "links": """
         encoding sitemap refresh headers embedded tags extract query text
     """,
+    "recrawl": """
+        change_rate visit_value
+    """,
     "refusal": """
         addresses own_rules
     """,
@@ -57,7 +60,7 @@ MODULES: dict[str, str] = {
         modes globs patterns url_sites boundary bounds priority_rules rule_faults
     """,
     "frontier": """
-        entry fair_semaphore jitter timer_queue order change_rate visit_value page signals visit_times politeness
+        entry fair_semaphore jitter timer_queue order page signals visit_times politeness
         request_outcome limits host outage revisits postponement backoff_policy host_closed refused_hosts
         importance slot_share serving host_session domain_shares schedule working_set lease site_rate own_times
         host_keys address_gap domain_tallies gate

@@ -28,7 +28,6 @@ from crawler.exact import LedgerCounts, rows_of
 from crawler.fetch.robots_cache import RobotsCache
 from crawler.filters import SEED_ZERO, Advice, read_segment
 from crawler.frontier import Entry, FailureClass, HoldReason, decode_entry, decode_host, due_key, unpack_page
-from crawler.frontier.change_rate import ChangeRate
 from crawler.frontier.entry import fresh_slot, is_retry, retry_time, split_pending_key
 from crawler.inspect.statistics import SlotFigures
 from crawler.job import directory as identity
@@ -52,6 +51,7 @@ from crawler.records import (
     encode_page,
     sequence_key,
 )
+from crawler.recrawl import ChangeRate
 from crawler.scope import COUNTED, Limit
 from crawler.settings import SHAPING, TABLES, RobotsSettings, TrapSettings
 from crawler.store import MemoryStore

@@ -39,9 +39,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
 from crawler.frontier import Answer, Entry, Revisits, Stated
-from crawler.frontier.change_rate import after_visit, first_guess
 from crawler.frontier.page import FINGERPRINT_SIZE
-from crawler.frontier.visit_value import Budget
+from crawler.recrawl import Budget, after_visit, first_guess
 from crawler.settings import RecrawlSettings
 from crawler.store import MemoryStore
 

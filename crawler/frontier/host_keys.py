@@ -16,6 +16,7 @@ with a Crawl-delay above ``politeness.delay`` are kept, since it holds all hosts
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, replace
@@ -102,7 +103,7 @@ class HostKeys:
         self.delays: dict[str, float] = {}
         self._alone: dict[str, Host] = {}  # the host that entered last, of names without a group
         self._prune_at = GROUPS_MAX
-        self._resumed_at = 0.0
+        self._resumed_at = -math.inf  # never
 
     def resume(self, at: float) -> None:
         """The run began at ``at`` with stored hosts. A request that was in flight when the last process died left no

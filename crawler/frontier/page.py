@@ -26,8 +26,8 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from crawler.frontier.change_rate import ChangeRate, after_signal, after_visit, first_guess, from_counts
 from crawler.frontier.entry import Entry, EntryError, decode_entry, encode_entry
+from crawler.recrawl import ChangeRate, after_signal, after_visit, first_guess, from_counts
 from crawler.settings import RecrawlSettings
 
 FINGERPRINT_SIZE = 16  # bytes

@@ -29,8 +29,8 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from crawler.frontier.change_rate import ChangeRate
 from crawler.frontier.page import SIGNALLED, Page
+from crawler.recrawl import ChangeRate
 
 DAY = 86_400.0
 LEAST = 0.05  # of an excess that counts

@@ -10,8 +10,8 @@ import struct
 
 from crawler.frontier.page import HASTENED, SIGNALLED, Page
 from crawler.frontier.signals import LEAST, Trust, apparent_age, in_silence, pack_trust, trust_key, unpack_trust
-from crawler.frontier.visit_value import Budget
 from crawler.kv import Batch, Family, Reader
+from crawler.recrawl import Budget
 from crawler.settings import RecrawlSettings
 
 _THRESHOLD = b"recrawl-threshold"

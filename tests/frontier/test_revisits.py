@@ -23,11 +23,11 @@ from crawler.frontier import (
     unpack_page,
     validator,
 )
-from crawler.frontier.change_rate import ChangeRate
 from crawler.frontier.entry import encode_entry
 from crawler.frontier.page import visited
 from crawler.frontier.revisits import HOST_MAX, QUEUED_MAX
 from crawler.kv import Family
+from crawler.recrawl import ChangeRate
 from crawler.settings import RecrawlSettings
 from crawler.store import MemoryStore
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from benchmarks.frontier.freshness import run_with_dates
 from crawler.frontier import Answer, Entry, Page, Revisits, Stated, due_key, unpack_page
-from crawler.frontier.change_rate import ChangeRate, after_signal, after_visit, first_guess
 from crawler.frontier.page import HASTENED, SIGNALLED
 from crawler.frontier.signals import (
     LEAST,
@@ -24,6 +23,7 @@ from crawler.frontier.signals import (
     unpack_trust,
 )
 from crawler.kv import Family
+from crawler.recrawl import ChangeRate, after_signal, after_visit, first_guess
 from crawler.settings import RecrawlSettings
 from crawler.store import MemoryStore
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.change_rate import ChangeRate, after_visit, first_guess, from_counts
+from crawler.recrawl import ChangeRate, after_visit, first_guess, from_counts
 
 DAY = 86_400.0
 

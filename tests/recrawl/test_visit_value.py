@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.frontier.freshness import DAY, Fixed, Freshness, best, run
-from crawler.frontier.change_rate import ChangeRate, first_guess
-from crawler.frontier.visit_value import Budget, interval_at, worth
+from crawler.recrawl import Budget, ChangeRate, first_guess, interval_at, worth
 from crawler.settings import RecrawlSettings
 
 SETTINGS = RecrawlSettings(enabled=True)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 
-from crawler.frontier.change_rate import ChangeRate
+from crawler.recrawl.change_rate import ChangeRate
 from crawler.settings import RecrawlSettings
 
 _STEP = 0.005  # of the logarithm of the threshold, if an interval is twice the mean

@@ -18,7 +18,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "it beside its work, and says how many it moved; URLs in flight keep their class."
     )
     add_job(parser)
-    parser.add_argument("pattern", metavar="PATTERN", help="as of --include")
+    parser.add_argument("pattern", metavar="PATTERN", help="which URLs, as for `crawl --include`")
     parser.add_argument(
         "priority",
         type=int,

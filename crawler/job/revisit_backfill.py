@@ -16,7 +16,7 @@ from pathlib import Path
 
 from crawler.frontier import Entry, Order, Revisits
 from crawler.kv import Batch, Family, Reader, Store
-from crawler.output import entry_of, lines_of, record_of
+from crawler.output import Record, entry_of, lines_of, record_of, visits_of
 from crawler.records import Counters, Outcome
 from crawler.scope import PriorityRules
 
@@ -73,28 +73,37 @@ class RevisitBackfill:
 
     def step(self, batch: Batch) -> bool:
         """Set the next visits of some pages. Returns whether more are left. Raises OSError, PageError."""
-        met: set[str] = set()
+        found: dict[str, tuple[Entry, float]] = {}
+        visits: dict[str, int] = {}
         at = self._at
         for start, line in islice(lines_of(self._path, self._end, self._at), LINES):
             at = start + len(line)
-            found = _page_of(line, self._order)
-            if found is None or found[0].href in met:
+            record = record_of(line)
+            if record is None or record.get("probe"):
                 continue
-            entry, visited_at = found
+            href, page = str(record["url"]), _page_of(record, self._order)
+            if page is not None:
+                found.setdefault(href, page)
+            if href.isascii():
+                visits[href] = max(visits_of(record), visits.get(href, 1))
+        for href, number in visits.items():
+            if href not in found:
+                if number > 1:  # a rule excluded the page when it was put back
+                    self._revisits.count(href, number, batch)
+                continue
+            entry, visited_at = found[href]
             ruled = self.rules.of(entry.href, entry.depth, seed=entry.seed, sitemap_priority=None)
             entry = entry if ruled is None else entry._replace(priority=ruled)
-            met.add(entry.href)
-            self._counters.scheduled += self._revisits.overtake(entry, visited_at, batch)
+            self._counters.scheduled += self._revisits.overtake(entry, visited_at, number, batch)
         # Without progress the file was cut by someone else: nothing is left to read.
         self._at = at if at > self._at else self._end
         _put(batch, not self.left, self._at)
         return self.left
 
 
-def _page_of(line: bytes, order: Order) -> tuple[Entry, float] | None:
-    """The page of a record and the time of its visit; None if it gets no revisit, or the line is not a valid record."""
-    record = record_of(line)
-    if record is None or record["outcome"] not in _VISITED or record.get("probe"):
+def _page_of(record: Record, order: Order) -> tuple[Entry, float] | None:
+    """The page of a record and the time of its visit; None if it gets no revisit, or the record is not valid."""
+    if record["outcome"] not in _VISITED:
         return None
     entry = entry_of(record, order)
     try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from crawler.output.record_reader import Record, record_of
+from crawler.output.record_reader import Record, record_of, visits_of
 from crawler.records import Outcome
 from crawler.settings import HOPS_MOST, LEAF
 from crawler.urls import host_key, host_name
@@ -109,12 +109,12 @@ def _names(record: Record, rule: str) -> bool:
 
 
 def _past(record: Record) -> Past:
-    depth, via, visit = record.get("depth"), record.get("via"), record.get("visit", 1)
+    depth, via = record.get("depth"), record.get("via")
     hops = record.get("hops_outside", 0)
     return Past(
         str(record["url"]),
         depth if isinstance(depth, int) and 0 <= depth < 2**32 else 0,
         via if isinstance(via, str) and via.isascii() and via.isprintable() and " " not in via else None,
-        visit if isinstance(visit, int) and 0 < visit < 2**32 else 1,
+        visits_of(record),
         LEAF if record.get("embedded") is True else hops if isinstance(hops, int) and 0 <= hops <= HOPS_MOST else 0,
     )

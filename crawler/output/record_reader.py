@@ -25,6 +25,12 @@ def record_of(line: bytes) -> Record | None:
     return record if record.get("outcome") in _OUTCOMES else None
 
 
+def visits_of(record: Record) -> int:
+    """The number of visits that the URL of a record had by then."""
+    visit = record.get("visit", 1)
+    return visit if isinstance(visit, int) and 0 < visit < 2**32 else 1
+
+
 def entry_of(record: Record, order: Order) -> Entry:
     """The entry that queues the URL of a record again."""
     depth, via = record.get("depth"), record.get("via")

@@ -176,6 +176,31 @@ def test_rules_choose_the_class_and_what_somebody_wrote_in_the_file_does_no_harm
     assert stored_state(store)[0]
 
 
+@pytest.mark.parametrize("lines", [1, 2, 256])
+@pytest.mark.parametrize(("outcomes", "visits"), [(("fetched", "fetched"), 2), (("fetched", "excluded", "failed"), 3)])
+def test_visits_of_pages_that_were_put_back_are_counted(
+    outcomes: tuple[str, ...], visits: int, lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawler.job.revisit_backfill.LINES", lines)
+    row = json.loads(encode_page(PageRecord(Entry("http://a.test/", 0), Outcome.FETCHED, START, 200)))
+    odd = [{**row, "visit": number} for number in (0, -1, 2**32, "7")]
+    rows = [{**row, "outcome": outcome, "visit": number} for number, outcome in enumerate(outcomes, 1)]
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in [*odd, *rows]))
+    store, counters = MemoryStore(), Counters()
+    revisits = Revisits(store, RECRAWL, lambda _: 0.0)
+    backfill = RevisitBackfill(store, revisits, counters, PriorityRules(()), Order.BREADTH)
+    backfill.load(path, path.stat().st_size, lambda _: None, store.batch())
+    while backfill.left:
+        batch = store.batch()
+        backfill.step(batch)
+        store.write(batch)
+    page = revisits.page("http://a.test/")
+    assert page is not None
+    assert page.visits == visits, "the next record has the next number"
+    assert counters.scheduled == 1
+
+
 def test_a_file_that_is_cut_meanwhile_has_no_more_to_say(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
     path.write_bytes(b"")

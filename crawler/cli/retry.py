@@ -15,7 +15,7 @@ from crawler.inspect.record_stream import Tail
 from crawler.job.directory import JobError
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.metrics import counted
-from crawler.output.finished import Choice, Past, select
+from crawler.output.finished import Choice, Past, rules_of, select
 from crawler.progress.say import say
 from crawler.settings import CLASSES, Settings
 from crawler.urls import Canonicaliser, Rejected
@@ -60,10 +60,16 @@ async def _retry(arguments: argparse.Namespace, directory: Path, settings: Setti
     if choice.is_empty:
         raise UsageError("name what to visit again: --failed, --excluded RULE, --host HOST, or URLs")
     parcels, missing, pasts = Parcels(arguments, settings), set(choice.hrefs), _selected(directory, choice)
+    found = 0
     while part := list(islice(pasts, MOST_URLS)):
+        found += len(part)
         missing.difference_update(past.href for past in part)
         await _put_back(parcels, part, arguments.priority)
     code = await parcels.report(_words)
+    if choice.excluded is not None and not found:
+        rules = sorted(rules_of(Tail(directory).more()))
+        named = f"the rules of this job are {', '.join(rules)}" if rules else "no URL of this job is excluded"
+        say(sys.stderr, f"{choice.excluded!r} excluded no such URL: {named}")
     for href in sorted(missing):
         say(sys.stderr, f"not finished, or of another outcome or host: {href}")
     return Exit.FAILED if missing else code

@@ -82,6 +82,20 @@ def select(read: Callable[[], Iterable[bytes]], choice: Choice) -> Iterator[Past
         yield None if record is None else _past(record)
 
 
+def rules_of(lines: Iterable[bytes]) -> set[str]:
+    """The rules that excluded URLs with these records, as ``Choice.excluded`` may name them."""
+    records = (record for record in map(record_of, lines) if record is not None)
+    outcomes = {Outcome.EXCLUDED, *_SHUT}
+    return {_rule_of(record) for record in records if record["outcome"] in outcomes}
+
+
+def _rule_of(record: Record) -> str:
+    outcome, error = str(record["outcome"]), str(record.get("error"))
+    if outcome in _SHUT:
+        return outcome
+    return str(record.get("rule") or (_ROBOTS if error == _BY_ROBOTS else error.partition(":")[0]))
+
+
 def _record(line: bytes) -> Record | None:
     """The record of a line; None if the URL in it cannot be queued: others may have edited the file."""
     record = record_of(line)

@@ -22,7 +22,7 @@ from crawler.job.job import Job
 from crawler.job.live_status import read_live
 from crawler.job.platform import Platform
 from crawler.kv import Family
-from crawler.output.finished import Choice, Past, select
+from crawler.output.finished import Choice, Past, rules_of, select
 from crawler.settings import RecrawlSettings
 from crawler.store import MemoryStore
 from tests.durability.power import Inline
@@ -148,6 +148,9 @@ def test_what_is_selected(choice: Choice, found: str) -> None:
     ]
     hrefs = [past.href for past in select(lambda: lines, choice) if past is not None]
     assert hrefs == [f"http://{letter}.test/" for letter in found.split()]
+    rules = rules_of(lines)
+    assert rules == {"robots", "blocked-port", "traps.max_variants"}
+    assert all(any(select(lambda: lines, Choice(excluded=rule))) for rule in rules), "each of them may be named"
 
 
 def test_a_parcel_that_was_begun_is_carried_on_where_it_was(laboratory: Laboratory) -> None:
@@ -217,6 +220,8 @@ def test_the_command_with_a_stopped_job(tmp_path: Path, seen: str) -> None:
         ran = crawler("retry", job, *missing, site.url("/nowhere"))
         assert (ran.code, ran.out) == (1, f"{len(missing)} URLs queued again, 0 pending already\n"), ran.err
         assert ran.err == f"not finished, or of another outcome or host: {site.url('/nowhere')}\n"
+        ran = crawler("retry", job, "--excluded", "robot")
+        assert (ran.code, ran.err) == (0, "'robot' excluded no such URL: no URL of this job is excluded\n")
         ran = crawler("retry", job, *missing)
         assert (ran.code, ran.out) == (0, f"0 URLs queued again, {len(missing)} pending already\n"), ran.err
         assert crawler(*options).code == 0

@@ -239,6 +239,7 @@ class Run:
             in_flight=job.counters.pending - job.frontier.queued,
             seeds_rejected=self.incoming.seeds_rejected,
             paused=None if pause is None else pause_text(pause),
+            paused_by=None if pause is None else pause.by,
             lag=self.gauges.lag,
             stalls=self.gauges.stalls,
             commits=job.writer.commits,

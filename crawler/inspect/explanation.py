@@ -139,13 +139,13 @@ class Wait(StrEnum):
     HOST_ROBOTS = "host-robots"  # the robots.txt of its host is being fetched, or its address looked up
     HOST_BUSY = "host-busy"  # the slots of its host are in use
     HOST_GROUP = "host-group"  # its host waits in the line of the hosts with which it shares one gap
+    RETRY = "retry"  # it failed and is retried later
+    HOST_HELD = "host-held"  # its host is held until a time
     CRAWL = "crawl"  # its host is due, and the crawl hands out nothing
     RATE = "rate"  # its host is due, and requests wait for the rate limit
     SLOT = "slot"  # its host is due, and no slot is free for it
     HOST_TURN = "host-turn"  # its host is due, and other hosts have their turns before it
-    RETRY = "retry"  # it failed and is retried later
     OVERLOOKED = "overlooked"  # nothing: its host is due, and the running crawl does not ask it
-    HOST_HELD = "host-held"  # its host is held until a time
 
 
 @dataclass(frozen=True, slots=True)

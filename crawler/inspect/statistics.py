@@ -91,14 +91,15 @@ class SlotFigures:
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file, why
-    it is paused, the event loop's lag and stalls, transactions written, outages of our own line, its slots, and the
-    proxies that fail."""
+    """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file,
+    why it is paused and by what, the event loop's lag and stalls, transactions written, outages of our own line, its
+    slots, and the proxies that fail."""
 
     elapsed: float
     in_flight: int
     seeds_rejected: int
     paused: str | None
+    paused_by: str | None
     lag: dict[str, float]
     stalls: dict[str, Any]
     commits: int
@@ -138,6 +139,7 @@ def assemble(
         "advice": _no_earlier(advice, hosts.slowest),
         "commits": None if run is None else run.commits,
         "paused": None if run is None else run.paused,
+        "paused_by": None if run is None else run.paused_by,
         "outage": None if run is None else run.outage,
         "proxies": None if run is None else run.proxies,
         "disk_free_bytes": job.disk_free,

@@ -17,6 +17,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 OPENMETRICS = "application/openmetrics-text"
+PAUSES = ("user", "disk", "outage", "hours")
 STATES = ("running", "paused", "stopping", "ended", "stopped")
 CAUSES = ("memory", "full", "target", "passed")
 
@@ -60,6 +61,14 @@ METRICS: tuple[Metric, ...] = (
         ("state",),
         "state",
         words=STATES,
+    ),
+    Metric(
+        "crawler_pause_cause",
+        "gauge",
+        "1 for what pauses the crawl, 0 for the others; absent if nothing does. Hours end by themselves.",
+        ("paused_by",),
+        "cause",
+        words=PAUSES,
     ),
     _gauge("crawler_elapsed_seconds", ("elapsed_seconds",), "How long this run of the crawl has lasted."),
     _counter("crawler_urls_admitted_total", "urls_admitted", "URLs found new and put into the frontier."),

@@ -104,7 +104,7 @@ def working(
     state, pending, flying = stats.get("state"), stats.get("urls_pending") or 0, stats.get("urls_in_flight") or 0
     if stats.get("paused"):
         why = str(stats["paused"])
-        return {"mark": "bad", "text": f"{why[0].upper()}{why[1:]}."}
+        return {"mark": "wait" if stats.get("paused_by") == "hours" else "bad", "text": f"{why[0].upper()}{why[1:]}."}
     match state:
         case "running" if pages:
             text = f"Working: {per_second(pages)} pages/s over the last minute"

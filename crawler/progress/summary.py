@@ -13,12 +13,8 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
     """Return a few lines about the crawl, without a line break at the end.
 
     ``before``: the statistics of the job when this run resumed it. The summary then also says what this run did."""
-    elapsed = stats["elapsed_seconds"]
     get = stats.get
-    lines = [stats["state"] if elapsed is None else f"{stats['state']} after {_duration(elapsed)}"]
-    if stats["state"] == "paused" and get("paused"):
-        lines[0] += f": {get('paused')}"
-    runs = ""
+    lines, runs = [_state(stats)], ""
     if before is not None:
         done = {key: stats[key] - before[key] for key in (*_PAGES, "urls_admitted")}
         lines.append(f"this run  {_pages(done)}, {counted(done['urls_admitted'], 'URL')} admitted")
@@ -61,6 +57,12 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
         ahead = forecast(stats)
         lines += [f"          {ahead}"] if ahead else []
     return "\n".join(lines)
+
+
+def _state(stats: Mapping[str, Any]) -> str:
+    elapsed, state = stats["elapsed_seconds"], str(stats["state"])
+    why = f": {stats['paused']}" if state == "paused" and stats.get("paused") else ""
+    return f"{state}{why}" if elapsed is None else f"{state} after {_duration(elapsed)}{why}"
 
 
 def _left_out(links: Mapping[str, int]) -> list[str]:

@@ -32,8 +32,8 @@ def test_hosts_wait_for_their_hours_and_the_crawl_for_them(tmp_path: Path) -> No
         began = asyncio.get_running_loop().time()
         for wait in (50.0, 110.0, 400.0):
             await asyncio.sleep(began + wait - asyncio.get_running_loop().time())
-            now = START + wait
-            seen.append((wait, job.frontier.describe("day.test:80", now), run.stats()["paused"]))
+            now, stats = START + wait, run.stats()
+            seen.append((wait, job.frontier.describe("day.test:80", now), (stats["paused"], stats["paused_by"])))
 
     assert lab.run(*seeds, during=look) is Stop.FINISHED
     day = [asked.begin for asked in lab.requests_to("day.test")]
@@ -47,8 +47,8 @@ def test_hosts_wait_for_their_hours_and_the_crawl_for_them(tmp_path: Path) -> No
     assert (closed.state, closed.rule, closed.next_time) == (HostState.WAITING, "hours", OPENS)
     assert (later.state, later.rule) == (HostState.WAITING, "hours")
     assert later.reason == "outside its hours (politeness.hours)"
-    assert busy is None, "the other host is asked"
-    assert paused == "outside the hours of all hosts that wait, until 2023-11-14 22:30:00Z"
+    assert busy == (None, None), "the other host is asked"
+    assert paused == ("outside the hours of all hosts that wait, until 2023-11-14 22:30:00Z", "hours")
 
 
 def test_hours_hold_over_a_restart(tmp_path: Path) -> None:

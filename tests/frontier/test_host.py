@@ -62,7 +62,9 @@ records = st.builds(
 def stored_parts(host: Host) -> tuple[object, ...]:
     """What must come back."""
     failures = host.failures._replace(failed_at=0.0, throttled_at=0.0, erred_at=0.0)
-    politeness = replace(host.politeness, located=False)
+    reason = host.politeness.hold_reason
+    stored = reason if reason <= HoldReason.ERRORS else HoldReason.GAP  # the others are decided anew
+    politeness = replace(host.politeness, located=False, hold_reason=stored)
     return host.name, host.queue.size, host.queue.retry_size, asdict(politeness), failures, asdict(host.tally)
 
 

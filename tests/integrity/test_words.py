@@ -9,7 +9,7 @@ from string import Formatter
 import pytest
 
 from crawler.cli.integrity_text import CHANGE_WORDS, FINDING_WORDS, change_text, finding_text
-from crawler.inspect.explanation import Explanation, LedgerAnswer, Place, RobotsState, Wait
+from crawler.inspect.explanation import Explanation, LedgerAnswer, NextTry, Place, RobotsState, Wait
 from crawler.integrity.change import Change, Done
 from crawler.integrity.finding import Finding, Kind
 from crawler.kv import Family
@@ -57,9 +57,10 @@ def test_what_is_documented_is_there() -> None:
 
 def test_every_part_of_an_explanation_is_documented() -> None:
     text = page(PAGE).partition("\n## explain\n")[2].partition("\n## hosts")[0]
-    cells = " ".join(re.findall(r"^\| (.*?) \|", text, re.MULTILINE))
-    named = set(re.findall(r"`(\w+)`", cells))
-    fields = {field.name for part in (Explanation, Place) for field in dataclasses.fields(part)}
-    assert named == fields
+    _, *tables, words = re.split(r"^\| (?:key|`waits_for`) .*\|\n\|---\|---\|\n", text, flags=re.MULTILINE)
+    for part, table in zip((Explanation, Place, NextTry), tables, strict=True):
+        cells = " ".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))
+        assert set(re.findall(r"`(\w+)`", cells)) == {field.name for field in dataclasses.fields(part)}
+    assert re.findall(r"^\| `([\w-]+)` \|", words, re.MULTILINE) == [*map(str, Wait)]
     for word in (*Wait, *RobotsState, *LedgerAnswer):
         assert f"`{word}`" in text

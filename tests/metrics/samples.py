@@ -97,6 +97,7 @@ _FULL: dict[str, Any] = {
     "seeds": 20,
     "seeds_rejected": 1,
     "paused": None,
+    "paused_by": "disk",
     "outage": {"now": False, "count": 2, "seconds": 613.5, "hosts": 0, "probes": 24},
     "proxies": {"failing": 1, "failures": 17, "named": [{"proxy": "http://p:1", "since": 1.0, "reason": "refused"}]},
     "disk_free_bytes": 40_000_000_000,

@@ -12,14 +12,14 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from crawler.checkpoint import Manifest
-from crawler.engine.lifecycle import State
+from crawler.engine.lifecycle import PausedBy, State
 from crawler.engine.loop_lag import LoopLag
 from crawler.exact import LedgerCounts
 from crawler.filters import Advice, MeasuredFpp, SeenStatistics, SliceStatistics
 from crawler.filters.advisor import Cause
 from crawler.inspect.statistics import HostFigures, JobFigures, RunFigures, SlotFigures, assemble
 from crawler.job.border import BorderCounts
-from crawler.metrics.prometheus import CAUSES, METRICS, STATES, exposition
+from crawler.metrics.prometheus import CAUSES, METRICS, PAUSES, STATES, exposition
 from crawler.records import Counters
 from tests.documents import ROOT, page
 from tests.metrics.samples import statistics
@@ -135,6 +135,7 @@ def test_every_metric_is_documented_as_it_is() -> None:
 def test_the_words_of_labels_are_those_of_the_crawl() -> None:
     assert set(STATES) == set(State)
     assert set(CAUSES) == set(Cause)
+    assert set(PAUSES) == set(PausedBy)
 
 
 def test_no_number_of_a_crawl_is_left_out() -> None:
@@ -152,6 +153,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
             in_flight=0,
             seeds_rejected=0,
             paused=None,
+            paused_by=None,
             lag=LoopLag().figures(),
             stalls=LoopLag().stall_figures(),
             commits=0,

@@ -102,6 +102,7 @@ def test_small_rates_have_a_tenth() -> None:
         ({}, 0.0, 0.0, "wait", "Waiting: no page in the last minute, 64 in flight, 5 hosts pending."),
         ({"urls_pending": 0, "urls_in_flight": 0}, None, None, "wait", "Waiting for seeds: no URLs are pending."),
         ({"state": "paused", "paused": "disk full: no space"}, 9.0, None, "bad", "Disk full: no space."),
+        ({"state": "paused", "paused": "closed", "paused_by": "hours"}, 9.0, None, "wait", "Closed."),
         ({"state": "ended"}, None, None, "over", "Ended: 10,000 pages fetched, 81 failed."),
         ({"state": "stopped"}, None, None, "over", "Stopped with 2,000 URLs left: run the same command to resume."),
     ],

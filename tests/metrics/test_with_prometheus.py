@@ -221,8 +221,8 @@ def test_a_crawl_that_does_well_is_scraped_and_no_alert_fires(tmp_path: Path) ->
         assert 20 < (watch.number("crawler_pages_fetched_total") or 0) <= stats["pages_fetched"] + 10
         assert watch.number("crawler_seen_fpp_target_ratio") == stats["seen"]["fpp_target"] == 0.001
         assert watch.number('crawler_state{state="running"}') == 1
-        # Some come with the first checkpoint, and with the second look ahead; nothing is warned of.
-        all_but_warnings = {metric.name for metric in METRICS} - {"crawler_advice_cause"}
+        # Some come with the first checkpoint, and with the second look ahead; nothing is warned of, nor pauses it.
+        all_but_warnings = {metric.name for metric in METRICS} - {"crawler_advice_cause", "crawler_pause_cause"}
         wait_until(lambda: watch.number("crawler_checkpoint_bytes") is not None, "a checkpoint")
         wait_until(lambda: watch.number("crawler_advice_new_urls_per_second") is not None, "a second look")
         assert all_but_warnings <= names(watch)

@@ -11,10 +11,12 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from crawler.cli.demo import PAGES
 from crawler.demo import DemoSite
 from crawler.demo.modules import MODULES
 from crawler.demo.render import Pages
+from crawler.settings import Sites, hours_of, settings_from
 from tests.demo.walk import walk
 from tests.documents import ROOT, page
 from tests.examples import long_or
@@ -260,6 +263,22 @@ def test_proxies_and_logins(tmp_path: Path) -> None:
         if path.is_file():
             for secret in (b"let-me", b"k3y", b64encode(b"reader:let-me-in")):
                 assert secret not in path.read_bytes(), f"{path} contains a secret"
+
+
+def test_settings_by_site() -> None:
+    """The two files of the page, and what it says of the first."""
+    first, hours = (tomllib.loads(block.text) for block in blocks("settings-by-site.md") if block.language == "toml")
+    sites = Sites(settings_from(first))
+    own, other = sites.of_host("static.example.org:443"), sites.of_host("www.example.org:80")
+    assert (own.politeness.delay, own.politeness.per_host, own.robots.ignore) == (0.0, 4, True)
+    assert (other.politeness.delay, other.politeness.per_host, other.robots.ignore) == (10.0, 1, False)
+    assert sites.of_host("elsewhere.test:80").politeness.delay == 2.0
+    night = Sites(settings_from(hours))
+    assert night.of_host("static.example.org:443").politeness.hours == ()
+    windows = night.of_host("elsewhere.test:80").politeness
+    noon, midnight = (datetime(2026, 1, 7, hour, tzinfo=UTC).timestamp() for hour in (11, 23))
+    open_ = hours_of(windows.hours, windows.time_zone)
+    assert (open_.is_open(noon), open_.is_open(midnight)) == (False, True)
 
 
 def test_moving_a_job(tmp_path: Path) -> None:

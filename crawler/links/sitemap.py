@@ -297,7 +297,7 @@ class Sitemap:
             # In a feed there may be an `atom:link` beside it, which has no text.
             self._loc = self._field.strip() or self._loc
         elif self._field is not None:
-            self._texts.setdefault(_local(name), self._field[:_FIELD_MOST])
+            self._texts[_local(name)] = self._field[:_FIELD_MOST]
         elif self._depth == self._form.depth and self._loc and _local(name) in self._form.items:
             self._list(self._loc, *self._stated())
         self._field = None

@@ -39,7 +39,8 @@ def write_run(disk: Disk, directory: Path, settings: Settings) -> None:
         # Headers may contain secrets, and no command needs them.
         site["headers"] = site["headers"] and [f"{line.partition(':')[0]}: (not stored)" for line in site["headers"]]
     places = [[*place, text] for place, text in settings.places.items()]
-    replace_file(disk, directory / RUN, encode_envelope(MAGIC, VERSION, {"settings": tables, "places": places}))
+    stored = encode_envelope(MAGIC, VERSION, {"settings": tables, "places": places})
+    replace_file(disk, directory / RUN, stored)
 
 
 def read_run(directory: Path, formats: Formats = KNOWN) -> LastRun:

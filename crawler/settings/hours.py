@@ -13,7 +13,6 @@ import re
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from typing import NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -56,9 +55,14 @@ def _window(text: str) -> _Window:
 
 def _zone(name: str | None) -> tzinfo | None:
     """The time zone; None: that of this machine."""
+    if name is None:
+        return None
+    # It loads the configuration of Python's build: only who names a zone pays for that.
+    from zoneinfo import ZoneInfo  # noqa: PLC0415
+
     try:
-        return None if name is None else ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
         raise HoursError(f"{name!r} is not a time zone that this machine knows, such as Europe/Berlin") from error
 
 

@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     given.setdefault("allow_private", True)
     given.setdefault("delay", DELAY)
+    given.setdefault("host_key", "origin")  # each port stands for a site
     directory: Path = arguments.job
     ports = _remembered(directory)
     given.setdefault("dashboard", "0")

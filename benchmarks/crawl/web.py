@@ -62,6 +62,13 @@ class Web:
     seeds: list[str]
     log: Path
 
+    def answered(self, since: int) -> int:
+        """How many requests have their lines behind byte ``since`` of the protocol, robots.txt left out."""
+        with self.log.open("rb") as stream:
+            stream.seek(since)
+            text = stream.read()
+        return text.count(b"\n") - text.count(b"/robots.txt\t")
+
     def asked(self, since: int) -> tuple[list[Asked], int]:
         """The requests whose lines stand behind byte ``since`` of the protocol, robots.txt left out; and its end."""
         with self.log.open("rb") as stream:

@@ -3,8 +3,9 @@
     python benchmarks/durability/kills.py [--kills 200] [--beside] [--serve DIR[=PATH] ...] [--seed N]
 
 Serves a web with its own nginx (made files, or the given directories, each a host whose first page is PATH). Its
-access log shows what was requested and when, whatever the crawler reports. A crawl is killed after a random part of the
-time that a whole one takes, and the same command is given again; a job that has ended is checked and a new one started.
+access log shows what was requested and when, whatever the crawler reports. A crawl is killed after a random number of
+requests, some before the first, and the same command is given again; a job that has ended is checked and a new one
+started.
 With ``--beside``, ``add``, ``tail``, ``stats``, ``verify``, a dashboard and POST work on the job at the same time: what
 was called safe must be fetched, and ``tail`` must show each record once. Exits with 1 if anything is missing,
 recorded twice, or requested too early.
@@ -47,6 +48,7 @@ _RESOLUTION = 0.002  # seconds: nginx gives both times in whole milliseconds
 _UNLINKED = 60  # pages of each host that only what is done beside leads to
 _IN_USE = "is in use"  # what the program says where another one, as add, has the job
 _POLL = 0.005  # seconds between two looks at a run
+_EARLY = 0.2  # share of the kills at a moment before the first answer, or at one that is chosen by the clock
 _SETTLE = 0.2  # seconds: nginx writes its line a moment after the answer
 # Many generations, and slices that are sealed, in the few seconds that a crawl takes.
 _OFTEN = "[durability]\nsync_interval = 0.1\ncheckpoint_interval = 0.3\n[seen]\ncapacity = 16\n"
@@ -69,6 +71,22 @@ class Account:
     overlaps: int = 0
     early: int = 0  # gaps too short
     shortest: float = float("inf")  # seconds
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a run is killed: after so many answers, or, if that is none, so many seconds after its start. Answers are
+    progress: seconds are none on a machine that has become slower than it was when they were chosen."""
+
+    answers: int
+    seconds: float
+
+    def of(self, web: Web, position: int) -> Callable[[], bool]:
+        """Whether it has come for the run that starts now, with the protocol at ``position``."""
+        if self.answers:
+            return lambda: web.answered(position) >= self.answers
+        until = time.monotonic() + self.seconds
+        return lambda: time.monotonic() >= until
 
 
 @dataclass
@@ -186,17 +204,24 @@ def at_random(bench: Bench, flags: Sequence[str], kills: int, chance: random.Ran
     """Kill until it was done ``kills`` times; the last job runs to its end."""
     account = Account()
     crawler("--version")  # what programs are forked from has begun by then
+    _, position = bench.web.asked(0)
     began = time.monotonic()
     if bench.start(flags):
         raise SystemExit((bench.home / "log").read_text()[-2000:])
     whole = time.monotonic() - began
+    time.sleep(_SETTLE)
+    requests = bench.web.answered(position)
     bench.hold_to_account(Account())
+
+    def moment() -> Moment:
+        return Moment(0 if chance.random() < _EARLY else chance.randrange(1, 2 * requests), chance.uniform(0, whole))
+
     while account.kills < kills:
         with contextlib.ExitStack() as around:
             beside = bench.beside(chance)
             if beside is not None:
                 around.enter_context(beside)
-            for code in _until_it_ends(bench, flags, account, gaps, lambda: chance.uniform(0, whole)):
+            for code in _until_it_ends(bench, flags, account, gaps, moment):
                 account.kills += code < 0
         # What was added at the last moment is in the inbox of a crawl that has ended.
         if beside is not None and bench.start(flags):
@@ -228,7 +253,7 @@ def _until_it_ends(
     flags: Sequence[str],
     account: Account,
     gaps: bool,
-    moment: Callable[[], float] | None,
+    moment: Callable[[], Moment] | None,
     ats: Iterator[str] | None = None,
 ) -> Iterator[int]:
     """Run one job until it ends by itself; how each run ended. Counts what was asked again because of each kill."""
@@ -237,12 +262,8 @@ def _until_it_ends(
     again: list[int] = []  # of each kill of this job
     all_asked: list[Asked] = []
     while True:
-        deadline = time.monotonic() + (1e9 if moment is None else moment())
-        code = bench.start(
-            flags,
-            None if moment is None else lambda until=deadline: time.monotonic() >= until,
-            next(ats or iter(()), ""),
-        )  # type: ignore[misc]
+        kill_when = None if moment is None else moment().of(bench.web, position)
+        code = bench.start(flags, kill_when, next(ats or iter(()), ""))
         time.sleep(_SETTLE)
         asked, position = bench.web.asked(position)
         urls = Counter(entry.url for entry in asked)

@@ -17,7 +17,9 @@ from pathlib import Path
 from crawler.bench.child import Cost, module_environment, run
 from crawler.bench.made_pages import make_files
 
-FLAGS = ("--allow-private", "--delay", "0", "--per-host", "16", "--concurrency", "64", "--quiet")
+# The sites are ports of one name, and each is to have slots of its own.
+_SITES = ("--host-key", "origin", "--per-host", "16")
+FLAGS = ("--allow-private", "--delay", "0", *_SITES, "--concurrency", "64", "--quiet")
 
 
 class MadeCrawlError(Exception):

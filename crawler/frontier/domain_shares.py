@@ -81,14 +81,16 @@ class DomainLine:
         """The ticket that is first, by which lines compare; None if nobody waits. Behind a mark that is the rank of the
         domain and a ticket, so that the domain's lines begin with a host that was never asked. ``stale``: None if no
         ticket is."""
-        queue, turns, left = self._queue, self._turns, self._most
+        queue, last, left = self._queue, self._turns.last, self._most
         while (ticket := queue.first()) is not None:
             if not ticket[_NAME_AT]:
-                turn = self._settled(ticket, stale)
-                if turn is None:
-                    return ticket[:_RANK] + self.first_host()
+                domain = ticket[_DOMAIN_AT:]
+                parked = self._settle(domain, stale)
+                turn = last(domain)
+                if parked and turn <= ticket[:_RANK]:
+                    return ticket[:_RANK] + parked[0]
                 queue.pop()
-                if turn:
+                if parked:
                     queue.push(turn + ticket[_RANK:])
                 continue
             if stale is not None and stale(ticket):
@@ -96,25 +98,23 @@ class DomainLine:
                 continue
             if ticket is not self._looked_at:
                 self._looked_at, self._domain = ticket, domain_of_key(ticket[_NAME_AT:])
-            turn = turns.last(self._domain)
+            turn = last(self._domain)
             if turn <= ticket[:_RANK] or not left:
                 return ticket
             left -= 1
             self._park(queue.pop(), turn)
         return None
 
-    def _settled(self, mark: bytes, stale: Stale | None) -> bytes | None:
-        """None if the mark is where it belongs; otherwise the rank that it must have, empty if it must go."""
-        domain = mark[_DOMAIN_AT:]
+    def _settle(self, domain: bytes, stale: Stale | None) -> list[bytes]:
+        """The parked tickets of the domain. Those on top that are stale have gone, and the domain with its last."""
         parked = self._parked[domain]
-        while parked and stale is not None and stale(parked[0]):
-            heappop(parked)
-            self._parked_count -= 1
+        if stale is not None:
+            while parked and stale(parked[0]):
+                heappop(parked)
+                self._parked_count -= 1
         if not parked:
             del self._parked[domain]
-            return b""
-        turn = self._turns.last(domain)
-        return turn if turn > mark[:_RANK] else None
+        return parked
 
     def _park(self, ticket: bytes, turn: bytes) -> None:
         parked = self._parked.get(self._domain)

@@ -334,6 +334,11 @@ class Frontier:
         return self._workbench.in_memory
 
     @property
+    def busy_hosts(self) -> dict[str, int]:
+        """The leases that are out, by host; hosts without one are absent."""
+        return dict(self._workbench.out)
+
+    @property
     def leased(self) -> int:
         """Leases that are out."""
         return self._workbench.leased

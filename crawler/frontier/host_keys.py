@@ -161,7 +161,8 @@ class HostKeys:
                 return self._begin(host, now)
             if self._looks and (group := self._look(host, now)) is not None:
                 return group
-            self._make_room(now)
+            if len(self._alone) + len(self.groups) >= self._prune_at:
+                self._make_room(now)
         elif other.name != host.name:
             return self._begin(host, now)
         self._alone[key] = host
@@ -207,11 +208,13 @@ class HostKeys:
         return group
 
     def _gap(self, host: Host) -> float:
-        return gap(self.delays.get(host.key), None, self._settings(host))[0]
+        settings = self._settings(host)
+        return gap(self.delays.get(host.key), None, settings)[0] if self.delays else settings.delay
 
     def _begin(self, host: Host, now: float) -> Group:
         """Make the group of a host; the host that was alone is its first member."""
-        self._make_room(now)
+        if len(self._alone) + len(self.groups) >= self._prune_at:
+            self._make_room(now)
         key = host.key
         group = self.groups[key] = Group(FairSemaphore(self._settings(host).per_host))
         hold(group, self._resumed_at + self._gap(host), HoldReason.GAP)
@@ -233,8 +236,6 @@ class HostKeys:
         return (now if host.inside else politeness.last_request) + pause, reason
 
     def _make_room(self, now: float) -> None:
-        if len(self._alone) + len(self.groups) < self._prune_at:
-            return
         over = [key for key, group in self.groups.items() if group.slots.unused and group.next_time <= now]
         for key in over:
             del self.groups[key]

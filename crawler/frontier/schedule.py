@@ -237,15 +237,15 @@ class Schedule:
     def waiting(self) -> tuple[int, bool, bool]:
         """Hosts in no session: how many quick ones there are, whether new ones are due, whether slow ones are. A few
         may be counted twice."""
-        quick, new, slow = 0, False, False
+        quick, new, slow, stale = 0, False, False, self._stale
         for place, lane in self._lanes.items():
-            kind = place & _KIND
+            kind, waiting = place & _KIND, lane.waiting
             if kind == QUICK:
-                quick += len(lane.waiting) + len(lane.delayed)
+                quick += len(waiting) + len(lane.delayed)
             elif kind == NEW:
-                new = new or lane.waiting.first(self._stale) is not None
+                new = new or (len(waiting) > 0 if stale is None else waiting.first(stale) is not None)
             else:
-                slow = slow or lane.waiting.first(self._stale) is not None
+                slow = slow or (len(waiting) > 0 if stale is None else waiting.first(stale) is not None)
         return quick, new, slow
 
     @property

@@ -6,10 +6,10 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cmp_to_key
-from typing import Any
+from typing import Any, NamedTuple
 
 from crawler.frontier.host import host_name, stored_counts
-from crawler.frontier.host_keys import NO_HOLD
+from crawler.frontier.host_keys import NO_HOLD, KeyHold
 from crawler.frontier.host_status import HostRow, describe
 from crawler.inspect.hosts_now import HostsNow
 from crawler.kv import Family, Reader
@@ -49,29 +49,40 @@ def table_row(host: HostRow) -> Row:
     return values
 
 
-def host_rows(
+class Chosen(NamedTuple):
+    """A host that is to have a row: its name, its stored record, and what other hosts of its key mean for it."""
+
+    name: str
+    value: bytes
+    held: KeyHold
+
+
+def chosen_hosts(
     stored: Iterable[tuple[bytes, bytes]],
     settings: HostTableSettings,
-    now: float,
     beside: HostsNow,
-    working: Mapping[str, HostRow],
     wants: Callable[[str, bytes], bool] = lambda name, value: True,
-) -> Iterator[Row]:
-    """Yield a row for each stored host at ``now`` (seconds since 1970). A host whose stored record tells all of it gets
-    one only if ``wants`` (name, record): a row costs twenty times as much as a look at the record.
-
-    ``beside`` is what is known besides the records. ``working`` has the hosts whose state is in the memory of the
-    running crawl; it was taken there, because nobody else may read that state."""
+) -> Iterator[Chosen]:
+    """Yield those stored hosts that are busy, and of all others those that ``wants`` (name, record): a row costs twenty
+    times as much as a look at the record. ``beside`` is what is known besides the records."""
     rows = list(stored)
     holds = beside.holds(rows, settings.politeness) if settings.host_key == "host" else {}
     for key, value in rows:
         name = host_name(key)
+        if beside.is_busy(name) or wants(name, value):
+            yield Chosen(name, value, holds.get(name, NO_HOLD))
+
+
+def host_rows(
+    chosen: Iterable[Chosen], settings: HostTableSettings, now: float, beside: HostsNow, working: Mapping[str, HostRow]
+) -> Iterator[Row]:
+    """Yield a row for each host at ``now`` (seconds since 1970). ``working`` has the hosts whose state is in the memory
+    of the running crawl; it was taken there, because nobody else may read that state."""
+    for name, value, held in chosen:
         row = working.get(name)
         if row is None:
-            if not beside.is_busy(name) and not wants(name, value):
-                continue
             politeness, budget = settings.politeness(name), settings.budget(name)
-            row = describe(beside.host(name, value, holds.get(name, NO_HOLD)), now, politeness, budget, beside.serving)
+            row = describe(beside.host(name, value, held), now, politeness, budget, beside.serving)
         yield table_row(row)
 
 
@@ -85,7 +96,7 @@ def all_host_rows(
     """Yield ``host_rows`` for each host of a job whose working state nobody here has, by name, and None at points where
     a long read may be abandoned."""
     for page in store.pages(Family.HOSTS):
-        yield from host_rows(page, settings, now, beside, {}, wants)
+        yield from host_rows(chosen_hosts(page, settings, beside, wants), settings, now, beside, {})
         yield None
 
 
@@ -98,22 +109,27 @@ class Selection:
     ) -> None:
         self.total = 0  # rows that contain q
         self._best: list[tuple[Any, int, Row]] = []
+        self._told: list[tuple[Any, int, Any]] = []  # as many values as there will be rows, by records: the best so far
         self._offset, self._most, self._wanted = offset, offset + limit, q.lower()
         self._order, self._value = _order(descending), _value(sort)
         self._stored, self._descending = _STORED.get(sort), descending
 
     def wants(self, name: str, stored: bytes) -> bool:
-        """Whether the row of the host with that stored record may be among the rows; if not, it is counted. Raises
-        HostRecordError."""
+        """Whether the row of the host with that stored record may be among the rows; if not, it is counted. To be asked
+        once for each host that is not busy, before or while rows are added. Raises HostRecordError."""
         if self._wanted not in name:
             return False
-        if self._stored is None or len(self._best) < self._most or not self._most:
+        if self._stored is None or not self._most:
             return True
-        value = self._stored(stored)
+        value, told = self._stored(stored), self._told
         if value is None:
             return True
-        last = self._value(self._best[0][2])
+        if len(told) < self._most:
+            heapq.heappush(told, (self._order(value), len(told), value))
+            return True
+        last = told[0][2]
         if value > last if self._descending else value < last:
+            heapq.heapreplace(told, (self._order(value), told[0][1], value))
             return True
         self.total += 1  # of equal rows the first counts
         return False

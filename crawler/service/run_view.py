@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,9 +16,8 @@ from typing import Any, TypeVar
 
 from crawler.engine.run import Run, pause_text
 from crawler.frontier import queue_of
-from crawler.frontier.host import host_name
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen, hosts_due
-from crawler.inspect.host_table import Row, host_rows
+from crawler.inspect.host_table import chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.job.directory import PAGES
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
@@ -67,19 +67,14 @@ class RunView:
     async def hosts(self, asked: TableAsked) -> Table:
         run, now = self._running(), self._clock()
         selection, frontier, table = asked.selection(), run.job.frontier, self._page.table
-        pages = run.job.store.pages(Family.HOSTS, size=_HOSTS_AT_ONCE)
-        page = await self._in_thread(lambda: next(pages, None))
-        while page is not None:
+        beside = HostsNow(frontier.busy_hosts, serving=run.serving)
+        stored = run.job.store.pages(Family.HOSTS)
+        hosts = (host for page in stored for host in chosen_hosts(page, table, beside, selection.wants))
+        while chosen := await self._in_thread(lambda: list(itertools.islice(hosts, _HOSTS_AT_ONCE))):
             # Only here, in the event loop, may the state of the crawl be read. The thread gets rows that are done.
-            names, beside = (host_name(key) for key, _ in page), HostsNow(serving=run.serving)
+            names = (host.name for host in chosen)
             working = {name: row for name in names if (row := frontier.describe_known(name, now, beside.serving))}
-
-            def add(rows: Iterator[Row]) -> list[tuple[bytes, bytes]] | None:
-                selection.add(rows)
-                return next(pages, None)
-
-            rows = host_rows(page, table, now, beside, working, selection.wants)
-            page = await self._in_thread(functools.partial(add, rows))
+            selection.add(host_rows(chosen, table, now, beside, working))
         return Table(selection.total, selection.rows())
 
     async def host(self, name: str) -> dict[str, Any] | None:

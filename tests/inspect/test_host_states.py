@@ -32,7 +32,7 @@ from crawler.frontier import (
 from crawler.frontier.host import encode_host
 from crawler.inspect.explanation import Known, NextTry, SeenAnswer, Wait, explain
 from crawler.inspect.host_states import SLICE, HostStates, count_states
-from crawler.inspect.host_table import HostTableSettings, host_rows
+from crawler.inspect.host_table import HostTableSettings, chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
 from crawler.job.job import Job
 from crawler.kv import Family, Row
@@ -131,7 +131,8 @@ def test_while_a_crawl_runs_they_are_those_of_its_table(tmp_path: Path) -> None:
             names = (key.decode() for key, _ in stored)
             serving = crawl.serving
             working = {name: row for name in names if (row := job.frontier.describe_known(name, now, serving))}
-            rows = host_rows(stored, HostTableSettings.of(lab.settings), now, HostsNow(serving=serving), working)
+            settings, beside = HostTableSettings.of(lab.settings), HostsNow(serving=serving)
+            rows = host_rows(chosen_hosts(stored, settings, beside), settings, now, beside, working)
             crawl.gauges.settle()
             looks.append((Counter(row["state"] for row in rows), crawl.stats()["hosts_by_state"]))
 

@@ -6,7 +6,7 @@ redirects, as RFC 9309 asks.)
 """
 
 from crawler.fetch.fetcher import Fetcher, is_html
-from crawler.fetch.outcome import Failure, FailureKind, Fetches, Response
+from crawler.fetch.outcome import Failure, FailureKind, Fetches, RawExchange, Response, Truncation
 from crawler.fetch.patience import OwnDelays
 from crawler.fetch.robots_fetch import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
 from crawler.fetch.simulated import SimulatedWeb
@@ -20,9 +20,11 @@ __all__ = [
     "Followed",
     "NotNow",
     "OwnDelays",
+    "RawExchange",
     "Response",
     "RobotsResult",
     "SimulatedWeb",
+    "Truncation",
     "ask_robots",
     "check_access",
     "fetch_robots",

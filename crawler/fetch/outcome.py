@@ -64,12 +64,41 @@ _SILENT = _TRANSIENT - {FailureKind.PROXY}
 _EXCLUDED = frozenset((FailureKind.TOO_LARGE, FailureKind.OWN_RULE))
 
 
+class Truncation(StrEnum):
+    """Why the body of an exchange is not whole, in the words of WARC-Truncated."""
+
+    LENGTH = "length"  # it is longer than what is kept, or than what is read
+    TIME = "time"  # it took too long
+    DISCONNECT = "disconnect"  # the connection ended before the body did
+    UNSPECIFIED = "unspecified"  # it was no body that could be read on
+
+
+@dataclass(frozen=True, slots=True)
+class RawExchange:
+    """One exchange as it was on the wire, for archives.
+
+    ``request``: the request line and the headers as they were sent, up to the empty line; without headers that may hold
+    a secret (logins, cookies, headers of a ``[[site]]``). ``head``: the status line and the headers as they were
+    received, up to the empty line; those of interim answers are left out. ``body``: what was received, its transfer
+    coding removed, its content coding kept; whole unless ``truncated`` says why not. ``chunked``: it had a transfer
+    coding, so its headers do not tell how long it is. ``address``: who answered; None through a proxy.
+    """
+
+    request: bytes
+    head: bytes
+    body: bytes = b""
+    truncated: Truncation | None = None
+    chunked: bool = False
+    address: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """No complete response: the reason in one line for people, and the seconds that it took. ``refusal``: the rule of
     ours that forbids the request. ``address``: what was dialled, if that is known. ``local``: this machine knows no way
     to the host: no route, no name server. ``kept``: the connection had been used before, and was closed before the
-    first byte of an answer: it may have been too old. ``proxy``: the one that was asked, without a login."""
+    first byte of an answer: it may have been too old. ``proxy``: the one that was asked, without a login. ``raw``: what
+    came of the answer, if that is kept and its headers were complete."""
 
     kind: FailureKind
     message: str
@@ -79,6 +108,7 @@ class Failure:
     local: bool = False
     kept: bool = False
     proxy: str | None = None
+    raw: RawExchange | None = None
 
     @classmethod
     def refused(cls, refusal: Refusal, seconds: float = 0.0) -> Failure:
@@ -100,7 +130,8 @@ class Response:
     response is a redirect. ``location`` is the unchanged header of a 3xx. ``seconds`` is the duration of the whole
     exchange. ``received`` is the number of body bytes that were read, after decoding; without it if ``body`` is None.
     ``note`` is what was wrong with the response although it could be read. ``proxy``: the one that it came through,
-    without a login.
+    without a login. ``address``: the IP address that answered; None through a proxy, which alone knows. ``raw``: the
+    exchange as it was on the wire, if it is kept.
     """
 
     status: int
@@ -114,6 +145,8 @@ class Response:
     received: int
     note: str | None = None
     proxy: str | None = None
+    address: str | None = None
+    raw: RawExchange | None = None
 
     def values(self, name: str) -> tuple[str, ...]:
         """All values of a header, in order, as text without lone surrogates."""

@@ -70,7 +70,7 @@ MODULES: dict[str, str] = {
         counts domains copies origins shape soft404 walls traps
     """,
     "disk": """
-        failpoints full private expendable files faulty_disk
+        failpoints full private regular expendable files faulty_disk
     """,
     "metrics": """
         events history prometheus sentences course

@@ -100,7 +100,8 @@ def _with_command(words: list[str]) -> list[str]:
     if not words or words[0] in COMMANDS or words[0] in ("-h", "--help", "--version"):
         return words
     first = words[0]
-    if not first.startswith("-") and not Path(first).exists():
+    names_file = "/" in first or "." in first  # as no command does
+    if not names_file and not first.startswith("-") and not Path(first).exists():
         hint = nearest(first, COMMANDS)
         if hint:
             raise UsageError(f"{first!r} is neither a command nor a seeds file{hint}")

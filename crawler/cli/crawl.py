@@ -19,7 +19,7 @@ from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import DEFAULT_JOB, add_crawl_options, settings_tables
 from crawler.dashboard import access_of
-from crawler.disk import DisplacedError, private_opener
+from crawler.disk import DisplacedError, private_opener, read_regular
 from crawler.engine.lifecycle import Stop
 from crawler.engine.seeds import (
     STDIN,
@@ -83,12 +83,14 @@ def run(arguments: argparse.Namespace) -> int:
     return crawl(arguments, settings, aiter(awaited), awaited, finite=False)
 
 
-def build_settings(arguments: argparse.Namespace, own: Collection[str] = ()) -> tuple[Settings, Source]:
+def build_settings(
+    arguments: argparse.Namespace, own: Collection[str] = (), read: Callable[[Path], bytes] = Path.read_bytes
+) -> tuple[Settings, Source]:
     """Return the settings and the source of each: defaults, TOML file, flags, and the stored shaping settings of a job.
-    The directory of a new job may hold files with the names in ``own``.
+    The directory of a new job may hold files with the names in ``own``. ``read`` returns the content of a file.
 
     Raises UsageError."""
-    tables, source = settings_tables(arguments)
+    tables, source = settings_tables(arguments, read)
     directory: Path = arguments.job
     try:
         for table, values in shape_of_job(directory).items():
@@ -110,10 +112,11 @@ def build_settings(arguments: argparse.Namespace, own: Collection[str] = ()) -> 
     return settings, source
 
 
-def _read_again(arguments: argparse.Namespace) -> Settings:
-    """The settings that the crawl would have if it began now. Raises ConfigurationError."""
+def read_again(arguments: argparse.Namespace) -> Settings:
+    """The settings that the crawl would have if it began now. Raises ConfigurationError, also if a file is a pipe: what
+    was in it at the start is gone, and waiting for its writer would keep the crawl from ending."""
     try:
-        return build_settings(arguments)[0]
+        return build_settings(arguments, read=read_regular)[0]
     except UsageError as error:
         raise ConfigurationError(str(error)) from error
 
@@ -187,7 +190,7 @@ def crawl(
 ) -> int:
     """Run the crawl with a view on it, inside ``around``, and return the exit code. ``check`` may refuse a job that is
     resumed. Raises UsageError."""
-    directory, known = arguments.job, Configuration(settings, partial(_read_again, arguments))
+    directory, known = arguments.job, Configuration(settings, partial(read_again, arguments))
     view: Progress | None = None if arguments.quiet else Progress(sys.stderr, force=arguments.progress)
 
     async def whole() -> Result:

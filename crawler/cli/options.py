@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +176,9 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def settings_tables(arguments: argparse.Namespace) -> tuple[MutableTables, Source]:
+def settings_tables(
+    arguments: argparse.Namespace, read: Callable[[Path], bytes] = Path.read_bytes
+) -> tuple[MutableTables, Source]:
     """Return the TOML file's tables with the flags over them, unchecked, and where each value came from. Raises
     UsageError."""
     given = {}
@@ -184,19 +186,24 @@ def settings_tables(arguments: argparse.Namespace) -> tuple[MutableTables, Sourc
         name = flag.removeprefix("--").replace("-", "_")
         if name in vars(arguments):
             given[flag] = (table, key, getattr(arguments, name))
-    return lay_flags_over(arguments.config, given)
+    return lay_flags_over(arguments.config, given, read)
 
 
-def lay_flags_over(config: Path | None, given: Mapping[str, tuple[str, str, Any]]) -> tuple[MutableTables, Source]:
+def lay_flags_over(
+    config: Path | None,
+    given: Mapping[str, tuple[str, str, Any]],
+    read: Callable[[Path], bytes] = Path.read_bytes,
+) -> tuple[MutableTables, Source]:
     """Return the tables of a TOML file with the ``given`` flags over them, and the source that knows where each value
     came from.
 
-    ``given`` maps a flag to (table, key, value). The keys are not checked. Raises UsageError."""
+    ``given`` maps a flag to (table, key, value). The keys are not checked. ``read`` returns the content of
+    a file. Raises UsageError."""
     tables: MutableTables = {}
     source = Source("command line")
-    files = PatternFiles()
+    files = PatternFiles(read)
     if config is not None:
-        tables, text = _read(config)
+        tables, text = _read(config, read)
         for table, key, _ in given.values():
             tables.get(table, {}).pop(key, None)
         tables = files.expand(tables, config.parent, FileSource(str(config), text, {}))
@@ -206,9 +213,9 @@ def lay_flags_over(config: Path | None, given: Mapping[str, tuple[str, str, Any]
     return tables, files.source(source)
 
 
-def _read(path: Path) -> tuple[MutableTables, str]:
+def _read(path: Path, read: Callable[[Path], bytes]) -> tuple[MutableTables, str]:
     try:
-        data = path.read_bytes()
+        data = read(path)
     except FileNotFoundError:
         raise UsageError(f"configuration file {path} does not exist") from None
     except OSError as error:

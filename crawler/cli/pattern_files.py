@@ -6,6 +6,7 @@ configuration file, or to the working directory if a flag names it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ class PatternSource(Source):
 class PatternFiles:
     """Replaces the names of files in the tables of settings."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[Path], bytes]) -> None:
+        """``read`` returns the content of a file, and raises OSError."""
+        self._read = read
         self._origins: dict[Place, str | Place] = {}
 
     def source(self, inner: Source) -> Source:
@@ -58,7 +61,7 @@ class PatternFiles:
         for number, each in enumerate(value):
             if _names_file(each):
                 path = base / each.removeprefix(_SIGN)
-                for line, pattern in _read(path, inner.at(*place, number)):
+                for line, pattern in self._lines(path, inner.at(*place, number)):
                     self._origins[*place, len(found)] = f"{path}, line {line}"
                     found.append(pattern)
             else:
@@ -66,24 +69,23 @@ class PatternFiles:
                 found.append(each)
         return found
 
+    def _lines(self, path: Path, where: str) -> list[tuple[int, str]]:
+        """The patterns of a file with their lines, from 1. Raises UsageError."""
+        try:
+            lines = self._read(path).decode("utf-8-sig").splitlines()
+        except OSError as error:
+            raise UsageError(f"{where}: cannot read the patterns in {path}: {error.strerror}") from error
+        except ValueError as error:
+            raise UsageError(f"{where}: the patterns in {path} are not UTF-8: {error}") from error
+        stripped = [(number, line.strip()) for number, line in enumerate(lines, 1)]
+        patterns = [(number, line) for number, line in stripped if line and not line.startswith("#")]
+        if not patterns:
+            raise UsageError(f"{where}: {path} has no pattern")
+        for number, line in patterns:
+            if _names_file(line):
+                raise UsageError(f"{path}, line {number}: {line!r}: a file of patterns names no other file")
+        return patterns
+
 
 def _names_file(value: object) -> bool:
     return isinstance(value, str) and value.startswith(_SIGN)
-
-
-def _read(path: Path, where: str) -> list[tuple[int, str]]:
-    """The patterns of a file with their lines, from 1. Raises UsageError."""
-    try:
-        lines = path.read_text("utf-8-sig").splitlines()
-    except OSError as error:
-        raise UsageError(f"{where}: cannot read the patterns in {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"{where}: the patterns in {path} are not UTF-8: {error}") from error
-    stripped = [(number, line.strip()) for number, line in enumerate(lines, 1)]
-    patterns = [(number, line) for number, line in stripped if line and not line.startswith("#")]
-    if not patterns:
-        raise UsageError(f"{where}: {path} has no pattern")
-    for number, line in patterns:
-        if _names_file(line):
-            raise UsageError(f"{path}, line {number}: {line!r}: a file of patterns names no other file")
-    return patterns

@@ -15,7 +15,7 @@ from crawler.inspect.record_stream import Tail
 from crawler.job.directory import JobError
 from crawler.job.inbox import MOST_URLS, Answer
 from crawler.metrics import counted
-from crawler.output.finished import Choice, Past, rules_of, select
+from crawler.output.finished import Choice, Past, knows_host, rules_of, select
 from crawler.progress.say import say
 from crawler.settings import CLASSES, Settings
 from crawler.urls import Canonicaliser, Rejected
@@ -70,6 +70,8 @@ async def _retry(arguments: argparse.Namespace, directory: Path, settings: Setti
         rules = sorted(rules_of(Tail(directory).more()))
         named = f"the rules of this job are {', '.join(rules)}" if rules else "no URL of this job is excluded"
         say(sys.stderr, f"{choice.excluded!r} excluded no such URL: {named}")
+    if choice.host is not None and not found and not knows_host(Tail(directory).more(), choice.host):
+        say(sys.stderr, f"this job knows no finished URL of the host {choice.host}")
     for href in sorted(missing):
         say(sys.stderr, f"not finished, or of another outcome or host: {href}")
     return Exit.FAILED if missing else code

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from crawler.dashboard.access import Access
 from crawler.dashboard.listen import is_loopback, parse_listen
-from crawler.disk import private_opener
+from crawler.disk import private_opener, read_regular
 from crawler.settings import DashboardSettings
 
 TOKEN = "dashboard-token"
@@ -28,8 +28,7 @@ def checked_token(text: str, source: str) -> str:
 def token_from_file(path: Path) -> str:
     """Return the first and only line of the file. Raises ValueError with one line."""
     try:
-        with open(path, "rb") as stream:
-            data = stream.read(1_024)
+        data = read_regular(path, 1_024)
     except OSError as error:
         raise ValueError(f"cannot read the dashboard's token file {path}: {error.strerror}") from error
     return checked_token(data.decode("latin-1").strip(), f"the token in {path}")

@@ -17,6 +17,7 @@ from crawler.disk.files import (
 )
 from crawler.disk.full import FULL, no_room
 from crawler.disk.private import PRIVATE_FILE, make_private_directory, private_opener
+from crawler.disk.regular import check_regular, read_regular
 
 __all__ = [
     "FULL",
@@ -34,11 +35,13 @@ __all__ = [
     "PowerCutError",
     "ReadingDisk",
     "RealDisk",
+    "check_regular",
     "failpoint",
     "is_at",
     "make_private_directory",
     "no_room",
     "private_opener",
+    "read_regular",
     "replace_file",
     "write_file",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from crawler.disk import read_regular
 from crawler.settings import SettingsError, secret_reference
 
 
@@ -21,7 +22,7 @@ def read_secret(reference: str, name: str, environ: Mapping[str, str]) -> str:
         secret = environ[place]
     else:
         try:
-            secret = Path(place).read_text("utf-8").rstrip("\r\n")
+            secret = read_regular(Path(place)).decode("utf-8").rstrip("\r\n")
         except (OSError, UnicodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
             raise SettingsError(f"{name}: cannot read {place}: {reason}") from error

@@ -10,8 +10,10 @@ import os
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from crawler.disk import check_regular
 from crawler.fetch.proxies import Proxies, Proxy, proxy_of
 from crawler.fetch.secret import read_login, read_secret
 from crawler.fetch.socks import check_socks
@@ -112,6 +114,7 @@ def trust_of(settings: FetchSettings) -> ssl.SSLContext | None:
     context = ssl.create_default_context()
     context.set_alpn_protocols(("http/1.1",))
     try:
+        check_regular(Path(settings.ca_file))
         context.load_verify_locations(cafile=settings.ca_file)
     except ssl.SSLError as error:
         raise SettingsError(f"fetch.ca_file: {settings.ca_file} contains no certificates in PEM") from error

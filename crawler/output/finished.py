@@ -58,7 +58,7 @@ class Choice:
             excluded = self.excluded is not None and _excluded(record, self.excluded)
             if not (failed or excluded):
                 return False
-        if self.host is not None and self.host not in (host_key(href), host_name(href)):
+        if self.host is not None and not _is_of(href, self.host):
             return False
         return not self.hrefs or href in self.hrefs
 
@@ -87,6 +87,16 @@ def rules_of(lines: Iterable[bytes]) -> set[str]:
     records = (record for record in map(record_of, lines) if record is not None)
     outcomes = {Outcome.EXCLUDED, *_SHUT}
     return {_rule_of(record) for record in records if record["outcome"] in outcomes}
+
+
+def knows_host(lines: Iterable[bytes], host: str) -> bool:
+    """Whether any of these records is about a URL of a host, which is named with its port or without."""
+    records = (record for record in map(_record, lines) if record is not None)
+    return any(_is_of(str(record["url"]), host) and not record.get("probe") for record in records)
+
+
+def _is_of(href: str, host: str) -> bool:
+    return host in (host_key(href), host_name(href))
 
 
 def _rule_of(record: Record) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import ipaddress
 import math
 import types
@@ -229,6 +230,12 @@ def one_table_each(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
+@functools.cache
+def _hints(kind: Callable[..., object]) -> Mapping[str, Any]:
+    """The type of each key of a table. Finding out takes a millisecond, and a file may have many tables of a kind."""
+    return {name.rstrip("_"): hint for name, hint in typing.get_type_hints(kind).items()}
+
+
 def _as_source(source: str | Source) -> Source:
     return Source(source) if isinstance(source, str) else source
 
@@ -244,7 +251,7 @@ def settings_from(tables: Tables, source: str | Source = "configuration") -> Set
     built: dict[str, Any] = {}
     for table, values in tables.items():
         kind = typing.cast("type[Any]", TABLES[table].default_factory)
-        hints = typing.get_type_hints(kind)
+        hints = _hints(typing.cast("Callable[..., object]", kind))
         checked: dict[str, Any] = {}
         for key, value in values.items():
             if key not in hints and table in LISTED:
@@ -367,7 +374,7 @@ def _rule(table: str, number: int, stated: Any, source: Source) -> PriorityRule:
     name = f"{source.at(table, number)}: {table} rule {number + 1}"
     if not isinstance(stated, Mapping):
         raise SettingsError(f"{name} must be a table of keys")
-    hints = {field_name.rstrip("_"): hint for field_name, hint in typing.get_type_hints(PriorityRule).items()}
+    hints = _hints(PriorityRule)
     checked: dict[str, Any] = {}
     for key, value in stated.items():
         if key not in hints:
@@ -384,7 +391,7 @@ def _site(table: str, number: int, stated: Any, source: Source) -> SiteTable:
         return stated
     if not isinstance(stated, Mapping):
         raise SettingsError(f"{source.at(table, number)}: {table} {number + 1} must be a table of keys")
-    hints = typing.get_type_hints(SiteTable)
+    hints = _hints(SiteTable)
     checked: dict[str, Any] = {}
     of_site = _Nested(source, (table, number))
     for key, value in stated.items():
@@ -447,7 +454,7 @@ def _old_sites(stated: Any, source: Source) -> tuple[SiteTable, ...]:
         if unknown is not None:
             at = place.at("", unknown)
             hint = nearest(unknown, known)
-            if not hint and unknown in typing.get_type_hints(SiteTable):
+            if not hint and unknown in _hints(SiteTable):
                 hint = f": write [[{SITE}]], with match instead of origin"
             raise SettingsError(f"{at}: unknown key {_OLD_SITE}.{unknown}{hint}")
         origin = site.get("origin")
@@ -458,7 +465,7 @@ def _old_sites(stated: Any, source: Source) -> tuple[SiteTable, ...]:
         fault = fault_of_origin(origin) if isinstance(origin, str) else "must be a string"
         if fault is not None:
             raise SettingsError(f"{place.at('', 'origin')}: {_OLD_SITE}.origin {fault}")
-        hints = typing.get_type_hints(SiteTable)
+        hints = _hints(SiteTable)
         ways = {key: _checked(SITE, key, site[key], hints[key], place) for key in known[1:] if key in site}
         found.append(SiteTable(origin, **ways))
     return tuple(found)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from crawler.cli import main
 from crawler.job.formats import KNOWN
 from tests.jobs import explain
 from tests.program import Ran, crawler, running, wait_until
@@ -51,6 +52,25 @@ def test_seeds_that_are_missing_or_a_directory(tmp_path: Path) -> None:
     refused(crawler(tmp_path / "none.txt", "--job", tmp_path / "job"), "none.txt", "does not exist")
     refused(crawler(tmp_path, "--job", tmp_path / "job"), "is a directory")
     assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("filte", " (did you mean 'filter'?)"),
+        ("/filter", ""),
+        ("./filter", ""),
+        ("filter.txt", ""),
+        ("stats.x", ""),
+    ],
+)
+def test_what_names_a_file_is_not_taken_for_a_command(word: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert ("did you mean" in err) == bool(hint)
+    assert hint in err
+    assert ("neither a command nor a seeds file" in err) == bool(hint)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from crawler.cli import main
 from crawler.disk.failpoints import VARIABLE
 from crawler.fetch import Failure, FailureKind
 from crawler.frontier import decode_entry
@@ -206,7 +207,7 @@ def test_a_record_of_another_visit_that_a_power_loss_takes_is_made_again(laborat
 
 
 @pytest.mark.parametrize("seen", ["scalable", "exact", "cuckoo"])
-def test_the_command_with_a_stopped_job(tmp_path: Path, seen: str) -> None:
+def test_the_command_with_a_stopped_job(tmp_path: Path, seen: str, capsys: pytest.CaptureFixture[str]) -> None:
     pages = tree(20)
     broken = {path: pages.pop(path) for path in list(pages)[5:9]}
     job, seeds = tmp_path / "job", tmp_path / "seeds.txt"
@@ -222,6 +223,15 @@ def test_the_command_with_a_stopped_job(tmp_path: Path, seen: str) -> None:
         assert ran.err == f"not finished, or of another outcome or host: {site.url('/nowhere')}\n"
         ran = crawler("retry", job, "--excluded", "robot")
         assert (ran.code, ran.err) == (0, "'robot' excluded no such URL: no URL of this job is excluded\n")
+        unknown = "this job knows no finished URL of the host nohost\n"
+        for words, err in (
+            (["--host", "nohost"], unknown),
+            (["--host", "nohost", "--failed"], unknown),
+            (["--host", site.hosts[0].partition(":")[0], "--failed"], ""),
+            (["--host", site.hosts[0], "--failed"], ""),
+        ):
+            assert main(["retry", str(job), *words]) == 0
+            assert tuple(capsys.readouterr()) == ("0 URLs queued again, 0 pending already\n", err)
         ran = crawler("retry", job, *missing)
         assert (ran.code, ran.out) == (0, f"0 URLs queued again, {len(missing)} pending already\n"), ran.err
         assert crawler(*options).code == 0

@@ -1,0 +1,35 @@
+"""Reads files whose names come from the configuration, without ever waiting for anybody.
+
+Opening a pipe waits for its writer, and a device may have no end.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+
+def check_regular(path: Path) -> None:
+    """Raise OSError, at once, unless it is a regular file."""
+    _check(os.stat(path).st_mode, path)
+
+
+def read_regular(path: Path, most: int = -1) -> bytes:
+    """The content of a regular file, or its first bytes. Raises OSError, at once, for anything else."""
+    check_regular(path)  # before it is opened: that would wake the writer of a pipe
+    with open(path, "rb", opener=_open_without_waiting) as stream:
+        _check(os.fstat(stream.fileno()).st_mode, path)  # it may have been replaced in between
+        return stream.read(most)
+
+
+def _check(mode: int, path: Path) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)

@@ -44,11 +44,11 @@ from crawler.metrics import count
 from crawler.progress.live_line import Progress
 from crawler.progress.say import say
 from crawler.progress.summary import summary
-from crawler.scope import RuleSettings, Scope, foreign_hosts, rule_faults, rules_for_seeds_alone
+from crawler.scope import RuleSettings, Scope, foreign_hosts, literal_ranges, rule_faults, rules_for_seeds_alone
 from crawler.service.reloading import Configuration, ConfigurationError
 from crawler.service.session import Result, run_crawl
 from crawler.service.status_reporter import View
-from crawler.settings import SeenSettings, Settings, SettingsError, Source, settings_from
+from crawler.settings import SeenSettings, Settings, SettingsError, Source, outdated, settings_from
 from crawler.store import StoreDamagedError, StoreVersionError
 from crawler.urls import Canonical, Canonicaliser
 
@@ -67,6 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     seeds: str = arguments.seeds
     settings, source = build_settings(arguments)
+    _say_hints(settings, source)
     canonicaliser = Canonicaliser(settings.canonical.rules)
     path = Path(seeds)
     if seeds != "-" and not is_stream(path):
@@ -160,6 +161,14 @@ def _refuse_other_seeds(path: Path, canonicaliser: Canonicaliser, job: Job) -> N
         f"{job.directory}, the default directory, holds a crawl that began with other seeds, none of them in {path}: "
         f"name another directory with --job to begin a new crawl, or --job {job.directory} to add these seeds to it"
     )
+
+
+def _say_hints(settings: Settings, source: Source) -> None:
+    """Warn of what can be used, but should be written in another way, or may mean something else."""
+    for text in outdated(settings):
+        say(sys.stderr, f"crawler: warning: {text}")
+    for fault in literal_ranges(RuleSettings.of(settings)):
+        say(sys.stderr, f"crawler: warning: {source.at(*fault.place)}: {fault.text}")
 
 
 def _say_idle_rules(path: Path, canonicaliser: Canonicaliser, settings: Settings, source: Source) -> None:

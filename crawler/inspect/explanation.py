@@ -29,6 +29,8 @@ from crawler.frontier import (
 )
 from crawler.frontier.entry import is_retry, is_revisit, retry_time
 from crawler.frontier.host import glance, host_name, standing
+from crawler.frontier.page import HASTENED
+from crawler.frontier.revisits import ONCE
 from crawler.inspect.host_settings import SettingInForce, url_settings
 from crawler.inspect.host_table import Row, table_row
 from crawler.inspect.hosts_now import HostsNow, slot_figures
@@ -217,13 +219,15 @@ class Place:
 class RevisitSchedule:
     """The visits of a page that is revisited. ``due`` is in seconds since 1970; it is None if the page is queued, or
     (with no ``visits``) has no next visit: it is not finished yet, or gone. ``rate`` is the estimate of its changes a
-    day, None if there is none yet."""
+    day, None if there is none yet. ``moved_for`` is the time to which its site dates its last change, if the visit was
+    moved forward because of that."""
 
     visits: int
     changes: int
     interval: float
     due: float | None
     rate: float | None = None
+    moved_for: float | None = None
 
 
 @dataclass(slots=True)
@@ -438,11 +442,15 @@ def _ledger(known: Known, url: Canonical) -> LedgerAnswer:
 
 def _schedule(known: Known, url: Canonical) -> RevisitSchedule | None:
     stored = known.store.get(Family.PAGES, url.href.encode("ascii"))
+    enabled = known.settings.recrawl.enabled
     if stored is None:
-        return RevisitSchedule(0, 0, 0.0, None) if known.settings.recrawl.enabled else None
+        return RevisitSchedule(0, 0, 0.0, None) if enabled else None
     page = unpack_page(stored)
+    if page.interval == ONCE and not enabled:
+        return None  # visited once more, and not by a schedule
     rate = None if page.rate is None else page.rate.mean * _DAY
-    return RevisitSchedule(page.visits, page.changes, page.interval, page.due, rate)
+    moved_for = page.stated if page.marks & HASTENED else None
+    return RevisitSchedule(page.visits, page.changes, page.interval, page.due, rate, moved_for)
 
 
 def _robots(known: Known, url: Canonical, host: HostSnapshot, now: float) -> RobotsAnswer:

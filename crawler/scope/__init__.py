@@ -5,7 +5,14 @@ from crawler.scope.bounds import COUNTED, NOTHING_LEFT_OUT, OF_PAGES, Bounds, Bo
 from crawler.scope.modes import Scope
 from crawler.scope.patterns import Pattern, PatternError, first_match
 from crawler.scope.priority_rules import LISTED_PRIORITY, PriorityRules
-from crawler.scope.rule_faults import RuleFault, RuleSettings, foreign_hosts, rule_faults, rules_for_seeds_alone
+from crawler.scope.rule_faults import (
+    RuleFault,
+    RuleSettings,
+    foreign_hosts,
+    literal_ranges,
+    rule_faults,
+    rules_for_seeds_alone,
+)
 from crawler.scope.url_sites import UrlSettings, UrlSites
 
 __all__ = [
@@ -31,6 +38,7 @@ __all__ = [
     "UrlSites",
     "first_match",
     "foreign_hosts",
+    "literal_ranges",
     "rule_faults",
     "rules_for_seeds_alone",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from crawler.scope.patterns import Pattern
 from crawler.scope.url_sites import UrlSites
@@ -75,13 +75,20 @@ class Rule:
 class PriorityRules:
     """All rules, in their order."""
 
-    def __init__(self, rules: Iterable[PriorityRule], sites: UrlSites | None = None) -> None:
+    def __init__(
+        self,
+        rules: Iterable[PriorityRule],
+        sites: UrlSites | None = None,
+        places: Mapping[tuple[str | int, ...], str] | None = None,
+    ) -> None:
+        """``places``: where settings come from, see ``Settings``."""
         self._rules = tuple(map(Rule, rules))
         self._sites = sites
+        self._places = places or {}
 
     @classmethod
     def of_settings(cls, settings: Settings) -> PriorityRules:
-        return cls(settings.priority.rules, UrlSites.of_settings(settings))
+        return cls(settings.priority.rules, UrlSites.of_settings(settings), settings.places)
 
     def of(self, href: str, depth: int, *, seed: bool, sitemap_priority: float | None = None) -> int | None:
         """The class of its ``[[site]]``, or by the first rule that matches; None if none does."""
@@ -96,7 +103,9 @@ class PriorityRules:
         """One sentence: which rule decides, for a URL that no sitemap has led to."""
         own = None if self._sites is None else self._sites.of_url(href)
         if own is not None and own.priority is not None:
-            return f"Class {own.priority} by [[site]] {own.places['priority'] + 1}."
+            table = own.places["priority"]
+            place = self._places.get(("site", table, "priority"))
+            return f"Class {own.priority} by [[site]] {table + 1}" + (f" ({place})." if place else ".")
         for number, rule in enumerate(self._rules, 1):
             if rule.matches(href, depth, seed, None):
                 asked = ", ".join(rule.words()) or "anything"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from crawler.scope.modes import Scope, http_surt
-from crawler.scope.patterns import Pattern, PatternError
+from crawler.scope.patterns import REGEX, Pattern, PatternError
 from crawler.scope.priority_rules import Rule
 from crawler.scope.url_sites import site_patterns
 from crawler.settings import PrioritySettings, ScopeSettings, Settings, SitesSettings
+
+_BRACKETS = re.compile(r"\[([0-9]{1,18})-([0-9]{1,18})\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,28 @@ def rules_for_seeds_alone(scope: ScopeSettings, priority: PrioritySettings) -> I
         if why is not None:
             text = f"priority rule {number + 1} matches nothing but seeds: {why}"
             yield RuleFault(("priority", number, "pattern"), text)
+
+
+def literal_ranges(settings: RuleSettings) -> Iterator[RuleFault]:
+    """Patterns with a number range as other languages write it. They match, but only URLs with the brackets."""
+    for place, name, text in _texts(settings):
+        found = _BRACKETS.search(text)
+        if found is not None and not text.startswith(REGEX):
+            said = f"{name} {text!r}: {found[0]} matches only itself"
+            yield RuleFault(place, f"{said}; a number range is written {{{int(found[1])}..{int(found[2])}}}")
+
+
+def _texts(settings: RuleSettings) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    """The place, the name and the text of each pattern."""
+    for key in ("include", "exclude"):
+        for number, text in enumerate(getattr(settings.scope, key)):
+            yield ("scope", key, number), f"scope.{key}", text
+    for number, rule in enumerate(settings.priority.rules):
+        if rule.pattern is not None:
+            yield ("priority", number, "pattern"), f"priority rule {number + 1}, pattern", rule.pattern
+    for number, table in enumerate(settings.sites.tables):
+        for place, text in site_patterns(table):
+            yield ("site", number, *place), f"site.{place[0]}", text
 
 
 def foreign_hosts(patterns: ScopeSettings, priority: PrioritySettings, scope: Scope) -> Iterator[RuleFault]:

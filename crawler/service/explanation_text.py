@@ -36,8 +36,11 @@ def explanation_lines(found: Explanation) -> Iterator[Line]:
     """Yield the explanation, line by line."""
     if found.settings_fault is not None:
         yield "settings", f"{found.settings_fault}: the defaults are used instead of the settings of the last run"
+    before = None
     for step in found.steps:
-        yield step.name, step.value
+        if step.value != before:
+            yield step.name, step.value
+        before = step.value
     if found.rejected is not None:
         yield "not a URL to crawl", found.rejected
         return
@@ -238,10 +241,14 @@ def _schedule(schedule: RevisitSchedule, now: float) -> str:
     if schedule.rate is not None:
         found = f"{found}, changes {schedule.rate:.2g} times a day (estimate)"
     if schedule.due is None:
-        return f"{found}, queued for the next visit"
-    if schedule.due <= now:
-        return f"{found}, the next visit has been due since {moment(schedule.due)}"
-    return f"{found}, the next visit is at {moment(schedule.due)}"
+        found += ", queued for the next visit"
+    elif schedule.due <= now:
+        found += f", the next visit has been due since {moment(schedule.due)}"
+    else:
+        found += f", the next visit is at {moment(schedule.due)}"
+    if schedule.moved_for is not None:
+        found += f", sooner than by the interval: its site dates a change to {moment(schedule.moved_for)}"
+    return found
 
 
 def moment(seconds: float) -> str:

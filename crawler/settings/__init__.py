@@ -12,6 +12,7 @@ from crawler.settings.load import (
     check_tables,
     nearest,
     one_table_each,
+    outdated,
     settings_from,
 )
 from crawler.settings.match import HostMatch, host_match
@@ -124,6 +125,7 @@ __all__ = [
     "merge",
     "nearest",
     "one_table_each",
+    "outdated",
     "secret_reference",
     "settings_from",
     "stated_in",

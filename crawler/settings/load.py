@@ -13,7 +13,7 @@ import ipaddress
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from crawler.settings.hours import HoursError, hours_of
@@ -53,7 +53,8 @@ Tables = Mapping[str, Mapping[str, Any]]
 RULES = "priority"
 SITE = "site"
 LISTED = {RULES: "rules", SITE: "tables"}  # the tables that TOML may hold several times, and the field for the list
-_OLD_SITE = "fetch.site"  # what [[site]] was called before; it was about one origin only
+_OLD_PLACE = ("fetch", "site")
+_OLD_SITE = ".".join(_OLD_PLACE)  # what [[site]] was called before; it was about one origin only
 
 
 class SettingsError(ValueError):
@@ -281,7 +282,15 @@ def _places(tables: Tables, old: int, source: Source) -> dict[tuple[str | int, .
     places.update(
         ((SITE, number, key), source.at("fetch", "site", number, key)) for number in range(old) for key in WAYS
     )
+    places.update(((*_OLD_PLACE, number), source.at(*_OLD_PLACE, number)) for number in range(old))
     return places
+
+
+def outdated(settings: Settings) -> Iterator[str]:
+    """What is still read and should be written in another way: a line for the user."""
+    place = settings.places.get((*_OLD_PLACE, 0))
+    if place is not None:
+        yield f"{place}: [[{_OLD_SITE}]] is deprecated: write [[{SITE}]], with match instead of origin"
 
 
 def _checked(table: str, key: str, value: Any, hint: Any, source: Source) -> Any:

@@ -335,6 +335,7 @@ class Settings:
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)
     # Where a value comes from, in words: by table and key, or "site", number of the table and key. Not of defaults.
+    # "fetch", "site" and a number: a table that earlier versions called so.
     places: Mapping[tuple[str | int, ...], str] = field(default_factory=dict, compare=False, repr=False)
 
 

@@ -13,7 +13,16 @@ import pytest
 
 from crawler.fetch import Failure, FailureKind, Fetcher, Response, check_access
 from crawler.fetch.cookies import Cookies
-from crawler.settings import FetchSettings, Settings, SettingsError, Sites, SitesSettings, SiteTable, settings_from
+from crawler.settings import (
+    FetchSettings,
+    Settings,
+    SettingsError,
+    Sites,
+    SitesSettings,
+    SiteTable,
+    outdated,
+    settings_from,
+)
 from tests.fetch.certificates import Authority
 from tests.fetch.proxies import proxy
 from tests.fetch.sites import LOCAL, page, site
@@ -49,6 +58,14 @@ async def test_headers_and_a_login_go_to_one_origin() -> None:
         assert b"X-Key" not in request
         assert b"Authorization" not in request
         assert b"Accept-Language" not in request
+
+
+def test_tables_of_the_old_name_are_said_to_be_outdated() -> None:
+    old = {"fetch": {"site": [{"origin": "https://a.org"}, {"origin": "https://b.org"}]}}
+    assert list(outdated(settings_from(old, "crawl.toml"))) == [
+        "crawl.toml: [[fetch.site]] is deprecated: write [[site]], with match instead of origin"
+    ]
+    assert not list(outdated(settings_from({"site": [{"match": "https://a.org"}]}, "crawl.toml")))
 
 
 async def test_a_redirect_takes_nothing_along() -> None:

@@ -17,6 +17,7 @@ from crawler.inspect.explanation import Wait, explain_url
 from crawler.inspect.host_settings import DEFAULT, SettingInForce, host_settings, setting_words, url_settings
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.run_settings import RUN, read_run, write_run
+from crawler.scope import PriorityRules
 from crawler.service.explanation_text import explanation_lines
 from crawler.settings import Settings, Sites, settings_from
 from tests.frontier.hosts import made_host
@@ -37,6 +38,7 @@ match = "https://a.org"
 headers = ["X-Key: hush"]
 login = "env:LOGIN"
 rate = 2.0
+priority = 3
 """
 
 
@@ -57,8 +59,10 @@ def test_each_setting_has_the_line_or_the_flag_that_states_it() -> None:
     other = {each.key: each for each in host_settings(Sites(stated()), "b.org:443")}
     assert other["delay"] == SettingInForce("delay", 1.0, DEFAULT)
     assert "headers" not in other
+    rules = PriorityRules.of_settings(stated())
+    assert rules.explain("https://a.org/", 0, seed=True) == "Class 3 by [[site]] 2 (crawl.toml, line 14)."
     last = url_settings(Sites(stated()), "a.org:443", "https://a.org/")[-1]
-    assert last == SettingInForce("exclude", ["/x"], "crawl.toml, line 7")
+    assert last == SettingInForce("priority", 3, "crawl.toml, line 14")
     words = [setting_words(found[key]) for key in ("delay", "ignore_robots", "headers", "host_pages", "hours")]
     assert words == [
         "delay 5.0 (crawl.toml, line 6)",

@@ -183,8 +183,12 @@ def test_visits_of_pages_that_were_put_back_are_counted(
 ) -> None:
     monkeypatch.setattr("crawler.job.revisit_backfill.LINES", lines)
     row = json.loads(encode_page(PageRecord(Entry("http://a.test/", 0), Outcome.FETCHED, START, 200)))
+    at = row["fetched_at"]
     odd = [{**row, "visit": number} for number in (0, -1, 2**32, "7")]
-    rows = [{**row, "outcome": outcome, "visit": number} for number, outcome in enumerate(outcomes, 1)]
+    rows = [
+        {**row, "outcome": outcome, "visit": number, "fetched_at": f"2100-01-01T00:00:0{number}Z" if number > 1 else at}
+        for number, outcome in enumerate(outcomes, 1)
+    ]
     path = tmp_path / "pages.jsonl"
     path.write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in [*odd, *rows]))
     store, counters = MemoryStore(), Counters()
@@ -198,6 +202,7 @@ def test_visits_of_pages_that_were_put_back_are_counted(
     page = revisits.page("http://a.test/")
     assert page is not None
     assert page.visits == visits, "the next record has the next number"
+    assert page.due == START + RECRAWL.first_interval, "after the first record, not after the last"
     assert counters.scheduled == 1
 
 

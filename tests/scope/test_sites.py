@@ -57,7 +57,7 @@ def test_a_class_of_a_site_goes_before_the_rules() -> None:
     rules = PriorityRules.of_settings(stated)
     assert rules.of("http://a.org/news/x", 0, seed=False) == 1
     assert rules.of("http://a.org/x", 0, seed=False) == 5
-    assert rules.explain("http://a.org/news/x", 0, seed=False) == "Class 1 by [[site]] 1."
+    assert rules.explain("http://a.org/news/x", 0, seed=False) == "Class 1 by [[site]] 1 (configuration)."
 
 
 def test_intervals_of_a_site() -> None:

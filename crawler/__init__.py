@@ -15,7 +15,7 @@ Packages from low to high; a module imports only from lower ones:
     disk, store, exact, checkpoint, output        the job's files, and the seen-set in them
     fetch, parsing, metrics, dashboard, progress  the network, what strangers wrote, and what people see
     job                                           the durable state of a crawl
-    inspect, integrity                            looking at a job; verifying and repairing it
+    inspect, integrity, export                    looking at a job; verifying and repairing it; writing it for others
     engine                                        the running crawl: leases, visits, discovery
     service                                       a run from start to end, its control, its HTTP interface
     demo, bench, dedup, backup, cli               the edge

@@ -18,7 +18,7 @@ LAYERS: list[set[str]] = [
     {"store", "checkpoint", "output", "fetch", "parsing", "dashboard", "progress", "exact"},
     {"job"},
     {"inspect"},
-    {"engine", "integrity"},
+    {"engine", "integrity", "export"},
     {"service"},
     {"demo", "bench", "dedup", "backup"},
     {"cli"},
@@ -115,6 +115,9 @@ MODULES: dict[str, str] = {
     "integrity": """
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer
     """,
+    "export": """
+        final_records columns beside parquet
+    """,
     "service": """
         explanation_text host_page status_reporter commands command_files snapshot_request view api attach run_view
         reloading opening file_limit resumed session
@@ -132,8 +135,8 @@ MODULES: dict[str, str] = {
         interrupt key_spec lines lookout store exchange filter_setup stream build_process build
     """,
     "cli": """
-        exit_codes toml_lines pattern_files parcels add retry priority bench config damaged_job backup integrity_text
-        options plan repair canon crawl dashboard dedup explain forget hosts reload restore stats tail top verify demo
-        filter
+        exit_codes toml_lines pattern_files parcels add retry priority bench config damaged_job backup export
+        integrity_text options plan repair canon crawl dashboard dedup explain forget hosts reload restore stats tail
+        top verify demo filter
     """,
 }

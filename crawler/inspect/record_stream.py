@@ -40,6 +40,10 @@ class Tail:
         # The end of the output if no crawl is running, with the size and modification time of the file at that moment.
         self._idle_end: tuple[tuple[int, int], int] | None = None
 
+    def knows_end(self) -> bool:
+        """Whether it is known how far records are final; a new run says so after its first sync."""
+        return self._end() is not None
+
     def last(self, count: int) -> list[bytes] | None:
         """Return the last ``count`` records, in order; ``more`` continues after them. Returns None if it is not known
         yet how far records are final: a new run says so after its first sync."""

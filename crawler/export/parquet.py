@@ -1,0 +1,145 @@
+"""Writes a job as Parquet files, by pyarrow (the extra ``parquet``): a directory with ``pages.parquet``,
+``hosts.parquet`` and ``export.json``.
+
+Rows are turned into columns some thousand at a time. They are gathered into row groups that readers like, with the
+memory that one takes, however long the job is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crawler.export.beside import MARK, free_place, made_beside
+from crawler.export.columns import HOSTS, OTHER, PAGES, Column, Kind, Row, columns_of
+from crawler.export.final_records import final_records
+from crawler.inspect.job_view import JobView
+from crawler.job.job_lock import lock_holder
+from crawler.urls import host_key
+
+TABLES = {"pages": PAGES, "hosts": HOSTS}
+_KIND = "parquet"
+_VERSION = 1
+_ROWS, _BYTES = 2048, 2**22  # what is turned into columns at once; one record may have 200 KB
+_GROUP_ROWS, _GROUP_BYTES = 122_880, 2**26  # a row group of DuckDB's size, and what it may take in memory
+
+
+class MissingLibraryError(Exception):
+    """pyarrow is not installed. The text is one line that says how to install it."""
+
+
+class Written(NamedTuple):
+    """What an export holds: rows by table, and its size in bytes."""
+
+    rows: dict[str, int]
+    size: int
+
+
+def check_library() -> None:
+    """Raise MissingLibraryError if pyarrow is not installed."""
+    try:
+        import pyarrow.parquet  # noqa: F401, PLC0415, optional
+    except ImportError as error:
+        needed = "pip install 'frontier-crawler[parquet]'"
+        raise MissingLibraryError(f"an export to Parquet needs pyarrow: {needed}") from error
+
+
+def write_parquet(directory: Path, out: Path) -> Written:
+    """Write the job in ``directory``, running or not, to the directory ``out``. Raises MissingLibraryError,
+    ExportError, JobError, OSError and what reading a damaged job raises; an earlier export is then unchanged."""
+    check_library()
+    job = JobView(directory)
+    out = free_place(out, directory, _KIND, _files())
+    with made_beside(out) as part:
+        began = datetime.now(UTC)
+        running = lock_holder(directory) is not None
+        rows = {
+            "pages": write_table(part / "pages.parquet", PAGES, _pages(directory)),
+            "hosts": write_table(part / "hosts.parquet", HOSTS, ((row, 0) for row in job.hosts())),
+        }
+        mark = {
+            "export": _KIND,
+            "version": _VERSION,
+            "job": directory.absolute().name,
+            "made_at": began.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "running": running,
+            "rows": rows,
+        }
+        (part / MARK).write_text(json.dumps(mark, indent=2) + "\n", "ascii")
+        size = sum(path.stat().st_size for path in part.iterdir())
+    return Written(rows, size)
+
+
+def _files() -> list[str]:
+    return [f"{name}.parquet" for name in TABLES]
+
+
+def _pages(directory: Path) -> Iterator[tuple[Row, int]]:
+    for number, (record, size) in enumerate(final_records(directory), 1):
+        href = str(record["url"])
+        yield record | {"record": number, "host": host_key(href)}, size
+
+
+def write_table(path: Path, columns: tuple[Column, ...], rows: Iterable[tuple[Row, int]]) -> int:
+    """Write rows, each with the bytes it had as JSON; returns how many there were. Raises OSError."""
+    import pyarrow as pa  # noqa: PLC0415, optional
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    schema, written = arrow_schema(columns), 0
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        group: list[Any] = []
+        for piece in _pieces(rows):
+            written += len(piece)
+            values = columns_of(columns, piece)
+            group.append(
+                pa.RecordBatch.from_arrays(
+                    [pa.array(values[field.name], field.type) for field in schema], schema=schema
+                )
+            )
+            if sum(map(len, group)) >= _GROUP_ROWS or sum(batch.nbytes for batch in group) >= _GROUP_BYTES:
+                _write_group(writer, group, schema)
+                group = []
+        if group or not written:
+            _write_group(writer, group, schema)
+    return written
+
+
+def _write_group(writer: Any, group: list[Any], schema: Any) -> None:
+    import pyarrow as pa  # noqa: PLC0415, optional
+
+    table = pa.Table.from_batches(group, schema)
+    writer.write_table(table, row_group_size=max(1, len(table)))
+
+
+def _pieces(rows: Iterable[tuple[Row, int]]) -> Iterator[list[Row]]:
+    piece, size = list[Row](), 0
+    for row, length in rows:
+        piece.append(row)
+        size += length
+        if len(piece) >= _ROWS or size >= _BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def arrow_schema(columns: Iterable[Column]) -> Any:
+    """The schema of a table in Arrow's types."""
+    import pyarrow as pa  # noqa: PLC0415, optional
+
+    text = pa.string()
+    types = {
+        Kind.TEXT: text,
+        Kind.TRUTH: pa.bool_(),
+        Kind.SMALL: pa.int32(),
+        Kind.LARGE: pa.int64(),
+        Kind.NUMBER: pa.float64(),
+        Kind.TIME: pa.timestamp("ms", "UTC"),
+        Kind.TEXTS: pa.list_(text),
+        Kind.HEADERS: pa.map_(text, text),
+        Kind.COUNTS: pa.map_(text, pa.int64()),
+    }
+    return pa.schema([*((name, types[kind]) for name, kind, _ in columns), (OTHER, text)])

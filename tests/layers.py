@@ -14,7 +14,7 @@ LAYERS: list[set[str]] = [
     {"links", "scope", "frontier"},
     {"traps"},
     {"records"},
-    {"disk", "metrics"},
+    {"disk", "metrics", "archive"},
     {"store", "checkpoint", "output", "fetch", "parsing", "dashboard", "progress", "exact"},
     {"job"},
     {"inspect"},
@@ -83,6 +83,9 @@ MODULES: dict[str, str] = {
     """,
     "output": """
         jsonl record_reader finished reverse_reader
+    """,
+    "archive": """
+        labels warc_record http_block capture gzip_member payloads warc_reader surt cdxj
     """,
     "exact": """
         rows ledger seen

@@ -1,0 +1,101 @@
+"""The records of one exchange: response or revisit, request, metadata.
+
+A payload that is archived already is not written again: the record is a revisit then, which has the headers and names
+the first capture. A payload is the body with its content codings, since readers verify its digest without undoing them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from crawler.archive.http_block import (
+    REQUEST_TYPE,
+    RESPONSE_TYPE,
+    Answer,
+    Request,
+    request_block,
+    response_head,
+)
+from crawler.archive.labels import ID_BYTES, date_label, digest_label, record_id, sha1
+from crawler.archive.warc_record import FIELDS_TYPE, Field, Kind, fields_block, record
+
+RECORDS = 3  # of one exchange, at most
+RANDOM_BYTES = RECORDS * ID_BYTES  # that the ids of one exchange are made of
+
+_PROFILE = "http://netpreserve.org/warc/1.1/revisit/"
+_IDENTICAL = _PROFILE + "identical-payload-digest"
+_NOT_MODIFIED = _PROFILE + "server-not-modified"
+
+
+class Capture(NamedTuple):
+    """An exchange. ``at``: when it began, in milliseconds since the epoch. ``address``: the server's, if it is
+    known. ``request`` is None if only the answer is."""
+
+    url: str
+    at: int
+    address: str | None
+    request: Request | None
+    answer: Answer
+
+
+class Earlier(NamedTuple):
+    """The capture that a revisit refers to: its URL and time. ``digest`` is that of its payload, if it is known."""
+
+    url: str
+    at: int
+    digest: bytes | None = None
+
+
+def payload_digest(answer: Answer) -> bytes | None:
+    """What to look an earlier capture up by; None if there is no point, since nothing would be saved, or since other
+    bytes would follow."""
+    return sha1(answer.body) if answer.body and not answer.truncated else None
+
+
+def records(
+    capture: Capture, digest: bytes | None, earlier: Earlier | None, about: Iterable[Field], random: bytes
+) -> list[bytes]:
+    """The records, the answer's first. ``digest`` is what ``payload_digest`` says, ``earlier`` the capture that was
+    found by it; for the answer 304, the one that is still valid. ``about``: the fields of the metadata record; there is
+    none without them. ``random``: ``RANDOM_BYTES`` of them."""
+    ids = [record_id(random[start : start + ID_BYTES]) for start in range(0, RANDOM_BYTES, ID_BYTES)]
+    date, address = ("WARC-Date", date_label(capture.at)), ("WARC-IP-Address", capture.address or "")
+    target = ("WARC-Target-URI", capture.url)
+    common = [target, date, address]
+    made = [_answer(capture.answer, digest, earlier, [("WARC-Record-ID", ids[0]), *common])]
+    beside = ("WARC-Concurrent-To", ids[0])
+    if capture.request is not None:
+        fields = [("WARC-Record-ID", ids[1]), *common, beside]
+        made.append(record(Kind.REQUEST, fields, REQUEST_TYPE, request_block(capture.request)))
+    described = fields_block(about)
+    if described:
+        fields = [("WARC-Record-ID", ids[2]), target, date, beside]
+        made.append(record(Kind.METADATA, fields, FIELDS_TYPE, described))
+    return made
+
+
+def _answer(answer: Answer, digest: bytes | None, earlier: Earlier | None, common: Sequence[Field]) -> bytes:
+    head = response_head(answer)
+    if answer.status == 304:
+        payload = None if earlier is None else earlier.digest
+        return _revisit(head, _NOT_MODIFIED, payload, earlier, common)
+    if digest is not None and earlier is not None:
+        # The standard wants it said that the block lacks the payload.
+        cut = ("WARC-Truncated", "length")
+        return _revisit(head, _IDENTICAL, digest, earlier, [*common, cut])
+    payload = sha1(answer.body) if digest is None else digest
+    fields = [*common, ("WARC-Payload-Digest", digest_label(payload)), ("WARC-Truncated", answer.truncated)]
+    return record(Kind.RESPONSE, fields, RESPONSE_TYPE, head + answer.body)
+
+
+def _revisit(
+    head: bytes, profile: str, digest: bytes | None, earlier: Earlier | None, common: Sequence[Field]
+) -> bytes:
+    fields = [*common, ("WARC-Profile", profile)]
+    if digest is not None:
+        fields.append(("WARC-Payload-Digest", digest_label(digest)))
+    if earlier is not None:
+        fields.append(("WARC-Refers-To-Target-URI", earlier.url))
+        fields.append(("WARC-Refers-To-Date", date_label(earlier.at)))
+    return record(Kind.REVISIT, fields, RESPONSE_TYPE, head)

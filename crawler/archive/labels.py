@@ -1,0 +1,42 @@
+"""Digests, dates and ids as the fields of a record write them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import UTC, datetime, timedelta
+
+ID_BYTES = 16  # random bytes that an id is made of
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def sha1(data: bytes) -> bytes:
+    """The digest that archives agree on, so that payloads of several can be compared. It guards against accidents:
+    whoever makes two payloads with one digest has them taken for one."""
+    return hashlib.sha1(data, usedforsecurity=False).digest()
+
+
+def digest_label(digest: bytes) -> str:
+    """A SHA-1 digest as a field has it."""
+    return f"sha1:{base64.b32encode(digest).decode('ascii')}"
+
+
+def milliseconds(seconds: float) -> int:
+    """A time as dates are written: to the millisecond, so that what is read is what was written."""
+    return int(seconds * 1000)
+
+
+def date_label(at: int) -> str:
+    """A time in milliseconds since the epoch as a field has it."""
+    return (_EPOCH + timedelta(milliseconds=at)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def record_id(random: bytes) -> str:
+    """The id of a record, made of ``ID_BYTES`` random bytes: a UUID of version 4."""
+    digits = f"{(int.from_bytes(random, 'big') & ~_FIXED) | _VERSION_4:032x}"
+    return f"<urn:uuid:{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}>"
+
+
+_FIXED = 0xF << 76 | 0x3 << 62  # the bits that say what kind of UUID it is
+_VERSION_4 = 0x4 << 76 | 0x2 << 62

@@ -1,0 +1,63 @@
+"""One WARC record: the version, named fields, an empty line, the block, and two line ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from crawler.archive.labels import digest_label, sha1
+
+VERSION = b"WARC/1.1\r\n"
+FIELDS_TYPE = "application/warc-fields"
+
+Field = tuple[str, str]
+
+
+class Kind(StrEnum):
+    """The kinds of records that are written."""
+
+    WARCINFO = "warcinfo"
+    RESPONSE = "response"
+    REVISIT = "revisit"
+    REQUEST = "request"
+    METADATA = "metadata"
+
+
+def record(kind: Kind, fields: Iterable[Field], content_type: str, block: bytes) -> bytes:
+    """The bytes of a record. A field with an empty value is left out."""
+    lines = [
+        *fields,
+        ("Content-Type", content_type),
+        ("WARC-Block-Digest", digest_label(sha1(block))),
+        ("Content-Length", str(len(block))),
+    ]
+    head = f"WARC-Type: {kind}\r\n{_lines(lines)}\r\n".encode()
+    return b"".join((VERSION, head, block, b"\r\n\r\n"))
+
+
+def fields_block(fields: Iterable[Field]) -> bytes:
+    """Named values as a block of the type ``application/warc-fields``. An empty value is left out."""
+    return _lines(fields).encode()
+
+
+def _lines(fields: Iterable[Field]) -> str:
+    return "".join([f"{name}: {one_line(value)}\r\n" for name, value in fields if value])
+
+
+def one_line(text: str) -> str:
+    """Text without what would end its line, and without what no UTF-8 can carry."""
+    if text.isascii() and text.isprintable():
+        return text
+    printable = "".join([each if each.isprintable() or each == " " else "\ufffd" for each in text])
+    return printable.encode("utf-8", "replace").decode("utf-8")
+
+
+def warcinfo(file_name: str, at: str, record_id: str, about: Iterable[Field]) -> bytes:
+    """The record at the head of a file: what wrote it, and whatever ``about`` says of the crawl."""
+    fields = [("WARC-Record-ID", record_id), ("WARC-Date", at), ("WARC-Filename", file_name)]
+    described = [
+        *about,
+        ("format", "WARC File Format 1.1"),
+        ("conformsTo", "https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"),
+    ]
+    return record(Kind.WARCINFO, fields, FIELDS_TYPE, fields_block(described))

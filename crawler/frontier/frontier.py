@@ -329,11 +329,6 @@ class Frontier:
         return self._queues.hosts
 
     @property
-    def hosts_in_memory(self) -> int:
-        """Hosts in memory with their full state, not only with a ticket or a name in a line."""
-        return self._workbench.in_memory
-
-    @property
     def busy_hosts(self) -> dict[str, int]:
         """The leases that are out, by host; hosts without one are absent."""
         return dict(self._workbench.out)

@@ -56,11 +56,12 @@ class Group:
 
 class KeyHold(NamedTuple):
     """What the other hosts of a key mean for one: until when they hold it, in seconds since 1970, and why. ``busy``:
-    they have all its lease slots."""
+    they have all its lease slots. ``crawl_delay`` is the largest of them, if it is above ``politeness.delay``."""
 
     until: float = 0.0
     reason: HoldReason = HoldReason.NONE
     busy: bool = False
+    crawl_delay: float = 0.0
 
 
 NO_HOLD = KeyHold()
@@ -69,11 +70,14 @@ NO_HOLD = KeyHold()
 def under_key(host: Host, held: KeyHold) -> Host:
     """The host as it stands with what holds its key, for looking only: itself, or a copy."""
     politeness = host.politeness
-    if held.until <= politeness.next_time and (host.in_line or not held.busy):
+    if held.crawl_delay > (politeness.crawl_delay or 0.0):
+        politeness = replace(politeness, crawl_delay=held.crawl_delay)
+    if held.until > politeness.next_time:
+        politeness = replace(politeness, next_time=held.until, hold_reason=held.reason)
+    if politeness is host.politeness and (host.in_line or not held.busy):
         return host
     seen = copy(host)
-    if held.until > politeness.next_time:
-        seen.politeness = replace(politeness, next_time=held.until, hold_reason=held.reason)
+    seen.politeness = politeness
     seen.in_line = host.in_line or held.busy
     return seen
 
@@ -133,6 +137,11 @@ class HostKeys:
         """What the other hosts of its key mean for the host."""
         if not self.shared:
             return NO_HOLD
+        held = self._held_by_others(host, now)
+        delay = self.delays.get(self.key(host), 0.0) if self.delays else 0.0
+        return held._replace(crawl_delay=delay) if delay else held
+
+    def _held_by_others(self, host: Host, now: float) -> KeyHold:
         group = self.group(host)
         if group is not None:
             return KeyHold(group.next_time, group.hold_reason, not (host.leased or group.slots.admits(host.name)))

@@ -66,7 +66,6 @@ class HostSnapshot:
     in_line: bool
     next_time: float
     hold_reason: HoldReason
-    crawl_delay: float | None
     robots_until: float
     robots_unused: bool  # it was fetched for the next page, whatever ``robots_until`` says
     kind: int  # see ``slot_share``
@@ -86,7 +85,6 @@ def snapshot(
         host.in_line,
         politeness.next_time,
         politeness.hold_reason,
-        politeness.crawl_delay,
         politeness.robots_until,
         politeness.robots_unused,
         kind_of(host, serving.slow_from),

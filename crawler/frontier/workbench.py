@@ -323,11 +323,6 @@ class Workbench:
         """Let surplus hosts leave memory. The caller has written all batches, so the store has their records."""
         self._in_memory.trim()
 
-    @property
-    def in_memory(self) -> int:
-        """How many hosts are in memory."""
-        return len(self._in_memory)
-
     # -- leases ------------------------------------------------------------------------------------------------
 
     def begin(self, lease: Lease) -> Lease:

@@ -78,9 +78,6 @@ class WorkingSet:
         host.kept = None
         self._put_away(host)
 
-    def __len__(self) -> int:
-        return len(self._busy) + len(self._waiting) + len(self._resting) + len(self._idle)
-
     def __iter__(self) -> Iterator[Host]:
         for kept in (self._busy, self._waiting, self._resting, self._idle):
             yield from kept.values()

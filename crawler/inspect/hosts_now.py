@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from crawler.frontier import AT_ONCE, Bar, HoldReason, Host, Serving, queue_of
-from crawler.frontier.host import decode_host, glance, host_name
+from crawler.frontier.host import decode_host, glance, host_name, workload
 from crawler.frontier.host_keys import NO_HOLD, OF_THE_KEY, KeyHold, under_key
 from crawler.inspect.statistics import SlotFigures
 from crawler.job.live_status import Live
@@ -51,8 +51,10 @@ class HostsNow:
         glances = [glance(value) for value in hosts.values()]
         until, reason = max(((at, rule) for rule, _, _, at, _ in glances if rule in OF_THE_KEY), default=(0.0, 0))
         flying = sum(self.in_flight.get(name, 0) + (name in self.side_requests) for name in hosts)
+        crawl_delay = max(workload(value)[2] or 0.0 for value in hosts.values())
         for name in hosts:
-            yield name, KeyHold(until, HoldReason(reason), flying >= slots and not self.is_busy(name))
+            busy = flying >= slots and not self.is_busy(name)
+            yield name, KeyHold(until, HoldReason(reason), busy, crawl_delay)
 
     def holds_on(self, store: Reader, name: str, settings: PolitenessSettings) -> KeyHold:
         """What other hosts of its name mean for one host. Raises HostRecordError."""

@@ -1,11 +1,13 @@
 """What real servers see of a crawl that must be fair to each of them, by their own log.
 
-Each test here is one way in which crawls failed before. Those that are elsewhere, also against real servers:
+Each test here is one way in which crawls failed before. Those that are elsewhere:
 
     our own line goes away            tests/engine/test_outage_live.py
     a kept connection ends unread     tests/fetch/test_kept_connections.py
+    schemes and ports of one name     tests/engine/test_one_name.py
+    hosts without end in one domain   tests/frontier/test_domain_shares.py
     a limit is lifted                 tests/engine/test_lifted_limits.py
-    what is told of hosts that wait   tests/cli/test_explain.py, tests/inspect/
+    what is told of hosts that wait   tests/inspect/test_why_not_now.py
 
 The names of hosts are made up, and a resolver of the test leads all of them to one server on loopback.
 """

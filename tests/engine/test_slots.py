@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from crawler.engine.lifecycle import Stop
-from crawler.engine.run import GRACE
+from crawler.engine.run import GRACE, Run
 from crawler.engine.slots import LEND_AFTER, Slots
 from crawler.fetch import Response
 from crawler.fetch.simulated import page
+from crawler.job.job import Job
 from tests.laboratory import SETTINGS, START, Laboratory, links
 from tests.virtual import run_virtually
 
@@ -92,6 +93,32 @@ def test_a_run_ends_in_time_while_slots_are_lent_and_the_next_goes_on(tmp_path: 
     assert laboratory.run(*seeds_of(LARGE), max_time=limit) is Stop.MAX_TIME
     assert laboratory.now - START <= limit + GRACE + 1.0
     assert laboratory.run() is Stop.FINISHED
+    urls = [record["url"] for record in laboratory.records()]
+    assert len(urls) == len(set(urls)) == PAGES + 2 * len(LARGE)
+
+
+@pytest.mark.parametrize(
+    ("at", "ended"), [(LEND_AFTER + 1.0, 0), (WAIT - 2.0, len(LARGE))], ids=["waiting", "nearly done"]
+)
+def test_a_signal_while_slots_are_lent_loses_no_visit_and_makes_none_twice(
+    tmp_path: Path, at: float, ended: int
+) -> None:
+    laboratory = beside_large_bodies(tmp_path, LARGE)
+
+    async def terminate(run: Run, job: Job) -> None:
+        await asyncio.sleep(at)
+        assert job.frontier.leased > SLOTS, "some have lent their slots"
+        run.stop()  # as on SIGTERM
+
+    assert laboratory.run(*seeds_of(LARGE), during=terminate) is Stop.INTERRUPTED
+    assert laboratory.now - START <= at + GRACE + 1.0
+    assert not [each for each in laboratory.asked if each.begin > START + at], "nothing is asked after the signal"
+    answered = [each.href for each in laboratory.asked if each.end]
+    assert len([href for href in answered if "large" in href]) == ended
+    assert sorted(record["url"] for record in laboratory.records()) == sorted(answered)
+    before = len(laboratory.asked)
+    assert laboratory.run() is Stop.FINISHED
+    assert not {each.href for each in laboratory.asked[before:]} & set(answered), "what was answered is not asked again"
     urls = [record["url"] for record in laboratory.records()]
     assert len(urls) == len(set(urls)) == PAGES + 2 * len(LARGE)
 

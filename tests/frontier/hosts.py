@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from crawler.frontier import (
@@ -9,6 +10,7 @@ from crawler.frontier import (
     Entry,
     FailureClass,
     Failures,
+    Frontier,
     Host,
     Politeness,
     RequestOutcome,
@@ -27,6 +29,12 @@ def made_host(name: str, **values: Any) -> Host:
         parts: tuple[BackQueue | Politeness | Tally | Host, ...] = (host.queue, host.politeness, host.tally, host)
         setattr(next(part for part in parts if hasattr(part, key)), key, value)
     return host
+
+
+def in_memory(frontier: Frontier, names: Iterable[str]) -> int:
+    """How many of these hosts are in memory with their full state, not only with a ticket or a name in a line: of such
+    a host there is one object, and of any other one is read from the store."""
+    return sum(host is not None and frontier.known(name) is host for name in names for host in [frontier.known(name)])
 
 
 def throttled(entry: Entry | None, after: float | None = None) -> Throttled:

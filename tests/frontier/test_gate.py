@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from crawler.frontier import HostRow, HostState, MemoryLimits
 from crawler.settings import BudgetSettings, PolitenessSettings, RetrySettings
 from tests.examples import TIMES
+from tests.frontier.hosts import in_memory
 from tests.frontier.world import START, Protocol, Temper, World, jain
 
 PLAIN = {Temper.PLAIN: 1.0}
@@ -303,7 +304,7 @@ def test_memory_does_not_grow_with_the_hosts_that_stand_in_a_line(key: str) -> N
         world.run(requests=world.protocol.requests + 20)
         rows = [world.frontier.describe(f"{server.name}:80", world.now) for server in world.servers]
         longest = max(longest, sum(row is not None and row.rule == "turn" for row in rows))
-        most = max(most, world.frontier.hosts_in_memory)
+        most = max(most, in_memory(world.frontier, (f"{server.name}:80" for server in world.servers)))
     assert longest > 40, "the line was long"
     assert most <= 20 + 30 + 2 * 5 + 10, "what is leased, what may stay, and what the last step left to be put away"
     held_to_the_rules(world, world.run())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from crawler.frontier import FailureClass, HoldReason
+from crawler.frontier import Entry, FailureClass, Frontier, HoldReason, RobotsKnown
 from crawler.frontier.host import encode_host
 from crawler.inspect.host_table import SORTS, HostTableSettings, Selection, all_host_rows
 from crawler.inspect.hosts_now import HostsNow
@@ -102,6 +102,37 @@ def test_what_holds_one_port_of_a_name_holds_the_others() -> None:
     }
     assert (rows["a.test:80"]["rule"], rows["a.test:80"]["wait_seconds"]) == ("retry_after", 30.0)
     assert rows_of(hosts, HostsNow(), host_key="origin")["a.test:80"]["state"] == "ready"
+
+
+def test_the_gap_of_a_host_counts_the_crawl_delay_of_all_ports_of_its_name() -> None:
+    hosts = [
+        named("a.test:443", crawl_delay=30.0),
+        named("a.test:80", crawl_delay=5.0),
+        named("a.test:8080"),
+        named("b.test:443", crawl_delay=0.5),
+        named("b.test:80"),
+    ]
+    rows = rows_of(hosts, HostsNow())
+    assert [row["gap_seconds"] for row in rows.values()] == [30.0, 30.0, 30.0, 1.0, 1.0]
+    alone = rows_of(hosts, HostsNow(), host_key="origin")
+    assert [row["gap_seconds"] for row in alone.values()] == [30.0, 5.0, 1.0, 1.0, 1.0]
+
+
+def test_a_running_crawl_says_so_too() -> None:
+    store, batch = MemoryStore(), MemoryStore().batch()
+    frontier = Frontier(store, PolitenessSettings(delay=1.0))
+    frontier.admit((Entry(f"http://a.test{port}/{n}", 0) for port in ("", ":81", ":82") for n in range(2)), batch)
+    store.write(batch)
+    frontier.written()
+    lease = frontier.take(NOW)
+    assert lease is not None
+    known = RobotsKnown(NOW + 1e6, 30.0)
+    batch = store.batch()
+    frontier.finish(lease, known, NOW, batch)
+    store.write(batch)
+    frontier.written()
+    gaps = [frontier.describe(f"a.test:{port}", NOW) for port in (80, 81, 82)]
+    assert [row and row.gap_seconds for row in gaps] == [30.0] * 3
 
 
 def test_a_request_to_one_port_of_a_name_keeps_the_others_waiting() -> None:

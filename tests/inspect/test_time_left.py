@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -27,9 +27,18 @@ from tests.metrics.samples import statistics
 NOW = 1_700_000_000.0
 
 
-def told_times(lab: Laboratory, *seeds: str) -> list[tuple[float, float, str | None]]:
-    """Run the job to its end. Returns what was told each second of the time to the end: when, the seconds, the host."""
-    course, told = Course(), list[tuple[float, float, str | None]]()
+class Told(NamedTuple):
+    """What was told of the time to the end: when, the seconds, the host, and the words."""
+
+    at: float
+    seconds: float
+    host: str | None
+    words: str
+
+
+def told_times(lab: Laboratory, *seeds: str) -> list[Told]:
+    """Run the job to its end. Returns what was told each second."""
+    course, told = Course(), list[Told]()
 
     async def look(crawl: Run, job: Job) -> None:
         while True:
@@ -40,7 +49,7 @@ def told_times(lab: Laboratory, *seeds: str) -> list[tuple[float, float, str | N
             slope = None if None in rising else sum(filter(None, rising))
             left = time_left(stats, slope, course.history.mean("new_per_second", 30.0))
             if left is not None:
-                told.append((now, left.seconds, left.host))
+                told.append(Told(now, left.seconds, left.host, course.words(stats)["working"]["text"]))
 
     lab.run(*seeds, during=look)
     return told
@@ -56,7 +65,7 @@ def test_hosts_that_share_one_gap_take_the_sum_of_their_times(tmp_path: Path) ->
     assert lasted > 400
     early = [each for each in told if began + 40 < each[0] < began + 200]
     assert len(early) > 100
-    for now, seconds, host in early:
+    for now, seconds, host, _ in early:
         assert host is None or host.endswith(".shared.test:80"), "all together, or those that share the gap"
         assert seconds == pytest.approx(lab.now - now, rel=0.05)
 
@@ -68,7 +77,7 @@ def test_the_slots_may_take_longer_than_any_host(tmp_path: Path) -> None:
     told = told_times(lab, *pages)
     early = [each for each in told if lab.now - 300 < each[0] < lab.now - 100]
     assert len(early) > 100
-    for now, seconds, _ in early:
+    for now, seconds, _, _ in early:
         assert seconds == pytest.approx(lab.now - now, rel=0.05)
 
 
@@ -108,21 +117,8 @@ def test_with_one_slow_host_it_is_right_from_the_first_minute_on(tmp_path: Path)
     pages["http://slow.test/robots.txt"] = Response(200, {}, "text/plain", None, rules, None, None, 0.0, len(rules))
     lab = Laboratory(tmp_path / "job", pages).with_politeness(delay=1.0)
     lab.settings = replace(lab.settings, robots=RobotsSettings())
-    course, told = Course(), list[tuple[float, float, str | None, str]]()
-
-    async def look(crawl: Run, job: Job) -> None:
-        while True:
-            await asyncio.sleep(1)
-            now, stats = lab.now + asyncio.get_running_loop().time(), crawl.stats()
-            course.observe(now, stats)
-            rising = [course.history.slope(level, 30.0) for level in ("pending", "in_flight")]
-            slope = None if None in rising else sum(filter(None, rising))
-            left = time_left(stats, slope, course.history.mean("new_per_second", 30.0))
-            if left is not None:
-                told.append((now, left.seconds, left.host, course.words(stats)["working"]["text"]))
-
     began = lab.now
-    lab.run(*(href for href in pages if href.endswith("/")), during=look)
+    told = told_times(lab, *(href for href in pages if href.endswith("/")))
     lasted = lab.now - began
     assert lasted > 1_600, "the slow host takes ten times as long as the others"
     early = [each for each in told if 60 < each[0] - began < 150]  # while all hosts are asked

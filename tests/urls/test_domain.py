@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -11,20 +12,26 @@ from publicsuffixlist import PSLFILE, PublicSuffixList
 
 from crawler.urls import domain_of_key, registrable_domain
 
-LIST = PublicSuffixList()
-NAMES = sorted(
-    line.partition(" ")[0].strip().lower().removeprefix("!").removeprefix("*.").encode("idna").decode("ascii")
-    for line in Path(PSLFILE).read_text("utf-8").splitlines()
-    if line.strip() and not line.startswith("//")
-)
+
+@functools.cache  # reading it takes a while, in every process that collects this file
+def the_list() -> PublicSuffixList:
+    return PublicSuffixList()
+
+
+def names() -> list[str]:
+    return sorted(
+        line.partition(" ")[0].strip().lower().removeprefix("!").removeprefix("*.").encode("idna").decode("ascii")
+        for line in Path(PSLFILE).read_text("utf-8").splitlines()
+        if line.strip() and not line.startswith("//")
+    )
 
 
 def expected(host: str) -> str:
-    return LIST.privatesuffix(host) or host
+    return the_list().privatesuffix(host) or host
 
 
 def test_below_rules_of_the_list() -> None:
-    for name in NAMES[::9]:
+    for name in names()[::9]:
         for host in (name, f"a.{name}", f"b.a.{name}", f"c.b.a.{name}"):
             assert domain_of_key(f"{host}:80".encode("ascii")).decode("ascii") == expected(host)
 

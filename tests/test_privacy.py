@@ -22,13 +22,14 @@ def private(name: str) -> bool:
 
 def reached(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and name of each private thing that is not asked of ``self``, ``cls`` or ``super()``."""
+    nodes = list(ast.walk(tree))
     own = {
         attribute.attr
-        for attribute in ast.walk(tree)
+        for attribute in nodes
         if isinstance(attribute, ast.Attribute) and isinstance(attribute.ctx, ast.Store) and _is_own(attribute.value)
     }
-    own |= {each.name for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}
-    for node in ast.walk(tree):
+    own |= {each.name for each in nodes if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    for node in nodes:
         if isinstance(node, ast.Attribute) and private(node.attr) and not _is_own(node.value):
             if node.attr not in own:
                 yield node.lineno, node.attr

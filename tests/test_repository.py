@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import itertools
 import re
 import tomllib
@@ -47,17 +48,30 @@ def layer(part: str) -> int:
     raise AssertionError(f"crawler.{part} has no place in the layers: give it one")
 
 
+@functools.cache
 def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
+
+
+@functools.cache
+def names_of_modules() -> frozenset[str]:
+    return frozenset(name_of(module) for module in modules())
+
+
+@functools.cache
+def import_statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    return [
+        node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
 
 
 def imports(path: Path) -> set[str]:
     """The modules and packages that it imports from."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{path}: relative import"
             found.add(node.module or "")
     return found
@@ -88,12 +102,12 @@ def name_of(path: Path) -> str:
 
 def imported_modules(path: Path) -> set[str]:
     """The same, down to the module that a name of a package is."""
-    known = {name_of(module) for module in modules()}
+    known = names_of_modules()
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             within = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= within & known or {node.module or ""}
     return found

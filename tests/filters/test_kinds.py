@@ -50,7 +50,7 @@ from crawler.slices.layouts import stored_slice
 from crawler.store import FaultyStore
 from tests.examples import TIMES, long_or
 from tests.filters.kinds import FORGETTING, MAKERS, Maker, told, urls
-from tests.hashing import HASH, digest_keys
+from tests.hashing import HASH, digest_keys, random_digests
 
 FULL: dict[str, tuple[Maker, float]] = {
     "scalable classic": (lambda: ScalableBloomFilter(0.01, 20_000, layout="classic", hash=HASH), 0.01),
@@ -71,13 +71,12 @@ def test_a_full_filter_is_wrong_as_often_as_it_says(name: str) -> None:
     """100,000 keys in, absent ones asked: within the bound, and what the estimate says (four sigma, 5%)."""
     maker, bound = FULL[name]
     seen = maker()
-    asked = 0
+    part = 0
     while len(seen) < 100_000:
-        step = min(2000, 100_000 - len(seen))
-        seen.add_many(urls(asked, asked + step))
-        asked += step
+        part += 1
+        seen.add_digests(random_digests(part, min(2000, 100_000 - len(seen))))
     absent = long_or(60_000, 150_000)
-    wrong = sum(seen.contains_many(urls(10**8, 10**8 + absent)))
+    wrong = sum(seen.contains_digests(random_digests(0, absent)))
     assert wrong <= bound * absent * 1.02 + 3 * math.sqrt(bound * absent) + 1e-9
     figures = seen.statistics()
     for expected in (figures["fpp_estimated"] * absent,):
@@ -740,17 +739,18 @@ def test_a_file_whose_segments_have_no_names_is_refused(names: object) -> None:
 @pytest.mark.parametrize("growth", [None, 2.0])
 def test_an_fpp_that_short_tags_just_miss_gets_longer_ones(growth: float | None) -> None:
     """8 bits give 2.9% when full. Of keys that are in no two share tag and buckets, so each adds to the fpp in full."""
-    absent = [f"absent {number}" for number in range(200_000)]
+    absent = 200_000
     for fpp, tag_bits in ((0.0289, 16), (0.0291, 8)):
         seen = CuckooFilter(fpp if growth is None else 2 * fpp, 60_000, growth=growth, hash=HASH)
-        keys = iter(range(10**6))
+        part = 0
         while len(seen) < 60_000:
-            seen.add_many([f"key {next(keys)}" for _ in range(min(16, 60_000 - len(seen)))])
+            part += 1
+            seen.add_digests(random_digests(part, min(100, 60_000 - len(seen))))
         assert seen.snapshot().state["slices"][0]["tag_bits"] == tag_bits  # type: ignore[index]
         told = seen.statistics()["fpp_estimated"]
         assert told <= seen.statistics()["slices"][0]["fpp_design"] <= fpp
-        wrong = sum(seen.contains_many(absent))
-        assert wrong == pytest.approx(told * len(absent), abs=4 * math.sqrt(told * len(absent)))
+        wrong = sum(seen.contains_digests(random_digests(0, absent)))
+        assert wrong == pytest.approx(told * absent, abs=4 * math.sqrt(told * absent))
 
 
 def test_a_file_that_is_only_a_segment_is_no_seen_set() -> None:

@@ -24,7 +24,7 @@ from crawler.slices.blocked_slice import Batch, BlockedSlice
 from crawler.slices.digests import digest_words
 from tests.examples import TIMES
 from tests.filters.kinds import Maker
-from tests.hashing import HASH, digest_keys
+from tests.hashing import HASH, random_digests
 
 
 def batch_of(digests: bytes) -> Batch:
@@ -118,6 +118,9 @@ def test_wilson_intervals(wrong: int, sample: int, low: float, high: float) -> N
     assert wilson(wrong, sample) == pytest.approx((low, high), abs=1e-6)
 
 
+SHAPES = [(times, batch) for times in (3, 6, 12) for batch in (50, 1_000)]
+
+
 @pytest.mark.parametrize("blocks", [1, 2])
 @pytest.mark.parametrize("fpp", [0.3, 0.02, 1e-3])
 def test_fill_tells_count_and_fpp(blocks: int, fpp: float) -> None:
@@ -125,20 +128,16 @@ def test_fill_tells_count_and_fpp(blocks: int, fpp: float) -> None:
     part = BlockedSlice.sized(150_000, fpp, blocks=blocks)
     asked = round(150_000 / (1 - fpp))
     for start in range(0, asked, 5000):
-        digests = digest_keys([str(number) for number in range(start, min(start + 5000, asked))])
-        part.put(batch_of(digests))
+        part.put(batch_of(random_digests(start + 1, min(5000, asked - start))))
     assert part.count_estimated() == pytest.approx(asked, rel=0.01)
     absent = 400_000
-    wrong = sum(
-        int(part.holds(batch_of(digest_keys([f"x{number}" for number in range(at, at + 5000)]))).sum())
-        for at in range(0, absent, 5000)
-    )
+    wrong = int(part.holds(batch_of(random_digests(0, absent))).sum())
     for told in (part.fpp_estimated(), part.fpp_at(asked), fpp):
         assert wrong == pytest.approx(told * absent, abs=4 * math.sqrt(told * absent) + 0.05 * told * absent)
 
 
-@pytest.mark.parametrize("batch", [50, 1_000])
-@pytest.mark.parametrize("times", [3, 12] if TIMES == 1 else [3, 6, 12])
+# Few keys at once are asked for one by one or in a short batch, many in a long one.
+@pytest.mark.parametrize(("times", "batch"), [(3, 50), (12, 1_000)] if TIMES == 1 else SHAPES)
 @pytest.mark.parametrize(
     "make",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import shutil
@@ -15,7 +16,7 @@ from crawler.checkpoint import encode_envelope
 from crawler.cli import main
 from crawler.disk import FULL, RealDisk
 from crawler.disk.failpoints import CONVERT_POINTS, REKEY_POINTS, VARIABLE
-from crawler.filters import SEED_ZERO, UNKEYED
+from crawler.filters import SEED_ZERO, UNKEYED, KeyHash
 from crawler.inspect.job_reader import open_job
 from crawler.integrity.repairer import repair_job
 from crawler.integrity.verifier import verify_job
@@ -124,9 +125,15 @@ def test_an_older_job_is_read_as_it_is(old: Path) -> None:
     assert json.loads(crawler("explain", old, URLS[0], "--json").out)["seen"]["forgeable"]
 
 
+@pytest.fixture(scope="module")
+def made_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Such a job for a kind of seen-set, made once; to be copied."""
+    return functools.cache(lambda kind: old_job(tmp_path_factory.mktemp(kind) / "job", seen=kind))
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_older_job_gets_a_secret(tmp_path: Path, kind: str) -> None:
-    job = old_job(tmp_path / "job", seen=kind)
+def test_an_older_job_gets_a_secret(made_of: Callable[[str], Path], tmp_path: Path, kind: str) -> None:
+    job = Path(shutil.copytree(made_of(kind), tmp_path / "job"))
     before = (job / PAGES).read_bytes()
     with DurableFrontier(job, delay=0) as frontier:
         notes = frontier.job.notes
@@ -191,8 +198,8 @@ def test_an_exact_job_needs_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["counting", "cuckoo"])
-def test_what_was_forgotten_stays_so(tmp_path: Path, kind: str) -> None:
-    job = old_job(tmp_path / "job", seen=kind)
+def test_what_was_forgotten_stays_so(made_of: Callable[[str], Path], tmp_path: Path, kind: str) -> None:
+    job = Path(shutil.copytree(made_of(kind), tmp_path / "job"))
     gone, back, twice = (key(url) for url in done_of(job)[:3])
     with DurableFrontier(job, delay=0, platform=OLD) as frontier:
         assert frontier.job.forget([gone, back, twice]) == {}
@@ -539,7 +546,19 @@ def other_secret(job: Path) -> None:
     (job / IDENTITY).write_bytes(encode_envelope(MAGIC, KNOWN.newest, content))
 
 
-@pytest.mark.parametrize("seen", ["scalable", "exact"])
+@pytest.fixture(scope="module", params=["scalable", "exact"])
+def with_a_secret(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, KeyHash]:
+    """A job of two runs, and its secret; to be copied."""
+    job = tmp_path_factory.mktemp("secret") / "job"
+    for _ in range(2):
+        with DurableFrontier(job, delay=0, seen=request.param) as frontier:
+            frontier.add(FEW)
+            finish(frontier, DONE)
+            secret = frontier.job.seen.hash
+    assert secret.keyed
+    return job, secret
+
+
 @pytest.mark.parametrize(
     ("losses", "same"),
     [
@@ -552,15 +571,10 @@ def other_secret(job: Path) -> None:
     ],
 )
 def test_a_secret_that_is_lost_is_restored_or_replaced(
-    tmp_path: Path, seen: str, losses: list[Callable[[Path], None]], same: bool
+    tmp_path: Path, with_a_secret: tuple[Path, KeyHash], losses: list[Callable[[Path], None]], same: bool
 ) -> None:
-    job = tmp_path / "job"
-    for _ in range(2):
-        with DurableFrontier(job, delay=0, seen=seen) as frontier:
-            frontier.add(FEW)
-            finish(frontier, DONE)
-            secret = frontier.job.seen.hash
-    assert secret.keyed
+    made, secret = with_a_secret
+    job = Path(shutil.copytree(made, tmp_path / "job"))
     for lose in losses:
         lose(job)
     said: list[str] = []

@@ -13,8 +13,6 @@ import os
 from hashlib import shake_256
 from itertools import count
 
-from hypothesis import register_random
-
 from crawler.slices import entropy
 
 BASE = os.environ.get("SECRETS", "0")
@@ -23,7 +21,8 @@ BASE = os.environ.get("SECRETS", "0")
 class Chance:
     """Stands in for ``entropy.random_bytes``: bytes that follow from a name and from how often it was asked.
 
-    Hypothesis seeds it as it seeds ``random``, so that an example that failed fails again.
+    Hypothesis seeds it as it seeds ``random`` (see ``tests/conftest.py``: the programs that tests start need not load
+    Hypothesis), so that an example that failed fails again.
     """
 
     def __init__(self) -> None:
@@ -62,5 +61,4 @@ class Chance:
 
 
 CHANCE = Chance()
-register_random(CHANCE)
 CHANCE.begin("before the first test")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, register_random, settings
 
 from tests.chance import CHANCE
 from tests.examples import TIMES, USUAL
@@ -28,6 +28,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("crawler")
+register_random(CHANCE)
 
 
 def pytest_configure(config: pytest.Config) -> None:

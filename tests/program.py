@@ -168,6 +168,12 @@ def _starter() -> socket.socket:
     return ours
 
 
+def stand_in() -> tuple[str, tuple[int, ...]]:
+    """What stands for ``python -m crawler`` in a shell's command, and the descriptors that the shell is to pass on."""
+    starter = _starter().fileno()
+    return f'"{sys.executable}" -I -S "{ROOT / "tests" / "asker.py"}" {starter} crawler', (starter,)
+
+
 def crawler(
     *words: str | Path,
     stdin: str | bytes = "",

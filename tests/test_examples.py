@@ -34,7 +34,7 @@ from tests.documents import ROOT, page
 from tests.examples import long_or
 from tests.hostile.server import NOT_FOUND, Answer, Server, Talk
 from tests.hostile.server import page as answered
-from tests.program import crawler
+from tests.program import crawler, stand_in
 from tests.site import Site, linked, tree
 
 # Whole pages of commands are carried out, with the pauses that a polite crawl makes.
@@ -55,12 +55,12 @@ def blocks(name: str) -> list[Block]:
     return [Block(*found) for found in _BLOCK.findall(page(name))]
 
 
-def programs(folder: Path) -> Path:
+def programs(folder: Path, crawler_is: str) -> Path:
     """A folder for PATH, whose ``crawler`` and ``python3`` are those under test."""
     folder.mkdir()
-    for name, words in {"crawler": "-m crawler", "python3": ""}.items():
+    for name, words in {"crawler": crawler_is, "python3": f'"{sys.executable}"'}.items():
         path = folder / name
-        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+        path.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         path.chmod(0o755)
     return folder
 
@@ -71,7 +71,8 @@ def carry_out(name: str, folder: Path, changes: Mapping[str, str]) -> list[str]:
     found = blocks(name)
     for text in changes:
         assert any(text in block.text for block in found if block.language == "sh"), f"{name} does not say {text!r}"
-    path = f"{programs(folder.parent / 'programs')}:{os.environ['PATH']}"
+    crawler_is, descriptors = stand_in()
+    path = f"{programs(folder.parent / 'programs', crawler_is)}:{os.environ['PATH']}"
     printed = []
     for block in found:
         if block.title and not (folder / block.title).exists():
@@ -89,6 +90,7 @@ def carry_out(name: str, folder: Path, changes: Mapping[str, str]) -> list[str]:
             capture_output=True,
             text=True,
             check=False,
+            pass_fds=descriptors,
         )
         assert ran.returncode == 0, f"{name}: {commands}{ran.stdout}{ran.stderr}"
         printed.append(ran.stdout)
@@ -122,7 +124,7 @@ def test_every_how_to_is_carried_out_here() -> None:
         assert f'"{path.name}"' in source
 
 
-def stand_in(cache: Path) -> None:
+def prepare(cache: Path) -> None:
     """Pages for three modules of four: pydoc takes most of the time of a demo. A long look renders all of them."""
     asyncio.run(Pages(cache, modules=()).start())
     (folder,) = cache.iterdir()
@@ -134,7 +136,7 @@ def stand_in(cache: Path) -> None:
 def tutorial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """Where the tutorial was carried out, and what its blocks printed. It renders and crawls a web of 500 pages."""
     here = made(tmp_path_factory.mktemp("tutorial"))
-    stand_in(here / "first" / PAGES)
+    prepare(here / "first" / PAGES)
     return here, carry_out("first-crawl.md", here, {"crawler demo": "crawler demo --delay 0.01"})
 
 

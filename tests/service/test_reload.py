@@ -36,7 +36,9 @@ def test_a_running_crawl_takes_over_what_has_changed(tmp_path: Path) -> None:
     with Site(pages(keys), ports=2) as site:
         ours, other = site.hosts
         seeds.write_text(f"{site.url('/')}\n{site.url('/', host=1)}\n")
-        with running(seeds, "--job", job, "--config", config, "--max-depth", "40", "--quiet") as process:
+        # Each port a host that is asked for a page at once: else a robots.txt and the other port would come first.
+        at_once = ("--host-key", "origin", "--ignore-robots")
+        with running(seeds, "--job", job, "--config", config, "--max-depth", "40", "--quiet", *at_once) as process:
             wait_until(lambda: {host for host, _ in keys} == {ours, other}, "the first pages")
             config.write_text(f"{slow}[[site]]\nmatch = '127.0.0.1'\ndelay = -1\n")
             bad = crawler("reload", job)

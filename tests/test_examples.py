@@ -125,10 +125,10 @@ def test_every_how_to_is_carried_out_here() -> None:
 
 
 def prepare(cache: Path) -> None:
-    """Pages for three modules of four: pydoc takes most of the time of a demo. A long look renders all of them."""
+    """Pages for all modules but each eighth: pydoc takes most of the time of a demo. A long look renders them all."""
     asyncio.run(Pages(cache, modules=()).start())
     (folder,) = cache.iterdir()
-    for name in {*MODULES} - {*MODULES[:: long_or(4, 1)]}:
+    for name in {*MODULES} - {*MODULES[:: long_or(8, 1)]}:
         (folder / f"{name}.html").write_text(f"<title>{name}</title>{linked([f'_{name}.html'])}")
 
 
@@ -170,7 +170,7 @@ async def test_the_whole_allow_list_has_become_pages_and_the_next_start_is_insta
         await site.stop()
     absent = [name for name in MODULES if answers[site.url(name)][0] != 200]
     assert len(absent) <= len(MODULES) // 20, absent
-    assert sum(len(body) for _, body, _ in answers.values()) > long_or(2_000_000, 8_000_000)
+    assert sum(len(body) for _, body, _ in answers.values()) > long_or(1_000_000, 8_000_000)
 
 
 def test_crawling_50_sites(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ import argparse
 import contextlib
 import ctypes
 import fcntl
+import functools
 import json
 import os
 import random
@@ -53,7 +54,8 @@ SKIPPED = 77
 PACKAGES = ("aiohttp", "rocksdict")
 PAGES = 400
 ADDED = tuple(f"/added/{number}" for number in range(20))  # pages that only ``add`` leads to
-LONGEST = 2.5  # seconds from a start to the loss
+_MORE = 1.1  # a loss comes after so many records more, at most, as its share of what is left: some never come
+_BETWEEN = 0.05  # seconds from a record to the loss, at most
 LATENCY = 0.02  # seconds, of the site
 _OFTEN = "[durability]\nsync_interval = 0.1\ncheckpoint_interval = 0.3\n[seen]\ncapacity = 16\nfpp = 1e-9\n"
 _FAST = ("--delay", "0", "--per-host", "4", "--concurrency", "8")
@@ -136,8 +138,10 @@ def unmount(at: Path) -> None:
         time.sleep(0.05)
 
 
+@functools.cache
 def own_mounts() -> None:
-    """What this process and its children mount, only they see; it is gone when they are."""
+    """What this process and its children mount, only they see; it is gone when they are. Once: children that have
+    begun, as those of ``tests/program.py``, would not see what comes in another."""
     library = ctypes.CDLL(None, use_errno=True)
     if library.unshare(_CLONE_NEWNS):
         raise NotAllowedError(f"no mount namespace of its own: {os.strerror(ctypes.get_errno())}")
@@ -221,13 +225,18 @@ class Life:
         self._account(account)
 
     def _loses(self) -> bool:
-        """Run until a random moment, and lose the power; False if the crawl has come to its end before."""
+        """Run until a random moment, and lose the power; False if the crawl has come to its end before.
+
+        Moments are told by records: seconds say nothing of how far a crawl has come on a machine that is busy.
+        """
+        done = self._records()
+        moment = done + self._chance.uniform(0, _MORE) * (len(self._pages) - done)
         with running(*self._words()) as process:
-            end = time.monotonic() + self._chance.uniform(0.05, LONGEST)
-            while time.monotonic() < end and process.poll() is None:
+            while self._records() < moment and process.poll() is None:
                 if self._not_added and self._chance.random() < 0.02 and (self._job / "live.json").exists():
                     self._add(self._not_added.pop())
                 time.sleep(0.01)
+            time.sleep(self._chance.uniform(0, _BETWEEN))
             if process.poll() is not None:
                 if process.returncode:
                     raise SystemExit(f"it ended with {process.returncode}: {process.communicate()[1].decode()}")
@@ -237,6 +246,10 @@ class Life:
             process.wait()
         self._stack.lose_power()
         return True
+
+    def _records(self) -> int:
+        output = self._job / "pages.jsonl"
+        return output.read_bytes().count(b"\n") if output.exists() else 0
 
     def _add(self, path: str) -> None:
         if crawler("add", self._job, self._site.url(path), "--no-wait").code == 0:

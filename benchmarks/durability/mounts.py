@@ -1,6 +1,6 @@
 """Take a file system away from the running program: read-only, shut down, no inodes or no blocks left.
 
-    python benchmarks/durability/mounts.py [--rounds 5] [--seed N] [--dir DIR] [--out FILE]
+    python benchmarks/durability/mounts.py [--rounds 5] [--pages 150] [--seed N] [--dir DIR] [--out FILE]
 
 The real program crawls a small site; its job has its own file system, which at a random moment
 
@@ -44,7 +44,7 @@ from tests.program import crawler, running
 from tests.site import Site, tree
 
 PACKAGES = ("aiohttp", "rocksdict")
-PAGES = 150
+PAGES = 150  # of the site
 LATENCY = 0.02  # seconds, of the site
 _OFTEN = "[durability]\nsync_interval = 0.1\ncheckpoint_interval = 0.3\n[seen]\ncapacity = 16\nfpp = 1e-9\n"
 _FAST = ("--delay", "0", "--per-host", "4", "--concurrency", "8")
@@ -163,7 +163,7 @@ def spoil(
     words = (seeds, "--job", job, "--config", config, "--allow-private", "--quiet", *_FAST)
     output = job / "pages.jsonl"
     with running(*words) as process:
-        while not output.exists() or output.read_bytes().count(b"\n") < moment * PAGES:
+        while not output.exists() or output.read_bytes().count(b"\n") < moment * len(site.pages):
             if process.poll() is not None:
                 raise SystemExit(f"it ended before anything happened: {process.communicate()[1].decode()}")
             time.sleep(0.002)
@@ -188,7 +188,7 @@ def spoil(
     if after.code:
         account.wrong.append(f"carrying on: exit {after.code}: {after.err[-400:]}")
     found = Counter(row["url"] for row in rows(job))
-    account.missing += len({site.url(path) for path in tree(PAGES)} - found.keys())
+    account.missing += len({site.url(path) for path in site.pages} - found.keys())
     account.twice += found.total() - len(found)
     account.unsound += verify(job).code != 0
 
@@ -196,6 +196,7 @@ def spoil(
 def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="of each kind (5)")
+    parser.add_argument("--pages", type=int, default=PAGES, help=f"of the site ({PAGES})")
     parser.add_argument("--seed", type=int, default=1, help="of the moments (1)")
     parser.add_argument("--dir", type=Path, help="where the images are made")
     parser.add_argument("--out", type=Path)
@@ -209,7 +210,7 @@ def main(words: Sequence[str]) -> None:
         own_mounts()
         for kind, what, happen in KINDS:
             account = Account()
-            with Site(tree(PAGES), latency=LATENCY) as site:
+            with Site(tree(chosen.pages), latency=LATENCY) as site:
                 for _ in range(chosen.rounds):
                     with tempfile.TemporaryDirectory(dir=chosen.dir) as name:
                         disk = Disk(Path(name), kind)

@@ -141,6 +141,7 @@ def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--megabytes", type=int, default=1_024, help="of the seen-set (1024)")
     parser.add_argument("--seconds", type=float, default=30.0, help="of each crawl (30)")
+    parser.add_argument("--interval", type=float, default=1.0, help="seconds between generations (1)")
     parser.add_argument("--keys", type=int, default=10_000_000, help="in the chain of the second part (10,000,000)")
     parser.add_argument("--dir", type=Path, help="where the jobs are made; both fsync and space matter")
     chosen = parser.parse_args(words)
@@ -153,7 +154,7 @@ def main(words: Sequence[str]) -> None:
     filled = min(capacity // 2, 8_000_000)
     with tempfile.TemporaryDirectory(dir=chosen.dir) as name:
         home = Path(name)
-        for what, interval in (("no checkpoint", _NEVER), ("one checkpoint after the other", 1.0)):
+        for what, interval in (("no checkpoint", _NEVER), ("one checkpoint after the other", chosen.interval)):
             asyncio.run(stalls(what, large, filled, chosen.seconds, interval, home / what.replace(" ", "-")))
         asyncio.run(bytes_written(home / "chain", chosen.keys))
 

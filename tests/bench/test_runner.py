@@ -16,13 +16,21 @@ import pytest
 
 import crawler
 from crawler.bench.scripts import CHECKOUT, STUDIES, scripts
+from tests import program
+from tests.program import ROOT
 
 PACKAGE = Path(crawler.__file__).resolve().parent
 
 
-def bench(*words: str | Path, root: Path = PACKAGE.parent, cwd: Path | None = None) -> tuple[int, str, str]:
+def bench(*words: str | Path, cwd: Path = ROOT) -> tuple[int, str, str]:
+    ran = program.crawler("bench", *words, directory=cwd)
+    return ran.code, ran.out, ran.err
+
+
+def installed_bench(root: Path, *words: str, cwd: Path | None = None) -> tuple[int, str, str]:
+    """By an interpreter of its own, which finds no package but the one in ``root``."""
     ran = subprocess.run(
-        [sys.executable, "-P", "-m", "crawler", "bench", *map(str, words)],
+        [sys.executable, "-P", "-m", "crawler", "bench", *words],
         capture_output=True,
         text=True,
         check=False,
@@ -41,7 +49,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_crawl_of_the_made_web_is_measured_where_the_package_is_installed(installed: Path, tmp_path: Path) -> None:
-    code, out, err = bench("crawl", "--pages", "125", root=installed, cwd=tmp_path)
+    code, out, err = installed_bench(installed, "crawl", "--pages", "125", cwd=tmp_path)
     assert (code, err) == (0, "")
     assert out.startswith("machine ")
     *_, rule, row = out.splitlines()
@@ -54,7 +62,7 @@ def test_a_crawl_of_the_made_web_is_measured_where_the_package_is_installed(inst
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_a_study_says_that_it_needs_the_source_where_the_package_is_installed(installed: Path, study: str) -> None:
-    code, out, err = bench(study, "--keys", "500", root=installed)
+    code, out, err = installed_bench(installed, study, "--keys", "500")
     assert (code, out) == (2, "")
     assert re.fullmatch(rf"crawler: error: {study} is a script in benchmarks/ .*\n", err)
 

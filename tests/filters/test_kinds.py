@@ -419,7 +419,7 @@ def test_united_samples_stay_within_their_limit() -> None:
 
 def test_where_nothing_was_watched_nothing_is_measured() -> None:
     blind, seeing = WatchedKeys(0), WatchedKeys()
-    halves = digest_words(digest_keys([f"a{number}" for number in range(200_000)]))
+    halves = digest_words(random_digests(1, 200_000))
     blind.watch(halves)
     assert blind.measured() is None
     assert WatchedKeys.load(blind.dump()).measured() is None

@@ -136,7 +136,7 @@ def test_fill_tells_count_and_fpp(blocks: int, fpp: float) -> None:
         assert wrong == pytest.approx(told * absent, abs=4 * math.sqrt(told * absent) + 0.05 * told * absent)
 
 
-# Few keys at once are asked for one by one or in a short batch, many in a long one.
+# In short batches and a little overfull, in long ones and very much so: a long look crosses them.
 @pytest.mark.parametrize(("times", "batch"), [(3, 50), (12, 1_000)] if TIMES == 1 else SHAPES)
 @pytest.mark.parametrize(
     "make",

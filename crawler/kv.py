@@ -36,6 +36,8 @@ class Family(StrEnum):
     BORDER = "border"  # href of a page -> how many of its links which limit left out, until a run lifts the limit
     SOFT404 = "soft404"  # host NUL fingerprint of a page -> whether the host sends it for paths that do not exist
 
+    ASIDES = "asides"  # journal sequence -> what an output holds of a robots.txt, and where
+
 
 # The numbers of families in an encoded batch. They never change; new families get new numbers.
 FAMILY_NUMBERS = {
@@ -54,6 +56,7 @@ FAMILY_NUMBERS = {
     13: Family.REFUSED,
     14: Family.BORDER,
     15: Family.SOFT404,
+    16: Family.ASIDES,
 }
 _NUMBER_OF = {family: number for number, family in FAMILY_NUMBERS.items()}
 _MAGIC = 0xBA

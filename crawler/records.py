@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -18,6 +19,7 @@ from typing import NamedTuple
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.refusal import Refusal, Rule
 from crawler.scope import Outside
+from crawler.settings import OUTPUTS
 from crawler.traps import Content
 from crawler.urls.steps import drop_userinfo
 
@@ -62,8 +64,9 @@ class PageRecord:
     gone: bool = False
 
 
-def encode_page(record: PageRecord) -> bytes:
-    """The record as a line of ``pages.jsonl``, including its line feed."""
+def encode_page(record: PageRecord, kept: Sequence[Position] = ()) -> bytes:
+    """The record as a line of ``pages.jsonl``, including its line feed. ``kept`` are the positions of the page's
+    parts in the other outputs."""
     moment = datetime.fromtimestamp(record.fetched_at, UTC).isoformat(timespec="milliseconds")
     row: dict[str, object] = {
         "url": _public(record.entry.href),
@@ -101,12 +104,18 @@ def encode_page(record: PageRecord) -> bytes:
         row |= {"visit": record.visit, "changed": record.changed}
     if record.gone:
         row["gone"] = True
+    if kept:
+        row["kept"] = {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept}
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def _public(href: str) -> str:
     """The href without credentials, which earlier versions took from pages: such URLs may still be queued."""
     return drop_userinfo(href) if "@" in href else href
+
+
+def _name(position: Position) -> str:
+    return OUTPUTS[kind_of(position.file) - 1]
 
 
 _FORGOTTEN = b"-"
@@ -144,8 +153,60 @@ class Position(NamedTuple):
     crc: int
 
 
+KIND_BITS = 24  # of the number of a file in a position, below the kind of the output
+
+
+def file_number(kind: int, number: int) -> int:
+    """The number of a file in positions. ``kind`` is the output: 0 for ``pages.jsonl``, whose number is 0 too."""
+    return kind << KIND_BITS | number
+
+
+def kind_of(file: int) -> int:
+    """The output of a file with that number in positions."""
+    return file >> KIND_BITS
+
+
+def file_in_output(file: int) -> int:
+    """The number of the file in its output: 1 for the first one."""
+    return file & (1 << KIND_BITS) - 1
+
+
+class End(NamedTuple):
+    """The end of an output: its last file, by the number in positions, and the offset in it. A file number that ends
+    in 0 means that there is no file yet."""
+
+    file: int
+    offset: int
+
+
+class Part(NamedTuple):
+    """What goes to one output besides ``pages.jsonl``: the kind of the output (``crawler.settings.OUTPUTS``), and the
+    bytes."""
+
+    kind: int
+    data: bytes
+
+
+Kept = tuple[Part, ...]  # what is kept of one page besides its record
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """What is kept of an answer that finishes no URL: the robots.txt of a host."""
+
+    host: str
+
+
+class AsideDone(NamedTuple):
+    """An aside in the journal. ``positions`` are those of its parts."""
+
+    host: str
+    positions: tuple[Position, ...]
+
+
 class Done(NamedTuple):
-    """A finished URL in the journal. ``positions`` is in the order of the job's outputs."""
+    """A finished URL in the journal. ``positions`` has that of its record in ``pages.jsonl``, then those of its
+    parts."""
 
     outcome: Outcome
     status: int | None
@@ -177,13 +238,60 @@ def decode_done(value: bytes) -> Done:
         for _ in range(count):
             positions.append(Position(*_POSITION.unpack_from(value, at)))
             at += _POSITION.size
-        if not positions or any(position.length > position.end for position in positions):
+        if not positions or any(map(_is_odd, positions)):
             raise JournalError("not a done event: it has no position in an output")
         return Done(_OUTCOMES[outcome], status or None, decode_entry(value[at:]), tuple(positions))
     except JournalError:
         raise
     except (struct.error, IndexError, ValueError) as error:
         raise JournalError(f"not a done event: {error}") from error
+
+
+_ASIDE = struct.Struct("<BB")
+_ASIDE_VERSION = 1
+
+
+def encode_aside(done: AsideDone) -> bytes:
+    """The stored form of an aside."""
+    ends = b"".join([_POSITION.pack(*position) for position in done.positions])
+    return _ASIDE.pack(_ASIDE_VERSION, len(done.positions)) + ends + done.host.encode("ascii")
+
+
+def decode_aside(value: bytes) -> AsideDone:
+    """The inverse of ``encode_aside``; raises JournalError."""
+    try:
+        version, count = _ASIDE.unpack_from(value)
+        if version != _ASIDE_VERSION:
+            raise JournalError(f"an aside of version {version}, not {_ASIDE_VERSION}")
+        at = _ASIDE.size + count * _POSITION.size
+        positions = [Position(*found) for found in _POSITION.iter_unpack(value[_ASIDE.size : at])]
+        host = value[at:].decode("ascii")
+    except (struct.error, ValueError) as error:  # JournalError among them
+        raise JournalError(f"not an aside: {error}") from error
+    if not host or len(positions) != count or any(_is_odd(position) for position in positions):
+        raise JournalError("not an aside: its host or its positions are missing")
+    return AsideDone(host, tuple(positions))
+
+
+def _is_odd(position: Position) -> bool:
+    return position.length > position.end
+
+
+_END = struct.Struct("<IQ")
+
+
+def encode_ends(ends: Iterable[End]) -> bytes:
+    """The ends of the outputs besides ``pages.jsonl``, as every transaction stores them."""
+    return b"".join([_END.pack(*end) for end in ends])
+
+
+def decode_ends(value: bytes | None) -> dict[int, End]:
+    """The inverse of ``encode_ends``, by the kind of the output; raises JournalError."""
+    if value is None:
+        return {}
+    if len(value) % _END.size:
+        raise JournalError(f"not the ends of outputs: {len(value)} bytes")
+    return {kind_of(file): End(file, offset) for file, offset in _END.iter_unpack(value)}
 
 
 def sequence_key(sequence: int) -> bytes:

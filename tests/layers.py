@@ -11,7 +11,7 @@ LAYERS: list[set[str]] = [
     {"urls", "settings", "clock", "memory", "kv"},
     {"slices", "robots", "refusal", "recrawl"},
     {"filters"},
-    {"links", "scope", "frontier"},
+    {"links", "scope", "frontier", "extract"},
     {"traps"},
     {"records"},
     {"disk", "metrics", "archive"},
@@ -46,6 +46,9 @@ MODULES: dict[str, str] = {
     """,
     "links": """
         encoding sitemap refresh headers embedded tags extract query text
+    """,
+    "extract": """
+        edges
     """,
     "recrawl": """
         change_rate visit_value
@@ -82,7 +85,7 @@ MODULES: dict[str, str] = {
         envelope generations renewal
     """,
     "output": """
-        jsonl record_reader finished reverse_reader
+        appended_file jsonl rotated_files outputs record_reader finished reverse_reader
     """,
     "archive": """
         labels warc_record http_block capture gzip_member payloads warc_reader surt cdxj
@@ -112,8 +115,8 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         capacity_forecast slots turns reading page_reader heading discover ending judge ledger_resolver lifecycle
-        loop_lag seeds context proxy_watch own_line injector gauges durability robots_redirect robots_visit visit run
-        put_aside rate worker
+        loop_lag seeds context proxy_watch own_line injector gauges durability robots_redirect robots_visit
+        keeping visit run put_aside rate worker
     """,
     "integrity": """
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer

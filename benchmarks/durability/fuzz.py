@@ -62,7 +62,7 @@ from crawler.frontier import (
 from crawler.frontier.entry import fresh_slot, pending_key, retry_slot, split_pending_key
 from crawler.frontier.host import encode_host, host_name
 from crawler.links import Sitemap
-from crawler.output import JsonlOutput, OutputError, record_of
+from crawler.output import AppendedFile, OutputError, record_of
 from crawler.records import (
     Counters,
     Done,
@@ -241,7 +241,7 @@ def _settings(home: Path, data: bytes) -> object:
 def _output(home: Path, data: bytes) -> object:
     path = home / "pages.jsonl"
     path.write_bytes(data)
-    output = JsonlOutput(path, RealDisk())
+    output = AppendedFile(path, RealDisk())
     try:
         numbers = struct.unpack("<QII", data[:16].ljust(16, b"\0"))
         output.holds(Position(0, numbers[0] % 5_000, numbers[1] % 5_000, numbers[2]))

@@ -14,6 +14,7 @@ from crawler.cli.toml_lines import FileSource
 from crawler.settings import (
     EMBEDDED,
     HOST_KEYS,
+    KEPT,
     ORDERS,
     SCOPES,
     SEEN_HASHES,
@@ -27,6 +28,11 @@ from crawler.settings import (
 MutableTables = dict[str, dict[str, Any]]
 
 DEFAULT_JOB = Path("crawl-job")
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
 
 # flag -> (table, key, argparse arguments). A flag that is not given leaves the configuration as it is.
 FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -144,6 +150,11 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "recrawl",
         "enabled",
         {"action": "store_true", "help": "revisit finished pages, each at its own pace; only a limit ends the crawl"},
+    ),
+    "--output": (
+        "output",
+        "keep",
+        {"type": _names, "metavar": "NAME,...", "help": "keep more of pages than their records: " + ", ".join(KEPT)},
     ),
     "--dashboard": ("dashboard", "listen", {"metavar": "[HOST:]PORT", "help": "serve the live page at this address"}),
     "--dashboard-token-file": (

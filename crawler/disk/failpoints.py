@@ -16,6 +16,8 @@ CRAWL_POINTS = (  # of the crawl itself
     "begin.identity",  # job.json is written under its temporary name: the job does not exist yet
     "parsing",  # the URL of a page is noted, its body is not read
     "step.marked",  # bits are set and entries are queued in memory, nothing is written
+    "output.begun",  # a file of an output exists, and is empty
+    "step.kept",  # a part of the page is in its output, its record is not
     "step.recorded",  # the record is in the output, but not in the journal
     "step.written",  # the operating system has the batch
     "sync.output",  # the output is durable, the journal is not

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crawler.engine.reading import Reading, Unreadable
+from crawler.extract import HEADER, REDIRECT, Edge
 from crawler.frontier import Entry, Stated
 from crawler.job.found import SITEMAP_DEPTH, Listing
 from crawler.job.job import Job
-from crawler.links import Listed, PageLinks, encode_queries
+from crawler.links import Described, Listed, PageLinks, encode_queries
 from crawler.records import count_outside
 from crawler.scope import LISTED_PRIORITY, Boundary, Outside, Reach
 from crawler.settings import HOPS_MOST, LinkSettings, Settings, TrapSettings
@@ -33,6 +34,7 @@ log = logging.getLogger("crawler")
 LINKS_A_PART = 1_000  # resolved at a time; the event loop may run between two parts
 CHARACTERS_A_PART = 64 * 1024
 FOREIGN_COUNTS = 3  # characters
+COPY, NOFOLLOW = "copy", "nofollow"  # why links of a page are not followed
 _SHOWN = 200  # characters of foreign text in a message
 
 
@@ -47,6 +49,7 @@ class Outlinks:
     left_out: Sequence[Canonical] = ()  # what could be admitted if the page were not a copy
     outside: Counter[Outside] = field(default_factory=Counter)
     reach: Mapping[str, int] = field(default_factory=dict)  # of those that are off the site
+    edges: list[Edge] = field(default_factory=list)  # of the link graph, if an output wants them
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,14 @@ class Target:
     reach: Mapping[str, int] = field(default_factory=dict)
     error: str | None = None
 
+    @property
+    def edges(self) -> list[Edge]:
+        """The edge of the link graph, if the target is a URL that is followed or that a limit left out."""
+        left_out = [reason for reason, count in self.outside.items() if count]
+        if not (left_out or self.inside):
+            return []
+        return [Edge(self.location, REDIRECT, why=left_out[0] if left_out else None)]
+
 
 @dataclass(frozen=True, slots=True)
 class Added:
@@ -97,10 +108,12 @@ class DiscoverySettings:
     links: LinkSettings
     traps: TrapSettings
     max_redirects: int  # in a row
+    edges: bool  # whether an output wants those of the link graph
 
     @classmethod
     def of(cls, settings: Settings) -> DiscoverySettings:
-        return cls(settings.canonical.rules, settings.links, settings.traps, settings.fetch.max_redirects)
+        edges = "links" in settings.output.keep
+        return cls(settings.canonical.rules, settings.links, settings.traps, settings.fetch.max_redirects, edges)
 
 
 class Discovery:
@@ -199,11 +212,11 @@ class Discovery:
             *((part, True) for part in _parts(hrefs)),
             *((part, False) for part in _parts(embedded)),
         ]:
-            resolved = self._reading.read(self._resolve, page.base, part, page.links.encoding)
+            resolved = self._reading.read(self._resolve, page, part)
             if isinstance(resolved, Unreadable):
                 yield resolved
                 return
-            urls, rejected, too_long = resolved
+            urls, rejected, too_long = resolved.urls, resolved.rejected, resolved.too_long
             counters.too_long += too_long
             if len(part) < len(hrefs) or embedded:
                 urls = [url for url in urls if url.key not in known]
@@ -211,9 +224,16 @@ class Discovery:
             counters.links += len(urls)
             counters.rejected_links += rejected
             links = self._outlinks(urls, page, entry.depth + 1, Reach(reach.page), of_links=of_links)
+            if self._settings.edges and not entry.probe:
+                why = self._why(links, page, entry.depth + 1, reach.page, of_links=of_links)
+                links.edges.extend(_edge(url.href, resolved, why(url)) for url in urls)
             if too_long:
                 links.outside[Outside.TOO_LONG] += too_long
             yield links
+        for part in _parts(page.links.unfollowed) if page.links.unfollowed else ():
+            resolved = self._reading.read(self._resolve, page, part)
+            if not isinstance(resolved, Unreadable):
+                yield Outlinks(0, [], edges=[_edge(url.href, resolved, NOFOLLOW) for url in resolved.urls])
 
     def resolve(self, base: str, hrefs: Sequence[str]) -> list[str]:
         """Return the valid ones as absolute URLs; pure."""
@@ -230,7 +250,37 @@ class Discovery:
         self._job.counters.rejected_links += rejected
         reach = self._boundary.reach(entry.href, entry.reach)
         inside, outside = self._inside(urls, entry.depth + 1, reach)
-        return Outlinks(len(urls), inside, outside=outside, reach=reach.of)
+        links = Outlinks(len(urls), inside, outside=outside, reach=reach.of)
+        if self._settings.edges:
+            why = self._why(links, None, entry.depth + 1, reach.page, of_links=True)
+            links.edges.extend(Edge(url.href, HEADER, why=why(url)) for url in urls)
+        return links
+
+    def _why(
+        self, links: Outlinks, page: Page | None, depth: int, hops: int, *, of_links: bool
+    ) -> Callable[[Canonical], str | None]:
+        """Return what says why a link is not followed. ``hops`` off the site is the page."""
+        if page is not None and not page.is_followed:
+            why = COPY if page.of_copy else page.judged.kind.name.lower()
+            return lambda _: why
+        inside = {url.href for url in links.inside}
+        reasons = [reason for reason, count in links.outside.items() if count]
+        if len(reasons) < 2:
+            reason = reasons[0] if reasons else None
+            return lambda url: None if url.href in inside else reason
+        judge = self._boundary.inside if of_links else self._judge_embedded
+
+        def asked(url: Canonical) -> str | None:
+            found = Counter[Outside]()
+            judge([url], depth, found, reach=Reach(hops))
+            return max(found, key=found.__getitem__, default=None)
+
+        return lambda url: None if url.href in inside else asked(url)
+
+    def _judge_embedded(
+        self, urls: Sequence[Canonical], depth: int, outside: Counter[Outside], *, reach: Reach
+    ) -> list[Canonical]:
+        return self._boundary.embedded(urls, depth, outside, reach, anywhere=self._settings.links.embedded == "any")
 
     def _outlinks(self, urls: list[Canonical], page: Page, depth: int, reach: Reach, *, of_links: bool) -> Outlinks:
         if page.judged.kind is not PageKind.PAGE:
@@ -249,11 +299,18 @@ class Discovery:
         resolved = None if stated is None else self._canonicaliser.canonicalise(stated, href)
         return resolved.href if isinstance(resolved, Canonical) else href
 
-    def _resolve(self, base: str, hrefs: list[str], encoding: str) -> tuple[list[Canonical], int, int]:
-        """The URLs of a page's links, how many are none, and how many have a query that is too long; pure."""
-        sent = encode_queries(hrefs, encoding, self._settings.links.max_url_length)
-        urls, rejected = self._canonicaliser.outlinks(base, sent)
-        return urls, rejected, len(hrefs) - len(sent)
+    def _resolve(self, page: Page, hrefs: list[str]) -> _Resolved:
+        """The URLs of some links of a page; pure."""
+        links = page.links
+        sent = encode_queries(hrefs, links.encoding, self._settings.links.max_url_length)
+        urls, rejected = self._canonicaliser.outlinks(page.base, sent)
+        resolved = _Resolved(urls, rejected, len(hrefs) - len(sent))
+        if self._settings.edges:
+            said = _said(hrefs, sent, links)
+            for link, href in self._canonicaliser.sources(page.base, sent).items():
+                if (description := said.get(link)) is not None:
+                    resolved.described.setdefault(href, description)
+        return resolved
 
     def sitemap(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks | Unreadable:
         """Return the URLs of one part of a sitemap.
@@ -350,6 +407,38 @@ class Discovery:
         for reason, links in outside.items():
             count_outside(self._job.counters, reason, links)
         return outside
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    """The URLs of some links of a page, how many are none, and how many have a query that is too long. ``described``:
+    what the page says of them, by href."""
+
+    urls: list[Canonical]
+    rejected: int
+    too_long: int
+    described: dict[str, Described] = field(default_factory=dict)
+
+
+def _said(hrefs: Sequence[str], sent: Sequence[str], links: PageLinks) -> dict[str, Described]:
+    """What the page says of the links, by what was sent for each, without its fragment."""
+    said: dict[str, Described] = {}
+    if len(sent) != len(hrefs):  # some have a query that is too long
+        pairs = [(text, href) for href in hrefs for text in encode_queries([href], links.encoding)]
+    else:
+        pairs = list(zip(sent, hrefs, strict=True))
+    for text, href in pairs:
+        if (description := links.described.get(href)) is not None:
+            link = text.partition("#")[0]
+            said.setdefault(link, description)
+            if "\n" in link:
+                said.setdefault(link.replace("\n", ""), description)
+    return said
+
+
+def _edge(href: str, resolved: _Resolved, why: str | None) -> Edge:
+    found = resolved.described.get(href)
+    return Edge(href, HEADER, why=why) if found is None else Edge(href, *found, why)
 
 
 def _parts(hrefs: list[str]) -> Iterator[list[str]]:

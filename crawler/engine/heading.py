@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from crawler.fetch import Failure, Response
 from crawler.job.verdict import NO_HEADING, Heading
 from crawler.links import FEED, header_links
 from crawler.robots import directives, forbids_links, product_token
-from crawler.settings import LinkSettings, Settings
+from crawler.settings import DescribedLinks, LinkSettings, Settings
 from crawler.traps import wall_by_headers
 
 
@@ -45,7 +45,9 @@ class HeadingReader:
 
 
 def links_that_lead_on(settings: Settings) -> LinkSettings:
-    """Return which links are followed in this run: also those to feeds if pages are visited again."""
+    """Return which links are followed in this run: also those to feeds if pages are visited again; and
+    whether they are wanted with what the page says of them."""
     links, recrawl = settings.links, settings.recrawl
     feeds = recrawl.enabled and recrawl.feeds and links.sitemaps
-    return replace(links, kinds=(*links.kinds, FEED)) if feeds else links
+    links = replace(links, kinds=(*links.kinds, FEED)) if feeds else links
+    return DescribedLinks(*astuple(links)) if "links" in settings.output.keep else links

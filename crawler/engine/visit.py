@@ -19,11 +19,13 @@ from crawler.engine.context import Context
 from crawler.engine.discover import LINKS_A_PART, Discovery, Outlinks, Page, listed_depth
 from crawler.engine.heading import HeadingReader, links_that_lead_on
 from crawler.engine.judge import answer_of, by_text, judge
+from crawler.engine.keeping import Keepers
 from crawler.engine.own_line import OwnLine
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsVisitSettings
 from crawler.engine.robots_visit import REFUSED_FOR, RobotsVisits
+from crawler.extract import Edge
 from crawler.fetch import Failure, FailureKind, Response, is_html
 from crawler.frontier import AddressKnown, Entry, FailureClass, Lease, RequestOutcome
 from crawler.frontier.entry import CRASHES_MOST
@@ -63,6 +65,7 @@ MADE_UP = "made up by the crawler, to learn what the host sends for paths that d
 APPLICATION = "its host sends one page for every path, as single-page applications do; links not followed"
 LONG = 256 * 1024  # bytes of a page above which it lends its slot while its pieces wait for their turns
 USUAL_PARTS = 2  # of the links of a page, which go before those of sitemaps and of larger pages
+NO_LINKS = Outlinks(0, [])
 LISTED_A_STEP = 250  # URLs of a sitemap that are judged and admitted in one go: a hundredth of a second
 
 
@@ -74,11 +77,16 @@ class VisitSettings:
     links: LinkSettings
     headings: HeadingReader
     by_text: bool  # whether the text of a page says if it has changed
+    keep: tuple[str, ...]  # the outputs besides pages.jsonl
 
     @classmethod
     def of(cls, settings: Settings) -> VisitSettings:
         return cls(
-            settings.retry, links_that_lead_on(settings), HeadingReader.of(settings), settings.recrawl.compare == "text"
+            settings.retry,
+            links_that_lead_on(settings),
+            HeadingReader.of(settings),
+            settings.recrawl.compare == "text",
+            settings.output.keep,
         )
 
 
@@ -100,6 +108,7 @@ class Visitor:
         self._line = line
         self._reader = PageReader(ParsingNotes(job.directory), context.parser, settings.links, context.reading)
         self._settings = settings
+        self._keepers = Keepers.of(settings.keep)
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
@@ -249,18 +258,18 @@ class Visitor:
                 left = LeftOut({Limit.MAX_BODY: 1}, entry.depth) if too_large else None
                 self._job.finish(lease, replace(finished, left=left), now)
             case Finished(location=None) as finished:
-                await self._finish_page(lease, replace(finished, answer=answer))
+                await self._finish_page(lease, replace(finished, answer=answer, response=_response(result)))
             case Finished() as finished:
-                self._finish_redirect(lease, replace(finished, answer=answer))
+                await self._finish_redirect(lease, replace(finished, answer=answer, response=_response(result)))
 
     async def _finish_page(self, lease: Lease, finished: Finished) -> None:
         record, job = finished.record, self._job
         if finished.heading.wall is not None:
-            self._finish_blocked(lease, finished, finished.heading.wall)
+            await self._finish_blocked(lease, finished, finished.heading.wall)
             return
         if finished.body is None or record.entry.is_leaf:
             self._seed_failed(record)
-            self._finish_other(lease, finished)
+            await self._finish_other(lease, finished)
             return
         if not self._robots.at_hand(lease.host.name):
             await self._robots.prepare(lease.host.name)  # it was dropped from memory meanwhile
@@ -268,7 +277,7 @@ class Visitor:
         if self._settings.links.sitemaps and await self._was_sitemap(lease, finished, finished.body):
             return
         if not is_html(record.content_type):
-            self._finish_other(lease, finished)
+            await self._finish_other(lease, finished)
             return
         links = await self._reader.links(lease, finished.body, finished.charset)
         with self._context.slots.wait() if len(finished.body) > LONG else nullcontext():
@@ -309,7 +318,7 @@ class Visitor:
         if not isinstance(links, Unreadable):
             wall = self._discovery.wall(entry, body, links)
             if wall is not None and not wall.login:
-                self._finish_blocked(lease, finished, wall)
+                await self._finish_blocked(lease, finished, wall)
                 return
             written = [*finished.heading.hrefs, *links.hrefs]
             finished, links = self._obey(finished, links)
@@ -321,9 +330,10 @@ class Visitor:
         else:
             page = self._discovery.page(entry, body, written, links, content)
         if isinstance(page, Unreadable):
-            self._finish_unreadable(lease, finished, page)
+            await self._finish_unreadable(lease, finished, page)
             return
         found, outlinks, left_out, reach = 0, list[Canonical](), list[Canonical](), NONE_OUTSIDE
+        edges = list[Edge]()
         outside = Counter({Outside.TOO_LONG: page.links.too_long})
         for number, part in enumerate(self._discovery.outlinks(entry, page)):
             if outlinks:
@@ -334,28 +344,26 @@ class Visitor:
                 await self._context.turns.turn(bulk=number > USUAL_PARTS)
                 await job.room()
             if isinstance(part, Unreadable):
-                self._finish_unreadable(lease, finished, part)
+                await self._finish_unreadable(lease, finished, part)
                 return
             found, outlinks, reach = found + part.found, part.inside, part.reach
             outside.update(part.outside)
             left_out += part.left_out[: LINKS_A_PART - len(left_out)]
-        cut = page.links.cut
-        error = finished.record.error if cut is None else f"page read in part: {cut}"
-        links_cut = page.links.truncated or cut is not None
-        record = replace(finished.record, links=found, links_cut=links_cut, error=error, content=page.content)
+            edges += part.edges
+        record = _as_read(finished.record, page, found)
         by = Limit.MAX_LINKS if page.links.truncated else None
         left = LeftOut.of(outside, entry.depth + 1, cut=by) if page.is_followed else NOTHING_LEFT_OUT
         finished = self._judged(replace(finished, record=record, left=left), page.judged)
         if wall is not None:
             finished = _blocked(finished, wall)
             self._seed_failed(finished.record)
-        job.finish(lease, finished, self._context.clock(), outlinks=outlinks, left_out=left_out, reach=reach)
+        await self._finish(lease, finished, Outlinks(found, outlinks, left_out=left_out, reach=reach, edges=edges))
 
-    def _finish_blocked(self, lease: Lease, finished: Finished, wall: Wall) -> None:
+    async def _finish_blocked(self, lease: Lease, finished: Finished, wall: Wall) -> None:
         """Finish what bars the crawler from the page. Nothing on it belongs to the site."""
         finished = _blocked(finished, wall)
         self._seed_failed(finished.record)
-        self._job.finish(lease, finished, self._context.clock())
+        await self._finish(lease, finished)
 
     def _judged(self, finished: Finished, judged: Judgement) -> Finished:
         """Add to a page what it shows about the host's answers to paths that do not exist."""
@@ -379,7 +387,8 @@ class Visitor:
         if isinstance(names, Unreadable):
             return finished, names
         if not self._settings.headings.follows(names):
-            links = replace(links, hrefs=[], embedded=[], truncated=False)
+            unfollowed = [*links.hrefs, *links.embedded] if links.described else []
+            links = replace(links, hrefs=[], embedded=[], truncated=False, unfollowed=unfollowed)
         elif heading.hrefs:
             stated = read(self._discovery.resolve, record.entry.href, heading.hrefs)
             if isinstance(stated, Unreadable):
@@ -387,29 +396,28 @@ class Visitor:
             links = replace(links, hrefs=[*stated, *links.hrefs])
         return replace(finished, record=replace(record, robots=names)), links
 
-    def _finish_other(self, lease: Lease, finished: Finished) -> None:
+    async def _finish_other(self, lease: Lease, finished: Finished) -> None:
         """Finish what is no page. Its headers may name links."""
-        record, outlinks, reach = finished.record, list[Canonical](), NONE_OUTSIDE
+        record, links = finished.record, NO_LINKS
         if record.status != NOT_MODIFIED:
             finished = replace(finished, left=NOTHING_LEFT_OUT)
         leads_on = not (record.entry.probe or record.entry.is_leaf)
         if finished.heading.hrefs and leads_on and self._settings.headings.follows(record.robots):
-            links = self._discovery.stated(record.entry, finished.heading.hrefs)
-            if isinstance(links, Unreadable):
-                self._finish_unreadable(lease, finished, links)
+            stated = self._discovery.stated(record.entry, finished.heading.hrefs)
+            if isinstance(stated, Unreadable):
+                await self._finish_unreadable(lease, finished, stated)
                 return
+            links = stated
             left = LeftOut.of(links.outside, record.entry.depth + 1)
-            outlinks, reach = links.inside, links.reach
             finished = replace(finished, record=replace(record, links=links.found), left=left)
-        self._job.finish(lease, finished, self._context.clock(), outlinks=outlinks, reach=reach)
+        await self._finish(lease, finished, links)
 
-    def _finish_unreadable(self, lease: Lease, finished: Finished, why: Unreadable) -> None:
+    async def _finish_unreadable(self, lease: Lease, finished: Finished, why: Unreadable) -> None:
         """Finish a page that the crawler could not read. It answered, so its host is not blamed."""
         record = replace(finished.record, outcome=Outcome.FAILED, error=why.error)
         request = finished.request._replace(failure=FailureClass.INTERNAL)
         self._seed_failed(record)
-        failed = replace(finished, record=record, request=request, answer=None)
-        self._job.finish(lease, failed, self._context.clock())
+        await self._finish(lease, replace(finished, record=record, request=request, answer=None))
 
     def _wanted(self, entry: Entry) -> Callable[[str | None], bool]:
         """Return the test for the content types whose body is wanted.
@@ -450,7 +458,7 @@ class Visitor:
         read = await self._reader.form(lease, body, charset)
         await self._job.room()
         if isinstance(read, Unreadable):
-            self._finish_unreadable(lease, finished, read)
+            await self._finish_unreadable(lease, finished, read)
             return True
         form = read.form if isinstance(read, SitemapRead) else read
         if not self._is_sitemap(entry, form):
@@ -469,12 +477,12 @@ class Visitor:
         entry, job, found, outside = finished.record.entry, self._job, 0, Counter[Outside]()
         for listed in self._reader.pieces(lease, pieces):
             if isinstance(listed, Unreadable):
-                self._finish_unreadable(lease, finished, listed)
+                await self._finish_unreadable(lease, finished, listed)
                 return
             for part in _parts(listed):
                 links = await self._admit_listed(entry, part, index=sitemap.is_index)
                 if isinstance(links, Unreadable):
-                    self._finish_unreadable(lease, finished, links)
+                    await self._finish_unreadable(lease, finished, links)
                     return
                 found += links.found
                 outside.update(links.outside)
@@ -487,7 +495,7 @@ class Visitor:
         )
         by = None if sitemap.limit is None else Limit(sitemap.limit)
         finished = replace(finished, record=record, left=LeftOut.of(outside, listed_depth(entry), cut=by))
-        job.finish(lease, finished, self._context.clock())
+        await self._finish(lease, finished)
 
     async def _admit_listed(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks | Unreadable:
         """Admit the URLs of one part of a sitemap, and let the event loop turn. Returns what it lists."""
@@ -503,16 +511,30 @@ class Visitor:
         await job.room()
         return links
 
-    def _finish_redirect(self, lease: Lease, finished: Finished) -> None:
+    async def _finish_redirect(self, lease: Lease, finished: Finished) -> None:
         assert finished.location is not None
         target = self._discovery.redirect(finished.record.entry, finished.location)
         if isinstance(target, Unreadable):
-            self._finish_unreadable(lease, finished, target)
+            await self._finish_unreadable(lease, finished, target)
             return
         record = replace(finished.record, outcome=Outcome.REDIRECT, location=target.location, error=target.error)
         finished = replace(finished, record=record, left=LeftOut.of(target.outside, record.entry.depth))
         inside = [] if record.entry.probe else target.inside
-        self._job.finish(lease, finished, self._context.clock(), outlinks=inside, reach=target.reach)
+        await self._finish(lease, finished, Outlinks(1, inside, reach=target.reach, edges=target.edges))
+
+    async def _finish(self, lease: Lease, finished: Finished, links: Outlinks = NO_LINKS) -> None:
+        """Finish a URL that was answered, with its last links, and keep of it what outputs want."""
+        if self._keepers is not None:
+            finished = replace(finished, kept=await self._keepers.keep(finished, links.edges))
+            await self._job.room()
+        self._job.finish(
+            lease,
+            finished,
+            self._context.clock(),
+            outlinks=links.inside,
+            left_out=links.left_out,
+            reach=links.reach,
+        )
 
     async def _find_address(self, lease: Lease) -> None:
         """Find the address of the host, for politeness by address. No page is requested."""
@@ -528,6 +550,18 @@ class Visitor:
     def _seed_failed(self, record: PageRecord) -> None:
         if record.entry.seed and record.outcome is not Outcome.FETCHED:
             self.last_seed_error = f"{record.entry.href}: {record.error}"
+
+
+def _response(result: Response | Failure) -> Response | None:
+    return result if isinstance(result, Response) else None
+
+
+def _as_read(record: PageRecord, page: Page, links: int) -> PageRecord:
+    """The record of a page with so many links."""
+    cut = page.links.cut
+    error = record.error if cut is None else f"page read in part: {cut}"
+    links_cut = page.links.truncated or cut is not None
+    return replace(record, links=links, links_cut=links_cut, error=error, content=page.content)
 
 
 def _blocked(finished: Finished, wall: Wall) -> Finished:

@@ -52,6 +52,14 @@ class Overrides:
             self._workbench.save(host, batch)
         return host is not None
 
+    def ask_robots(self, name: str, batch: Batch) -> bool:
+        """Have the robots.txt of the host fetched before its next page."""
+        host = self._workbench.find(name)
+        if host is not None:
+            host.politeness.robots_until = 0.0
+            self._workbench.save(host, batch)
+        return host is not None
+
     def _forgive(self, host: Host) -> None:
         politeness = host.politeness
         if politeness.hold_reason in (HoldReason.FAILING, HoldReason.SNOOZED, HoldReason.RETIRED):

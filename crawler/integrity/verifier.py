@@ -23,7 +23,7 @@ from crawler.job.recovery import HASH_KEPT, OutputCut, check_output, kept_hash
 from crawler.job.run_settings import RUN
 from crawler.job.stored_errors import DAMAGE
 from crawler.kv import Family, Reader
-from crawler.output import JsonlOutput, Record
+from crawler.output import Outputs, Record
 from crawler.records import DIGEST_SIZE, Done, JournalError, decode_seen
 from crawler.settings import SettingsError
 from crawler.store import StoreError, StoreVersionError
@@ -193,11 +193,11 @@ def _cut(job: OpenJob, sequence: int | None) -> OutputCut | None:
         return None
     try:
         # A run creates an empty file if there is none.
-        output = JsonlOutput(path if path.exists() else Path(os.devnull), ReadingDisk())
+        outputs = Outputs(path if path.exists() else Path(os.devnull), ReadingDisk(), 1, job.directory)
         try:
-            return check_output(job.store, output, sequence)
+            return check_output(job.store, outputs, sequence)
         finally:
-            output.close()
+            outputs.close()
     except (JobError, JournalError, StoreError):
         return None  # the parts say what is wrong
 

@@ -20,7 +20,7 @@ from crawler.job.admission import Admission
 from crawler.job.recovery import trim_finished
 from crawler.job.transaction import TransactionWriter
 from crawler.kv import Reader
-from crawler.output import JsonlOutput
+from crawler.output import AppendedFile
 
 T = TypeVar("T")
 Pieces = Generator[Callable[[], Any] | None, Any, T]
@@ -55,7 +55,7 @@ class Checkpointer:
         admission: Admission,
         writer: TransactionWriter,
         store: Reader,
-        output: JsonlOutput,
+        output: AppendedFile,
     ) -> None:
         self.generations = generations
         self.durable_end: int | None = None

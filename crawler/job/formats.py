@@ -89,5 +89,7 @@ KNOWN = Formats(
         Format(frozenset({Family.REFUSED}), (AddedSetting("seen", "hash", "blake2b"),), keyed=True),
         # 3. Additive.
         Format(frozenset({Family.BORDER, Family.SOFT404})),
+        # 4. Additive: an event of a finished URL may name positions in several outputs.
+        Format(frozenset({Family.ASIDES})),
     )
 )

@@ -60,7 +60,7 @@ from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
 from crawler.kv import Batch, Family, Store
 from crawler.metrics import Events
 from crawler.output.finished import Past
-from crawler.records import Outcome, PageRecord, count_done, encode_counters
+from crawler.records import Aside, Kept, Outcome, PageRecord, count_done, encode_counters
 from crawler.scope import Bounds, PriorityRules, Scope
 from crawler.settings import Settings
 from crawler.traps import Lesson, Traps, remember
@@ -89,7 +89,7 @@ class Job:
         self.notes: list[str] = []
         self.events = Events()  # what happens to hosts and URLs; a display replaces this object
         platform = platform or Platform()
-        self.files = OpenFiles(directory, shaping_of(settings), platform)
+        self.files = OpenFiles(directory, shaping_of(settings), platform, settings.output.file_size)
         try:
             self._load(settings, now, anchor, router)
             self.checkpointer.renewal = platform.renewal
@@ -98,7 +98,7 @@ class Job:
             raise
 
     def _load(self, settings: Settings, now: float, anchor: Anchor | None, router: Router) -> None:
-        files, store, output, say = self.files, self.files.store, self.files.output, self.notes.append
+        files, store, outputs, say = self.files, self.files.store, self.files.outputs, self.notes.append
         for line in files.converted:
             say(line)
         for damage in files.dropped:
@@ -115,7 +115,7 @@ class Job:
             order=Order(settings.crawl.order),
             robots=not settings.robots.ignore,
         )
-        sinks = (RecordSink(output, files.look), StoreSink(store))
+        sinks = (RecordSink(outputs, files.look), StoreSink(store))
         self.writer = writer = TransactionWriter(sinks, store, self._seal, queues.written)
         writer.apply(partial(follow_clock, store, anchor, now, say))
         postpone_suspects(files.directory, store, counters, writer, say)
@@ -127,21 +127,21 @@ class Job:
         self.held_back = HeldBack(store, queues, counters)
         rules = PriorityRules.of_settings(settings)
         self.returning = Returning(store, queues, counters, self.revisiting, rules)
-        self.checkpointer = Checkpointer(generations, self._admission, writer, store, output)
+        self.checkpointer = Checkpointer(generations, self._admission, writer, store, outputs.pages)
         self.checkpointer.replayed(restored.replayed)
         self._compaction = Compaction(restored.seen, store, settings.seen.compact_slices, say)
         check_counts(store, queues, counters)
-        cut = check_output(store, output, restored.sequence)
+        cut = check_output(store, outputs, restored.sequence)
         failpoint("resume.restored")
         self.notes += note_faults(restored, generations)
-        output.cut(cut.end)
-        output.write_again(cut.durable)
+        cut.apply(outputs)
         failpoint("resume.cut")
-        if cut.lost:
+        if cut.lost or cut.lost_asides:
             writer.apply(partial(requeue, Requeue(store, queues, counters, settings.recrawl), cut))
+        if cut.lost:
             say(f"finished URLs whose records were lost are pending again: {len(cut.lost)}")
         failpoint("resume.requeued")
-        writer.apply(partial(self.revisiting.backfill.load, output.path, output.end, say))
+        writer.apply(partial(self.revisiting.backfill.load, outputs.pages.path, outputs.pages.end, say))
         writer.apply(partial(keep_identity, store, files.identity))
         self._scopes = Scopes(store, settings.crawl.scope)
 
@@ -286,7 +286,7 @@ class Job:
             self._admission.leave_out(left_out, record, transaction, now)
             if verdict.lesson is not None:
                 self._learn(verdict.lesson, verdict.probe, entry, transaction)
-            record = self._finish_record(record, transaction, verdict.answer)
+            record = self._finish_record(record, transaction, verdict.answer, verdict.kept)
             self.revisiting.border.note(record, verdict.left, transaction.batch)
             outcome, request = record.outcome, verdict.request if verdict.requested else None
             done = frontier.Done(request, outcome is Outcome.FAILED, outcome is Outcome.EXCLUDED)
@@ -340,6 +340,9 @@ class Job:
             self.counters.internal += answer.request.failure is FailureClass.INTERNAL
             if answer.sitemaps is not None:
                 self._admission.admit(answer.sitemaps, transaction)
+            if answer.kept:
+                transaction.records.append((self.counters.sequence, Aside(lease.host.name), answer.kept))
+                self.counters.sequence += 1
             batch, request = transaction.batch, answer.request
             batch.put(Family.ROBOTS, lease.host.name.encode("ascii"), answer.stored)
             self.frontier.finish(lease, frontier.RobotsKnown(answer.until, answer.crawl_delay, request), now, batch)
@@ -365,9 +368,11 @@ class Job:
             self.revisiting.begin(now, transaction.batch)
         return True
 
-    def _finish_record(self, record: PageRecord, transaction: Transaction, answer: Answer | None = None) -> PageRecord:
+    def _finish_record(
+        self, record: PageRecord, transaction: Transaction, answer: Answer | None = None, kept: Kept = ()
+    ) -> PageRecord:
         record = self.revisiting.finish(record, answer, transaction.batch)
-        transaction.records.append((self.counters.sequence, record))
+        transaction.records.append((self.counters.sequence, record, kept))
         self.counters.sequence += 1
         count_done(self.counters, record.outcome, record.status)
         self.counters.body_bytes += record.size or 0

@@ -26,16 +26,17 @@ from crawler.job.directory import (
 from crawler.job.identity import Identity, Shaping, begin_identity, read_identity
 from crawler.job.job_lock import JobLock
 from crawler.job.platform import Platform
-from crawler.output import JsonlOutput
+from crawler.output import AppendedFile, Outputs
 from crawler.store.wal import dropped_records
 
 
 class OpenFiles:
-    """Lock, identity, store and output. ``resumed``: the directory held a job before. ``converted``: lines about the
+    """Lock, identity, store and outputs. ``resumed``: the directory held a job before. ``converted``: lines about the
     conversion of an older job. ``dropped``: the parts of its logs that the store could not read."""
 
-    def __init__(self, directory: Path, shaping: Shaping, platform: Platform) -> None:
-        """Raises JobError (also for an unwritable directory), and OSError when the disk fails."""
+    def __init__(self, directory: Path, shaping: Shaping, platform: Platform, file_size: int) -> None:
+        """``file_size`` is that of outputs (``output.file_size``). Raises JobError (also for an unwritable directory),
+        and OSError when the disk fails."""
         self.directory = directory
         self.resumed = holds_job(directory)
         self.disk = disk = platform.disk
@@ -60,8 +61,8 @@ class OpenFiles:
             self.store = platform.open_store(directory / STORE)
             undo.callback(self.store.close)
             self.dropped = dropped_records(directory / STORE)
-            self.output = JsonlOutput(directory / PAGES, disk)
-            undo.callback(self.output.close)
+            self.outputs = Outputs(directory / PAGES, disk, file_size)
+            undo.callback(self.outputs.close)
             _make_private(directory / SEEN)
             # Without a sync of the directory a power loss may remove the names of synced files.
             disk.sync_directory(directory)
@@ -71,9 +72,14 @@ class OpenFiles:
             self._undo = undo.pop_all()
 
     def look(self) -> None:
-        """Raise DisplacedError if the job directory, its store or its output was moved, removed or replaced."""
+        """Raise DisplacedError if the job directory, its store or an output was moved, removed or replaced."""
         self.look_for_directories()
-        self.output.look()
+        self.outputs.look()
+
+    @property
+    def output(self) -> AppendedFile:
+        """``pages.jsonl``."""
+        return self.outputs.pages
 
     def look_for_directories(self) -> None:
         """Raise DisplacedError if the job directory or its store was moved or removed. Works also after ``close``."""

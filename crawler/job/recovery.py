@@ -8,12 +8,14 @@ JobError before it changes anything.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import json
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
+from pathlib import Path
 
 from crawler.checkpoint import Generations
 from crawler.disk import FULL
@@ -25,21 +27,30 @@ from crawler.job.directory import BROKEN_OFF, IDENTITY, SEEN, STORE, JobError
 from crawler.job.formats import FIRST
 from crawler.job.held_back import drop_row
 from crawler.job.identity import Identity
-from crawler.job.transaction import TransactionWriter
+from crawler.job.transaction import OUTPUT_ENDS, TransactionWriter
 from crawler.kv import Batch, Family, Reader, Store
-from crawler.output import JsonlOutput
+from crawler.output import Outputs
+from crawler.output.outputs import empty
+from crawler.output.rotated_files import RotatedFiles
 from crawler.records import (
     DIGEST_SIZE,
+    AsideDone,
     Counters,
     Done,
+    End,
     JournalError,
     Outcome,
     Position,
     count_done,
+    decode_aside,
     decode_counters,
     decode_done,
+    decode_ends,
     decode_seen,
     encode_counters,
+    encode_ends,
+    file_in_output,
+    kind_of,
     sequence_key,
 )
 from crawler.settings import RecrawlSettings, SeenSettings
@@ -143,12 +154,25 @@ def note_faults(restored: RestoredSeen, generations: Generations) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class OutputCut:
-    """``end``: the offset at which the output must end. ``durable``: the offset up to which the newest generation made
-    it durable. ``lost``: finished URLs whose records are missing, with their sequence keys."""
+    """``end``: the offset at which ``pages.jsonl`` must end. ``durable``: the offset up to which the newest generation
+    made it durable. ``ends`` and ``durable_ends`` are the same of the other outputs, by kind. ``lost``: finished URLs
+    of which an output lacks a record, with their sequence keys; ``lost_asides``: asides."""
 
     end: int
     durable: int
     lost: list[tuple[bytes, Done]]
+    ends: dict[int, End] = field(default_factory=dict)
+    durable_ends: dict[int, End] = field(default_factory=dict)
+    lost_asides: list[tuple[bytes, AsideDone]] = field(default_factory=list)
+
+    def apply(self, outputs: Outputs) -> None:
+        """Cut the outputs, and write again what a failed sync may have left behind. Raises OSError, OutputError."""
+        outputs.pages.cut(self.end)
+        outputs.pages.write_again(self.durable)
+        for kind, end in self.ends.items():
+            outputs.of(kind).cut(end)
+            outputs.of(kind).write_again(self.durable_ends[kind])
+        outputs.settle()
 
 
 def check_counts(store: Reader, frontier: Frontier, counters: Counters) -> None:
@@ -159,7 +183,7 @@ def check_counts(store: Reader, frontier: Frontier, counters: Counters) -> None:
     if store.get(Family.META, REPAIRING) is not None:
         raise JobError(f"{STORE}/: {BROKEN_OFF}")
     after = sequence_key(counters.sequence)
-    if store.scan(Family.ADMITTED, after, None, 1) or store.scan(Family.DONE, after, None, 1):
+    if any(store.scan(family, after, None, 1) for family in (Family.ADMITTED, Family.DONE, Family.ASIDES)):
         raise JobError(f"{STORE}/ is damaged: the journal continues after sequence {counters.sequence}; {_HOW}")
     if frontier.queued != counters.pending:
         raise JobError(
@@ -238,48 +262,116 @@ def kept_shaping(store: Reader) -> dict[str, dict[str, object]] | None:
         return None
 
 
-def check_output(store: Reader, output: JsonlOutput, sequence: int) -> OutputCut:
-    """Compare the output with the finished URLs since ``sequence``. Older records were made durable with the
-    generation. Raises JobError when the file lacks some of those, as far as that shows without reading the whole
-    file."""
-    durable_end = end = stored_end(store) or 0
-    last_durable: Position | None = None
-    lost: list[tuple[bytes, Done]] = []
+def check_output(store: Reader, outputs: Outputs, sequence: int) -> OutputCut:
+    """Compare the outputs with the finished URLs since ``sequence``. Older records were made durable with the
+    generation. The first URL of which any output lacks a part is lost, and all later ones are. Raises JobError when a
+    file lacks durable records, as far as that shows without reading the whole file."""
+    walk = _Walk(outputs)
     border = sequence_key(sequence)
-    for number, (key, value) in enumerate(store.rows(Family.DONE)):
-        done = decode_done(value)
-        (position,) = done.positions
-        if number == 0:
-            durable_end = position.end - position.length  # the end of the records before the first one in the journal
-        if key < border:
-            durable_end = end = position.end
-            last_durable = position
-        elif lost or not output.holds(position):
-            if not lost:
-                end = position.end - position.length
-            lost.append((key, done))
-        else:
-            end = position.end
-    if output.end < durable_end:
+    for key, event in _finished(store):
+        walk.add(key, event, durable=key < border)
+    kept = decode_ends(store.get(Family.META, OUTPUT_ENDS))
+    for output in outputs.further:
+        kept.setdefault(output.form.kind, empty(output.form.kind))
+    pages = walk.outputs.pop(0, _OutputWalk())
+    stored = stored_end(store) or 0
+    known = {kind: walk.outputs.get(kind, _OutputWalk()) for kind in kept.keys() | walk.outputs.keys()}
+    cut = OutputCut(
+        stored if pages.end is None else pages.end.offset,
+        # Those before the first record in the journal are durable too.
+        stored if pages.durable is None else pages.durable.offset,
+        walk.lost,
+        {kind: found.cut or kept.get(kind, found.end) or empty(kind) for kind, found in known.items()},
+        {kind: found.durable or kept.get(kind) or empty(kind) for kind, found in known.items()},
+        walk.lost_asides,
+    )
+    _check_durable(outputs, cut, pages.last_durable)
+    for kind, found in known.items():
+        _check_durable_output(outputs.of(kind), cut.durable_ends[kind], found.last_durable)
+    return cut
+
+
+def _finished(store: Reader) -> Iterator[tuple[bytes, Done | AsideDone]]:
+    """What was finished, in the order in which it was written."""
+    finished = ((key, decode_done(value)) for key, value in store.rows(Family.DONE))
+    asides = ((key, decode_aside(value)) for key, value in store.rows(Family.ASIDES))
+    return heapq.merge(finished, asides, key=itemgetter(0))
+
+
+@dataclass(slots=True)
+class _OutputWalk:
+    """What the journal says of one output. ``durable``: the end of what is durable for sure; ``last_durable``: the last
+    record before it. ``end``: that of the last record that is held; ``cut``: the start of the first that is lost."""
+
+    durable: End | None = None
+    last_durable: Position | None = None
+    end: End | None = None
+    cut: End | None = None
+
+
+class _Walk:
+    """Meets what was finished, in order."""
+
+    def __init__(self, outputs: Outputs) -> None:
+        self.outputs: dict[int, _OutputWalk] = {}
+        self.lost: list[tuple[bytes, Done]] = []
+        self.lost_asides: list[tuple[bytes, AsideDone]] = []
+        self._holds = outputs.holds
+        self._is_cut = False
+
+    def add(self, key: bytes, event: Done | AsideDone, *, durable: bool) -> None:
+        if not durable and (self._is_cut or not all(map(self._holds, event.positions))):
+            self._is_cut = True
+            if isinstance(event, Done):
+                self.lost.append((key, event))
+            else:
+                self.lost_asides.append((key, event))
+        for position in event.positions:
+            found = self.outputs.setdefault(kind_of(position.file), _OutputWalk())
+            start, end = End(position.file, position.end - position.length), End(position.file, position.end)
+            if durable:
+                found.last_durable, found.durable, found.end = position, end, end
+                continue
+            if found.durable is None:
+                found.durable = start  # everything before the first record in the journal
+            if not self._is_cut:
+                found.end = end
+            elif found.cut is None:
+                found.cut = found.end = start
+
+
+def _check_durable(outputs: Outputs, cut: OutputCut, last: Position | None) -> None:
+    """Raises JobError if ``pages.jsonl`` lacks durable records."""
+    output = outputs.pages
+    if output.end < cut.durable:
         raise JobError(
-            f"{output.path} has {output.end} bytes, but {durable_end} were durable: {_restore(output)}", new_job=True
-        )
-    hole = output.damage(durable_end)
-    if hole is None and last_durable is not None and not output.holds(last_durable):
-        hole = last_durable.end - last_durable.length
-    if hole is not None:
-        raise JobError(
-            f"{output.path} is damaged at offset {hole}: durable records are missing there: {_restore(output)}",
+            f"{output.path} has {output.end} bytes, but {cut.durable} were durable: {_restore(output.path.parent)}",
             new_job=True,
         )
-    return OutputCut(end, durable_end, lost)
+    hole = output.damage(cut.durable)
+    if hole is None and last is not None and not output.holds(last):
+        hole = last.end - last.length
+    if hole is not None:
+        raise JobError(
+            f"{output.path} is damaged at offset {hole}: durable records are missing there: "
+            f"{_restore(output.path.parent)}",
+            new_job=True,
+        )
 
 
-def _restore(output: JsonlOutput) -> str:
-    return (
-        "restore the file as the crawl left it, fetch the missing pages again with "
-        f"`crawler repair {output.path.parent}`"
-    )
+def _check_durable_output(output: RotatedFiles, durable: End, last: Position | None) -> None:
+    """Raises JobError if another output lacks durable records. Of a full file only those count that the journal still
+    names: whoever needs the space may have moved it away."""
+    path = output.form.path(output.job, file_in_output(durable.file))
+    fault = output.fault(durable)
+    if fault is None and last is not None and last.file == durable.file and not output.holds(last):
+        fault = f"is damaged at offset {last.end - last.length}: durable records are missing there"
+    if fault is not None:
+        raise JobError(f"{path} {fault}: {_restore(output.job)}", new_job=True)
+
+
+def _restore(job: Path) -> str:
+    return f"restore the file as the crawl left it, fetch the missing pages again with `crawler repair {job}`"
 
 
 def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> None:
@@ -288,8 +380,14 @@ def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> No
     border = sequence_key(sequence)
     if not store.scan(Family.DONE, border, None, 1):
         return
+
+    def trim(batch: Batch) -> None:
+        batch.delete_range(Family.DONE, b"", border)
+        if store.scan(Family.ASIDES, b"", border, 1):
+            batch.delete_range(Family.ASIDES, b"", border)
+
     try:
-        writer.apply(lambda batch: batch.delete_range(Family.DONE, b"", border))
+        writer.apply(trim)
     except OSError as error:
         # The next transaction will find the disk full too, and wait. The next generation trims again.
         if error.errno not in FULL:
@@ -307,10 +405,18 @@ class Requeue:
 
 
 def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
-    """Make finished URLs with lost records pending again, in one batch. Raises PageError, BorderError."""
+    """Make finished URLs with lost records pending again, in one batch, and have each robots.txt fetched again of which
+    an output lost its part. Raises PageError, BorderError."""
     counters, frontier = into.counters, into.frontier
     # The journal may have no finished URL left that says where the output ends.
     batch.put(Family.META, OUTPUT_END, encode_end(cut.end))
+    if cut.ends:
+        batch.put(Family.META, OUTPUT_ENDS, encode_ends(cut.ends.values()))
+    for key, aside in cut.lost_asides:
+        batch.delete(Family.ASIDES, key)
+        batch.delete(Family.ROBOTS, aside.host.encode("ascii"))
+        frontier.overrides.ask_robots(aside.host, batch)
+        counters.robots_fetched -= 1
     revisits = Revisits(into.store, into.recrawl, lambda _: 0.0)
     border = border_counts(into.store)
     again: dict[str, Entry] = {}

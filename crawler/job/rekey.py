@@ -263,7 +263,7 @@ class _Rekey:
 
 def _start(done: Done) -> int:
     """Where its record begins in the output."""
-    (position,) = done.positions
+    position = done.positions[0]
     return position.end - position.length
 
 

@@ -18,18 +18,33 @@ from typing import Protocol, TypeVar
 
 from crawler.disk import FULL, failpoint, no_room
 from crawler.kv import Batch, Family, Store
-from crawler.output import JsonlOutput
-from crawler.records import Done, PageRecord, encode_done, encode_page, sequence_key
+from crawler.output import Outputs
+from crawler.records import (
+    Aside,
+    AsideDone,
+    Done,
+    Kept,
+    PageRecord,
+    Position,
+    encode_aside,
+    encode_done,
+    encode_page,
+    sequence_key,
+)
 
 T = TypeVar("T")
+
+OUTPUT_ENDS = b"output-ends"  # of the outputs besides pages.jsonl
 
 
 @dataclass(slots=True)
 class Transaction:
-    """The batch for the store, and the records, with their journal sequence, that go to the output before it."""
+    """The batch for the store, and the records that go to the outputs before it, each with its journal sequence and its
+    parts. ``positions`` are those of the parts of the first record that are written."""
 
     batch: Batch = field(default_factory=Batch)
-    records: list[tuple[int, PageRecord]] = field(default_factory=list)
+    records: list[tuple[int, PageRecord | Aside, Kept]] = field(default_factory=list)
+    positions: list[Position] = field(default_factory=list)
 
 
 class Sink(Protocol):
@@ -47,28 +62,43 @@ class Sink(Protocol):
 
 
 class RecordSink:
-    """Appends the records to the output, and puts their positions into the batch."""
+    """Appends the records and their parts to the outputs, and puts their positions into the batch."""
 
-    def __init__(self, output: JsonlOutput, look: Callable[[], None] | None = None) -> None:
-        """``look`` sees whether more than the output is where it belongs, and the output too."""
-        self._output = output
-        self._look = look or output.look
+    def __init__(self, outputs: Outputs, look: Callable[[], None] | None = None) -> None:
+        """``look`` sees whether more than the outputs is where it belongs, and these too."""
+        self._outputs = outputs
+        self._look = look or outputs.look
 
     def write(self, transaction: Transaction) -> None:
-        records = transaction.records
+        records, outputs, batch = transaction.records, self._outputs, transaction.batch
         while records:
-            sequence, record = records[0]
-            position = self._output.append(encode_page(record))
-            done = Done(record.outcome, record.status, record.entry, (position,))
-            transaction.batch.put(Family.DONE, sequence_key(sequence), encode_done(done))
+            sequence, record, kept = records[0]
+            key, positions = sequence_key(sequence), tuple(self._parts(kept, transaction)) if kept else ()
+            if isinstance(record, Aside):
+                batch.put(Family.ASIDES, key, encode_aside(AsideDone(record.host, positions)))
+            else:
+                position = outputs.pages.append(encode_page(record, positions))
+                done = Done(record.outcome, record.status, record.entry, (position, *positions))
+                batch.put(Family.DONE, key, encode_done(done))
             records.pop(0)
+            transaction.positions.clear()
             failpoint("step.recorded")
+            if outputs.in_use and not records:
+                batch.put(Family.META, OUTPUT_ENDS, outputs.ends())
+
+    def _parts(self, kept: Kept, transaction: Transaction) -> list[Position]:
+        """Append what is not written yet of the parts of a record. Returns the positions of all. Raises OSError."""
+        positions = transaction.positions  # of a former call that found the disk full after these
+        for part in kept[len(positions) :]:
+            positions.append(self._outputs.append(part))
+            failpoint("step.kept")
+        return positions
 
     def look(self) -> None:
         self._look()
 
     def sync(self) -> None:
-        self._output.sync()
+        self._outputs.sync()
         failpoint("sync.output")
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from crawler.fetch import Response
 from crawler.frontier import Answer, Entry, RequestOutcome
 from crawler.job.found import Found
-from crawler.records import PageRecord
+from crawler.records import Kept, PageRecord
 from crawler.scope import LeftOut
 from crawler.traps import Lesson, Wall
 from crawler.urls import Canonical
@@ -33,7 +34,7 @@ class Finished:
     ``request``: the outcome of the last request. ``answer``: kept for comparison with a later visit. ``requested`` is
     False if no request was made because robots.txt or a limit refused the URL. ``lesson``: what the page taught about
     its host; ``probe``: the URL to ask for because of it. ``left``: what limits left out of the page; None if it was
-    not read."""
+    not read. ``response``: the answer, if there was a complete one; ``kept``: what outputs keep of it."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -46,6 +47,8 @@ class Finished:
     lesson: Lesson | None = None
     probe: Canonical | None = None
     left: LeftOut | None = None
+    response: Response | None = None
+    kept: Kept = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +75,14 @@ class Throttled:
 @dataclass(frozen=True, slots=True)
 class RobotsAnswer:
     """robots.txt of a host was fetched, or the crawler gave up on it. ``stored``: the record to keep; it holds
-    ``until`` that time (seconds since 1970). ``sitemaps``: those that it lists."""
+    ``until`` that time (seconds since 1970). ``sitemaps``: those that it lists. ``kept``: what outputs keep of it."""
 
     stored: bytes
     until: float
     crawl_delay: float | None
     request: RequestOutcome
     sitemaps: Found | None = None
+    kept: Kept = ()
 
 
 Verdict = Finished | Again | Throttled

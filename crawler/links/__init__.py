@@ -7,7 +7,7 @@ written: resolving them is the work of ``crawler.urls``. What a tree costs is no
 """
 
 from crawler.links.encoding import python_codec, sniff_encoding
-from crawler.links.extract import PageLinks, extract_links, is_cheap, scan_links
+from crawler.links.extract import Described, PageLinks, extract_links, is_cheap, scan_links
 from crawler.links.headers import FEED, header_links
 from crawler.links.query import encode_queries
 from crawler.links.sitemap import (
@@ -33,6 +33,7 @@ __all__ = [
     "FREQUENCY_MOST",
     "SITEMAP_TYPES",
     "XML_TYPES",
+    "Described",
     "Listed",
     "PageLinks",
     "Sitemap",

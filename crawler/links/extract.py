@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -20,7 +21,7 @@ from crawler.links.encoding import as_utf8, sniff_encoding
 from crawler.links.headers import SPACE, leads_on
 from crawler.links.refresh import refresh_target
 from crawler.links.tags import link_tags
-from crawler.settings import LinkSettings
+from crawler.settings import DescribedLinks, LinkSettings
 from crawler.urls import foreign_scheme
 
 CHEAP_BYTES = 16 * 1024  # attributes of one tag are compared with each other: 16 KB of them take 30 ms
@@ -38,6 +39,17 @@ _FRAMES = frozenset(("iframe", "frame"))
 _HTML_INSIDE = frozenset(("foreignobject", "desc", "title", "annotation-xml", "mi", "mo", "mn", "ms", "mtext"))
 
 
+TEXT_MOST = 200  # characters of what the page says of a link
+
+
+class Described(NamedTuple):
+    """What a page says of a link: the name of the element, its text and its ``rel``."""
+
+    kind: str
+    text: str = ""
+    rel: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class PageLinks:
     """The links of a page.
@@ -47,7 +59,8 @@ class PageLinks:
     ``truncated``: the page has more than ``LinkSettings.max_links``. ``metas`` are the name and content of each
     ``meta`` element that has both. ``embedded`` are the embedded resources, if they are wanted, as ``hrefs`` are and
     none of these. ``too_long`` counts the links that can only be longer than
-    ``LinkSettings.max_url_length``. ``cut`` says why the page was not read as a whole, if it was not.
+    ``LinkSettings.max_url_length``. ``cut`` says why the page was not read as a whole, if it was not. ``described`` has
+    what the page says of its links where that is wanted (``DescribedLinks``).
     """
 
     base: str | None
@@ -58,6 +71,8 @@ class PageLinks:
     too_long: int = 0
     cut: str | None = None
     embedded: list[str] = field(default_factory=list)
+    described: dict[str, Described] = field(default_factory=dict)
+    unfollowed: list[str] = field(default_factory=list)  # the page asks robots not to follow them
 
 
 def is_cheap(body: bytes) -> bool:
@@ -98,7 +113,7 @@ def _read(
     body: bytes, charset: str | None, settings: LinkSettings, pieces: Callable[[bytes | bytearray], Iterable[bytes]]
 ) -> PageLinks:
     encoding = sniff_encoding(body, charset)
-    found = _Found(settings)
+    found = _Found(settings, described={} if isinstance(settings, DescribedLinks) else None)
     for piece in pieces(body if encoding == "utf-8" else as_utf8(body, encoding)):
         found.read(LexborHTMLParser(piece))
     return found.links(encoding)
@@ -164,12 +179,14 @@ class _Found:
     metas: list[tuple[str, str]] = field(default_factory=list)
     too_long: int = 0
     embedded: dict[str, None] = field(default_factory=dict)
+    described: dict[str, Described] | None = None
 
     def read(self, parser: LexborHTMLParser) -> None:
         """Add what the tree holds."""
         for node in parser.tags("meta"):
             self._meta(node)
         hrefs, longest, most = self.hrefs, self._longest, self.settings.max_links
+        described = self.described
         respect_rel = self.settings.respect_rel_nofollow
         # This loop runs for each link of each page: what is usual is done in place.
         for node in parser.css("[href],[src]" if _FRAMES.intersection(self.settings.kinds) else "[href]"):
@@ -189,11 +206,15 @@ class _Found:
                 self._add(href, hrefs)
             else:
                 hrefs[href] = None
+                if described is not None and href not in described:
+                    described[href] = _description(node)
 
         if self.settings.embedded != "off":
             for node in parser.css(SELECTOR):
                 for text in embedded(node):
                     self._add(text, self.embedded)
+                    if described is not None and text not in described:
+                        described[text] = _description(node)
 
     def links(self, encoding: str) -> PageLinks:
         """The links of the page."""
@@ -208,7 +229,8 @@ class _Found:
         found = list(islice(hrefs, settings.max_links))
         resources = [href for href in islice(self.embedded, settings.max_links) if href not in hrefs]
         truncated = max(len(hrefs), len(self.embedded)) > settings.max_links
-        return PageLinks(base, found, encoding, truncated, metas, self.too_long, embedded=resources)
+        said = self.described or {}
+        return PageLinks(base, found, encoding, truncated, metas, self.too_long, embedded=resources, described=said)
 
     @property
     def _longest(self) -> int:
@@ -258,6 +280,14 @@ class _Found:
             target = refresh_target(content)
             if target is not None:
                 self._add(target, self.hrefs)
+                if self.described is not None:
+                    self.described.setdefault(target.strip(SPACE), Described("meta"))
+
+
+def _description(node: LexborNode) -> Described:
+    kind, rel = node.tag or "", node.attrs.get("rel") or ""
+    text = " ".join(node.text()[: 8 * TEXT_MOST].split())[:TEXT_MOST] if kind == "a" else ""
+    return Described(kind, text, " ".join(rel[:TEXT_MOST].lower().split()))
 
 
 def _is_foreign(node: LexborNode) -> bool:

@@ -20,8 +20,8 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
-from crawler.links import FREQUENCY_MOST, Listed, PageLinks, SitemapForm
-from crawler.settings import LinkSettings
+from crawler.links import FREQUENCY_MOST, Described, Listed, PageLinks, SitemapForm
+from crawler.settings import DescribedLinks, LinkSettings
 
 REQUEST = struct.Struct("<BdIHQ")
 ANSWER = struct.Struct("<BBQ")
@@ -86,7 +86,7 @@ def answer(told: Told, payload: bytes = b"", *, ends: bool = False) -> bytes:
 
 @lru_cache(maxsize=8)
 def _settings(settings: LinkSettings) -> bytes:
-    return json.dumps(asdict(settings)).encode()
+    return json.dumps(asdict(settings) | {"described": isinstance(settings, DescribedLinks)}).encode()
 
 
 @lru_cache(maxsize=8)
@@ -94,7 +94,7 @@ def decode_settings(stated: bytes) -> LinkSettings:
     """The inverse of what ``request`` does with settings."""
     values: dict[str, Any] = json.loads(stated)
     values["kinds"] = tuple(values["kinds"])
-    return LinkSettings(**values)
+    return DescribedLinks(**values) if values.pop("described") else LinkSettings(**values)
 
 
 def encode_links(links: PageLinks) -> bytes:
@@ -108,6 +108,7 @@ def encode_links(links: PageLinks) -> bytes:
         "too_long": links.too_long,
         "cut": links.cut,
         "embedded": len(links.embedded),
+        "described": links.described,
     }
     return json.dumps(rest).encode() + b"\n" + "\0".join([*links.hrefs, *links.embedded]).encode()
 
@@ -121,7 +122,7 @@ def decode_links(payload: bytes) -> PageLinks:
     head, line_feed, hrefs = payload.partition(b"\n")
     try:
         rest = json.loads(head)
-        many, more = rest["hrefs"], rest["embedded"]
+        many, more, said = rest["hrefs"], rest["embedded"], dict(rest["described"])
         found = hrefs.decode().split("\0") if many or more else []
         if not line_feed or min(many, more) < 0 or len(found) != many + more or (hrefs and not found):
             raise WireError("not the links of a page")
@@ -134,6 +135,7 @@ def decode_links(payload: bytes) -> PageLinks:
             int(rest["too_long"]),
             _text(rest["cut"]),
             found[many:],
+            {str(href): Described(str(kind), str(text), str(rel)) for href, (kind, text, rel) in said.items()},
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise WireError(f"not the links of a page: {error}") from error

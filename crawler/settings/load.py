@@ -31,6 +31,7 @@ from crawler.settings.parts import (
     EMBEDDED,
     HOPS_MOST,
     HOST_KEYS,
+    KEPT,
     LEDGER_KINDS,
     LINK_KINDS,
     ORDERS,
@@ -113,6 +114,7 @@ _POSITIVE = frozenset(
         ("recrawl", "mean_interval"),
         ("recrawl", "min_interval"),
         ("recrawl", "max_interval"),
+        ("output", "file_size"),
         ("dashboard", "interval"),
         (SITE, "rate"),
         (SITE, "interval"),
@@ -130,6 +132,7 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("traps", "duplicates"): DUPLICATES,
     ("recrawl", "policy"): RECRAWL_POLICIES,
     ("recrawl", "compare"): RECRAWL_COMPARES,
+    ("output", "keep"): KEPT,
 }
 _NUMBERS = {  # lists of whole numbers: what they are, the least, the most
     ("retry", "lasting_statuses"): ("statuses", 500, 599),

@@ -222,6 +222,11 @@ class LinkSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DescribedLinks(LinkSettings):
+    """The same where links are wanted with what the page says of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrapSettings:
     """How much of one kind is taken from a host before that counts as a trap; 0: no limit."""
 
@@ -304,6 +309,18 @@ class DurabilitySettings:
     min_free: int = 0  # bytes free on the disk below which the crawl stops
 
 
+OUTPUTS = ("warc", "links", "text", "bodies")  # by their number in positions, from 1; 0 is pages.jsonl
+KEPT = ("links",)  # those that can be asked for
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSettings:
+    """What is kept of pages besides their records."""
+
+    keep: tuple[str, ...] = ()
+    file_size: int = 2**30  # bytes from which the next record begins a new file
+
+
 @dataclass(frozen=True, slots=True)
 class DashboardSettings:
     """The live page."""
@@ -333,6 +350,7 @@ class Settings:
     recrawl: RecrawlSettings = field(default_factory=RecrawlSettings)
     site: SitesSettings = field(default_factory=SitesSettings)
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)
+    output: OutputSettings = field(default_factory=OutputSettings)
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)
     # Where a value comes from, in words: by table and key, or "site", number of the table and key. Not of defaults.
     # "fetch", "site" and a number: a table that earlier versions called so.

@@ -93,15 +93,7 @@ class Canonicaliser:
         once.
         """
         base = scalar_values(base)
-        own = parse(base)
-        links = clean.distinct_links(hrefs)
-        if isinstance(own, Rejected):
-            joined: list[str | None] = [None] * len(links)
-            same = False
-        else:
-            split = Base(requested(own), self._roots)
-            joined = split.join(links)
-            same = split.plain and not self._rules
+        links, joined, same = self._joined(base, hrefs)
         found: dict[str, str] = {}
         rejected = 0
         for (link, _), href in zip(links, joined, strict=True):
@@ -112,6 +104,27 @@ class Canonicaliser:
             else:
                 found.setdefault(self._key(asked), asked)
         return list(map(_canonical, zip(found.values(), found, strict=True))), rejected
+
+    def sources(self, base: str, hrefs: Iterable[str]) -> dict[str, str]:
+        """For each link, as it is written but for its fragment, the href of what ``outlinks`` makes of it."""
+        base = scalar_values(base)
+        links, joined, same = self._joined(base, hrefs)
+        found: dict[str, str] = {}  # by key
+        sources: dict[str, str] = {}
+        for (link, _), href in zip(links, joined, strict=True):
+            asked = _ask(link, base) if href is None else href
+            if not isinstance(asked, Rejected):
+                sources[link] = asked if same and href is not None else found.setdefault(self._key(asked), asked)
+        return sources
+
+    def _joined(self, base: str, hrefs: Iterable[str]) -> tuple[list[tuple[str, bytes]], list[str | None], bool]:
+        """(Distinct links, what they are joined to the base if that is plain, whether that is also their key)."""
+        own = parse(base)
+        links = clean.distinct_links(hrefs)
+        if isinstance(own, Rejected):
+            return links, [None] * len(links), False
+        split = Base(requested(own), self._roots)
+        return links, split.join(links), split.plain and not self._rules
 
     def keys(self, texts: Sequence[str]) -> list[str | Rejected]:
         """The key of each text, or why it has none. There is no base, so all texts must be absolute.

@@ -31,6 +31,7 @@ JOBS = {
     "recrawl-stopped": ("--max-pages", "30", "--recrawl"),
     "mmh3-killed": ("--hash", "mmh3"),
     "text-stopped": ("--max-pages", "30", "--recrawl"),
+    "links-killed": ("--output", "links"),
     "limits-stopped": ("--max-pages", "16", "--max-depth", "3"),
 }
 CONFIGS = {"text-stopped": '[recrawl]\ncompare = "text"\n'}

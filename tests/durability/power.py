@@ -14,7 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crawler.disk import FaultyDisk, PowerCutError
@@ -27,6 +27,7 @@ from crawler.job.platform import Platform
 from crawler.settings import (
     CrawlSettings,
     DurabilitySettings,
+    OutputSettings,
     PolitenessSettings,
     RobotsSettings,
     SeenSettings,
@@ -36,6 +37,7 @@ from crawler.store import FaultyStore
 from crawler.urls import Canonicaliser
 from tests.chance import CHANCE
 from tests.driving import Driven
+from tests.outputs import edges_of
 from tests.virtual import run_virtually
 
 NEVER = 1e9
@@ -61,6 +63,10 @@ SETTINGS = Settings(
     seen=SeenSettings(capacity=16),
     durability=DurabilitySettings(sync_interval=NEVER, checkpoint_interval=NEVER),
 )
+
+
+# Files of a few pages each.
+KEEPING = replace(SETTINGS, output=OutputSettings(("links",), 900))
 
 
 def small_web(chance: random.Random) -> dict[str, object]:
@@ -118,6 +124,9 @@ def _live(chance: random.Random, web: dict[str, object], directory: Path, most_c
             cuts += 1
             disk.lose_power()
             store = store.lose_power(chance)
+    if settings.output.keep:
+        edges = {url: {row["to"] for row in rows} for url, rows in edges_of(job_directory).items()}
+        assert edges == edges_in(web)
     rows = [json.loads(line)["url"] for line in (job_directory / "pages.jsonl").read_text().splitlines()]
     twice = [url for url, times in Counter(rows).items() if times > 1]
     return Life(cuts, reachable(web) ^ set(rows), twice, len(asked), len(rows))
@@ -164,6 +173,24 @@ async def _seeds(first: str) -> AsyncIterator[list[str]]:
     yield [first, *(f"http://h{host}.test/start" for host in range(4))]
 
 
+def edges_in(web: dict[str, object]) -> dict[str, set[str]]:
+    """The edges of the pages that a whole crawl of this web finishes."""
+    found: dict[str, set[str]] = {}
+    canonicaliser = Canonicaliser()
+    for href in reachable(web) & web.keys():
+        targets = _targets(web[href])
+        if urls := canonicaliser.outlinks(href, targets)[0]:
+            found[href] = {url.href for url in urls}
+    return found
+
+
+def _targets(answer: object) -> list[str]:
+    if isinstance(answer, str):
+        return [part.split('"')[0] for part in answer.split('href="')[1:]]
+    location = getattr(answer, "location", None)
+    return [] if location is None else [location]
+
+
 def reachable(web: dict[str, object]) -> set[str]:
     """Every URL that a whole crawl of this web finishes."""
     canonicaliser = Canonicaliser()
@@ -171,12 +198,7 @@ def reachable(web: dict[str, object]) -> set[str]:
     found = set(todo)
     while todo:
         href = todo.pop()
-        answer = web.get(href)
-        if isinstance(answer, str):
-            targets = [part.split('"')[0] for part in answer.split('href="')[1:]]
-        else:
-            targets = [getattr(answer, "location", None) or href]
-        for url in canonicaliser.outlinks(href, targets)[0]:
+        for url in canonicaliser.outlinks(href, _targets(web.get(href)))[0]:
             if url.href not in found:
                 found.add(url.href)
                 todo.append(url.href)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from crawler.disk.failpoints import CRAWL_POINTS, VARIABLE
+from tests.outputs import edges_of
 from tests.program import crawler
 from tests.site import Site, tree
 
@@ -28,11 +29,22 @@ checkpoint_interval = 0.06
 [seen]
 capacity = 8
 fpp = 1e-9
+[output]
+keep = ["links"]
+file_size = 500
 """
 # Which pass of a place is the last one, where the first would be too early to hurt.
-PASSES = {"step.marked": 17, "step.recorded": 23, "step.written": 31, "checkpoint.segment": 3, "sync.done": 3}
+PASSES = {
+    "step.marked": 17,
+    "step.kept": 19,
+    "step.recorded": 23,
+    "output.begun": 2,
+    "step.written": 31,
+    "checkpoint.segment": 3,
+    "sync.done": 3,
+}
 # A chain that is rebuilt as one slice before the first checkpoint has sealed none.
-CHAIN = CONFIG + "compact_slices = 0\n"
+CHAIN = CONFIG.replace("[output]", "compact_slices = 0\n[output]")
 
 # Five and a half megabytes, stored anew once and at the end: generations between name the first one's.
 LARGE = CONFIG.replace("capacity = 8\n", 'kind = "bloom"\ncapacity = 1_000_000\n')
@@ -47,11 +59,18 @@ def crawl(directory: Path, site: Site, at: str = "", config: str = CONFIG) -> in
     return ran.code
 
 
+def targets(site: Site, html: str) -> list[str]:
+    return [site.url(part.split('"')[0]) for part in html.split('href="')[1:]]
+
+
 def hold_to_account(directory: Path, site: Site, kills: int) -> None:
     """Everything is there once, nobody was hurt, and only what was in flight was asked for again."""
     rows = [json.loads(line)["url"] for line in (directory / "job" / "pages.jsonl").read_text().splitlines()]
     assert Counter(rows) == Counter(site.url(path) for path in tree(PAGES))
     assert len(site.pages_asked()) - PAGES <= kills, "with one lease slot one URL is in flight at most"
+    wanted = {site.url(path): set(targets(site, html)) for path, html in tree(PAGES).items()}
+    found = {url: {row["to"] for row in rows} for url, rows in edges_of(directory / "job").items()}
+    assert found == {url: links for url, links in wanted.items() if links}
     asked = sorted(site.asked, key=lambda one: one.start)
     gaps = [later.start - earlier.end for earlier, later in itertools.pairwise(asked)]
     assert min(gaps) >= DELAY * 0.9, "the gap holds across a kill"

@@ -21,7 +21,7 @@ from crawler.job.platform import Platform
 from crawler.job.transaction import RecordSink, StoreSink, Transaction, TransactionWriter
 from crawler.job.verdict import Finished
 from crawler.kv import Batch, Family
-from crawler.output import JsonlOutput
+from crawler.output import Outputs
 from crawler.records import Outcome, PageRecord
 from crawler.settings import PolitenessSettings, RecrawlSettings, RobotsSettings, SeenSettings, Settings
 from crawler.store import FaultyStore, MemoryStore
@@ -110,13 +110,13 @@ def test_sinks_write_in_their_order_and_what_failed_is_written_again(tmp_path: P
     def seal(batch: Batch) -> None:
         batch.put(Family.META, b"sealed", b"")
 
-    output = JsonlOutput(tmp_path / "pages.jsonl", FaultyDisk(random.Random(1)))
-    writer = TransactionWriter((RecordSink(output), Log(), StoreSink(store)), store, seal, lambda: None)
+    outputs = Outputs(tmp_path / "pages.jsonl", FaultyDisk(random.Random(1)), 2**30)
+    writer = TransactionWriter((RecordSink(outputs), Log(), StoreSink(store)), store, seal, lambda: None)
     store.fail_next_write = 28
     record = PageRecord(Entry("http://a.test/", 0), Outcome.FETCHED, 1.0, 200)
     with writer as change:
         change.batch.put(Family.HOSTS, b"h", b"1")
-        change.records.append((7, record))
+        change.records.append((7, record, ()))
     assert writer.blocked is not None
     assert writer.in_transaction
     assert order == [(["hosts", "meta", "done"], 0)], "after the output, which names itself, and before the store"
@@ -128,7 +128,7 @@ def test_sinks_write_in_their_order_and_what_failed_is_written_again(tmp_path: P
     assert (tmp_path / "pages.jsonl").read_bytes().count(b"\n") == 1, "the record was written once"
     writer.sync()
     assert order[-1] == (["sync"], 0)
-    output.close()
+    outputs.close()
 
 
 def test_a_transaction_that_is_broken_off_is_not_written(tmp_path: Path) -> None:

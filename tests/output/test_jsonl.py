@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.disk import DisplacedError, Fault, FaultyDisk, RealDisk
-from crawler.output import JsonlOutput, OutputError
+from crawler.output import AppendedFile, OutputError
 from crawler.records import Position
 from tests.examples import TIMES
 
 
-def opened(path: Path) -> JsonlOutput:
-    return JsonlOutput(path, RealDisk())
+def opened(path: Path) -> AppendedFile:
+    return AppendedFile(path, RealDisk())
 
 
 @settings(max_examples=13 * TIMES)
@@ -81,7 +81,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
     for seed in range(10):
         path.unlink(missing_ok=True)
-        output = JsonlOutput(path, FaultyDisk(random.Random(seed), Fault("pwrite", 2, errno.ENOSPC)))
+        output = AppendedFile(path, FaultyDisk(random.Random(seed), Fault("pwrite", 2, errno.ENOSPC)))
         output.append(b"one\n")
         with pytest.raises(OSError, match="No space left"):
             output.append(b"two, of which a part may have reached the disk\n")
@@ -97,7 +97,7 @@ def test_what_was_synced_survives_a_loss_of_power_and_what_was_not_is_told(tmp_p
     for seed in range(20):
         path.write_bytes(b"")
         disk = FaultyDisk(random.Random(seed))
-        output = JsonlOutput(path, disk)
+        output = AppendedFile(path, disk)
         synced = [output.append(b"synced %d\n" % n) for n in range(3)]
         output.sync()
         unsynced = output.append(b"not synced\n")
@@ -113,7 +113,7 @@ def test_what_was_synced_survives_a_loss_of_power_and_what_was_not_is_told(tmp_p
 @pytest.mark.parametrize("written_again", [True, False])
 def test_after_a_sync_that_failed_only_what_is_written_again_is_sure(tmp_path: Path, written_again: bool) -> None:
     disk = FaultyDisk(random.Random(0), Fault("sync", 1))
-    output = JsonlOutput(tmp_path / "pages.jsonl", disk)
+    output = AppendedFile(tmp_path / "pages.jsonl", disk)
     position = output.append(b"one\n")
     with pytest.raises(OSError, match="Input/output error"):
         output.sync()

@@ -1,0 +1,60 @@
+"""Keeping: what outputs hold of a page besides its record, prepared before the transaction that finishes its URL.
+
+A keeper changes nothing: its parts are written with the record, or not at all. It may work beside the event loop, and
+the visit waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from crawler.extract import Edge, edge_rows
+from crawler.job.verdict import Finished
+from crawler.records import Kept, Part
+from crawler.settings import OUTPUTS
+
+LINKS = OUTPUTS.index("links") + 1
+EDGES_A_STEP = 2_000  # a few milliseconds
+
+
+class Keeper(Protocol):
+    """Prepares the parts for one output."""
+
+    async def keep(self, finished: Finished, edges: Sequence[Edge]) -> Kept:
+        """Return what is kept of a page that was answered (``finished.response``), redirects among them. ``edges`` are
+        its links."""
+
+
+class LinkKeeper:
+    """Keeps the edges of the link graph."""
+
+    async def keep(self, finished: Finished, edges: Sequence[Edge]) -> Kept:
+        """See ``Keeper``."""
+        href, rows = finished.record.entry.href, list[bytes]()
+        for start in range(0, len(edges), EDGES_A_STEP):
+            if start:
+                await asyncio.sleep(0)
+            rows.append(edge_rows(href, edges[start : start + EDGES_A_STEP]))
+        return (Part(LINKS, b"".join(rows)),) if rows else ()
+
+
+class Keepers:
+    """All keepers of a run, in the order of their outputs."""
+
+    def __init__(self, keepers: Sequence[Keeper]) -> None:
+        self._keepers = keepers
+
+    @classmethod
+    def of(cls, keep: Sequence[str]) -> Keepers | None:
+        """The keepers for the outputs with these names; None if there are none."""
+        keepers: list[Keeper] = [LinkKeeper()] if "links" in keep else []
+        return cls(keepers) if keepers else None
+
+    async def keep(self, finished: Finished, edges: Sequence[Edge]) -> Kept:
+        """See ``Keeper``."""
+        kept: Kept = ()
+        for keeper in self._keepers:
+            kept += await keeper.keep(finished, edges)
+        return kept

@@ -1,0 +1,117 @@
+"""The outputs of a job: ``pages.jsonl``, and those that were asked for besides.
+
+They are appended to, cut and carried on as one. A part is appended before the record of its page, and the record before
+the journal that names both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from crawler.disk import Disk
+from crawler.output.appended_file import AppendedFile
+from crawler.output.rotated_files import Form, Head, RotatedFiles, Size
+from crawler.records import End, Part, Position, encode_ends, file_number, kind_of
+from crawler.settings import OUTPUTS
+
+FORMS = {
+    form.kind: form
+    for form in (
+        Form(1, "warc", "crawl-", ".warc.gz"),
+        Form(2, "links", "links-", ".jsonl"),
+        Form(3, "text", "text-", ".jsonl"),
+    )
+}
+assert all(OUTPUTS[form.kind - 1] == form.name for form in FORMS.values())
+
+
+class Outputs:
+    """All outputs, opened for appending. ``pages`` is ``pages.jsonl``."""
+
+    def __init__(self, pages: Path, disk: Disk, file_size: int, job: Path | None = None) -> None:
+        """``file_size``: bytes from which a further output begins a new file. ``job`` is the job directory, if
+        ``pages`` is not in it. Raises OSError."""
+        self.pages = AppendedFile(pages, disk)
+        self._job = job or pages.parent
+        self._disk = disk
+        self._file_size = file_size
+        self._further: dict[int, RotatedFiles] = {}
+        try:
+            for kind, form in FORMS.items():
+                if (self._job / form.name).is_dir():
+                    self.of(kind)
+        except BaseException:
+            self.close()
+            raise
+
+    def of(self, kind: int) -> RotatedFiles:
+        """The output of that kind, which is in use from now on. Raises OSError."""
+        known = self._further.get(kind)
+        if known is None:
+            known = self._further[kind] = RotatedFiles(self._job, FORMS[kind], self._disk)
+        return known
+
+    def begin_with(self, kind: int, head: Head) -> None:
+        """Let the files of an output begin with what ``head`` makes of their names."""
+        self.of(kind).head = head
+
+    def append(self, part: Part) -> Position:
+        """Append a part to its output. Returns its position. Raises OSError; nothing of it is then written."""
+        return self.of(part.kind).append(part.data, self._file_size)
+
+    def holds(self, position: Position) -> bool:
+        """Whether the output that the position names holds the record there, byte for byte."""
+        kind = kind_of(position.file)
+        if kind == 0:
+            return self.pages.holds(position)
+        return kind in FORMS and self.of(kind).holds(position)
+
+    def settle(self) -> None:
+        """End what ``holds`` began."""
+        for output in self._further.values():
+            output.settle()
+
+    @property
+    def in_use(self) -> bool:
+        """Whether there is an output besides ``pages.jsonl``."""
+        return bool(self._further)
+
+    @property
+    def further(self) -> Iterator[RotatedFiles]:
+        """The outputs besides ``pages.jsonl``."""
+        yield from self._further.values()
+
+    def ends(self) -> bytes:
+        """The ends of the outputs besides ``pages.jsonl``, as the store keeps them."""
+        return encode_ends([output.end for output in self._further.values()])
+
+    def sizes(self) -> dict[str, Size]:
+        """How large each output is, by its name."""
+        further = {output.form.name: output.size for output in self._further.values()}
+        return {"pages": Size(1, self.pages.end)} | further
+
+    def look(self) -> None:
+        """Raise DisplacedError if a file that is appended to is no longer where it belongs. Raises OSError."""
+        for file in self._files():
+            file.look()
+
+    def sync(self) -> None:
+        """Make what was appended durable. May run in a thread while more is appended; the next call syncs that. Raises
+        OSError."""
+        for file in self._files():
+            file.sync()
+
+    def _files(self) -> Iterator[RotatedFiles | AppendedFile]:
+        yield from self._further.values()
+        yield self.pages
+
+    def close(self) -> None:
+        """Release all files. Writes nothing."""
+        for file in self._files():
+            file.close()
+
+
+def empty(kind: int) -> End:
+    """The end of an output without files."""
+    return End(file_number(kind, 0), 0)

@@ -15,8 +15,9 @@ Each class has three *lanes*, one for each kind of hosts (``slot_share``). Each 
 
 Among the classes with a host whose turn may be now, the one furthest behind its share is served: stride scheduling
 (Waldspurger and Weihl 1995, "Stride Scheduling: Deterministic Proportional-Share Resource Management"). Class ``c`` has
-twice the share of class ``c + 1``. No class starves: the last one has one turn in 255, however busy the others are.
-Within a class a waiting host has its turn only if no active one is ready. So there are as many active hosts as the
+twice the share of class ``c + 1``, but a class has at least half of the turns that its hosts would have without
+classes. So no host waits for longer than all hosts with something to do take for two sessions each, whatever their
+classes. Within a class a waiting host has its turn only if no active one is ready. So there are as many active hosts as the
 crawl has room for, and no more. Each call is O(log hosts).
 """
 
@@ -31,11 +32,11 @@ from crawler.frontier.slot_share import ALL, NEW, QUICK, Kinds
 from crawler.frontier.timer_queue import TimerQueue
 from crawler.settings import CLASSES
 
-# Turns of each class in 255, if every class always has a ready host.
+# Turns of each class, if every class always has a ready host and no class has many more hosts than another.
 SHARES = tuple(2 ** (CLASSES - 1 - each) for each in range(CLASSES))
 MOVED_MAX = 4_096  # delayed hosts that one call of pop may move to the waiting ones: a hundredth of a second
 
-_STRIDES = tuple(SHARES[0] // share for share in SHARES)
+_WEIGHED_FOR = 64  # turns for which hosts are counted once
 # Ready time, rank, place; in a waiting ticket the rank comes first. A float that is not negative sorts as its bytes do,
 # and the bytes of a time since 1970 begin with 0x41, so any number below 2**56 sorts before it.
 _ASKED = struct.Struct(">ddB")
@@ -100,9 +101,11 @@ class Schedule:
         self._turns = DomainTurns()
         self._now = 0.0  # delayed hosts that are due before have been moved to the waiting ones
         self._next_due = _FOR_EVER  # no delayed host is due before
-        # The pass of each class: its turns times its stride; and the pass of the class served last.
-        self._passes = [0] * CLASSES
-        self._served = 0
+        # The pass of each class: the sum of its strides, one a turn; and the pass of the class served last.
+        self._passes = [0.0] * CLASSES
+        self._strides = [1.0] * CLASSES
+        self._weighed_for = 0
+        self._served = 0.0
 
     def put(self, host: Host, ready: float, place: int, since: float) -> None:
         """Schedule the host at ``ready`` in the place. ``since``: when it was asked last, 0 if never; both in seconds
@@ -132,6 +135,7 @@ class Schedule:
 
     def _new_lane(self, place: int) -> _Lane:
         lane = _Lane(self._turns)
+        self._weighed_for = 0
         self._lanes = dict(sorted([*self._lanes.items(), (place, lane)]))
         return lane
 
@@ -151,7 +155,7 @@ class Schedule:
             return None
         self._now = max(self._now, now)
         chosen: TimerQueue | DomainLine | None = None
-        front, least, best = -1, 0, b""
+        front, least, best = -1, 0.0, b""
         several, passes, served = self._several, self._passes, self._served
         stale = self._stale
         behind_new = None if kinds[3] else self._first_new(stale)
@@ -177,12 +181,27 @@ class Schedule:
                 chosen, front, least, best = queue, at, behind, first
         if chosen is None:
             return None
+        if not self._weighed_for:
+            self._weigh()
+        self._weighed_for -= 1
         self._served = least
-        passes[front] = least + _STRIDES[front]
+        passes[front] = least + self._strides[front]
         name = chosen.pop()[_NAME_AT:].decode("ascii")
         if several and name in several:
             several[name] = several[name]._replace(valid=b"")
         return _new(Due, (name, front))  # half the time of Due(...)
+
+    def _weigh(self) -> None:
+        """Give each class its stride. Its weight is the larger of its share among the classes that have hosts, and of
+        its part of all hosts. All weights sum up to at most 2: so it has at least half of its part in the turns."""
+        self._weighed_for = _WEIGHED_FOR
+        hosts = [0] * CLASSES
+        for place, lane in self._lanes.items():
+            hosts[place >> _CLASS_BY] += len(lane.active) + len(lane.waiting)
+        total, shares = sum(hosts), sum(share for share, count in zip(SHARES, hosts, strict=True) if count)
+        for at, count in enumerate(hosts):
+            share = SHARES[at]
+            self._strides[at] = 1.0 / max(share / (shares if count else shares + share), count / total)
 
     def take(self, now: float) -> None:
         """The host that ``pop`` gave, which is in no session, has its turn."""

@@ -49,19 +49,43 @@ def test_classes_have_the_shares_that_are_documented_and_none_starves() -> None:
     frontier, store = filled(entries)
     assert sum(SHARES) == 255
     found = Counter(entry.priority for entry in taken(frontier, store, 255))
-    assert [found[place] for place in range(CLASSES)] == pytest.approx(SHARES, abs=1)
+    # As many hosts in each class: each has an eighth of them, and no less than half of an eighth of the turns.
+    weights = [max(share / 255, 1 / 8) for share in SHARES]
+    expected = [255 * weight / sum(weights) for weight in weights]
+    assert [found[place] for place in range(CLASSES)] == pytest.approx(expected, abs=2)
+
+
+@pytest.mark.parametrize("last", [1, 3, CLASSES - 1])
+@pytest.mark.parametrize(("first_hosts", "last_hosts"), [(3, 90), (90, 3), (50, 50)])
+def test_no_host_waits_for_longer_than_two_laps_because_of_its_class(
+    last: int, first_hosts: int, last_hosts: int
+) -> None:
+    hosts = [(f"a{host}", 0) for host in range(first_hosts)] + [(f"z{host}", last) for host in range(last_hosts)]
+    laps, lap = 12, len(hosts)
+    # A host has a turn in each lap at most before all others had theirs, and some have many more than others.
+    entries = [Entry(f"http://{name}.test/{n}", 0, priority=place) for name, place in hosts for n in range(2 * lap)]
+    frontier, store = filled(entries)
+    at, longest = dict.fromkeys((name for name, _ in hosts), 0), 0
+    for number, entry in enumerate(taken(frontier, store, laps * lap)):
+        name = entry.href[7:].partition(".")[0]
+        longest = max(longest, number - at[name])
+        at[name] = number
+    longest = max(longest, *(laps * lap - number for number in at.values()))
+    assert longest <= 2 * lap + CLASSES, f"{longest / lap:.2f} laps"
 
 
 def test_the_share_of_a_class_without_a_ready_host_goes_to_the_others_and_is_not_saved_up() -> None:
     entries = [Entry(f"http://h{place}-{n % 5}.test/{n}", 0, priority=place) for n in range(400) for place in (1, 2)]
     frontier, store = filled(entries)
     first = Counter(entry.priority for entry in taken(frontier, store, 300))
-    assert first == {1: 200, 2: 100}
+    # Two thirds are the share of the first, half of the hosts are in the second: as two thirds to a half.
+    assert first == pytest.approx({1: 300 * 4 / 7, 2: 300 * 3 / 7}, abs=2)
     batch = store.batch()
     frontier.admit([Entry(f"http://late{n % 5}.test/{n}", 0) for n in range(200)], batch)
     store.write(batch)
     later = Counter(entry.priority for entry in taken(frontier, store, 70, NOW + 1))
-    expected = pytest.approx([40, 20, 10], abs=1)
+    weights = [4 / 7, 1 / 3, 1 / 3]  # a third of the hosts is more than a share of two and of one seventh
+    expected = pytest.approx([70 * weight / sum(weights) for weight in weights], abs=1.5)
     assert [later[place] for place in range(3)] == expected, (
         "the class that comes late has its share from now on, nothing for the past"
     )

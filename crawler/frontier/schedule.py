@@ -17,8 +17,8 @@ Among the classes with a host whose turn may be now, the one furthest behind its
 (Waldspurger and Weihl 1995, "Stride Scheduling: Deterministic Proportional-Share Resource Management"). Class ``c`` has
 twice the share of class ``c + 1``, but a class has at least half of the turns that its hosts would have without
 classes. So no host waits for longer than all hosts with something to do take for two sessions each, whatever their
-classes. Within a class a waiting host has its turn only if no active one is ready. So there are as many active hosts as the
-crawl has room for, and no more. Each call is O(log hosts).
+classes. Within a class a waiting host has its turn only if no active one is ready. So there are as many active hosts as
+the crawl has room for, and no more. Each call is O(log hosts).
 """
 
 from __future__ import annotations

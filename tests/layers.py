@@ -122,7 +122,7 @@ MODULES: dict[str, str] = {
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer
     """,
     "export": """
-        final_records columns beside parquet
+        final_records columns beside parquet top_counts time_line crawl_figures markup report_page job_report
     """,
     "service": """
         explanation_text host_page status_reporter commands command_files snapshot_request view api attach run_view
@@ -141,7 +141,7 @@ MODULES: dict[str, str] = {
         interrupt key_spec lines lookout store exchange filter_setup stream build_process build
     """,
     "cli": """
-        exit_codes toml_lines pattern_files parcels add retry priority bench config damaged_job backup export
+        exit_codes toml_lines pattern_files parcels add retry priority bench config damaged_job backup export report
         integrity_text options plan repair canon crawl dashboard dedup explain forget hosts reload restore stats tail
         top verify demo filter
     """,

@@ -196,7 +196,10 @@ def test_finding_broken_links(tmp_path: Path) -> None:
         pages = {"/": linked(["/a", "/gone", other.url("/"), other.url("/moved-away")]), "/a": linked(["/gone"])}
         with Site(pages) as site:
             (here / "seeds.txt").write_text(site.url("/") + "\n")
-            first, second = carry_out("find-broken-links.md", here, {"--contact you@example.org": ON_LOOPBACK})[1:]
+            changes = {"--contact you@example.org": ON_LOOPBACK}
+            _, first, reported, second = carry_out("find-broken-links.md", here, changes)
+            assert re.fullmatch(r"broken-links\.html: 3 URLs, 1 broken; [\d,]+ bytes\n", reported)
+            assert site.url("/gone") in (here / "broken-links.html").read_text()
             assert first.splitlines() == [f"404\t{site.url('/gone')}\t{site.url('/')}"]
             assert set(second.splitlines()) == {
                 f"404\t{site.url('/gone')}\t{site.url('/')}",

@@ -34,6 +34,7 @@ COMMANDS = {
     "reload": "have the running crawl read its configuration again",
     "verify": "check every checksum and cross-count of a job",
     "repair": "repair a damaged job",
+    "report": "write one HTML page about a job, running or not, to be handed on",
     "export": "write a job, running or not, in the formats of other programs: Parquet",
     "backup": "copy a job, running or not, to a directory; later only what is new",
     "restore": "make a job from a backup",

@@ -28,10 +28,15 @@ def free_place(out: Path, job: Path, kind: str, names: Collection[str]) -> Path:
     """The absolute path of ``out``, outside of the job's directory. Raises ExportError unless it is missing, an empty
     directory, or an earlier export of this kind whose files have these names."""
     out = Path(os.path.abspath(out))
-    if out.resolve().is_relative_to(job.resolve()):
-        raise ExportError(f"{out} is in the job's directory, which belongs to the program: name another directory")
+    check_outside(out, job)
     _check_free(out, kind, names)
     return out
+
+
+def check_outside(out: Path, job: Path) -> None:
+    """Raise ExportError if ``out`` is in the job's directory."""
+    if out.resolve().is_relative_to(job.resolve()):
+        raise ExportError(f"{out} is in the job's directory, which belongs to the program: name another place")
 
 
 def _check_free(out: Path, kind: str, names: Collection[str]) -> None:

@@ -137,7 +137,7 @@ def _number(value: object) -> float | None:
     return float(value) if type(value) is int and -(2**53) <= value <= 2**53 else None
 
 
-def _time(value: object) -> int | None:
+def time_of(value: object) -> int | None:
     """Milliseconds since 1970 of a number of seconds, or of a time in RFC 3339."""
     try:
         if isinstance(value, str):
@@ -171,7 +171,7 @@ _FITS: dict[Kind, Callable[[object], Any]] = {
     Kind.SMALL: _integer(32),
     Kind.LARGE: _integer(64),
     Kind.NUMBER: _number,
-    Kind.TIME: _time,
+    Kind.TIME: time_of,
     Kind.TEXTS: _texts,
     Kind.HEADERS: _map(_text),
     Kind.COUNTS: _map(_integer(64)),

@@ -7,6 +7,7 @@ import itertools
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,17 @@ def text(browser: Chrome, selector: str) -> str:
 
 def complaints(browser: Chrome) -> list[str]:
     return [entry["message"] for entry in browser.get_log("browser")]
+
+
+def faults(browser: Chrome, only: dict[str, Any]) -> list[str]:
+    """What axe-core finds on the page as it stands."""
+    browser.execute_script(resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8"))
+    found = browser.execute_async_script("axe.run(arguments[0]).then(arguments[arguments.length - 1])", only)
+    return [f"{fault['id']}: {node['html']}" for fault in found["violations"] for node in fault["nodes"]]
+
+
+# In the dark only the colours are others.
+AXE: dict[str, dict[str, Any]] = {
+    "light": {"preload": False},
+    "dark": {"preload": False, "runOnly": ["color-contrast"]},
+}

@@ -13,7 +13,8 @@ from aiohttp import web
 from selenium.webdriver import Chrome
 
 from crawler.dashboard import Dashboard
-from tests.dashboard.browser import TOKEN, Crawl, chromium, shown
+from tests.dashboard.browser import AXE, TOKEN, Crawl, chromium, complaints, faults, shown
+from tests.export.hostile_report import hostile_report
 
 # Every way in which a page can send something to another site, and what became of each.
 ATTACK = """
@@ -151,3 +152,29 @@ async def test_the_page_is_shown_in_no_frame(browser: Chrome) -> None:
         assert "data-show" not in browser.page_source
         await asyncio.to_thread(browser.switch_to.default_content)
         await nobody_listens(board)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_report_runs_nothing_and_loads_nothing_and_axe_finds_no_fault(
+    browser: Chrome, tmp_path: Path, theme: str
+) -> None:
+    """Whatever a page, a host or a directory is called."""
+    path = tmp_path / "report.html"
+    path.write_text(hostile_report())
+    features = [{"name": "prefers-color-scheme", "value": theme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    complaints(browser)  # about what was open before
+    browser.get(path.as_uri())
+    assert complaints(browser) == []
+    assert browser.execute_script("return [typeof window.owned, document.scripts.length]") == ["undefined", 0]
+    # Only what the report has itself: no element of a stranger's, no address but those of pages.
+    assert browser.execute_script(
+        "return [...new Set([...document.querySelectorAll('[href]')].map((node) => node.protocol))].sort()"
+    ) == ["file:", "http:", "https:"]
+    assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert browser.execute_script("return document.querySelectorAll('img, iframe, b, script, [onload]').length") == 0
+    width = "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    assert browser.execute_script(width)
+    browser.execute_cdp_cmd("Page.setBypassCSP", {"enabled": True})  # for axe's own script
+    browser.get(path.as_uri())
+    assert faults(browser, AXE[theme]) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from importlib import resources
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from crawler.metrics import Course, Kind
-from tests.dashboard.browser import TOKEN, Crawl, complaints, open_page, shown, text, until
+from tests.dashboard.browser import AXE, TOKEN, Crawl, complaints, faults, open_page, shown, text, until
 from tests.examples import TIMES
 from tests.metrics.samples import statistics
 
@@ -471,20 +470,6 @@ SHIFTS = """const seen = [];
     new PerformanceObserver(list => seen.push(...list.getEntries().map(entry => entry.value)))
         .observe({type: 'layout-shift', buffered: true});
     setTimeout(() => arguments[0](seen.reduce((sum, value) => sum + value, 0)), 300);"""
-
-
-def faults(browser: Chrome, only: dict[str, Any]) -> list[str]:
-    """What axe-core finds on the page as it stands."""
-    browser.execute_script(resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8"))
-    found = browser.execute_async_script("axe.run(arguments[0]).then(arguments[arguments.length - 1])", only)
-    return [f"{fault['id']}: {node['html']}" for fault in found["violations"] for node in fault["nodes"]]
-
-
-# In the dark only the colours are others.
-AXE: dict[str, dict[str, Any]] = {
-    "light": {"preload": False},
-    "dark": {"preload": False, "runOnly": ["color-contrast"]},
-}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

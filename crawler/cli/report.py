@@ -1,0 +1,37 @@
+"""``crawler report DIR``: writes one HTML page about a crawl."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from crawler.cli.damaged_job import guarded
+from crawler.cli.exit_codes import Exit, UsageError
+from crawler.export.beside import ExportError
+from crawler.export.job_report import write_report
+from crawler.metrics import counted
+from crawler.progress.say import say
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write one HTML page about a job, running or not, to be handed on: hosts, statuses, broken links and who links "
+        "to them, depth, types, copies, what limits left out, time line. The page is one file and loads nothing."
+    )
+    parser.add_argument("job", type=Path, metavar="DIR")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the page (DIR-report.html in the current directory)")
+    parser.set_defaults(run=guarded(run))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    out = arguments.out or Path(f"{arguments.job.absolute().name}-report.html")
+    try:
+        made = write_report(arguments.job, out)
+    except ExportError as error:
+        raise UsageError(str(error)) from error
+    except OSError as error:
+        say(sys.stderr, f"crawler: error: no report was written: {' '.join(str(error).split())}")
+        return Exit.FAILED
+    print(f"{out}: {counted(made.urls, 'URL')}, {made.broken:,} broken; {made.size:,} bytes")
+    return Exit.OK

@@ -1,0 +1,174 @@
+"""The figures of a report, from records one by one, in bounded memory.
+
+Exact are all totals, the outcomes, statuses and depths, and the figures of the chosen hosts. Types, reasons and pages
+with copies are counted exactly until there are more kinds of them than places; the report says by how much a count may
+then be too low. Of broken links and of failures the first are kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from crawler.export.columns import time_of
+from crawler.export.time_line import TimeLine
+from crawler.export.top_counts import TopCounts
+from crawler.output import Record
+from crawler.records import Outcome
+from crawler.urls import host_key
+
+PLACES = 1_000  # kinds of types, reasons, pages with copies
+KEPT = 500  # broken links that are listed
+KEPT_FAILURES = 100
+DEEPEST = 20  # what is deeper counts as this
+LONGEST = 2_000  # characters of a text that is kept; longer URLs are cut
+_WORDS = 120  # of a type or a reason
+REST = ""  # the name of all hosts that were not chosen
+
+GOOD, BROKEN, NOT_FETCHED = "good", "broken", "not fetched"  # what the time line tells apart
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A URL that answers, but not with a page; or that does not answer: ``status`` is then None. ``via`` is the page on
+    which it was found first, None for a seed."""
+
+    url: str
+    status: int | None
+    words: str
+    via: str | None
+
+
+@dataclass(slots=True)
+class HostFigures:
+    """The URLs of a host, by what became of them."""
+
+    fetched: int = 0
+    broken: int = 0
+    failed: int = 0
+    excluded: int = 0
+    copies: int = 0
+    size: int = 0
+
+
+@dataclass(slots=True)
+class Figures:
+    """What the records of a crawl tell."""
+
+    hosts: defaultdict[str, HostFigures]
+    urls: int = 0
+    broken: list[Broken] = field(default_factory=list)
+    failures: list[Broken] = field(default_factory=list)
+    totals: Counter[str] = field(default_factory=Counter)  # outcomes, and broken, failed, copies, probes, bytes
+    statuses: Counter[int] = field(default_factory=Counter)
+    depths: Counter[int] = field(default_factory=Counter)
+    types: TopCounts = field(default_factory=lambda: TopCounts(PLACES))
+    reasons: TopCounts = field(default_factory=lambda: TopCounts(PLACES))
+    originals: TopCounts = field(default_factory=lambda: TopCounts(PLACES))
+    line: TimeLine = field(default_factory=TimeLine)
+    chosen: Collection[str] = ()
+
+    @classmethod
+    def of(cls, chosen: Collection[str]) -> Figures:
+        """Figures with those of the ``chosen`` hosts; all others are one."""
+        return cls(defaultdict(HostFigures), chosen=frozenset(chosen))
+
+    def count_time(self, record: Record) -> None:
+        """Count a visit, be it the last one of its URL or not."""
+        moment = time_of(record.get("fetched_at"))
+        if moment is not None:
+            kind = BROKEN if _is_broken(record) else NOT_FETCHED if _is_unfetched(record) else GOOD
+            self.line.add(moment / 1000, kind)
+
+    def count(self, record: Record) -> None:
+        """Count the last record of a URL."""
+        if record.get("probe"):
+            self.totals["probes"] += 1
+            return
+        outcome, status, depth = str(record["outcome"]), record.get("status"), record.get("depth")
+        self.urls += 1
+        self.totals[outcome] += 1
+        if isinstance(status, int):
+            self.statuses[status] += 1
+        if isinstance(depth, int):
+            self.depths[min(depth, DEEPEST)] += 1
+        if isinstance(record.get("content_type"), str):
+            self.types.add(_clipped(str(record["content_type"]).lower(), _WORDS))
+        if isinstance(record.get("duplicate_of"), str):
+            self.originals.add(_clipped(str(record["duplicate_of"]), LONGEST))
+        if _is_unfetched(record):
+            self.reasons.add(_reason(record))
+        self._list(record)
+        self._count_host(record)
+
+    def _list(self, record: Record) -> None:
+        if _is_broken(record):
+            self.totals["broken"] += 1
+            if len(self.broken) < KEPT:
+                soft = record["outcome"] == Outcome.SOFT404
+                self.broken.append(_broken(record, "soft 404" if soft else ""))
+        elif record["outcome"] == Outcome.FAILED and len(self.failures) < KEPT_FAILURES:
+            self.failures.append(_broken(record, _clipped(str(record.get("error") or ""), LONGEST)))
+
+    def _count_host(self, record: Record) -> None:
+        name = host_key(str(record["url"]))
+        host = self.hosts[name if name in self.chosen else REST]
+        outcome, size = record["outcome"], record.get("bytes")
+        host.fetched += outcome == Outcome.FETCHED
+        host.broken += _is_broken(record)
+        host.failed += outcome == Outcome.FAILED
+        host.excluded += outcome == Outcome.EXCLUDED
+        host.copies += isinstance(record.get("duplicate_of"), str)
+        host.size += size if isinstance(size, int) else 0
+
+
+def _is_broken(record: Record) -> bool:
+    status = record.get("status")
+    if record["outcome"] == Outcome.SOFT404:
+        return True
+    return record["outcome"] == Outcome.FETCHED and isinstance(status, int) and status >= 400
+
+
+def _is_unfetched(record: Record) -> bool:
+    return record["outcome"] in (Outcome.FAILED, Outcome.EXCLUDED)
+
+
+def _broken(record: Record, words: str) -> Broken:
+    status, via = record.get("status"), record.get("via")
+    return Broken(
+        _clipped(str(record["url"]), LONGEST),
+        status if isinstance(status, int) else None,
+        words,
+        _clipped(via, LONGEST) if isinstance(via, str) else None,
+    )
+
+
+def _reason(record: Record) -> str:
+    """The rule, or the first words of the error."""
+    return _clipped(str(record.get("rule") or record.get("error") or record["outcome"]).partition(":")[0], _WORDS)
+
+
+def _clipped(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+class LastRecords:
+    """Which records are the last of their URLs. Takes about 100 bytes for each URL that was visited again.
+
+    A record says that it is of a further visit, except for the one that follows when a rule of ours permits its URL."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, int] = {}
+        self._held_back: set[int] = set()
+
+    def note(self, number: int, record: Record) -> None:
+        """Note a record; all of them, in order."""
+        key = hash(record["url"])  # with a secret of this process, so nobody can make two URLs equal
+        if "visit" in record or key in self._held_back:
+            self._last[key] = number
+        if "rule" in record:
+            self._held_back.add(key)
+
+    def is_last(self, number: int, record: Record) -> bool:
+        return not self._last or self._last.get(hash(record["url"]), number) == number

@@ -1,0 +1,103 @@
+"""Makes the report of a job: reads its records once, its statistics and its hosts, and writes one HTML file."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crawler.clock import SteadyClock
+from crawler.disk import RealDisk
+from crawler.export.beside import ExportError, check_outside
+from crawler.export.crawl_figures import Figures, LastRecords
+from crawler.export.final_records import final_records
+from crawler.export.report_page import MARK, Report, report_page
+from crawler.inspect.host_table import HostTableSettings, Selection, all_host_rows
+from crawler.inspect.hosts_now import hosts_now
+from crawler.inspect.job_reader import job_stats, open_job
+from crawler.job.clock_anchor import job_time
+from crawler.job.identity import check_readable
+from crawler.job.live_status import read_live
+
+HOSTS = 100  # hosts with most pages that are listed
+FAILING = 25  # and those with most failures
+
+
+class Reported(NamedTuple):
+    """A report: how many URLs it counts, how many are broken, its size in bytes."""
+
+    urls: int
+    broken: int
+    size: int
+
+
+def write_report(directory: Path, out: Path) -> Reported:
+    """Write the report of the job in ``directory``, running or not, to the file ``out``. Raises ExportError, JobError,
+    OSError and what reading a damaged job raises; an earlier report is then unchanged."""
+    check_readable(directory)
+    out = Path(os.path.abspath(out))
+    check_outside(out, directory)
+    _check_free(out)
+    report = gather(directory)
+    data = report_page(report).encode("utf-8")
+    _replace(out, data)
+    return Reported(report.figures.urls, report.figures.totals["broken"], len(data))
+
+
+def gather(directory: Path) -> Report:
+    """All that the report of a job tells. Raises JobError, OSError and what reading a damaged job raises."""
+    made_at = SteadyClock()()
+    stats, hosts = job_stats(directory), _hosts(directory)
+    figures = Figures.of([row["host"] for row in hosts])
+    last, seen = LastRecords(), None
+    if stats["revisits"] or stats["urls_returned"]:
+        seen = 0
+        for seen, (record, _) in enumerate(final_records(directory), 1):
+            last.note(seen, record)
+    # A running crawl may have finished more by now: what was not noted is left out.
+    for number, (record, _) in enumerate(itertools.islice(final_records(directory), seen), 1):
+        figures.count_time(record)
+        if last.is_last(number, record):
+            figures.count(record)
+    return Report(directory.absolute().name, made_at, stats, figures, hosts)
+
+
+def _hosts(directory: Path) -> list[dict[str, Any]]:
+    """The rows of the hosts with most pages, and of those with most failures."""
+    live = read_live(directory)
+    found: dict[str, dict[str, Any]] = {}
+    with open_job(directory) as job:
+        settings, now = HostTableSettings.of(job.settings), job_time(job.store)
+        beside = hosts_now(live, job.store, job.settings, now)
+        for sort, limit in (("fetched", HOSTS), ("failed", FAILING)):
+            selection = Selection(sort=sort, limit=limit)
+            rows = all_host_rows(job.store, settings, now, beside, selection.wants)
+            selection.add(row for row in rows if row is not None)
+            found |= {row["host"]: row for row in selection.rows() if sort == "fetched" or row["failed"]}
+    return list(found.values())
+
+
+def _check_free(out: Path) -> None:
+    if not out.parent.is_dir():
+        raise ExportError(f"{out.parent} is not a directory: make it first")
+    if not os.path.lexists(out):
+        return
+    if out.is_symlink() or not out.is_file():
+        raise ExportError(f"{out} exists and is not a file: name another one with --out")
+    with open(out, "rb") as stream:
+        if MARK.encode("ascii") not in stream.read(len(MARK) + 100):
+            raise ExportError(f"{out} exists and is not an earlier report: name another file with --out")
+
+
+def _replace(out: Path, data: bytes) -> None:
+    """Write the file beside its place, then rename it. Others may read it: it is made to be handed on."""
+    disk, part = RealDisk(), out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(data)
+        disk.sync_file(part)
+        disk.replace(part, out)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    disk.sync_directory(out.parent)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -37,6 +37,34 @@ class Outcome(StrEnum):
     BLOCKED = "blocked"  # a page that bars the crawler from another: a challenge, a denial, a login
 
 
+class Exchanged(NamedTuple):
+    """The last exchange of a URL; what is None is not known, or not wanted. ``seconds`` is how long it took, ``tries``
+    counts the requests of this visit, ``address`` is who answered or was dialled. ``headers`` are those that a setting
+    names, by their names in lower case."""
+
+    etag: str | None = None
+    last_modified: str | None = None
+    address: str | None = None
+    seconds: float | None = None
+    tries: int | None = None
+    headers: Mapping[str, str] | None = None
+
+
+class Profile(NamedTuple):
+    """What a page says of itself; what is None is not known, or not wanted. ``canonical`` is an absolute URL. The page
+    was read in ``charset``. ``payload_digest`` is of the whole body after content decoding."""
+
+    title: str | None = None
+    language: str | None = None
+    canonical: str | None = None
+    charset: str | None = None
+    payload_digest: str | None = None
+
+
+NO_EXCHANGE = Exchanged()
+NO_PROFILE = Profile()
+
+
 @dataclass(frozen=True, slots=True)
 class PageRecord:
     """One finished URL. ``fetched_at`` is in seconds since 1970; ``size`` is the body's bytes after content decoding,
@@ -62,6 +90,8 @@ class PageRecord:
     refusal: Refusal | None = None
     robots: tuple[str, ...] = ()
     gone: bool = False
+    exchanged: Exchanged = NO_EXCHANGE
+    profile: Profile = NO_PROFILE
 
 
 def encode_page(record: PageRecord, kept: Sequence[Position] = ()) -> bytes:
@@ -104,6 +134,10 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = ()) -> bytes:
         row |= {"visit": record.visit, "changed": record.changed}
     if record.gone:
         row["gone"] = True
+    for part in (record.profile, record.exchanged):
+        for name, value in zip(part._fields, part, strict=True):
+            if value is not None:
+                row[name] = value
     if kept:
         row["kept"] = {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept}
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"

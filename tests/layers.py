@@ -45,7 +45,7 @@ MODULES: dict[str, str] = {
         memory_budget projection key_filter bloom scalable counting cuckoo digest_table kinds
     """,
     "links": """
-        encoding sitemap refresh headers embedded tags extract query text
+        encoding sitemap refresh headers about embedded tags extract query text
     """,
     "extract": """
         edges
@@ -114,8 +114,8 @@ MODULES: dict[str, str] = {
         statistics hosts_now host_table host_settings host_states job_reader explanation record_stream job_view
     """,
     "engine": """
-        capacity_forecast slots turns reading page_reader heading discover ending judge ledger_resolver lifecycle
-        loop_lag seeds context proxy_watch own_line injector gauges durability robots_redirect robots_visit
+        capacity_forecast slots turns reading page_reader heading describing discover ending judge ledger_resolver
+        lifecycle loop_lag seeds context proxy_watch own_line injector gauges durability robots_redirect robots_visit
         keeping visit run put_aside rate worker
     """,
     "integrity": """

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from crawler.records import (
     Counters,
     Done,
+    Exchanged,
     JournalError,
     Outcome,
     PageRecord,
     Position,
+    Profile,
     count_done,
     decode_counters,
     decode_done,
@@ -30,6 +32,7 @@ from crawler.records import (
     encode_page,
     sequence_key,
 )
+from crawler.settings import OUTPUT_FIELDS, OutputSettings
 from tests.frontier.test_entry import entries
 
 u64 = st.integers(0, 2**64 - 1)
@@ -46,6 +49,16 @@ done_events = st.builds(
     positions=st.lists(positions, min_size=1, max_size=3).map(tuple),
 )
 texts = st.none() | st.text(max_size=50)
+exchanges = st.builds(
+    Exchanged,
+    etag=texts,
+    last_modified=texts,
+    address=texts,
+    seconds=st.none() | st.floats(0, 1e6),
+    tries=st.none() | u32,
+    headers=st.none() | st.dictionaries(st.text(min_size=1, max_size=9), st.text(max_size=9), min_size=1),
+)
+profiles = st.builds(Profile, title=texts, language=texts, canonical=texts, charset=texts, payload_digest=texts)
 page_records = st.builds(
     PageRecord,
     entry=entries,
@@ -57,6 +70,8 @@ page_records = st.builds(
     size=st.none() | u64,
     links=u32,
     location=texts,
+    exchanged=exchanges,
+    profile=profiles,
 )
 
 
@@ -142,7 +157,14 @@ def test_a_record_is_one_line_of_json_with_all_fields(record: PageRecord) -> Non
         wanted["embedded"] = True
     elif record.entry.reach:
         wanted["hops_outside"] = record.entry.reach
+    said = (record.profile._asdict() | record.exchanged._asdict()).items()
+    wanted |= {name: value for name, value in said if value is not None}
     assert row == wanted
+
+
+def test_a_setting_may_leave_out_any_field_but_the_headers_which_it_names() -> None:
+    assert (*Profile._fields, *Exchanged._fields) == (*OUTPUT_FIELDS, "headers")
+    assert set(OutputSettings().fields) == {*OUTPUT_FIELDS} - {"payload_digest"}
 
 
 COUNTED = list(Counters.__dataclass_fields__)

@@ -240,6 +240,16 @@ class Discovery:
         urls = (self._canonicaliser.canonicalise(href, base) for href in hrefs)
         return [url.href for url in urls if isinstance(url, Canonical)]
 
+    def canonical(self, href: str, links: PageLinks) -> str | None:
+        """Return the URL that the page calls its own, if it is one that could be fetched; pure."""
+        stated = links.about.canonical
+        if stated is None or stated == href:
+            return stated
+        url = self._canonicaliser.canonicalise(stated, self._base(href, links.base))
+        if isinstance(url, Rejected) or len(url.href) > self._settings.links.max_url_length:
+            return None
+        return url.href
+
     def stated(self, entry: Entry, hrefs: Sequence[str]) -> Outlinks | Unreadable:
         """Return the links in the headers of what is no page."""
         resolved = self._reading.read(self._canonicaliser.outlinks, entry.href, hrefs)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TypeVar, cast
 
 from crawler.engine.context import Context
+from crawler.engine.describing import Describer, Facts, payload_digest
 from crawler.engine.discover import LINKS_A_PART, Discovery, Outlinks, Page, listed_depth
 from crawler.engine.heading import HeadingReader, links_that_lead_on
 from crawler.engine.judge import answer_of, by_text, judge
@@ -34,7 +35,7 @@ from crawler.job.found import NONE_OUTSIDE, Found
 from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
 from crawler.job.revisit import NOT_MODIFIED
-from crawler.job.verdict import NOT_REQUESTED, Again, Finished, Heading, Throttled
+from crawler.job.verdict import NOT_REQUESTED, Again, Finished, Heading, Throttled, Verdict
 from crawler.links import (
     FEED,
     FEED_TYPES,
@@ -78,6 +79,7 @@ class VisitSettings:
     headings: HeadingReader
     by_text: bool  # whether the text of a page says if it has changed
     keep: tuple[str, ...]  # the outputs besides pages.jsonl
+    describer: Describer
 
     @classmethod
     def of(cls, settings: Settings) -> VisitSettings:
@@ -87,6 +89,7 @@ class VisitSettings:
             HeadingReader.of(settings),
             settings.recrawl.compare == "text",
             settings.output.keep,
+            Describer.of(settings.output),
         )
 
 
@@ -176,7 +179,8 @@ class Visitor:
         request: RequestOutcome = NOT_REQUESTED,
         left: LeftOut | None = None,
     ) -> None:
-        record = PageRecord(entry, outcome, self._context.clock(), error=error)
+        tried = self._settings.describer.unasked(entry)
+        record = PageRecord(entry, outcome, self._context.clock(), error=error, exchanged=tried)
         self._seed_failed(record)
         self._job.finish(lease, Finished(record, request, requested=False, left=left), record.fetched_at)
 
@@ -188,7 +192,8 @@ class Visitor:
 
     def _finish_refused(self, lease: Lease, entry: Entry, refusal: Refusal) -> None:
         now = self._context.clock()
-        record = PageRecord(entry, Outcome.EXCLUDED, now, error=refusal.error, refusal=refusal)
+        tried = self._settings.describer.unasked(entry)
+        record = PageRecord(entry, Outcome.EXCLUDED, now, error=refusal.error, refusal=refusal, exchanged=tried)
         self._seed_failed(record)
         self._job.finish(lease, Finished(record, requested=False), now)
 
@@ -237,16 +242,16 @@ class Visitor:
             return
         await self._job.room()
         verdict = read(judge, entry, result, now, self._settings.retry)
-        heading = read(self._settings.headings.read, result)
-        verdict = heading if isinstance(heading, Unreadable) else verdict
+        heading, facts = read(self._settings.headings.read, result), read(self._settings.describer.read, entry, result)
+        for said in (heading, facts):
+            verdict = said if isinstance(said, Unreadable) else verdict
         if self._job.revisiting.wants_answer(entry) and not isinstance(verdict, Unreadable):
             known = read(answer_of, result)
             answer, verdict = (None, known) if isinstance(known, Unreadable) else (known, verdict)
         if isinstance(verdict, Unreadable):
             verdict = judge(entry, verdict.failure(result.seconds), now, self._settings.retry)
-        if isinstance(verdict, Finished) and isinstance(heading, Heading):
-            directives = self._settings.headings.directives(heading, (), now)
-            verdict = replace(verdict, heading=heading, record=replace(verdict.record, robots=directives))
+        if isinstance(heading, Heading) and isinstance(facts, Facts):
+            verdict = await self._with_facts(verdict, heading, facts, result)
         match verdict:
             case Again() as again:
                 self._job.retry(lease, again, now)
@@ -261,6 +266,21 @@ class Visitor:
                 await self._finish_page(lease, replace(finished, answer=answer, response=_response(result)))
             case Finished() as finished:
                 await self._finish_redirect(lease, replace(finished, answer=answer, response=_response(result)))
+
+    async def _with_facts(
+        self, verdict: Verdict, heading: Heading, facts: Facts, result: Response | Failure
+    ) -> Verdict:
+        """Add to a record what the exchange says."""
+        if isinstance(verdict, Throttled) and verdict.last is not None:
+            return replace(verdict, last=facts.of(verdict.last, ()))
+        if not isinstance(verdict, Finished):
+            return verdict
+        if self._settings.describer.wants_digest and isinstance(result, Response) and result.body is not None:
+            digest = await self._aside(payload_digest(result.body))
+            facts = facts._replace(profile=facts.profile._replace(payload_digest=digest))
+            await self._job.room()
+        directives = self._settings.headings.directives(heading, (), verdict.record.fetched_at)
+        return replace(verdict, heading=heading, record=facts.of(verdict.record, directives))
 
     async def _finish_page(self, lease: Lease, finished: Finished) -> None:
         record, job = finished.record, self._job
@@ -279,11 +299,14 @@ class Visitor:
         if not is_html(record.content_type):
             await self._finish_other(lease, finished)
             return
-        links = await self._reader.links(lease, finished.body, finished.charset)
-        with self._context.slots.wait() if len(finished.body) > LONG else nullcontext():
-            content = await self._aside(self._discovery.measure(finished.body))
+        body = finished.body
+        links = await self._reader.links(lease, body, finished.charset)
+        if not isinstance(links, Unreadable):
+            finished, links = self._describe(finished, links)
+        with self._context.slots.wait() if len(body) > LONG else nullcontext():
+            content = await self._aside(self._discovery.measure(body))
             if self._settings.by_text:
-                finished = await self._compared_by_text(finished, finished.body)
+                finished = await self._compared_by_text(finished, body)
             await self._context.turns.turn()
             await job.room()
             await self._finish_html(lease, finished, links, content)
@@ -379,6 +402,15 @@ class Visitor:
             log.warning("%s %s", lesson.host, words)
         probe = None if lesson.probe is None else self._discovery.probe(lesson.probe)
         return replace(finished, record=record, lesson=lesson, probe=probe)
+
+    def _describe(self, finished: Finished, links: PageLinks) -> tuple[Finished, PageLinks | Unreadable]:
+        """Add to the record what the page says of itself."""
+        record, describe = finished.record, self._settings.describer.page
+        resolve = self._discovery.canonical
+        profile = self._context.reading.read(describe, record.entry.href, record.profile, links, resolve)
+        if isinstance(profile, Unreadable):
+            return finished, profile
+        return replace(finished, record=replace(record, profile=profile)), links
 
     def _obey(self, finished: Finished, links: PageLinks) -> tuple[Finished, PageLinks | Unreadable]:
         """Add the directives of the page to those of its headers, and the links of its headers to its own."""

@@ -65,6 +65,17 @@ PAGES = (
     Column("visit", Kind.LARGE, 1),
     Column("changed", Kind.TRUTH),
     Column("gone", Kind.TRUTH, False),
+    Column("title", Kind.TEXT),
+    Column("language", Kind.TEXT),
+    Column("canonical", Kind.TEXT),
+    Column("charset", Kind.TEXT),
+    Column("payload_digest", Kind.TEXT),
+    Column("etag", Kind.TEXT),
+    Column("last_modified", Kind.TEXT),
+    Column("address", Kind.TEXT),
+    Column("seconds", Kind.NUMBER),
+    Column("tries", Kind.LARGE),
+    Column("headers", Kind.HEADERS),
 )
 HOSTS = (
     Column("host", Kind.TEXT),

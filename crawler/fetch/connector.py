@@ -32,11 +32,12 @@ _DNS_ENTRIES = 10_000
 HURRIED = 15.0  # seconds that a body may still take when others wait for its memory
 
 
-class KeptConnection(NamedTuple):
-    """A connection that had been used before."""
+class UsedConnection(NamedTuple):
+    """What a request was sent on. ``kept``: it had been used before."""
 
     key: ConnectionKey
     protocol: LenientHandler
+    kept: bool
 
 
 class Exchange:
@@ -44,9 +45,9 @@ class Exchange:
 
     __slots__ = (
         "address",
+        "connection",
         "dialled",
         "hurried",
-        "kept",
         "limits",
         "patience",
         "phase",
@@ -64,7 +65,7 @@ class Exchange:
         self.hurried = False  # others wait for the memory of its body
         self.phase = "headers"  # "connect", "headers", "body", "drop"
         self.sent = False  # a connection was asked for
-        self.kept: KeptConnection | None = None  # what the request was sent on, if that had been used before
+        self.connection: UsedConnection | None = None
         self.dialled = False  # at least one address was allowed
         self.address: str | None = None  # of the host: the last that was dialled, IPv4 first
         self.refused: Refusal | None = None  # of an address
@@ -78,6 +79,11 @@ class Exchange:
     def _hurry(self) -> None:
         self.hurried = True
         self.patience.at_most(HURRIED)
+
+    @property
+    def peer(self) -> str | None:
+        """The address of the host that the request was sent to; None through a proxy, which alone knows."""
+        return None if self.connection is None or self.proxy is not None else self.connection.protocol.address
 
     async def room(self, size: int) -> None:
         """Wait until a body that has this many bytes now may be read on."""
@@ -144,7 +150,7 @@ class Connector(aiohttp.TCPConnector):
         while (connection := await super()._get(key, traces)) is not None and _has_ended(connection):
             connection.close()
         if connection is not None:
-            exchange.kept = KeptConnection(key, cast("LenientHandler", connection.protocol))
+            exchange.connection = UsedConnection(key, cast("LenientHandler", connection.protocol), kept=True)
         return connection
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
@@ -153,7 +159,7 @@ class Connector(aiohttp.TCPConnector):
             should_close = not self._kept.keeps(key)
         super()._release(key, protocol, should_close=should_close)
 
-    def lost(self, connection: KeptConnection) -> None:
+    def lost(self, connection: UsedConnection) -> None:
         """A kept connection was closed before the first byte of an answer."""
         self._kept.lost(connection.key)
         for protocol, _ in self._conns.pop(connection.key, ()):  # the others may be as old
@@ -173,6 +179,7 @@ class Connector(aiohttp.TCPConnector):
             connection = await self._create_socks_connection(req, proxy, timeout)
         else:
             connection = await super()._create_connection(req, traces, timeout)
+        exchange.connection = UsedConnection(req.connection_key, cast("LenientHandler", connection), kept=False)
         exchange.enter("headers", exchange.limits.headers_timeout)
         return connection
 

@@ -172,10 +172,10 @@ class Fetcher:
 
     def _lost(self, exchange: Exchange) -> bool:
         """Return whether a kept connection was closed before the first byte of an answer."""
-        kept = exchange.kept
-        if kept is None or kept.protocol.begun or self._connector is None:
+        used = exchange.connection
+        if used is None or not used.kept or used.protocol.begun or self._connector is None:
             return False
-        self._connector.lost(kept)
+        self._connector.lost(used)
         return True
 
     @property
@@ -292,6 +292,7 @@ class Fetcher:
             received,
             note,
             None if exchange.proxy is None else exchange.proxy.shown,
+            exchange.peer,
         )
 
 

@@ -188,7 +188,13 @@ class LenientHandler(ResponseHandler):
         super().__init__(loop)
         self.max_head = max_head
         self.begun = False  # a byte of the answer has come
+        self.address: str | None = None  # of the other end
         self._options: dict[str, Any] = {}
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if peer else None
 
     def set_response_params(self, **options: Any) -> None:
         self._options = options

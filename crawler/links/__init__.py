@@ -6,7 +6,8 @@ written: resolving them is the work of ``crawler.urls``. What a tree costs is no
 ``is_cheap`` says whether it may be built here, and ``scan_links`` needs none (see ``tags``).
 """
 
-from crawler.links.encoding import python_codec, sniff_encoding
+from crawler.links.about import NOTHING_SAID, About, about, clean, language
+from crawler.links.encoding import encoding_name, python_codec, sniff_encoding
 from crawler.links.extract import Described, PageLinks, extract_links, is_cheap, scan_links
 from crawler.links.headers import FEED, header_links
 from crawler.links.query import encode_queries
@@ -31,15 +32,20 @@ __all__ = [
     "FEED",
     "FEED_TYPES",
     "FREQUENCY_MOST",
+    "NOTHING_SAID",
     "SITEMAP_TYPES",
     "XML_TYPES",
+    "About",
     "Described",
     "Listed",
     "PageLinks",
     "Sitemap",
     "SitemapForm",
+    "about",
     "called_sitemap",
+    "clean",
     "encode_queries",
+    "encoding_name",
     "extract_links",
     "form_of",
     "header_links",
@@ -47,6 +53,7 @@ __all__ = [
     "is_feed",
     "is_sitemap",
     "is_text_sitemap",
+    "language",
     "named_like_sitemap",
     "python_codec",
     "scan_links",

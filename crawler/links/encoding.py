@@ -120,7 +120,7 @@ def sniff_encoding(body: bytes, charset: str | None) -> str:
         return "utf-16le"
     if mark[:2] == b"\xfe\xff":
         return "utf-16be"
-    if charset is not None and (name := _encoding_name(charset)) is not None:
+    if charset is not None and (name := encoding_name(charset)) is not None:
         return name
     return _prescan(body[:PRESCAN_BYTES]) or FALLBACK
 
@@ -136,7 +136,7 @@ def sniff_xml_encoding(head: bytes, charset: str | None) -> str:
         return wide
     stated = _XML_DECLARATION.match(head)
     for label in (charset, None if stated is None else stated[1].decode("latin-1")):
-        name = None if label is None else _encoding_name(label)
+        name = None if label is None else encoding_name(label)
         if name is not None and not name.startswith("utf-16"):  # which the bytes above would show
             return name
     return "utf-8"
@@ -158,7 +158,8 @@ def as_utf8(body: bytes, encoding: str) -> bytearray:
 
 
 @lru_cache(maxsize=256)
-def _encoding_name(label: str) -> str | None:
+def encoding_name(label: str) -> str | None:
+    """The encoding that a label means; None if it means none."""
     return NAMES.get(label.strip(_ASCII_SPACE).lower())
 
 
@@ -187,5 +188,5 @@ def _meta_encoding(text: bytes) -> str | None:
         if stated is None:
             return None
         label = stated[1] or stated[2] or stated[3] or ""
-    name = _encoding_name(label)
+    name = encoding_name(label)
     return "utf-8" if name in ("utf-16le", "utf-16be") else name

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from crawler.links.about import NOTHING_SAID, About, about
 from crawler.links.embedded import CLOSED, SELECTOR, embedded
 from crawler.links.encoding import as_utf8, sniff_encoding
 from crawler.links.headers import SPACE, leads_on
@@ -29,6 +30,7 @@ CHEAP_PRODUCT = 2**20  # of bytes and start tags: what a tree of them needs at w
 RAW_LENGTHS = 8  # times the longest URL that an href may be long as written: the parser shortens dots and spaces
 METAS_MOST = 64  # of one page
 META_CHARACTERS_MOST = 1_024  # of a content
+TITLES_MOST = 16  # of one page that are looked at, if drawings have some too
 
 _TAG_NAME = re.compile(rb"<([a-zA-Z]++)")
 _TAGS_AT_ONCE = 4096  # bounds the size of the tree, about 0.5 KB a tag
@@ -60,7 +62,7 @@ class PageLinks:
     ``meta`` element that has both. ``embedded`` are the embedded resources, if they are wanted, as ``hrefs`` are and
     none of these. ``too_long`` counts the links that can only be longer than
     ``LinkSettings.max_url_length``. ``cut`` says why the page was not read as a whole, if it was not. ``described`` has
-    what the page says of its links where that is wanted (``DescribedLinks``).
+    what the page says of its links where that is wanted (``DescribedLinks``), and ``about`` what it says of itself.
     """
 
     base: str | None
@@ -73,6 +75,7 @@ class PageLinks:
     embedded: list[str] = field(default_factory=list)
     described: dict[str, Described] = field(default_factory=dict)
     unfollowed: list[str] = field(default_factory=list)  # the page asks robots not to follow them
+    about: About = NOTHING_SAID
 
 
 def is_cheap(body: bytes) -> bool:
@@ -180,11 +183,19 @@ class _Found:
     too_long: int = 0
     embedded: dict[str, None] = field(default_factory=dict)
     described: dict[str, Described] | None = None
+    title: str | None = None
+    language: str | None = None  # of the html element
+    stated_language: str | None = None  # of a meta element, which counts less
+    canonical: str | None = None
 
     def read(self, parser: LexborHTMLParser) -> None:
         """Add what the tree holds."""
         for node in parser.tags("meta"):
             self._meta(node)
+        if self.title is None:
+            self.title = _title(parser)
+        if self.language is None and parser.root is not None:
+            self.language = parser.root.attrs.get("lang") or None
         hrefs, longest, most = self.hrefs, self._longest, self.settings.max_links
         described = self.described
         respect_rel = self.settings.respect_rel_nofollow
@@ -219,18 +230,21 @@ class _Found:
     def links(self, encoding: str) -> PageLinks:
         """The links of the page."""
         base, hrefs, metas, settings = self.base, self.hrefs, tuple(self.metas), self.settings
+        words = about(self.title, self.language or self.stated_language, self.canonical)
         if base is None:
             for own in [href for href in hrefs if not href or href[0] == "#"]:
                 del hrefs[own]
         elif len(base) > self._longest and not foreign_scheme(base):
             # What a link means cannot be told without it, and nearly all would be too long.
             cut = f"the base of its links has {len(base)} characters"
-            return PageLinks(None, [], encoding, False, metas, self.too_long + len(hrefs), cut)
+            return PageLinks(None, [], encoding, False, metas, self.too_long + len(hrefs), cut, about=words)
         found = list(islice(hrefs, settings.max_links))
         resources = [href for href in islice(self.embedded, settings.max_links) if href not in hrefs]
         truncated = max(len(hrefs), len(self.embedded)) > settings.max_links
         said = self.described or {}
-        return PageLinks(base, found, encoding, truncated, metas, self.too_long, embedded=resources, described=said)
+        return PageLinks(
+            base, found, encoding, truncated, metas, self.too_long, embedded=resources, described=said, about=words
+        )
 
     @property
     def _longest(self) -> int:
@@ -255,18 +269,20 @@ class _Found:
         kind = node.tag
         attributes = node.attrs
         if kind == "link":
-            return attributes.get("href") if self._leads_on(node) else None
+            return self._link(node)
         if kind in _FRAMES:
             return attributes.get("src") if kind in self.settings.kinds else None
         if kind == "base" and self.base is None and "href" in attributes and not _is_foreign(node):
             self.base = (attributes.get("href") or "").strip(SPACE)
         return None
 
-    def _leads_on(self, node: LexborNode) -> bool:
-        """Whether a ``link`` element names a page."""
+    def _link(self, node: LexborNode) -> str | None:
+        """What a ``link`` element leads to, if it names a page."""
         attributes = node.attrs
-        relations = (attributes.get("rel") or "").lower().split()
-        return leads_on(relations, (attributes.get("type") or "").lower(), self.settings)
+        href, relations = attributes.get("href"), (attributes.get("rel") or "").lower().split()
+        if "canonical" in relations and self.canonical is None:
+            self.canonical = href
+        return href if leads_on(relations, (attributes.get("type") or "").lower(), self.settings) else None
 
     def _meta(self, node: LexborNode) -> None:
         attributes = node.attrs
@@ -276,18 +292,29 @@ class _Found:
         name = attributes.get("name")
         if name is not None and len(self.metas) < METAS_MOST:
             self.metas.append((name.strip(SPACE)[:META_CHARACTERS_MOST], content[:META_CHARACTERS_MOST]))
-        if "refresh" in self.settings.kinds and (attributes.get("http-equiv") or "").lower() == "refresh":
+        pragma = (attributes.get("http-equiv") or "").lower()
+        if pragma == "refresh" and "refresh" in self.settings.kinds:
             target = refresh_target(content)
             if target is not None:
                 self._add(target, self.hrefs)
                 if self.described is not None:
                     self.described.setdefault(target.strip(SPACE), Described("meta"))
+        elif pragma == "content-language" and self.stated_language is None and "," not in content:
+            self.stated_language = content.strip(SPACE).partition(" ")[0] or None
 
 
 def _description(node: LexborNode) -> Described:
     kind, rel = node.tag or "", node.attrs.get("rel") or ""
     text = " ".join(node.text()[: 8 * TEXT_MOST].split())[:TEXT_MOST] if kind == "a" else ""
     return Described(kind, text, " ".join(rel[:TEXT_MOST].lower().split()))
+
+
+def _title(parser: LexborHTMLParser) -> str | None:
+    """The text of the first ``title`` of the document. That of a drawing is not its own."""
+    node = parser.css_first("title")
+    if node is not None and _is_foreign(node):
+        node = next((other for other in islice(parser.css("title"), TITLES_MOST) if not _is_foreign(other)), None)
+    return None if node is None else node.text()
 
 
 def _is_foreign(node: LexborNode) -> bool:

@@ -16,6 +16,7 @@ from crawler.links.embedded import TAGS
 
 MAX_ATTRIBUTES = 256  # a start tag with more is left out ...
 MAX_TAG = 256 * 1024  # ... and one of more bytes
+MAX_TITLE = 16 * 1024  # bytes of the text of a title that are read
 
 _SPACE = rb"\t\n\f\r\ "
 _ATTRIBUTE = rb"""
@@ -24,7 +25,7 @@ _ATTRIBUTE = rb"""
 """ % {b"s": _SPACE}
 _REST = rb"(?: [%(s)s/]++ | %(attribute)s )*+ >" % {b"s": _SPACE, b"attribute": _ATTRIBUTE}
 _RAW_TEXT = rb"script|style|textarea|title|xmp|iframe|noembed|noframes|plaintext"
-_LINKS = rb"a|area|base|frame|link|meta|/?template"
+_LINKS = rb"a|area|base|frame|html|link|meta|/?template"
 _EMBEDDED = b"|".join(tag.encode("ascii") for tag in TAGS)
 
 
@@ -56,12 +57,14 @@ _script_mark = re.compile(rb"<!--|-->|</?script(?=[%b/>])" % _SPACE, re.I)
 
 def link_tags(html: bytes | bytearray, *, embedded: bool = False) -> Iterator[bytes]:
     """The start tags of ``a``, ``area``, ``base``, ``frame``, ``iframe``, ``link`` and ``meta``, in document order;
-    with ``embedded`` also those of elements that embed resources.
+    with ``embedded`` also those of elements that embed resources. Also the first one of ``html``, and the first
+    ``title`` with its text.
 
     ``html`` is in any encoding that keeps ASCII bytes as they are (UTF-8 does).
     """
     position = 0
     templates = 0  # what lies in a template belongs to no page until a script copies it
+    once = {b"html", b"title"}
     step_of = (_step_embedded if embedded else _step).match
     while (step := step_of(html, position)) is not None:
         position = step.end()
@@ -76,10 +79,16 @@ def link_tags(html: bytes | bytearray, *, embedded: bool = False) -> Iterator[by
             if (name == b"iframe" or (embedded and name == b"script")) and not templates and _is_bounded(step):
                 yield bytes(step["tag"])
             end = _script_end(html, position) if name == b"script" else _raw_text_end[name].search(html, position)
+            if name in once and not templates and _is_bounded(step):
+                once.discard(name)
+                behind = len(html) if end is None else end.start()
+                text = html[position : min(behind, position + MAX_TITLE)]
+                yield b"%b%b</title>" % (bytes(step["tag"]), bytes(text))
             if end is None:
                 return
             position = end.start()
-        elif not templates and _is_bounded(step):
+        elif not templates and _is_bounded(step) and (name != b"html" or name in once):
+            once.discard(name)
             yield bytes(step["tag"])
 
 

@@ -20,7 +20,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
-from crawler.links import FREQUENCY_MOST, Described, Listed, PageLinks, SitemapForm
+from crawler.links import FREQUENCY_MOST, Described, Listed, PageLinks, SitemapForm, about
 from crawler.settings import DescribedLinks, LinkSettings
 
 REQUEST = struct.Struct("<BdIHQ")
@@ -109,6 +109,7 @@ def encode_links(links: PageLinks) -> bytes:
         "cut": links.cut,
         "embedded": len(links.embedded),
         "described": links.described,
+        "about": links.about,
     }
     return json.dumps(rest).encode() + b"\n" + "\0".join([*links.hrefs, *links.embedded]).encode()
 
@@ -136,6 +137,7 @@ def decode_links(payload: bytes) -> PageLinks:
             _text(rest["cut"]),
             found[many:],
             {str(href): Described(str(kind), str(text), str(rel)) for href, (kind, text, rel) in said.items()},
+            about=about(*map(_text, rest["about"])),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise WireError(f"not the links of a page: {error}") from error

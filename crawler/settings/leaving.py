@@ -71,6 +71,10 @@ def is_secret(line: str) -> bool:
     return name.lower() in _SECRET_HEADERS or secret_reference(value.strip()) is not None
 
 
+def fault_of_header_name(text: str) -> str | None:
+    return None if _NAME.fullmatch(text) else 'must be names of headers, as in ["Server"]'
+
+
 def fault_of_header(line: str) -> str | None:
     name, colon, value = line.partition(":")
     if not colon or _NAME.fullmatch(name) is None or not (value.isascii() and value.isprintable()):

@@ -16,6 +16,7 @@ LIVE: dict[str, frozenset[str] | None] = {
     "priority": None,
     "fetch": frozenset(("connect_timeout", "headers_timeout", "body_timeout", "idle_timeout")),
     "retry": None,
+    "output": frozenset(("fields", "headers")),
     "site": None,
 }
 # Of these tables, the keys that need a restart.

@@ -19,6 +19,7 @@ from typing import Any
 from crawler.settings.hours import HoursError, hours_of
 from crawler.settings.leaving import (
     fault_of_header,
+    fault_of_header_name,
     fault_of_origin,
     fault_of_proxy,
     fault_of_reference,
@@ -29,12 +30,14 @@ from crawler.settings.parts import (
     CLASSES,
     DUPLICATES,
     EMBEDDED,
+    HEADERS_MOST,
     HOPS_MOST,
     HOST_KEYS,
     KEPT,
     LEDGER_KINDS,
     LINK_KINDS,
     ORDERS,
+    OUTPUT_FIELDS,
     RECRAWL_COMPARES,
     RECRAWL_POLICIES,
     RETRY_CLASSES,
@@ -131,6 +134,7 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("links", "embedded"): EMBEDDED,
     ("traps", "duplicates"): DUPLICATES,
     ("recrawl", "policy"): RECRAWL_POLICIES,
+    ("output", "fields"): OUTPUT_FIELDS,
     ("recrawl", "compare"): RECRAWL_COMPARES,
     ("output", "keep"): KEPT,
 }
@@ -195,6 +199,7 @@ _ORDERED: tuple[tuple[str, str, str, str | None], ...] = (
 _FAULTS: dict[tuple[str, str], Callable[[str], str | None]] = {
     ("fetch", "proxy"): fault_of_proxy,
     ("fetch", "proxy_login"): fault_of_reference,
+    ("output", "headers"): fault_of_header_name,
     (SITE, "match"): fault_of_match,
     (SITE, "headers"): fault_of_header,
     (SITE, "login"): fault_of_reference,
@@ -523,6 +528,9 @@ def _shown(value: Any) -> str:
 
 
 def _check_together(settings: Settings, source: Source) -> None:
+    if len(settings.output.headers) > HEADERS_MOST:
+        place = source.at("output", "headers")
+        raise SettingsError(f"{place}: output.headers names more than {HEADERS_MOST} headers")
     if settings.seen.ledger and settings.seen.kind not in LEDGER_KINDS:
         raise SettingsError(
             f"{source.at('seen', 'ledger')}: seen.ledger works with the kinds {', '.join(LEDGER_KINDS)}, not "

@@ -24,6 +24,19 @@ RECRAWL_COMPARES = ("body", "text")
 SEEN_HASHES = ("blake2b", "mmh3")
 SEEN_LAYOUTS = ("paired", "blocked", "classic")
 HOST_KEYS = ("host", "origin", "domain", "address")
+OUTPUT_FIELDS = (  # of a record, that may be left out
+    "title",
+    "language",
+    "canonical",
+    "charset",
+    "payload_digest",
+    "etag",
+    "last_modified",
+    "address",
+    "seconds",
+    "tries",
+)
+HEADERS_MOST = 32  # of an answer, in a record
 RETRY_CLASSES = ("dns", "refused", "unreachable", "tls", "timeout", "cut_off", "server_error")
 
 
@@ -315,10 +328,12 @@ KEPT = ("links",)  # those that can be asked for
 
 @dataclass(frozen=True, slots=True)
 class OutputSettings:
-    """What is kept of pages besides their records."""
+    """What records say, and what is kept of pages besides."""
 
     keep: tuple[str, ...] = ()
     file_size: int = 2**30  # bytes from which the next record begins a new file
+    fields: tuple[str, ...] = tuple(name for name in OUTPUT_FIELDS if name != "payload_digest")  # of a record
+    headers: tuple[str, ...] = ()  # of an answer that a record holds
 
 
 @dataclass(frozen=True, slots=True)

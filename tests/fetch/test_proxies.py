@@ -39,6 +39,7 @@ async def test_http_through_a_proxy() -> None:
         answer = await get("http://shop.example/a?b", replace(PUBLIC, proxy=relay.address))
     assert answer.body == b"hello"
     assert relay.asked == ["http://shop.example/a?b"], "the name is resolved by the proxy"
+    assert answer.address is None, "which is not the host's"
     assert b"Proxy-Authorization" not in relay.heads[0]
 
 

@@ -30,6 +30,7 @@ async def test_a_page() -> None:
     assert (answer.location, answer.retry_after) == (None, "7")
     assert answer.headers["x-OTHER"] == "1"
     assert answer.seconds > 0
+    assert answer.address == "127.0.0.1"
     assert served.requests[0].startswith(b"GET /a%2Fb?c=%2f&d HTTP/1.1\r\n")
 
 
@@ -53,7 +54,8 @@ async def test_cookies_are_forgotten() -> None:
         Fetcher(LOCAL, concurrency=1, per_host=1) as fetcher,
     ):
         await fetcher.fetch(served.url)
-        await fetcher.fetch(served.url)
+        again = await fetcher.fetch(served.url)
+    assert again.address == "127.0.0.1", "known on a kept connection too"
     assert len(served.requests) == 2
     assert b"Cookie" not in served.requests[1]
 

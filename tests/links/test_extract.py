@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crawler.links import PageLinks, extract_links, is_cheap, scan_links
+from crawler.links import About, PageLinks, extract_links, is_cheap, scan_links
 from crawler.links.embedded import candidates
 from crawler.links.extract import CHEAP_BYTES
 from crawler.links.tags import link_tags
@@ -18,6 +18,7 @@ from crawler.settings import LinkSettings
 from tests.examples import TIMES, long_or
 
 DEFAULT = LinkSettings()
+CONTROLS = {chr(code) for code in (*range(32), *range(127, 160), 0x2028, 0x2029, *range(0xD800, 0xE000))}
 Read = Callable[[bytes, str | None, LinkSettings], PageLinks]
 BOTH = pytest.mark.parametrize("read", [extract_links, scan_links])
 
@@ -460,8 +461,48 @@ def test_the_links_of_a_page_do_not_depend_on_its_size(text: str) -> None:
 @given(st.binary(), st.none() | st.sampled_from(["utf-8", "utf-16", "iso-2022-jp", "gbk", "big5", "x"]))
 def test_any_bytes(body: bytes, charset: str | None) -> None:
     for read in (extract_links, scan_links):
-        for href in links(body, charset, read=read).hrefs:
-            href.encode()
+        found = links(body, charset, read=read)
+        for text in (*found.hrefs, *(said for said in found.about if said is not None)):
+            text.encode()
+        assert CONTROLS.isdisjoint(found.about.title or "")
+
+
+ABOUT = [
+    (b"", About()),
+    (b"<title> a\n\tb &amp;  c </title>", About("a b & c")),
+    (b"<title>a\xc2\xa0 b</title>", About("a\xa0 b")),
+    (b"<title></title><title>x</title>", About()),
+    (b"<p>x<title>late</title>", About("late")),
+    (b"<template><title>x</title></template><TITLE>y</title>", About("y")),
+    (b"<p>x<title>y <a href=z>", About("y <a href=z>")),
+    (b"<title>a<b>c</title>", About("a<b>c")),
+    (b"<title>\x00\x01\x7f\xc2\x85&#xd800;&#x2028;z</title>", About("\ufffd\ufffdz")),
+    (b"<title>" + b"x" * 1_500 + b"</title>", About("x" * 1_000)),
+    (b"<html lang=en-GB><html lang=de>", About(language="en-GB")),
+    (b"<html lang=''><meta http-equiv=Content-Language content=' de '>", About(language="de")),
+    (b"<html lang=fr><meta http-equiv=content-language content=de>", About(language="fr")),
+    (b"<meta http-equiv=content-language content='de, en'>", About()),
+    (b"<html lang='<b>'>", About()),
+    (b"<html lang=" + b"x" * 100 + b">", About()),
+    (b"<link rel='x CANONICAL' href=' /a?b#c '><link rel=canonical href=/no>", About(canonical="/a?b#c")),
+    (b"<link rel=canonical><a href=x>", About()),
+]
+
+
+@BOTH
+@pytest.mark.parametrize(("body", "said"), ABOUT)
+def test_what_a_page_says_of_itself(body: bytes, said: About, read: Read) -> None:
+    assert links(body, read=read).about == said
+
+
+def test_the_title_of_a_drawing_is_not_that_of_the_page() -> None:
+    assert links(b"<svg><title>no</title></svg><svg><desc><title>yes").about.title == "yes"
+    assert links(b"<svg><title>no</title></svg>").about.title is None
+
+
+def test_the_title_is_read_in_the_encoding_of_the_page() -> None:
+    assert links("<title>naïve".encode("latin-1"), None).about.title == "naïve"
+    assert links("<title>日本".encode("shift_jis"), "sjis").about.title == "日本"
 
 
 def test_tags_come_in_document_order_and_unchanged() -> None:

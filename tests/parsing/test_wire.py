@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.links import Listed, PageLinks, SitemapForm
+from crawler.links import Listed, PageLinks, SitemapForm, about
 from crawler.parsing.wire import (
     ANSWER,
     SITEMAP_LIMITS,
@@ -36,6 +36,7 @@ PAGES = st.builds(
     too_long=st.integers(0, 2**40),
     cut=st.none() | TEXT,
     embedded=st.lists(TEXT),
+    about=st.builds(about, st.none() | TEXT, st.none() | TEXT, st.none() | TEXT),
 )
 
 

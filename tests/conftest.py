@@ -18,6 +18,32 @@ from tests.chance import CHANCE
 from tests.examples import TIMES, USUAL
 from tests.jobs import Stopped, stopped_job
 
+HERE = Path(__file__).resolve().parent
+# As measured with four processes on two cores: half a minute and more, the longest first.
+LONGEST = (
+    "bench/test_durability_scripts.py",
+    "dashboard/test_page.py",
+    "integrity/test_repair.py",
+    "test_examples.py",
+    "durability/test_crash_points.py",
+    "job/test_rekey.py",
+    "filters/test_kinds.py",
+    "durability/test_signals.py",
+    "engine/test_recrawl.py",
+    "backup/test_backup.py",
+    "durability/test_flipped_store.py",
+    "frontier/test_gate.py",
+    "durability/test_crash_points_beside.py",
+    "filters/test_truth.py",
+    "metrics/test_with_prometheus.py",
+    "durability/test_output_taken.py",
+    "cli/test_terminal.py",
+    "engine/test_lifted_limits.py",
+    "bench/test_crawl_scripts.py",
+    "test_docs.py",
+)
+assert not [name for name in LONGEST if not (HERE / name).exists()], "a file that was moved keeps its place here"
+
 # How long an example takes says how busy the machine is, not whether the answer is right. A usual run makes the same
 # examples each time: what only some find is for a long look.
 settings.register_profile(
@@ -58,7 +84,8 @@ def pytest_collection(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest: at the end of a run the other processes would wait for them."""
     slow = {item.path for item in items if item.get_closest_marker("timeout") is not None}
-    items.sort(key=lambda item: item.path not in slow)
+    ranks = {HERE / name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: (ranks.get(item.path, len(ranks)), item.path not in slow))
 
 
 @pytest.hookimpl(tryfirst=True)

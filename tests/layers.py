@@ -85,7 +85,7 @@ MODULES: dict[str, str] = {
         envelope generations renewal
     """,
     "output": """
-        appended_file jsonl rotated_files outputs record_reader finished reverse_reader
+        appended_file jsonl rotated_files outputs record_reader changes finished reverse_reader
     """,
     "archive": """
         labels warc_record http_block capture gzip_member payloads warc_reader surt cdxj

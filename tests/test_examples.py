@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import tomllib
@@ -356,6 +358,25 @@ def test_asking_questions_with_parquet(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(here)
     asked = [duckdb.sql(block.text).fetchall() for block in blocks("query-with-parquet.md") if block.language == "sql"]
     assert asked == [[(host, 4, 3, 1)], [(host, 1, "idle", 0)]]
+
+
+def test_keeping_a_copy(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    pages = {"/": linked(["/a", "/b", "/gone"]), "/a": "<p>one</p>", "/b": "<p>two</p>"}
+    with Site(pages) as site:
+        (here / "seeds.txt").write_text(site.url("/") + "\n")
+        assert crawler(here / "seeds.txt", "--job", here / "news", *ON_LOOPBACK.split()).code == 0
+        wanted = sorted((site.url(path), len(text)) for path, text in pages.items())
+    carry_out("keep-a-copy.md", here, {})
+    with contextlib.closing(sqlite3.connect(here / "copy.sqlite")) as copy:
+        assert copy.execute("SELECT url, bytes FROM pages ORDER BY url").fetchall() == wanted
+        (place,) = copy.execute("SELECT cursor FROM place").fetchall()
+    with duckdb.connect(str(here / "copy.duckdb")) as other:
+        assert other.execute("SELECT url, bytes FROM pages ORDER BY url").fetchall() == wanted
+        assert other.execute("SELECT cursor FROM place").fetchall() == [place]
+    changes = [json.loads(line) for line in (here / "changes.jsonl").read_text().splitlines()]
+    assert [each["change"] for each in changes if each["url"].endswith("/gone")] == ["delete"]
+    assert changes[-1]["cursor"] == place[0]
 
 
 def test_running_as_a_service(tmp_path: Path) -> None:

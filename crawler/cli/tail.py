@@ -5,14 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from crawler.cli.damaged_job import guarded
-from crawler.cli.exit_codes import Exit
+from crawler.cli.exit_codes import Exit, UsageError
 from crawler.cli.options import whole_number
 from crawler.inspect.record_stream import Tail
 from crawler.job.directory import JobError
+from crawler.output.changes import CursorError
 from crawler.records import Outcome
+
+T = TypeVar("T")
 
 _POLL = 0.25  # seconds between two looks at the job
 _BUSY = 10.0  # seconds that a job may be in use without saying how far its records are final
@@ -23,6 +28,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="DIR")
     parser.add_argument("-n", type=whole_number, default=10, metavar="N", help="the last N records first (10)")
     parser.add_argument("--all", action="store_true", help="all records first")
+    parser.add_argument(
+        "--since",
+        metavar="CURSOR",
+        help="instead, the records after this cursor (0: all), each with its change and the cursor after it",
+    )
     parser.add_argument("--follow", "-f", action="store_true", help="then follow new records, across runs")
     parser.add_argument(
         "--outcome",
@@ -37,17 +47,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     tail = Tail(arguments.job, arguments.outcome)
     out = sys.stdout.buffer
-    if not arguments.all:
-        deadline = time.monotonic() + _BUSY
-        while (lines := tail.last(arguments.n)) is None:
-            if time.monotonic() > deadline:
-                raise JobError(f"{arguments.job} is in use by a process that shows no records: try again later")
-            time.sleep(_POLL)
-        out.writelines(lines)
+    more = tail.more
+    if arguments.since is not None:
+        more = tail.changes
+        try:
+            _once_known(arguments.job, lambda: tail.resume(arguments.since) or None)
+        except CursorError as error:
+            raise UsageError(str(error)) from error
+    elif not arguments.all:
+        out.writelines(_once_known(arguments.job, lambda: tail.last(arguments.n)))
     while True:
-        for line in tail.more():
+        for line in more():
             out.write(line)
         out.flush()
         if not arguments.follow:
             return Exit.OK
         time.sleep(_POLL)
+
+
+def _once_known(job: Path, look: Callable[[], T | None]) -> T:
+    """Look until it is known how far records are final, and return what was found. Raises JobError."""
+    deadline = time.monotonic() + _BUSY
+    while (found := look()) is None:
+        if time.monotonic() > deadline:
+            raise JobError(f"{job} is in use by a process that shows no records: try again later")
+        time.sleep(_POLL)
+    return found

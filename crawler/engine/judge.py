@@ -153,3 +153,12 @@ def answer_of(result: Response | Failure) -> Answer | None:
 def by_text(answer: Answer, status: int | None, digest: bytes) -> Answer:
     """Return the answer with a fingerprint of the text of its page, whose digest is given."""
     return replace(answer, fingerprint=mmh3.hash_bytes(f"{status}\n".encode() + digest), of_text=True)
+
+
+def as_not_found(answer: Answer) -> Answer:
+    """Return the answer of a page that stands for one that does not exist. It differs from that of the same page where
+    it counts as a page, and the next visit must see the page to tell."""
+    assert answer.fingerprint is not None  # a page has a body
+    return replace(
+        answer, fingerprint=mmh3.hash_bytes(b"soft404\n" + answer.fingerprint), etag=None, last_modified=None
+    )

@@ -19,7 +19,7 @@ from crawler.engine.context import Context
 from crawler.engine.describing import Describer, Facts, payload_digest
 from crawler.engine.discover import LINKS_A_PART, Discovery, Outlinks, Page, listed_depth
 from crawler.engine.heading import HeadingReader, links_that_lead_on
-from crawler.engine.judge import answer_of, by_text, judge
+from crawler.engine.judge import answer_of, as_not_found, by_text, judge
 from crawler.engine.keeping import Keepers
 from crawler.engine.own_line import OwnLine
 from crawler.engine.page_reader import PageReader
@@ -393,6 +393,8 @@ class Visitor:
         record, lesson = finished.record, judged.lesson
         if judged.kind is PageKind.NOT_FOUND:
             record = replace(record, outcome=Outcome.SOFT404, error=MADE_UP if record.entry.probe else NOT_FOUND)
+            if finished.answer is not None:
+                finished = replace(finished, answer=as_not_found(finished.answer))
         elif judged.kind is PageKind.APPLICATION:
             record = replace(record, error=APPLICATION)
         if lesson is None:

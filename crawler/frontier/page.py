@@ -88,6 +88,10 @@ class Page(NamedTuple):
         """The page with another interval and time of its next visit."""
         return Page(self.entry, self.visits, self.changes, interval, due, *self[5:])
 
+    def forgotten(self) -> Page:
+        """The page as if no visit had had an answer: the next one gets it whole, and compares it with nothing."""
+        return self._replace(fingerprint=None, etag=None, last_modified=None)
+
     @property
     def conditions(self) -> dict[str, str]:
         """The headers of a conditional request (RFC 9110, 13.1)."""
@@ -112,6 +116,8 @@ def visited(
     elif answer is None:
         changed = None
         interval = settings.max_interval if last_resort else _adapted(page.interval, False, settings)
+        if last_resort:
+            page = page.forgotten()  # whoever keeps a copy of the site drops the page now
     elif answer.fingerprint is not None and (page.fingerprint is None or answer.of_text != bool(page.marks & OF_TEXT)):
         changed, interval = None, page.interval  # the first answer, or the first that is compared so
     else:

@@ -197,7 +197,8 @@ class Revisits:
             return False, 0
         batch.delete(Family.DUE, due_key(page.due, entry.href))
         if entry.revisit:
-            batch.put(Family.PAGES, entry.href.encode("ascii"), pack_page(page._replace(due=None)))
+            # Nobody has the record that said what the lost visit found.
+            batch.put(Family.PAGES, entry.href.encode("ascii"), pack_page(page.forgotten()._replace(due=None)))
         else:
             batch.delete(Family.PAGES, entry.href.encode("ascii"))
         return True, 1

@@ -38,6 +38,18 @@ class JobView:
             record: dict[str, Any] = json.loads(line)
             yield record
 
+    def changes(self, since: str = "0") -> Iterator[dict[str, Any]]:
+        """Yield the records after a cursor ("0": all), each with its ``change`` and the ``cursor`` after it, as
+        ``crawler tail --since`` prints them.
+
+        Yields nothing while a crawl that has just begun does not know yet which records no crash can undo. Raises
+        ValueError for a cursor that does not belong to the job, OSError, JobError."""
+        tail = Tail(self.directory)
+        if tail.resume(since):
+            for line in tail.changes():
+                record: dict[str, Any] = json.loads(line)
+                yield record
+
     def hosts(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each host, by name, with the columns of ``crawler hosts --json``. Raises OSError,
         JobError."""

@@ -8,8 +8,10 @@ fsync of output and journal). If none is running, the journal says it.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 
 from crawler.inspect.job_reader import open_job
@@ -19,7 +21,9 @@ from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import read_live
 from crawler.job.recovery import stored_end
 from crawler.kv import Family, Reader
-from crawler.output.reverse_reader import decoded, lines_backwards
+from crawler.output import lines_of
+from crawler.output.changes import Cursor, with_change
+from crawler.output.reverse_reader import decoded, line_before, lines_backwards
 from crawler.records import decode_done
 
 _PIECE = 2**20  # bytes per read
@@ -60,8 +64,27 @@ class Tail:
                     break
         return found[::-1]
 
+    def resume(self, since: str) -> bool:
+        """Go to the place of a cursor. Returns False if it is not known yet how far records are final. Raises
+        CursorError if it does not belong to the job."""
+        cursor, end = Cursor.parse(since), self._end()
+        if end is None:
+            return False
+        cursor.check(end, partial(line_before, self._path))
+        self._at = cursor.end
+        return True
+
     def more(self) -> Iterator[bytes]:
         """Yield the records that became final since the last call, in order."""
+        for _, line in self._more():
+            yield line
+
+    def changes(self) -> Iterator[bytes]:
+        """The same, each with its change and the cursor after it."""
+        for offset, line in self._more():
+            yield with_change(line, decoded(offset, line, PAGES), offset + len(line))
+
+    def _more(self) -> Iterator[tuple[int, bytes]]:
         end = self._end()
         if end is None or not self._path.exists():
             return
@@ -74,7 +97,7 @@ class Tail:
                     raise JobError(f"{self._path}: offset {self._at}: no record ends at {end}; run `crawler verify`")
                 offset, self._at = self._at, self._at + len(line)
                 if self._is_wanted(offset, line):
-                    yield line
+                    yield offset, line
 
     def _end(self) -> int | None:
         """Return how far records are final; None if that is not known yet."""
@@ -137,3 +160,12 @@ def _last_row(store: Reader) -> bytes | None:
         else:
             high = middle
     return value
+
+
+def changes_up_to(path: Path, end: int, since: str, limit: int) -> list[bytes]:
+    """At most ``limit`` records after a cursor and before the offset ``end``, each with its change and the cursor after
+    it. Raises CursorError, JournalError, OSError."""
+    cursor = Cursor.parse(since)
+    cursor.check(end, partial(line_before, path))
+    lines = itertools.islice(lines_of(path, end, cursor.end), limit)
+    return [with_change(line, decoded(offset, line, PAGES), offset + len(line)) for offset, line in lines]

@@ -24,7 +24,7 @@ from crawler.integrity.digest_rows import DigestRows
 from crawler.integrity.finding import Detail
 from crawler.integrity.inventory import Inventory, InventorySettings, OutputTally, Source
 from crawler.integrity.quarantine import Quarantine
-from crawler.integrity.revisit_rows import rebuild_schedule
+from crawler.integrity.revisit_rows import forget_answers, rebuild_schedule
 from crawler.integrity.url_marks import (
     Belief,
     Digests,
@@ -280,6 +280,7 @@ class Reconciliation:
         if damaged:
             self._context.done(Done.EVENTS_REMOVED, family=Family.DONE.value, count=damaged)
         self._write()  # queue the URL before its record goes
+        forget_answers(self._store)
         self._store.sync()
         failpoint("repair.queued")
         if not good.all():

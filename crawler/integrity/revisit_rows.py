@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection
 
 from crawler.frontier import PageError, due_key, pack_page, unpack_page
@@ -47,3 +48,17 @@ def rebuild_schedule(store: Store, quarantine: Quarantine, tell: Tell, queued: C
         store.write(batch)
         tell(Change(Done.SCHEDULE_REBUILT, {"count": mended}))
     return count
+
+
+def forget_answers(store: Store) -> None:
+    """Forget what pages looked like: records of their visits are lost, and whoever keeps a copy of the site may lack
+    what they said. The next visit of each page gets it whole and compares it with nothing. Raises OSError."""
+    for rows in store.pages(Family.PAGES):
+        batch = Batch()
+        for key, value in rows:
+            with contextlib.suppress(PageError):  # it is removed later
+                page = unpack_page(value)
+                if page != page.forgotten():
+                    batch.put(Family.PAGES, key, pack_page(page.forgotten()))
+        if batch.changes:
+            store.write(batch)

@@ -54,6 +54,12 @@ def lines_backwards(path: Path, end: int | None = None, piece: int = PIECE) -> I
             yield 0, rest
 
 
+def line_before(path: Path, end: int) -> bytes | None:
+    """The line that ends at the offset ``end``, with its line feed; None if no line ends there. Raises OSError."""
+    found = next((each for each in lines_backwards(path, end) if each is not None), None)
+    return None if found is None or found[0] + len(found[1]) != end else found[1]
+
+
 def last_record(path: Path, href: str, piece: int = PIECE) -> Iterator[Record | None]:
     """The URL's last record, if it has one, after a None for each piece that was searched. Raises JournalError when the
     record is damaged, and OSError."""

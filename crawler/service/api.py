@@ -3,6 +3,7 @@
     GET  /api/hosts        the table of hosts, sorted, in parts
     GET  /api/hosts/HOST   one host, with its robots.txt, its queue and its last records
     GET  /api/explain      what the crawl knows of a URL
+    GET  /api/changes      the records after a cursor, with what they change in a copy of the site
     POST /api/control      a command: {"do": WORD}, with "host": HOST if it is about a host
     POST /api/urls         URLs for the crawl
     POST /api/retry        finished URLs that are to be visited again
@@ -15,6 +16,7 @@ the status of its refusal. That to "reload" also has "changed" and "restart": li
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -23,6 +25,7 @@ from aiohttp import web
 from crawler.dashboard import json_body
 from crawler.inspect.host_table import SORTS
 from crawler.job.inbox import MOST_URLS, is_class
+from crawler.output.changes import CursorError
 from crawler.output.finished import Choice
 from crawler.scope import Pattern, PatternError
 from crawler.service.commands import Refused, Reloaded, parse_command
@@ -36,6 +39,7 @@ FRESH = 2.0  # seconds for which a table of hosts is reused ...
 FRESH_TIMES = 20  # ... or this many times as long as reading it took
 MOST_TABLES = 32  # tables kept at a time: each may have a thousand rows
 MOST_ROWS = 1_000  # hosts in one answer
+MOST_CHANGES = 1_000  # records in one answer
 MOST_OFFSET = 100_000  # hosts skipped; sorting the table holds all of their rows
 
 
@@ -86,6 +90,7 @@ class Api:
             web.get("/api/hosts", self._hosts),
             web.get("/api/hosts/{host}", self._host),
             web.get("/api/explain", self._explain),
+            web.get("/api/changes", self._changes),
             web.post("/api/control", self._control),
             web.post("/api/urls", self._urls),
             web.post("/api/retry", self._retry),
@@ -109,6 +114,15 @@ class Api:
         found = await _from_view(self._view.explain(text))
         lines = [{"what": what, "text": text} for what, text in explanation_lines(found)]
         return _answer({"url": found.url, "href": found.href, "key": found.key, "host": found.host, "lines": lines})
+
+    async def _changes(self, request: web.Request) -> web.Response:
+        since, limit = request.query.get("since", "0"), _number(request, "limit", 100, MOST_CHANGES)
+        try:
+            lines = await _from_view(self._view.changes(since, limit))
+        except CursorError as error:
+            raise web.HTTPBadRequest(text=f"{error}.") from error
+        found = [json.loads(line) for line in lines]
+        return _answer({"changes": found, "cursor": found[-1]["cursor"] if found else since})
 
     async def _control(self, request: web.Request) -> web.Response:
         command = parse_command(await json_body(request))

@@ -7,6 +7,7 @@ next crawl. Commands for a running crawl are left in its inbox.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from crawler.inspect.explanation import Explanation, explain_url
 from crawler.inspect.host_table import HostTableSettings, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
+from crawler.inspect.record_stream import Tail
 from crawler.job.directory import PAGES, JobError
 from crawler.job.history_file import load_course
 from crawler.job.identity import check_readable
@@ -26,6 +28,7 @@ from crawler.job.inbox import Answer, Inbox
 from crawler.job.job_lock import lock_holder
 from crawler.job.live_status import Live, read_live
 from crawler.kv import Family
+from crawler.output.changes import CursorError
 from crawler.output.finished import Choice
 from crawler.service.command_files import give_command
 from crawler.service.commands import NOT_RUNNING, Command, Refusal, Refused, Result
@@ -116,6 +119,12 @@ class WatchedJob:
         rows = recent(self.directory / PAGES, None if self.live is None else self.live.output_end, name)
         return page | {"recent": [row for row in rows if row is not None]}
 
+    def changes(self, since: str, limit: int) -> list[bytes] | None:
+        """Return at most so many records after a cursor, with their changes; None if it is not known yet which records
+        are final. Raises CursorError, and what ``open_job`` raises."""
+        tail = Tail(self.directory)
+        return list(itertools.islice(tail.changes(), limit)) if tail.resume(since) else None
+
     def explain(self, text: str, now: float) -> Explanation:
         """Explain a URL. Raises what ``open_job`` raises."""
         return explain_url(self.directory, text, now)
@@ -151,6 +160,12 @@ class AttachedView:
     async def explain(self, text: str) -> Explanation:
         return await self._read(lambda: self._job.explain(text, self._clock()))
 
+    async def changes(self, since: str, limit: int) -> list[bytes]:
+        found = await self._read(lambda: self._job.changes(since, limit))
+        if found is None:
+            raise Unavailable("No record is durable yet: try again in a second.")
+        return found
+
     async def perform(self, command: Command) -> Result:
         """Leave the command for the crawl, which answers."""
         pid = lock_holder(self._job.directory)
@@ -176,6 +191,8 @@ class AttachedView:
     async def _read(self, look: Callable[[], T]) -> T:
         try:
             return await self._in_thread(look)
+        except CursorError:
+            raise  # the question is wrong, not the job
         except self._unreadable as error:
             # The viewer need not own the machine, so show file names relative to the job's directory.
             directory = str(self._job.directory)

@@ -19,6 +19,7 @@ from crawler.frontier import queue_of
 from crawler.inspect.explanation import CrawlNow, Explanation, Known, explain, explain_seen, hosts_due
 from crawler.inspect.host_table import chosen_hosts, host_rows
 from crawler.inspect.hosts_now import HostsNow
+from crawler.inspect.record_stream import changes_up_to
 from crawler.job.directory import PAGES
 from crawler.job.inbox import MOST_URLS, Answer, Inbox
 from crawler.kv import Family
@@ -34,6 +35,7 @@ T = TypeVar("T")
 
 _HOSTS_AT_ONCE = 256  # hosts described in one piece: some milliseconds of the event loop
 _POLL = 0.1  # seconds between two looks for an answer from the inbox
+_NOT_DURABLE = "No record is durable yet: try again in a second."
 _NOT_RUNNING = "The crawl is not running."
 
 
@@ -106,6 +108,13 @@ class RunView:
         (found,) = await self._look(explain(known, text, now))
         return found
 
+    async def changes(self, since: str, limit: int) -> list[bytes]:
+        job = self._running().job
+        end = job.checkpointer.durable_end
+        if end is None:
+            raise Unavailable(_NOT_DURABLE)
+        return await self._in_thread(functools.partial(changes_up_to, job.directory / PAGES, end, since, limit))
+
     async def perform(self, command: Command) -> Result:
         return await self._perform(command)
 
@@ -128,7 +137,7 @@ class RunView:
         if job.blocked is not None:
             raise Unavailable(f"The crawl is paused: {job.blocked}")
         if end is None:
-            raise Unavailable("No record is durable yet: try again in a second.")
+            raise Unavailable(_NOT_DURABLE)
         canonicaliser = Canonicaliser(self._settings.canonical.rules)
         hrefs = [canonicaliser.canonicalise(url) for url in choice.hrefs]
         if hrefs:

@@ -53,6 +53,9 @@ class View(Protocol):
 
     async def explain(self, text: str) -> Explanation: ...
 
+    async def changes(self, since: str, limit: int) -> list[bytes]:
+        """Return at most so many records after a cursor, as lines with their changes. Raises CursorError."""
+
     async def perform(self, command: Command) -> Result:
         """Have a command carried out, and return the result."""
 

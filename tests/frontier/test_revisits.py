@@ -285,6 +285,41 @@ def test_the_end_of_a_visit_is_taken_back() -> None:
     assert rows(store) == (1, 0)
 
 
+def test_a_visit_that_is_taken_back_or_refused_is_compared_with_nothing() -> None:
+    """Nobody has what the record of the first said, and whoever keeps a copy of the site dropped the page after the
+    other."""
+    store = MemoryStore()
+    revisits = schedule(store)
+    entry = Entry("http://h.test/", 0)
+    again = entry._replace(revisit=True)
+    answer = Answer(bytes(15) + b"1", '"tag"', "a date")
+
+    def visit(answer: Answer | None, *, excluded: bool = False) -> bool | None:
+        batch = store.batch()
+        kept = revisits.finish(again, answer, NOW, batch, excluded=excluded)
+        store.write(batch)
+        assert kept is not None
+        return kept[1]
+
+    finish(store, revisits, entry, NOW)
+    assert visit(answer) is True
+    assert visit(answer) is False
+    assert visit(None) is None
+    assert visit(answer) is False, "it had no answer: nothing new is known"
+    for refused in (True, False):
+        if refused:
+            visit(None, excluded=True)
+        else:
+            batch = store.batch()
+            revisits.take_back(again, batch)
+            store.write(batch)
+        page = revisits.page(entry.href)
+        assert page is not None
+        assert page.conditions == {}
+        assert visit(answer) is None
+        assert visit(answer) is False
+
+
 def test_a_page_that_is_gone_leaves_the_schedule() -> None:
     store = MemoryStore()
     revisits = schedule(store, replace(SETTINGS, gone_after=2))

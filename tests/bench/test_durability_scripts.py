@@ -77,6 +77,16 @@ def test_kills_at_random_moments_and_of_a_crawl_that_keeps_its_gaps(monkeypatch:
     assert re.search(r"^beside: \d+ URLs called safe, [1-9]\d* records shown by tail$", out, re.MULTILINE)
 
 
+def test_copies_of_a_web_that_changes_over_kills_of_both_sides() -> None:
+    out = run("mirror.py", "--kills", "2", "--pages", "6")
+    for program in ("copy_sqlite.py", "copy_duckdb.py"):
+        (figures,) = re.findall(rf"^{re.escape(program)} +(.+)$", out, re.MULTILINE)
+        _, _, missing, stale, twice, undead, pages = map(int, figures.split())
+        assert missing == stale == twice == undead == 0
+        assert pages
+    assert "each once and in order: yes" in out
+
+
 def test_power_losses() -> None:
     out = forked("power", "--rounds", "6", "--first", "5000")
     assert re.search(r"^missing +0$", out, re.MULTILINE)

@@ -77,8 +77,12 @@ def test_kills_at_random_moments_and_of_a_crawl_that_keeps_its_gaps(monkeypatch:
     assert re.search(r"^beside: \d+ URLs called safe, [1-9]\d* records shown by tail$", out, re.MULTILINE)
 
 
-def test_copies_of_a_web_that_changes_over_kills_of_both_sides() -> None:
-    out = run("mirror.py", "--kills", "2", "--pages", "6")
+@pytest.mark.usefixtures("here")
+def test_copies_of_a_web_that_changes_over_kills_of_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["mirror.py", "--kills", "2", "--pages", "6"])
+    with redirect_stdout(io.StringIO()) as said:
+        runpy.run_path(str(SCRIPTS / "mirror.py"), run_name="__main__")
+    out = said.getvalue()
     for program in ("copy_sqlite.py", "copy_duckdb.py"):
         (figures,) = re.findall(rf"^{re.escape(program)} +(.+)$", out, re.MULTILINE)
         _, _, missing, stale, twice, undead, pages = map(int, figures.split())

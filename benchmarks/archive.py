@@ -21,10 +21,9 @@ from isal import isal_zlib
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from crawler.archive.capture import RANDOM_BYTES, Capture, payload_digest, records
+from crawler.archive.capture_records import RANDOM_BYTES, Capture, payload_digest, records
 from crawler.archive.cdxj import HEAD_MOST, line_of
 from crawler.archive.gzip_member import members
-from crawler.archive.http_block import Answer, Request
 from crawler.archive.warc_reader import read_records
 from crawler.bench.machine import describe_machine
 from crawler.bench.made_pages import make_files
@@ -42,19 +41,20 @@ HEADERS = (
     (b"Last-Modified", b"Tue, 14 Nov 2023 20:00:00 GMT"),
     (b"ETag", b'"6553d0a0-91a4"'),
 )
-REQUEST = Request(
-    b"/chapter-1/page-0001.html",
-    ((b"Host", b"h.test"), (b"User-Agent", b"crawler/0.1"), (b"Accept", b"text/html"), (b"Accept-Encoding", b"gzip")),
+HEAD = b"".join([b"HTTP/1.1 200 OK\r\n", *[b"%s: %s\r\n" % header for header in HEADERS], b"\r\n"])
+REQUEST = (
+    b"GET /chapter-1/page-0001.html HTTP/1.1\r\nHost: h.test\r\nUser-Agent: crawler/0.1\r\nAccept: text/html\r\n"
+    b"Accept-Encoding: gzip\r\n\r\n"
 )
 ABOUT = (("via", "http://h.test/"), ("depth", "1"))
 TIMES = 3
 
 
 def archived(page: bytes) -> bytes:
-    answer = Answer(200, b"OK", HEADERS, page)
-    capture = Capture("http://h.test/chapter-1/page-0001.html", 1_700_000_000_123, "192.0.2.1", REQUEST, answer)
+    url = "http://h.test/chapter-1/page-0001.html"
+    capture = Capture(url, 1_700_000_000_123, REQUEST, HEAD, page, "192.0.2.1")
     random = entropy.random_bytes(RANDOM_BYTES)
-    return members(records(capture, payload_digest(answer), None, ABOUT, random))
+    return members(records(capture, payload_digest(capture), None, ABOUT, random))
 
 
 def by_warcio(page: bytes) -> bytes:

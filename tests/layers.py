@@ -88,7 +88,7 @@ MODULES: dict[str, str] = {
         appended_file jsonl rotated_files outputs record_reader changes finished reverse_reader
     """,
     "archive": """
-        labels warc_record http_block capture gzip_member payloads warc_reader surt cdxj
+        labels warc_record http_block capture_records gzip_member payloads warc_reader surt cdxj
     """,
     "exact": """
         rows ledger seen

@@ -3,7 +3,7 @@
 labels        digests, dates and ids as the standard writes them
 warc_record   one record: its named fields and its block
 http_block    an HTTP message as a block
-capture       the records of one exchange
+capture_records   the records of one exchange
 gzip_member   a record as a gzip member of its own
 payloads      which payloads are archived already: rows of a store
 warc_reader   finds the records of a file again

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import re
 
+from crawler.archive.http_block import status_of
 from crawler.archive.surt import surt
 from crawler.archive.warc_reader import FoundRecord
 from crawler.archive.warc_record import Kind
 
 HEAD_MOST = 2**18  # bytes of a block that are needed: the head of its HTTP message
 
-_STATUS = re.compile(rb"HTTP/[0-9.]+ +([0-9]{3})")
 _TYPE = re.compile(rb"\r\ncontent-type:[ \t]*([^;\s]*)", re.IGNORECASE)
 _DIGITS = re.compile("[^0-9]")
 _REVISIT_TYPE = "warc/revisit"
@@ -28,12 +28,12 @@ def line_of(found: FoundRecord, file_name: str) -> bytes | None:
         return None
     url = found.fields.get("warc-target-uri", "")
     head = found.block.partition(b"\r\n\r\n")[0]
-    status, stated = _STATUS.match(head), _TYPE.search(head)
+    status, stated = status_of(head), _TYPE.search(head)
     mime = _REVISIT_TYPE if kind == Kind.REVISIT else stated[1].decode("latin-1") if stated else ""
     values = {
         "url": url,
         "mime": mime or _NO_TYPE,
-        "status": status[1].decode("ascii") if status else "",
+        "status": "" if status is None else f"{status:03}",
         "digest": found.fields.get("warc-payload-digest", ""),
         "length": str(found.length),
         "offset": str(found.offset),

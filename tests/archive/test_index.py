@@ -8,14 +8,13 @@ import json
 
 import pytest
 
-from crawler.archive.capture import Earlier
+from crawler.archive.capture_records import Capture, Earlier
 from crawler.archive.cdxj import HEAD_MOST, line_of
 from crawler.archive.gzip_member import members
-from crawler.archive.http_block import Answer
 from crawler.archive.payloads import PayloadError, decode_payload, encode_payload
 from crawler.archive.surt import surt
 from crawler.archive.warc_reader import read_records
-from tests.archive.exchanges import AT, HTML, PAGE, archived, exchange
+from tests.archive.exchanges import AT, HTML, PAGE, archived, exchange, head
 
 SESSION = "0123456789abcdefghijklmnopqrstuv"
 KEYS = {
@@ -68,7 +67,7 @@ def lines(data: bytes) -> list[bytes]:
 
 
 def test_a_line_says_where_the_response_is() -> None:
-    data = members(archived(exchange(Answer(200, b"OK", HTML, PAGE), "http://www.h.test/A")))
+    data = members(archived(exchange(HTML, PAGE, "http://www.h.test/A")))
     (line,) = lines(data)
     key, time, rest = line.decode("ascii").split(" ", 2)
     assert (key, time) == ("test,h)/a", "20231114221320")
@@ -82,26 +81,25 @@ def test_a_line_says_where_the_response_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "mime", "status"),
+    ("capture", "mime", "status"),
     [
-        (Answer(404, b"", (), b"gone"), "unk", "404"),
-        (Answer(200, b"OK", ((b"x", b"1"), (b"CONTENT-TYPE", b" image/png ;a=b")), b""), "image/png", "200"),
-        (Answer(200, b"OK", ((b"content-type", b"\xff\x01"),), b""), "\xff\x01", "200"),
-        (Answer(200, b"OK", (), b"\r\ncontent-type: text/html"), "unk", "200"),
-        (Answer(304, b"Not Modified", (), b""), "warc/revisit", "304"),
+        (exchange(head(b"404 "), b"gone"), "unk", "404"),
+        (exchange(head(b"200 OK", (b"x", b"1"), (b"CONTENT-TYPE", b" image/png ;a=b")), b""), "image/png", "200"),
+        (exchange(head(b"200 OK", (b"content-type", b"\xff\x01")), b""), "\xff\x01", "200"),
+        (exchange(head(b"200 OK"), b"\r\ncontent-type: text/html"), "unk", "200"),
+        (exchange(head(b"304 Not Modified"), b""), "warc/revisit", "304"),
     ],
 )
-def test_a_line_for_every_answer(answer: Answer, mime: str, status: str) -> None:
-    (line,) = lines(members(archived(exchange(answer))))
+def test_a_line_for_every_answer(capture: Capture, mime: str, status: str) -> None:
+    (line,) = lines(members(archived(capture)))
     assert line.isascii()
     found = json.loads(line.split(b" ", 2)[2])
     assert (found["mime"], found["status"]) == (mime, status)
 
 
 def test_a_revisit_has_the_digest_of_its_payload() -> None:
-    answer = Answer(200, b"OK", HTML, PAGE)
     first, again = (
-        json.loads(lines(members(archived(exchange(answer), earlier)))[0].split(b" ", 2)[2])
+        json.loads(lines(members(archived(exchange(HTML, PAGE), earlier)))[0].split(b" ", 2)[2])
         for earlier in (None, Earlier("http://h.test/first", AT))
     )
     assert again["mime"] == "warc/revisit"
@@ -110,20 +108,23 @@ def test_a_revisit_has_the_digest_of_its_payload() -> None:
 
 def test_a_payload_row_keeps_the_capture() -> None:
     digest = bytes(range(20))
-    earlier = Earlier("http://h.test/a", AT, digest)
-    assert decode_payload(digest, encode_payload(7, earlier)) == (7, earlier)
+    assert decode_payload(digest, bytes(8) + encode_payload(AT, "http://h.test/a")) == Earlier(
+        "http://h.test/a", AT, digest
+    )
 
 
 @pytest.mark.parametrize(
     "row",
     [
         b"",
-        b"\1\0",
-        encode_payload(1, Earlier("http://h.test/", 1))[:9],
-        b"\2" + bytes(16) + b"http://h/",
-        b"\1" + bytes(16) + b"\xff",
+        bytes(16),
+        bytes(8) + b"\2" + bytes(8) + b"http://h/",
+        bytes(8) + b"\1" + bytes(8) + b"\xff",
+        bytes(8) + encode_payload(1, ""),
     ],
 )
 def test_other_bytes_are_no_payload_row(row: bytes) -> None:
     with pytest.raises(PayloadError):
         decode_payload(bytes(20), row)
+    with pytest.raises(PayloadError):
+        decode_payload(bytes(19), bytes(8) + encode_payload(1, "http://h/"))

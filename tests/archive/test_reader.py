@@ -9,24 +9,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawler.archive.capture_records import Capture
 from crawler.archive.gzip_member import member, members
-from crawler.archive.http_block import Answer
 from crawler.archive.warc_reader import FoundRecord, WarcError, read_records
-from tests.archive.exchanges import HTML, PAGE, answers, archived, blocks, exchange
+from tests.archive.exchanges import HTML, PAGE, archived, blocks, captures, exchange
 from tests.examples import TIMES
 
 ALL = 2**30
-FILE = members(archived(exchange(Answer(200, b"OK", HTML, PAGE))) * 2)
+FILE = members(archived(exchange(HTML, PAGE)) * 2)
 
 
 def found(data: bytes, most: int = ALL) -> list[FoundRecord]:
     return list(read_records(io.BytesIO(data).read, most))
 
 
-@settings(max_examples=15 * TIMES)
-@given(st.lists(answers, max_size=4), st.integers(0, 200))
-def test_it_finds_every_record(received: list[Answer], most: int) -> None:
-    data = b"".join([members(archived(exchange(answer))) for answer in received])
+@settings(max_examples=10 * TIMES)
+@given(st.lists(captures, max_size=3), st.integers(0, 200))
+def test_it_finds_every_record(received: list[Capture], most: int) -> None:
+    data = b"".join([members(archived(capture)) for capture in received])
     records = found(data)
     assert [(each.fields["warc-type"], each.block) for each in records] == blocks(data)
     for each in records:
@@ -37,7 +37,7 @@ def test_it_finds_every_record(received: list[Answer], most: int) -> None:
 
 def test_a_large_record_is_read_in_pieces() -> None:
     body = bytes(3_000_000)
-    data = members(archived(exchange(Answer(200, b"OK", (), body))))
+    data = members(archived(exchange(HTML, body)))
     (response, *_) = found(data, 10)
     assert (response.block, response.offset) == (b"HTTP/1.1 2", 0)
     assert found(data)[0].block.endswith(body)

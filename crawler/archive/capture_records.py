@@ -9,34 +9,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from crawler.archive.http_block import (
-    REQUEST_TYPE,
-    RESPONSE_TYPE,
-    Answer,
-    Request,
-    request_block,
-    response_head,
-)
+from crawler.archive.http_block import REQUEST_TYPE, RESPONSE_TYPE, request_block, response_head, status_of
 from crawler.archive.labels import ID_BYTES, date_label, digest_label, record_id, sha1
 from crawler.archive.warc_record import FIELDS_TYPE, Field, Kind, fields_block, record
 
 RECORDS = 3  # of one exchange, at most
 RANDOM_BYTES = RECORDS * ID_BYTES  # that the ids of one exchange are made of
 
+_UNCHANGED = 304
 _PROFILE = "http://netpreserve.org/warc/1.1/revisit/"
 _IDENTICAL = _PROFILE + "identical-payload-digest"
 _NOT_MODIFIED = _PROFILE + "server-not-modified"
 
 
 class Capture(NamedTuple):
-    """An exchange. ``at``: when it began, in milliseconds since the epoch. ``address``: the server's, if it is
-    known. ``request`` is None if only the answer is."""
+    """An exchange. ``at``: when it began, in milliseconds since the epoch. ``request`` and ``head`` are the heads of
+    the messages, as they were on the wire; an empty request is not known. ``body`` has its content codings and no
+    transfer coding. ``address``: the server's, if it is known. ``truncated``: why the body lacks its end, in a word of
+    the standard: ``length``, ``time``, ``disconnect`` or ``unspecified``; empty if it does not."""
 
     url: str
     at: int
-    address: str | None
-    request: Request | None
-    answer: Answer
+    request: bytes
+    head: bytes
+    body: bytes
+    address: str | None = None
+    truncated: str = ""
 
 
 class Earlier(NamedTuple):
@@ -47,10 +45,10 @@ class Earlier(NamedTuple):
     digest: bytes | None = None
 
 
-def payload_digest(answer: Answer) -> bytes | None:
+def payload_digest(capture: Capture) -> bytes | None:
     """What to look an earlier capture up by; None if there is no point, since nothing would be saved, or since other
     bytes would follow."""
-    return sha1(answer.body) if answer.body and not answer.truncated else None
+    return sha1(capture.body) if capture.body and not capture.truncated else None
 
 
 def records(
@@ -63,9 +61,9 @@ def records(
     date, address = ("WARC-Date", date_label(capture.at)), ("WARC-IP-Address", capture.address or "")
     target = ("WARC-Target-URI", capture.url)
     common = [target, date, address]
-    made = [_answer(capture.answer, digest, earlier, [("WARC-Record-ID", ids[0]), *common])]
+    made = [_answer(capture, digest, earlier, [("WARC-Record-ID", ids[0]), *common])]
     beside = ("WARC-Concurrent-To", ids[0])
-    if capture.request is not None:
+    if capture.request:
         fields = [("WARC-Record-ID", ids[1]), *common, beside]
         made.append(record(Kind.REQUEST, fields, REQUEST_TYPE, request_block(capture.request)))
     described = fields_block(about)
@@ -75,18 +73,18 @@ def records(
     return made
 
 
-def _answer(answer: Answer, digest: bytes | None, earlier: Earlier | None, common: Sequence[Field]) -> bytes:
-    head = response_head(answer)
-    if answer.status == 304:
+def _answer(capture: Capture, digest: bytes | None, earlier: Earlier | None, common: Sequence[Field]) -> bytes:
+    head = response_head(capture.head)
+    if status_of(head) == _UNCHANGED:
         payload = None if earlier is None else earlier.digest
         return _revisit(head, _NOT_MODIFIED, payload, earlier, common)
     if digest is not None and earlier is not None:
         # The standard wants it said that the block lacks the payload.
         cut = ("WARC-Truncated", "length")
         return _revisit(head, _IDENTICAL, digest, earlier, [*common, cut])
-    payload = sha1(answer.body) if digest is None else digest
-    fields = [*common, ("WARC-Payload-Digest", digest_label(payload)), ("WARC-Truncated", answer.truncated)]
-    return record(Kind.RESPONSE, fields, RESPONSE_TYPE, head + answer.body)
+    payload = sha1(capture.body) if digest is None else digest
+    fields = [*common, ("WARC-Payload-Digest", digest_label(payload)), ("WARC-Truncated", capture.truncated)]
+    return record(Kind.RESPONSE, fields, RESPONSE_TYPE, head + capture.body)
 
 
 def _revisit(

@@ -86,7 +86,7 @@ def records(job: Path) -> int:
 
 
 def test_a_running_crawl_is_backed_up_killed_restored_elsewhere_and_crawled_to_its_end(tmp_path: Path) -> None:
-    pages = 600
+    pages = 360
     job, to = tmp_path / "job", tmp_path / "backup"
     config = tmp_path / "often.toml"
     config.write_text(f"[durability]\nsync_interval = 0.05\ncheckpoint_interval = 0.2\n{CHAIN}")
@@ -94,7 +94,7 @@ def test_a_running_crawl_is_backed_up_killed_restored_elsewhere_and_crawled_to_i
         seeds = tmp_path / "seeds.txt"
         seeds.write_text(site.url("/") + "\n")
         words = (seeds, "--config", config, *OPTIONS)
-        with running(*words, "--job", job, "--rate", "25") as process:
+        with running(*words, "--job", job, "--rate", "15") as process:
             numbers, done = [], []
             for least in (10, 30, 50):
                 wait_until(lambda least=least: records(job) >= least, "some pages")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from crawler.disk.failpoints import CRAWL_POINTS, VARIABLE
+from tests.jobs import verify
 from tests.outputs import edges_of
 from tests.program import crawler
 from tests.site import Site, tree
@@ -74,8 +75,8 @@ def hold_to_account(directory: Path, site: Site, kills: int) -> None:
     asked = sorted(site.asked, key=lambda one: one.start)
     gaps = [later.start - earlier.end for earlier, later in itertools.pairwise(asked)]
     assert min(gaps) >= DELAY * 0.9, "the gap holds across a kill"
-    checked = crawler("verify", directory / "job")
-    assert checked.code == 0, checked.out
+    checked = verify(directory / "job")
+    assert checked.code == 0, checked
 
 
 @pytest.mark.parametrize("point", CRAWL_POINTS)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from crawler.disk.failpoints import CRAWL_POINTS, VARIABLE
+from tests.jobs import verify
 from tests.program import Ran, crawler, running, wait_until
 from tests.site import Site, tree
 
@@ -65,7 +66,7 @@ def goes_on(directory: Path, site: Site) -> None:
     assert (ran.code, ran.err) == (0, "")
     urls = [json.loads(line)["url"] for line in (directory / "job" / "pages.jsonl").read_text().splitlines()]
     assert sorted(urls) == sorted(site.url(path) for path in tree(PAGES))
-    assert crawler("verify", directory / "job").code == 0
+    assert verify(directory / "job").code == 0
 
 
 def signalled_at(point: str, number: signal.Signals, directory: Path, site: Site) -> Ran:

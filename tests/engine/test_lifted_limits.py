@@ -166,7 +166,7 @@ def test_only_pages_whose_links_are_let_in_are_visited_again(tmp_path: Path) -> 
     whole(lab)
 
 
-@pytest.mark.parametrize("stopped_after", range(4))
+@pytest.mark.parametrize("stopped_after", [0, 1, 3])  # with three, the third run is one that is resumed twice
 def test_pages_are_queued_once_whenever_the_run_that_lifts_a_limit_ends(tmp_path: Path, stopped_after: int) -> None:
     hrefs = [f"{ROOT}{number}" for number in range(2 * ROWS + 9)]
     pages: dict[str, Any] = {ROOT: links(hrefs)} | {href: links([f"{href}/deep"]) for href in hrefs}

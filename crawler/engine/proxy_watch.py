@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from crawler.fetch import Failure, FailureKind, Fetches, Response, is_html
+from crawler.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
 from crawler.inspect.statistics import FailingProxy
 from crawler.job.job import Job
 from crawler.metrics import Kind, duration
@@ -33,9 +33,11 @@ class ProxyWatch:
         max_body: int | None = None,
         truncate: bool = False,
         headers: Mapping[str, str] | None = None,
+        keep: Keeps | None = None,
     ) -> Response | Failure:
         """See ``Fetches``."""
-        result = await self._fetcher.fetch(href, accept=accept, max_body=max_body, truncate=truncate, headers=headers)
+        fetch = self._fetcher.fetch
+        result = await fetch(href, accept=accept, max_body=max_body, truncate=truncate, headers=headers, keep=keep)
         if isinstance(result, Failure) and result.kind is FailureKind.PROXY:
             self._failed(result)
         elif self._failing and result.proxy is not None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
-from crawler.fetch import Failure, FailureKind, Fetches, Response, is_html
+from crawler.fetch import Failure, FailureKind, Fetches, Keeps, Response, is_html
 from crawler.frontier import FailureClass
 from crawler.parsing import ParserDied
 from crawler.progress.printable import printable
@@ -124,10 +124,12 @@ class Guarded:
         max_body: int | None = None,
         truncate: bool = False,
         headers: Mapping[str, str] | None = None,
+        keep: Keeps | None = None,
     ) -> Response | Failure:
         """See ``Fetches``."""
         try:
-            return await self._fetcher.fetch(href, accept=accept, max_body=max_body, truncate=truncate, headers=headers)
+            fetch = self._fetcher.fetch
+            return await fetch(href, accept=accept, max_body=max_body, truncate=truncate, headers=headers, keep=keep)
         except Exception as error:  # noqa: BLE001, see above
             return self._reading.raised(error).failure(0.0)
 

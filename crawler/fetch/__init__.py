@@ -6,7 +6,7 @@ redirects, as RFC 9309 asks.)
 """
 
 from crawler.fetch.fetcher import Fetcher, is_html
-from crawler.fetch.outcome import Failure, FailureKind, Fetches, RawExchange, Response, Truncation
+from crawler.fetch.outcome import Failure, FailureKind, Fetches, Keeps, RawExchange, Response, Truncation
 from crawler.fetch.patience import OwnDelays
 from crawler.fetch.robots_fetch import Followed, NotNow, RobotsResult, ask_robots, fetch_robots
 from crawler.fetch.simulated import SimulatedWeb
@@ -18,6 +18,7 @@ __all__ = [
     "Fetcher",
     "Fetches",
     "Followed",
+    "Keeps",
     "NotNow",
     "OwnDelays",
     "RawExchange",

@@ -14,6 +14,7 @@ import aiohttp
 from aiohttp import hdrs
 
 from crawler.fetch.body_memory import SMALL
+from crawler.fetch.capture import Capture
 from crawler.fetch.connector import Exchange
 from crawler.fetch.content_coding import Decoder, Overlong, decoder
 
@@ -27,11 +28,14 @@ async def read_body(
 ) -> tuple[bytes | None, str | None]:
     """Return the whole body, with its content codings undone, and what was wrong with them. If it is longer than
     ``limit``, return None or, with ``truncate``, its first ``limit`` bytes. Raises Undecodable."""
-    if hdrs.CONTENT_ENCODING not in answer.headers:
-        return await _read(answer, limit, truncate, exchange), None
-    body, note = _decoded(answer, limit)
+    body, note = None, None
+    if hdrs.CONTENT_ENCODING in answer.headers:
+        body, note = _decoded(answer, limit, exchange.capture)
     if body is None:
-        return await _read(answer, limit, truncate, exchange), note
+        plain = await _read(answer, limit, truncate, exchange)
+        if plain is not None and exchange.capture is not None:
+            exchange.capture.is_body(plain)
+        return plain, note
     try:
         size = await body.read(exchange)
     except Overlong:
@@ -42,16 +46,18 @@ async def read_body(
     return (b"".join(body.chunks)[:limit] if truncate else None), body.decode.note
 
 
-def _decoded(answer: aiohttp.ClientResponse, limit: int) -> tuple[_Decoded | None, str | None]:
+def _decoded(answer: aiohttp.ClientResponse, limit: int, capture: Capture | None) -> tuple[_Decoded | None, str | None]:
     codings = ", ".join(answer.headers.getall(hdrs.CONTENT_ENCODING))
     decode, note = decoder(codings, limit)
-    return None if decode is None else _Decoded(answer, codings, limit, decode), note
+    return None if decode is None else _Decoded(answer, codings, limit, decode, capture), note
 
 
 async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool, exchange: Exchange) -> bytes | None:
-    stream = answer.content
+    stream, capture = answer.content, exchange.capture
     if stream.is_eof():
         chunk = await stream.readany()
+        if capture is not None:
+            capture.take(chunk)
         if len(chunk) <= limit:
             return chunk
         return chunk[:limit] if truncate else None
@@ -65,6 +71,8 @@ async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool, exch
     while size <= limit and (chunk := await stream.readany()):
         chunks.append(chunk)
         size += len(chunk)
+        if capture is not None:
+            capture.take(chunk)
         if size > SMALL:
             await exchange.room(size)
     if size <= limit:
@@ -75,9 +83,12 @@ async def _read(answer: aiohttp.ClientResponse, limit: int, truncate: bool, exch
 class _Decoded:
     """A body whose content codings are undone."""
 
-    def __init__(self, answer: aiohttp.ClientResponse, codings: str, limit: int, decode: Decoder) -> None:
+    def __init__(
+        self, answer: aiohttp.ClientResponse, codings: str, limit: int, decode: Decoder, capture: Capture | None
+    ) -> None:
         self.chunks: list[bytes] = []
         self.decode = decode
+        self._capture = capture
         self._answer = answer
         self._codings = codings
         self._limit = limit
@@ -93,7 +104,7 @@ class _Decoded:
             await exchange.wait(empty=True)
             size = await self._read(exchange)
             assert size is not None, "a body begins again once"
-        exchange.share.take(size)  # without the window
+        exchange.share.take(size + self._kept)  # without the window
         return size
 
     async def _read(self, exchange: Exchange) -> int | None:
@@ -108,7 +119,7 @@ class _Decoded:
                 if size >= turn:
                     turn = size + _DECODED_AT_ONCE
                     await asyncio.sleep(0)
-                if size > SMALL and not exchange.share.take(size + self.decode.window):
+                if size > SMALL and not exchange.share.take(size + self.decode.window + self._kept):
                     if self._begin_again():
                         return None
                     await exchange.wait()
@@ -120,7 +131,14 @@ class _Decoded:
         chunk = await self._answer.content.readany()
         if self._came is not None:
             self._came.append(chunk)
+        if self._capture is not None:
+            self._capture.take(chunk)
         return chunk
+
+    @property
+    def _kept(self) -> int:
+        """Bytes that are kept as they were sent."""
+        return 0 if self._capture is None else self._capture.size
 
     def _begin_again(self) -> bool:
         """Give up what was decoded. Returns whether that could be done."""
@@ -130,6 +148,18 @@ class _Decoded:
         self._again, self._came, self.decode = self._came, None, decode
         self.chunks.clear()
         return True
+
+
+async def keep_body(answer: aiohttp.ClientResponse, capture: Capture, exchange: Exchange) -> int:
+    """Read a body that is only kept, as far as it is, and return its size in bytes. One that is stated to be longer is
+    not asked for."""
+    stated = answer.content_length
+    if stated is not None and stated > capture.most:
+        return await drop_body(answer, exchange)
+    body = await _read(answer, capture.most, True, exchange)
+    if body is not None:
+        capture.is_body(body)
+    return capture.size
 
 
 async def drop_body(answer: aiohttp.ClientResponse, exchange: Exchange) -> int:

@@ -14,6 +14,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 
 from crawler.fetch.body_memory import BodyMemory
+from crawler.fetch.capture import Capture
 from crawler.fetch.kept import Kept
 from crawler.fetch.lenient import LenientHandler
 from crawler.fetch.patience import Patience
@@ -45,6 +46,7 @@ class Exchange:
 
     __slots__ = (
         "address",
+        "capture",
         "connection",
         "dialled",
         "hurried",
@@ -66,6 +68,7 @@ class Exchange:
         self.phase = "headers"  # "connect", "headers", "body", "drop"
         self.sent = False  # a connection was asked for
         self.connection: UsedConnection | None = None
+        self.capture: Capture | None = None
         self.dialled = False  # at least one address was allowed
         self.address: str | None = None  # of the host: the last that was dialled, IPv4 first
         self.refused: Refusal | None = None  # of an address
@@ -79,6 +82,17 @@ class Exchange:
     def _hurry(self) -> None:
         self.hurried = True
         self.patience.at_most(HURRIED)
+
+    def uses(self, key: ConnectionKey, protocol: LenientHandler, *, kept: bool) -> None:
+        """The request will be sent on this connection."""
+        self.connection = UsedConnection(key, protocol, kept)
+        protocol.capture = self.capture
+
+    def keep(self, kept: Capture | None) -> None:
+        """Nothing more, or this, is kept of the exchange."""
+        before, self.capture = self.capture, kept
+        if self.connection is not None and self.connection.protocol.capture is before:
+            self.connection.protocol.capture = kept
 
     @property
     def peer(self) -> str | None:
@@ -150,7 +164,7 @@ class Connector(aiohttp.TCPConnector):
         while (connection := await super()._get(key, traces)) is not None and _has_ended(connection):
             connection.close()
         if connection is not None:
-            exchange.connection = UsedConnection(key, cast("LenientHandler", connection.protocol), kept=True)
+            exchange.uses(key, cast("LenientHandler", connection.protocol), kept=True)
         return connection
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
@@ -179,7 +193,7 @@ class Connector(aiohttp.TCPConnector):
             connection = await self._create_socks_connection(req, proxy, timeout)
         else:
             connection = await super()._create_connection(req, traces, timeout)
-        exchange.connection = UsedConnection(req.connection_key, cast("LenientHandler", connection), kept=False)
+        exchange.uses(req.connection_key, cast("LenientHandler", connection), kept=False)
         exchange.enter("headers", exchange.limits.headers_timeout)
         return connection
 

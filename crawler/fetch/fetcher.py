@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -17,13 +18,14 @@ import yarl
 from aiohttp import hdrs
 from aiohttp.abc import AbstractResolver
 
-from crawler.fetch.bodies import drop_body, read_body
+from crawler.fetch.bodies import drop_body, keep_body, read_body
 from crawler.fetch.body_memory import BodyMemory
+from crawler.fetch.capture import Capture, SeenRequest
 from crawler.fetch.connector import Connector, Exchange, current_exchange
 from crawler.fetch.cookies import Cookies
 from crawler.fetch.failures import FAILURES, classify, is_local
 from crawler.fetch.lenient import MAX_HEADERS
-from crawler.fetch.outcome import Failure, FailureKind, Response, browser_text
+from crawler.fetch.outcome import Failure, FailureKind, Keeps, Response, browser_text
 from crawler.fetch.patience import NO_DELAYS, OwnDelays, Patience
 from crawler.fetch.proxies import ProxyTrouble
 from crawler.fetch.ways import Ways, trust_of
@@ -109,6 +111,7 @@ class Fetcher:
         self._connector = Connector(settings, idle_hosts=self._idle_hosts, resolver=self._resolver, trust=self._trust)
         self._session = aiohttp.ClientSession(
             connector=self._connector,
+            request_class=SeenRequest,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": user_agent, "Accept": _ACCEPT},
             timeout=_idle(settings),
@@ -133,24 +136,43 @@ class Fetcher:
         max_body: int | None = None,
         truncate: bool = False,
         headers: Mapping[str, str] | None = None,
+        keep: Keeps | None = None,
     ) -> Response | Failure:
         """GET one absolute http or https URL, sent unchanged, with ``headers`` added to those of every request.
 
         ``accept(content_type)`` says whether the body is wanted. A body of more than ``max_body`` bytes after decoding
-        (default: the settings') is a failure, or is cut there with ``truncate``.
+        (default: the settings') is a failure, or is cut there with ``truncate``. What ``keep`` wants is kept as it was
+        on the wire.
         """
         settings = self._settings
         want = _Want(accept, settings.max_body if max_body is None else max_body, truncate, headers)
         limit = asyncio.timeout(None)
         exchange = Exchange(Patience(limit, self._stalled), self._memory, settings)
+        if keep is not None:
+            exchange.keep(Capture(href, keep))
         token = current_exchange.set(exchange)
         complete = False
         try:
-            async with limit:
-                exchange.enter("headers", settings.headers_timeout)
-                result = await self._exchange(href, want, exchange)
-            complete = isinstance(result, Response)
+            result = await self._within(limit, href, want, exchange)
+            if exchange.capture is not None:
+                result = _with_raw(result, exchange.capture, exchange)
+            complete = isinstance(result, Response) or result.raw is not None
             return result
+        finally:
+            exchange.keep(None)
+            exchange.patience.end()
+            current_exchange.reset(token)
+            if complete and exchange.share.counts:
+                exchange.share.complete()
+            else:
+                exchange.share.close()
+
+    async def _within(self, limit: asyncio.Timeout, href: str, want: _Want, exchange: Exchange) -> Response | Failure:
+        """Make the exchange, and end it when its time is over."""
+        try:
+            async with limit:
+                exchange.enter("headers", self._settings.headers_timeout)
+                return await self._exchange(href, want, exchange)
         except FAILURES as error:
             if exchange.refused is not None and not exchange.dialled:
                 return Failure.refused(exchange.refused, exchange.patience.seconds)
@@ -162,13 +184,6 @@ class Fetcher:
             seconds = exchange.patience.seconds
             proxy = None if exchange.proxy is None else exchange.proxy.shown
             return Failure(kind, message, seconds, address=exchange.address, local=local, kept=kept, proxy=proxy)
-        finally:
-            exchange.patience.end()
-            current_exchange.reset(token)
-            if complete and exchange.share.counts:
-                exchange.share.complete()
-            else:
-                exchange.share.close()
 
     def _lost(self, exchange: Exchange) -> bool:
         """Return whether a kept connection was closed before the first byte of an answer."""
@@ -235,6 +250,8 @@ class Fetcher:
         """Send the request the way that the settings say, and return the answer when its headers are complete."""
         headers, way = dict(want.headers or {}), self._ways.to(href)
         headers.update(way.headers or {})
+        if exchange.capture is not None and way.headers:
+            exchange.capture.hide(way.headers)
         exchange.proxy = way.proxy
         timeout = _idle(self._settings)
         if way.limits is not None:
@@ -265,12 +282,14 @@ class Fetcher:
             log.warning("nothing can be fetched through the proxy, and nothing is lost: %s", message)
 
     async def _response(self, answer: aiohttp.ClientResponse, want: _Want, exchange: Exchange) -> Response | Failure:
-        headers, status = answer.headers, answer.status
-        content_type, charset = _content_type(headers.get(hdrs.CONTENT_TYPE))
-        location = headers.get(hdrs.LOCATION) if 300 <= status < 400 else None
+        content_type, _ = _content_type(answer.headers.get(hdrs.CONTENT_TYPE))
+        capture = exchange.capture
+        if capture is not None and not capture.begin(answer, content_type):
+            exchange.keep(None)
+            capture = None
         body: bytes | None = None
         note: str | None = None
-        if location is None and want.accept(content_type):
+        if _location(answer) is None and want.accept(content_type):
             if not answer.content.is_eof():
                 exchange.enter("body", exchange.limits.body_timeout)
             body, note = await read_body(answer, want.max_body, want.truncate, exchange)
@@ -278,22 +297,48 @@ class Fetcher:
                 message = f"body larger than {want.max_body} bytes"
                 return Failure(FailureKind.TOO_LARGE, message, exchange.patience.seconds)
             received = len(body)
+        elif capture is not None:
+            capture.response = _answered(answer, exchange, None, 0, None)
+            exchange.enter("body", exchange.limits.body_timeout)
+            received = await keep_body(answer, capture, exchange)
         else:
             received = await drop_body(answer, exchange)
-        return Response(
-            status,
-            headers,
-            content_type,
-            charset,
-            body,
-            None if location is None else browser_text(location),
-            browser_text(headers.get(hdrs.RETRY_AFTER, "")) or None,
-            exchange.patience.seconds,
-            received,
-            note,
-            None if exchange.proxy is None else exchange.proxy.shown,
-            exchange.peer,
-        )
+        return _answered(answer, exchange, body, received, note)
+
+
+def _answered(
+    answer: aiohttp.ClientResponse, exchange: Exchange, body: bytes | None, received: int, note: str | None
+) -> Response:
+    headers, location = answer.headers, _location(answer)
+    content_type, charset = _content_type(headers.get(hdrs.CONTENT_TYPE))
+    return Response(
+        answer.status,
+        headers,
+        content_type,
+        charset,
+        body,
+        None if location is None else browser_text(location),
+        browser_text(headers.get(hdrs.RETRY_AFTER, "")) or None,
+        exchange.patience.seconds,
+        received,
+        note,
+        None if exchange.proxy is None else exchange.proxy.shown,
+        exchange.peer,
+    )
+
+
+def _location(answer: aiohttp.ClientResponse) -> str | None:
+    return answer.headers.get(hdrs.LOCATION) if 300 <= answer.status < 400 else None
+
+
+def _with_raw(result: Response | Failure, capture: Capture, exchange: Exchange) -> Response | Failure:
+    """Add the exchange as it was on the wire. A body that was only kept makes no failure."""
+    if isinstance(result, Response):
+        return replace(result, raw=capture.raw(exchange.peer))
+    raw = capture.raw(exchange.peer, result.kind)
+    if capture.response is None:
+        return replace(result, raw=raw)
+    return replace(capture.response, seconds=result.seconds, received=capture.size, raw=raw)
 
 
 def _idle(settings: FetchSettings) -> aiohttp.ClientTimeout:

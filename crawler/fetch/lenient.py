@@ -9,7 +9,7 @@ What no browser takes is a ``Malformed``.
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -17,6 +17,9 @@ from aiohttp.hdrs import CONTENT_LENGTH
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
+
+if TYPE_CHECKING:
+    from crawler.fetch.capture import Capture
 
 MAX_HEADERS = 256  # lines
 MAX_INTERIM = 32  # answers 1xx before the final one
@@ -189,6 +192,7 @@ class LenientHandler(ResponseHandler):
         self.max_head = max_head
         self.begun = False  # a byte of the answer has come
         self.address: str | None = None  # of the other end
+        self.capture: Capture | None = None  # of the exchange that takes place, if that is kept
         self._options: dict[str, Any] = {}
 
     def connection_made(self, transport: Any) -> None:
@@ -300,6 +304,8 @@ class ForgivingParser:
         if message.code < 200 or message.code in _NO_BODY:
             return False
         self._payload = payload
+        if self._protocol.capture is not None:
+            self._protocol.capture.head = data[: end + 3].lstrip(b"\r\n")
         self._left = int(length) + end + 3 - len(data)
         if self._left < 0:
             self._protocol.force_close()
@@ -339,10 +345,12 @@ class ForgivingParser:
         """Find out how many bytes of the body are still to come, and whether more has come already: the strict parser
         holds the beginning of another answer for nothing unusual. Returns False if it may misread the chunks."""
         length: str | None = "0" if message.code in _NO_BODY else message.headers.get(CONTENT_LENGTH)
-        end = 0
+        begin = end = 0
         for _ in range(self._heads):
-            found = _END.search(seen, end)
+            begin, found = end, _END.search(seen, end)
             end = found.end() if found is not None else len(seen)
+        if self._protocol.capture is not None:
+            self._protocol.capture.head = seen[begin:end].lstrip(b"\r\n")
         if message.chunked:
             begun = end < len(seen)
             if begun and not _CRLF_LINE.match(seen, end):
@@ -416,9 +424,12 @@ class ForgivingParser:
                 end = _END.search(held, max(0, known - 2))
                 if end is None:
                     return _NOTHING if self._size <= self._protocol.max_head else self._fail(self._too_long())
-                head = read_head(bytes(held[: end.end()]))
+                raw = bytes(held[: end.end()])
+                head = read_head(raw)
                 del held[: end.end()]
                 if head.status >= 200:
+                    if self._protocol.capture is not None:
+                        self._protocol.capture.head = raw
                     return self._resume(head, bytes(held))
                 if head.status == _SWITCHED:
                     return self._fail(Malformed("switched to another protocol unasked"))

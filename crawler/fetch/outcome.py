@@ -168,6 +168,17 @@ def browser_text(header: str) -> str:
         return raw.decode("latin-1")
 
 
+class Keeps(Protocol):
+    """Which exchanges are kept as they were on the wire."""
+
+    @property
+    def max_size(self) -> int:
+        """Bytes of a body, with its content coding, that are kept at most."""
+
+    def wants(self, href: str, status: int, content_type: str | None) -> bool:
+        """Return whether an exchange is kept. The type is ``type/subtype`` in lower case."""
+
+
 class Fetches(Protocol):
     """What the crawl needs of a network: ``Fetcher``, or a simulation of one."""
 
@@ -179,10 +190,12 @@ class Fetches(Protocol):
         max_body: int | None = None,
         truncate: bool = False,
         headers: Mapping[str, str] | None = None,
+        keep: Keeps | None = None,
     ) -> Response | Failure:
         """Make one exchange. ``headers`` are added to those of every request. ``accept(content_type)`` is called before
         the body is read. At most ``max_body`` bytes are read; a longer body is a failure or, with ``truncate``, is
-        cut."""
+        cut. What ``keep`` wants is kept as it was on the wire (``raw``), its body too if that is not accepted; such a
+        body makes no failure, whatever becomes of it."""
 
     async def resolve(self, href: str) -> str | None:
         """Return the IP address of the href's host, or the first in order if it has several; None if it has none."""

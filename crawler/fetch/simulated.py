@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from crawler.fetch.fetcher import is_html
-from crawler.fetch.outcome import Failure, Response
+from crawler.fetch.outcome import Failure, Keeps, Response
 from crawler.urls import host_name
 
 Answer = Response | Failure | str
@@ -50,8 +50,9 @@ class SimulatedWeb:
         max_body: int | None = None,
         truncate: bool = False,
         headers: Mapping[str, str] | None = None,
+        keep: Keeps | None = None,
     ) -> Response | Failure:
-        """As ``Fetcher.fetch``. The table decides about limits and types."""
+        """As ``Fetcher.fetch``. The table decides about limits and types, and what is kept."""
         self.asked.append(href)
         await asyncio.sleep(0)
         if self._before is not None:

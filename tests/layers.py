@@ -122,7 +122,7 @@ MODULES: dict[str, str] = {
         finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer
     """,
     "export": """
-        final_records columns beside parquet top_counts time_line crawl_figures markup report_page job_report
+        final_records columns kept_parts beside parquet top_counts time_line crawl_figures markup report_page job_report
     """,
     "service": """
         explanation_text host_page status_reporter commands command_files snapshot_request view api attach run_view

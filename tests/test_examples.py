@@ -346,18 +346,19 @@ def test_asking_questions_with_parquet(tmp_path: Path, monkeypatch: pytest.Monke
     pages = {"/": linked(["/a", "/b", "/gone"]), "/a": "<p>the same words</p>", "/b": "<p>the same words</p>"}
     with Site(pages) as site:
         (here / "seeds.txt").write_text(site.url("/") + "\n")
-        assert crawler(here / "seeds.txt", "--job", here / "news", *ON_LOOPBACK.split()).code == 0
+        words = ("--output", "links", *ON_LOOPBACK.split())
+        assert crawler(here / "seeds.txt", "--job", here / "news", *words).code == 0
         (host,) = site.hosts
         (exported,) = carry_out("query-with-parquet.md", here, {})
-    assert re.fullmatch(r"news-parquet: 4 records, 1 host; [\d,]+ bytes\n", exported)
+    assert re.fullmatch(r"news-parquet: 4 records, 3 links, 1 host; [\d,]+ bytes\n", exported)
     printed = python_files("query-with-parquet.md", here)
-    assert re.search(rf"{site.url('/')} +│ {site.url('/gone')} +│ +404 ", printed["broken.py"])
+    assert re.search(rf"{site.url('/')} +│ .* │ {site.url('/gone')} +│ +404 ", printed["broken.py"])
     total = sum(record["bytes"] or 0 for record in records(here / "news"))
     assert re.search(rf"^{host} +4 +{total}$", printed["with_pandas.py"], re.MULTILINE)
     assert printed["with_polars.py"] == f"{site.url('/a')}: copies: 1, bytes: 21\n"
     monkeypatch.chdir(here)
     asked = [duckdb.sql(block.text).fetchall() for block in blocks("query-with-parquet.md") if block.language == "sql"]
-    assert asked == [[(host, 4, 3, 1)], [(host, 1, "idle", 0)]]
+    assert asked == [[(site.url("/"), site.url("/gone"), 404)], [(host, 4, 3, 1)], [(host, 1, "idle", 0)]]
 
 
 def test_keeping_a_copy(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="DIR")
     formats = parser.add_mutually_exclusive_group(required=True)
     formats.add_argument(
-        "--parquet", type=Path, metavar="OUT", help="Parquet files of pages and hosts, in the directory OUT"
+        "--parquet", type=Path, metavar="OUT", help="Parquet files of pages, links and hosts, in the directory OUT"
     )
     parser.set_defaults(run=guarded(run))
 
@@ -41,7 +41,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _text(out: Path, written: Written) -> str:
     rows = [counted(number, _NOUNS[table]) for table, number in written.rows.items()]
-    return f"{out}: {', '.join(rows)}; {written.size:,} bytes"
+    text = f"{out}: {', '.join(rows)}; {written.size:,} bytes"
+    if written.without_links:
+        text += f"\nthe links of {counted(written.without_links, 'page')} are missing: their files are not in the job"
+    return text
 
 
-_NOUNS = {"pages": "record", "hosts": "host"}
+_NOUNS = {"pages": "record", "links": "link", "hosts": "host"}

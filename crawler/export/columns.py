@@ -29,6 +29,7 @@ class Kind(StrEnum):
     TEXTS = "VARCHAR[]"
     HEADERS = "MAP(VARCHAR, VARCHAR)"
     COUNTS = "MAP(VARCHAR, BIGINT)"
+    PLACES = "MAP(VARCHAR, BIGINT[])"
 
 
 class Column(NamedTuple):
@@ -76,6 +77,7 @@ PAGES = (
     Column("seconds", Kind.NUMBER),
     Column("tries", Kind.LARGE),
     Column("headers", Kind.HEADERS),
+    Column("kept", Kind.PLACES),
 )
 HOSTS = (
     Column("host", Kind.TEXT),
@@ -91,6 +93,16 @@ HOSTS = (
     Column("gap_seconds", Kind.NUMBER),
     Column("latency_seconds", Kind.NUMBER),
     Column("errors", Kind.COUNTS),
+)
+LINKS = (
+    Column("record", Kind.LARGE),
+    Column("from", Kind.TEXT),
+    Column("to", Kind.TEXT),
+    Column("kind", Kind.TEXT),
+    Column("text", Kind.TEXT),
+    Column("rel", Kind.TEXT),
+    Column("in_scope", Kind.TRUTH),
+    Column("why", Kind.TEXT),
 )
 
 
@@ -166,6 +178,11 @@ def _texts(value: object) -> list[str] | None:
     return value if isinstance(value, list) and all(_text(each) is not None for each in value) else None
 
 
+def _integers(value: object) -> list[int] | None:
+    fit = _integer(64)
+    return value if isinstance(value, list) and all(fit(each) is not None for each in value) else None
+
+
 def _map(fit: Callable[[object], object]) -> Callable[[object], list[tuple[str, Any]] | None]:
     def fit_all(value: object) -> list[tuple[str, Any]] | None:
         if not isinstance(value, Mapping):
@@ -186,4 +203,5 @@ _FITS: dict[Kind, Callable[[object], Any]] = {
     Kind.TEXTS: _texts,
     Kind.HEADERS: _map(_text),
     Kind.COUNTS: _map(_integer(64)),
+    Kind.PLACES: _map(_integers),
 }

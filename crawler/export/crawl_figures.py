@@ -94,9 +94,9 @@ class Figures:
         if isinstance(depth, int):
             self.depths[min(depth, DEEPEST)] += 1
         if isinstance(record.get("content_type"), str):
-            self.types.add(_clipped(str(record["content_type"]).lower(), _WORDS))
+            self.types.add(clipped(str(record["content_type"]).lower(), _WORDS))
         if isinstance(record.get("duplicate_of"), str):
-            self.originals.add(_clipped(str(record["duplicate_of"]), LONGEST))
+            self.originals.add(clipped(str(record["duplicate_of"]), LONGEST))
         if _is_unfetched(record):
             self.reasons.add(_reason(record))
         self._list(record)
@@ -109,7 +109,7 @@ class Figures:
                 soft = record["outcome"] == Outcome.SOFT404
                 self.broken.append(_broken(record, "soft 404" if soft else ""))
         elif record["outcome"] == Outcome.FAILED and len(self.failures) < KEPT_FAILURES:
-            self.failures.append(_broken(record, _clipped(str(record.get("error") or ""), LONGEST)))
+            self.failures.append(_broken(record, clipped(str(record.get("error") or ""), LONGEST)))
 
     def _count_host(self, record: Record) -> None:
         name = host_key(str(record["url"]))
@@ -137,19 +137,19 @@ def _is_unfetched(record: Record) -> bool:
 def _broken(record: Record, words: str) -> Broken:
     status, via = record.get("status"), record.get("via")
     return Broken(
-        _clipped(str(record["url"]), LONGEST),
+        clipped(str(record["url"]), LONGEST),
         status if isinstance(status, int) else None,
         words,
-        _clipped(via, LONGEST) if isinstance(via, str) else None,
+        clipped(via, LONGEST) if isinstance(via, str) else None,
     )
 
 
 def _reason(record: Record) -> str:
     """The rule, or the first words of the error."""
-    return _clipped(str(record.get("rule") or record.get("error") or record["outcome"]).partition(":")[0], _WORDS)
+    return clipped(str(record.get("rule") or record.get("error") or record["outcome"]).partition(":")[0], _WORDS)
 
 
-def _clipped(text: str, most: int) -> str:
+def clipped(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,8 @@ from crawler.disk import RealDisk
 from crawler.export.beside import ExportError, check_outside
 from crawler.export.crawl_figures import Figures, LastRecords
 from crawler.export.final_records import final_records
-from crawler.export.report_page import MARK, Report, report_page
+from crawler.export.kept_parts import KeptParts
+from crawler.export.report_page import MARK, LinkedFrom, Report, report_page
 from crawler.inspect.host_table import HostTableSettings, Selection, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
 from crawler.inspect.job_reader import job_stats, open_job
@@ -20,6 +22,8 @@ from crawler.job.clock_anchor import job_time
 from crawler.job.identity import check_readable
 from crawler.job.live_status import read_live
 
+# The target of an edge. No URL holds a quotation mark, so no text of a link looks like this.
+_TARGET = re.compile(rb'^\{"from":"[^"]*","to":"([^"]*)"', re.MULTILINE)
 HOSTS = 100  # hosts with most pages that are listed
 FAILING = 25  # and those with most failures
 
@@ -60,7 +64,25 @@ def gather(directory: Path) -> Report:
         figures.count_time(record)
         if last.is_last(number, record):
             figures.count(record)
-    return Report(directory.absolute().name, made_at, stats, figures, hosts)
+    return Report(directory.absolute().name, made_at, stats, figures, hosts, _linked(directory, figures, last))
+
+
+def _linked(directory: Path, figures: Figures, last: LastRecords) -> dict[str, LinkedFrom] | None:
+    """The pages that link to the broken URLs that are listed, as their last visits found them; None if the job keeps no
+    links."""
+    found = {each.url: LinkedFrom() for each in figures.broken}
+    wanted = {url.encode("utf-8", "backslashreplace") for url in found}
+    with KeptParts(directory, "links") as parts:
+        if not found or not parts.in_use:
+            return None
+        for number, (record, _) in enumerate(final_records(directory), 1):
+            if not last.is_last(number, record):
+                continue
+            # Most links lead elsewhere, and decoding each would take minutes.
+            for href in _TARGET.findall(parts.of(record)):
+                if href in wanted:
+                    found[href.decode("ascii")].add(str(record["url"]))
+    return found
 
 
 def _hosts(directory: Path) -> list[dict[str, Any]]:

@@ -1,5 +1,5 @@
 """Writes a job as Parquet files, by pyarrow (the extra ``parquet``): a directory with ``pages.parquet``,
-``hosts.parquet`` and ``export.json``.
+``hosts.parquet``, ``links.parquet`` if the job keeps links, and ``export.json``.
 
 Rows are turned into columns some thousand at a time. They are gathered into row groups that readers like, with the
 memory that one takes, however long the job is.
@@ -7,6 +7,7 @@ memory that one takes, however long the job is.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -14,13 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crawler.export.beside import MARK, free_place, made_beside
-from crawler.export.columns import HOSTS, OTHER, PAGES, Column, Kind, Row, columns_of
+from crawler.export.columns import HOSTS, LINKS, OTHER, PAGES, Column, Kind, Row, columns_of
 from crawler.export.final_records import final_records
+from crawler.export.kept_parts import KeptParts
 from crawler.inspect.job_view import JobView
 from crawler.job.job_lock import lock_holder
 from crawler.urls import host_key
 
-TABLES = {"pages": PAGES, "hosts": HOSTS}
+TABLES = {"pages": PAGES, "links": LINKS, "hosts": HOSTS}
 _KIND = "parquet"
 _VERSION = 1
 _ROWS, _BYTES = 2048, 2**22  # what is turned into columns at once; one record may have 200 KB
@@ -32,10 +34,12 @@ class MissingLibraryError(Exception):
 
 
 class Written(NamedTuple):
-    """What an export holds: rows by table, and its size in bytes."""
+    """What an export holds: rows by table, its size in bytes, and how many pages it lacks the links of because their
+    files are not there."""
 
     rows: dict[str, int]
     size: int
+    without_links: int
 
 
 def check_library() -> None:
@@ -56,10 +60,13 @@ def write_parquet(directory: Path, out: Path) -> Written:
     with made_beside(out) as part:
         began = datetime.now(UTC)
         running = lock_holder(directory) is not None
-        rows = {
-            "pages": write_table(part / "pages.parquet", PAGES, _pages(directory)),
-            "hosts": write_table(part / "hosts.parquet", HOSTS, ((row, 0) for row in job.hosts())),
-        }
+        pages = write_table(part / "pages.parquet", PAGES, _pages(directory))
+        rows = {"pages": pages}
+        with KeptParts(directory, "links") as parts:
+            if parts.in_use:
+                rows["links"] = write_table(part / "links.parquet", LINKS, _links(directory, pages, parts))
+            without_links = parts.missing
+        rows["hosts"] = write_table(part / "hosts.parquet", HOSTS, ((row, 0) for row in job.hosts()))
         mark = {
             "export": _KIND,
             "version": _VERSION,
@@ -67,10 +74,11 @@ def write_parquet(directory: Path, out: Path) -> Written:
             "made_at": began.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "running": running,
             "rows": rows,
+            "pages_without_links": without_links,
         }
         (part / MARK).write_text(json.dumps(mark, indent=2) + "\n", "ascii")
         size = sum(path.stat().st_size for path in part.iterdir())
-    return Written(rows, size)
+    return Written(rows, size, without_links)
 
 
 def _files() -> list[str]:
@@ -81,6 +89,13 @@ def _pages(directory: Path) -> Iterator[tuple[Row, int]]:
     for number, (record, size) in enumerate(final_records(directory), 1):
         href = str(record["url"])
         yield record | {"record": number, "host": host_key(href)}, size
+
+
+def _links(directory: Path, records: int, parts: KeptParts) -> Iterator[tuple[Row, int]]:
+    """The links of the first records: a running crawl may have finished more by now."""
+    for number, (record, _) in enumerate(itertools.islice(final_records(directory), records), 1):
+        for line in parts.of(record).splitlines():
+            yield {"record": number, **json.loads(line)}, len(line)
 
 
 def write_table(path: Path, columns: tuple[Column, ...], rows: Iterable[tuple[Row, int]]) -> int:
@@ -141,5 +156,6 @@ def arrow_schema(columns: Iterable[Column]) -> Any:
         Kind.TEXTS: pa.list_(text),
         Kind.HEADERS: pa.map_(text, text),
         Kind.COUNTS: pa.map_(text, pa.int64()),
+        Kind.PLACES: pa.map_(text, pa.list_(pa.int64())),
     }
     return pa.schema([*((name, types[kind]) for name, kind, _ in columns), (OTHER, text)])

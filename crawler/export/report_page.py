@@ -27,6 +27,7 @@ from crawler.export.crawl_figures import (
     Broken,
     Figures,
     HostFigures,
+    clipped,
 )
 from crawler.export.markup import Child, Markup, element, joined, text
 from crawler.export.time_line import Columns
@@ -35,6 +36,7 @@ from crawler.metrics import count, counted, duration, size, trust
 from crawler.scope import OF_PAGES
 
 MARK = "<!-- a report by crawler -->"  # tells an earlier report from other files
+_FIRST = 5  # pages that are named of those that link to a broken URL
 _SHOWN = 20  # types, reasons, pages with copies
 _LONG = 180  # characters of a URL that are shown
 
@@ -42,12 +44,17 @@ _CANONICAL = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+/[!#-;=?-~]*")
 _CSS = Path(__file__).with_name("report.css")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LinkedFrom:
-    """How many pages link to a URL, and some of them."""
+    """How many pages link to a URL, and the first of them."""
 
     pages: int = 0
     first: list[str] = field(default_factory=list)
+
+    def add(self, page: str) -> None:
+        self.pages += 1
+        if len(self.first) < _FIRST:
+            self.first.append(clipped(page, LONGEST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +226,7 @@ def _broken(report: Report) -> Section:
 
 
 def _linked_from(each: Broken, linked: Mapping[str, LinkedFrom] | None) -> Markup:
-    if linked is None or each.url not in linked:
+    if linked is None or each.url not in linked or not linked[each.url].pages:
         return text("a seed") if each.via is None else _address(each.via)
     found = linked[each.url]
     items = [element("li", _address(page)) for page in found.first]

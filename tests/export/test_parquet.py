@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tarfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +25,7 @@ from crawler.export.parquet import TABLES, arrow_schema, write_table
 from crawler.inspect.job_view import JobView
 from crawler.job.durable_frontier import DurableFrontier
 from crawler.job.live_status import Live, write_live
-from tests.documents import page
+from tests.documents import ROOT, page
 
 SEEDS = [f"https://{host}.test/{number}" for host in "ab" for number in range(4)]
 
@@ -188,6 +189,63 @@ def test_the_last_record_of_each_url(job: Path) -> None:
     assert [visit for _, visit in found[:-1]] == [1] * (len(found) - 1)
 
 
+# -- links -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def linking(tmp_path: Path) -> Path:
+    """A job that kept links, and was killed."""
+    archive = next((ROOT / "tests" / "corpus").glob("*/links-killed.tar.xz"))
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    return tmp_path / "job"
+
+
+def test_the_links_of_each_record_are_exported(linking: Path) -> None:
+    out = linking.with_name("out")
+    with open(linking / "links" / "links-000001.jsonl", "ab") as stream:
+        stream.write(b'{"from":"http://h.test/"')  # of a page that was not finished
+    assert main(["export", str(linking), "--parquet", str(out)]) == 0
+    pages = {row["record"]: row for row in rows(out / "pages.parquet")}
+    found = rows(out / "links.parquet")
+    edges = edges_of_first(linking, len(pages))
+    assert len(found) == len(edges) > 20
+    for row, edge in zip(found, edges, strict=True):
+        assert row.pop("record") in pages
+        assert {name: value for name, value in row.items() if value is not None} == edge
+    assert [pages[row["record"]]["url"] for row in rows(out / "links.parquet")] == [edge["from"] for edge in edges]
+    first = next(page for page in pages.values() if page["kept"])
+    line = (linking / "pages.jsonl").read_bytes().splitlines()[first["record"] - 1]
+    assert dict(first["kept"]) == json.loads(line)["kept"]
+    assert {page[OTHER] for page in pages.values()} == {None}
+    assert json.loads((out / "export.json").read_text())["rows"]["links"] == len(edges)
+
+
+def edges_of_first(job: Path, records: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    data = (job / "links" / "links-000001.jsonl").read_bytes()
+    for line in (job / "pages.jsonl").read_bytes().splitlines()[:records]:
+        if "kept" in (record := json.loads(line)):
+            _, offset, length, _ = record["kept"]["links"]
+            found += map(json.loads, data[offset : offset + length].splitlines())
+    return found
+
+
+def test_links_that_are_damaged_and_those_that_were_moved_away(
+    linking: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, file = linking.with_name("out"), linking / "links" / "links-000001.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b'"to"', b'"TO"', 1))
+    assert main(["export", str(linking), "--parquet", str(out)]) == 1
+    assert re.search(r"links-000001.jsonl: offset 0: not what was kept of a page", capsys.readouterr().out)
+    file.unlink()
+    assert main(["export", str(linking), "--parquet", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"0 links.*\nthe links of \d+ pages are missing: their files are not in the job\n", said)
+    assert json.loads((out / "export.json").read_text())["pages_without_links"] > 0
+
+
 # -- values and columns ----------------------------------------------------------------------------------------
 
 ROW: dict[str, Any] = {
@@ -200,6 +258,7 @@ ROW: dict[str, Any] = {
     "texts": ["a", "b"],
     "headers": {"etag": '"1"'},
     "counts": {"timeout": 2},
+    "places": {"links": [1, 0, 391, 2**32 - 1]},
 }
 EACH = tuple(Column(kind.name.lower(), kind) for kind in Kind)
 
@@ -214,6 +273,7 @@ def test_every_kind_has_its_type() -> None:
     assert {name: row[name] for name in ("text", "truth", "small", "large", "number", "texts")} == {
         name: ROW[name] for name in ("text", "truth", "small", "large", "number", "texts")
     }
+    assert dict(row["places"]) == ROW["places"]
     assert (row["headers"], row["counts"]) == ([("etag", '"1"')], [("timeout", 2)])
 
 
@@ -239,7 +299,7 @@ def test_whatever_a_record_holds_nothing_is_lost(found: list[dict[str, Any]]) ->
                 assert stored is None
             elif stored is None:
                 assert other.pop(name) == value
-            elif name in ("headers", "counts"):
+            elif name in ("headers", "counts", "places"):
                 assert dict(stored) == value
             elif name != "time":
                 assert stored == value

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+import tarfile
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,6 +22,7 @@ from crawler.export.report_page import MARK, Report, report_page
 from crawler.export.time_line import COLUMNS, TimeLine
 from crawler.export.top_counts import TopCounts
 from crawler.job.durable_frontier import DurableFrontier
+from tests.documents import ROOT
 from tests.export.hostile_report import HOSTILE, hostile_report
 from tests.metrics.samples import statistics
 
@@ -172,6 +175,7 @@ def test_hostile_text_is_text() -> None:
     assert not {name for name in attributes if name.startswith("on")} | attributes & {"src", "style", "srcset"}
     for text in HOSTILE[:6]:
         assert text in elements.text
+    assert "and 2 other pages" in elements.text
     assert r"\u202elmth.\x00\x1b[2J\ud800" in elements.text
     for _, each in elements.found:
         href = each.get("href")
@@ -232,6 +236,26 @@ def test_the_report_of_a_job(job: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert sum(figures.statuses.values()) == 4
     assert {name: host.broken for name, host in figures.hosts.items()} == {"a.test:443": 0, "b.test:443": 1}
     assert sorted(path.name for path in job.parent.iterdir()) == ["news", "news-report.html"]
+
+
+def test_with_links_all_pages_that_link_to_a_broken_url_are_counted(tmp_path: Path) -> None:
+    archive = next((ROOT / "tests" / "corpus").glob("*/links-killed.tar.xz"))
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    edges = [json.loads(line) for line in (tmp_path / "job" / "links" / "links-000001.jsonl").read_bytes().splitlines()]
+    target, _ = Counter(edge["to"] for edge in edges).most_common(1)[0]
+    first = f'"url":"{target}","status":200'.encode()
+    pages = tmp_path / "job" / "pages.jsonl"
+    assert first in pages.read_bytes()
+    pages.write_bytes(pages.read_bytes().replace(first, first.replace(b"200", b"404")))  # as long as it was
+    report = gather(tmp_path / "job")
+    assert report.linked is not None
+    found = report.linked[target]
+    linking = [edge["from"] for edge in edges if edge["to"] == target]
+    assert (found.pages, found.first) == (len(linking), linking[:5])
+    assert len(linking) > 1
+    page = Elements(report_page(report))
+    assert {each["href"] for tag, each in page.found if tag == "a"} >= {target, *linking}
 
 
 def test_an_earlier_report_is_replaced_and_nothing_else(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

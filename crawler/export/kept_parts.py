@@ -1,0 +1,78 @@
+"""What an output keeps of pages, read by the positions in their records: so exactly what belongs to records that no
+crash can undo, in their order."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, Self
+
+from crawler.job.directory import PAGES
+from crawler.output import Record
+from crawler.output.outputs import FORMS
+from crawler.records import JournalError
+
+_FORMS = {form.name: form for form in FORMS.values()}
+
+
+class PartPlace(NamedTuple):
+    """Where a part is: the number of the file, and the offset, length and CRC-32 of its bytes."""
+
+    file: int
+    offset: int
+    length: int
+    crc: int
+
+
+class KeptParts:
+    """The parts of one output. ``missing`` counts the pages whose file is not there: it may have been moved away."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._directory = directory
+        self._form = _FORMS[name]
+        self._number: int | None = None
+        self._file: BinaryIO | None = None
+        self.missing = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the job has kept anything in this output."""
+        return (self._directory / self._form.name).is_dir()
+
+    def of(self, record: Record) -> bytes:
+        """What is kept of the page; empty if nothing is, or if its file is not there. Raises OSError, and JournalError
+        if the bytes are not those that were kept."""
+        kept = record.get("kept")
+        told = kept.get(self._form.name) if isinstance(kept, dict) else None
+        if told is None:
+            return b""
+        if not isinstance(told, list) or len(told) != 4 or not all(type(each) is int and each >= 0 for each in told):
+            raise JournalError(f"{PAGES}: the record of {record['url']} does not say where its {self._form.name} are")
+        place = PartPlace(*told)
+        file = self._open(place.file)
+        if file is None:
+            self.missing += 1
+            return b""
+        file.seek(place.offset)
+        data = file.read(place.length)
+        if len(data) != place.length or zlib.crc32(data) != place.crc:
+            raise JournalError(f"{file.name}: offset {place.offset}: not what was kept of a page; run `crawler verify`")
+        return data
+
+    def _open(self, number: int) -> BinaryIO | None:
+        if number != self._number:
+            if self._file is not None:
+                self._file.close()
+            try:
+                self._file = open(self._form.path(self._directory, number), "rb")  # noqa: SIM115 (closed at the end)
+            except FileNotFoundError:
+                self._file = None
+            self._number = number
+        return self._file

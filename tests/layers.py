@@ -126,7 +126,7 @@ MODULES: dict[str, str] = {
     """,
     "service": """
         explanation_text host_page status_reporter commands command_files snapshot_request view api attach run_view
-        reloading opening file_limit resumed session
+        record_pipe reloading opening file_limit resumed session
     """,
     "backup": """
         layout copying back_up restoration

@@ -42,6 +42,7 @@ from tests.site import Handler, Site, linked
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "how-to" / "keep-a-copy.md"
 _POLL = 0.002  # seconds between two looks at a process
+_REST = 0.05  # seconds between two looks for new records
 _NAMES = 4  # times as many URLs as there are pages at a time, at most
 # Many generations, and visits that come at once: a page is as old as its last visit.
 _CONFIG = """
@@ -219,7 +220,12 @@ def _copier(home: Path, program: str, journal: str, chance: random.Random) -> Co
 
 
 def _copy(copier: Copier, kills: int, all_of_them: Sequence[Copier], over: threading.Event) -> None:
+    output, size = copier.home / "news" / "pages.jsonl", 0
     while not over.is_set():
+        if output.stat().st_size == size:
+            over.wait(_REST)
+            continue
+        size = output.stat().st_size
         copier.run(lambda: sum(each.kills for each in all_of_them) < kills)
 
 

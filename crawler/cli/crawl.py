@@ -17,7 +17,7 @@ from pathlib import Path
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
-from crawler.cli.options import DEFAULT_JOB, add_crawl_options, settings_tables
+from crawler.cli.options import DEFAULT_JOB, STDOUT, add_crawl_options, settings_tables
 from crawler.dashboard import access_of
 from crawler.disk import DisplacedError, private_opener, read_regular
 from crawler.engine.lifecycle import Stop
@@ -46,7 +46,7 @@ from crawler.progress.say import say
 from crawler.progress.summary import summary
 from crawler.scope import RuleSettings, Scope, foreign_hosts, literal_ranges, rule_faults, rules_for_seeds_alone
 from crawler.service.reloading import Configuration, ConfigurationError
-from crawler.service.session import Result, run_crawl
+from crawler.service.session import Result, RunOptions, run_crawl
 from crawler.service.status_reporter import View
 from crawler.settings import SeenSettings, Settings, SettingsError, Source, outdated, settings_from
 from crawler.store import StoreDamagedError, StoreVersionError
@@ -200,12 +200,13 @@ def crawl(
     """Run the crawl with a view on it, inside ``around``, and return the exit code. ``check`` may refuse a job that is
     resumed. Raises UsageError."""
     directory, known = arguments.job, Configuration(settings, partial(read_again, arguments))
+    options = RunOptions(finite, check, sys.stdout.fileno() if STDOUT in getattr(arguments, "output", ()) else None)
     view: Progress | None = None if arguments.quiet else Progress(sys.stderr, force=arguments.progress)
 
     async def whole() -> Result:
         with view or contextlib.nullcontext():
             async with around or contextlib.nullcontext():
-                return await run_crawl(directory, known, seeds, view, finite=finite, check=check)
+                return await run_crawl(directory, known, seeds, view, options)
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[_Handler(view)])
     began = holds_job(directory)
@@ -246,7 +247,7 @@ def _report(result: Result, quiet: bool) -> int:
     match result.reason:
         case Stop.INTERRUPTED:
             return Exit.INTERRUPTED
-        case Stop.MAX_PAGES | Stop.MAX_TIME | Stop.MIN_FREE:
+        case Stop.MAX_PAGES | Stop.MAX_TIME | Stop.MIN_FREE | Stop.READER_LEFT:
             return Exit.LIMIT
         case Stop.FINISHED if result.seeds_fetched == 0:
             counts = result.stats["urls_held_back"].items()

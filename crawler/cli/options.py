@@ -28,6 +28,7 @@ from crawler.settings import (
 MutableTables = dict[str, dict[str, Any]]
 
 DEFAULT_JOB = Path("crawl-job")
+STDOUT = "-"  # the output that is no file of the job
 
 
 def _names(text: str) -> list[str]:
@@ -154,7 +155,12 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "--output": (
         "output",
         "keep",
-        {"type": _names, "metavar": "NAME,...", "help": "keep more of pages than their records: " + ", ".join(KEPT)},
+        {
+            "type": _names,
+            "metavar": "NAME,...",
+            "help": f"keep more of pages than their records: {', '.join(KEPT)}; -: also write the records to "
+            "standard output",
+        },
     ),
     "--dashboard": ("dashboard", "listen", {"metavar": "[HOST:]PORT", "help": "serve the live page at this address"}),
     "--dashboard-token-file": (
@@ -197,6 +203,12 @@ def settings_tables(
         name = flag.removeprefix("--").replace("-", "_")
         if name in vars(arguments):
             given[flag] = (table, key, getattr(arguments, name))
+    if "--output" in given:
+        kept = [name for name in arguments.output if name != STDOUT]
+        if kept or STDOUT not in arguments.output:
+            given["--output"] = (*given["--output"][:2], kept)
+        else:
+            del given["--output"]  # it says nothing about what is kept
     return lay_flags_over(arguments.config, given, read)
 
 

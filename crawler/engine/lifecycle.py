@@ -25,6 +25,7 @@ class Stop(StrEnum):
     MAX_PAGES = "max-pages"
     MAX_TIME = "max-time"
     MIN_FREE = "min-free"
+    READER_LEFT = "reader-left"  # nobody reads the records on standard output any more
     INTERRUPTED = "interrupted"
 
 

@@ -23,6 +23,7 @@ from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher, OwnDelays
+from crawler.job.directory import PAGES
 from crawler.job.history_file import load_course
 from crawler.job.inbox import Inbox
 from crawler.job.job import Job
@@ -33,6 +34,7 @@ from crawler.service.command_files import obey
 from crawler.service.commands import performing
 from crawler.service.file_limit import allow_files, connections_left
 from crawler.service.opening import open_job_of_run
+from crawler.service.record_pipe import RecordPipe
 from crawler.service.reloading import Configuration, Parts, Reloading
 from crawler.service.resumed import Resumed
 from crawler.service.run_view import RunView
@@ -75,19 +77,26 @@ class Front:
         return {} if self.run is None else self.run.stats()
 
 
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """``finite``: the seeds end, so they are all read even if a limit is reached first. ``check`` may refuse a job that
+    is resumed. ``records_to``: the descriptor to which records are copied; the run ends if nobody reads them there."""
+
+    finite: bool = True
+    check: Callable[[Job], None] | None = None
+    records_to: int | None = None
+
+
 async def run_crawl(
     directory: Path,
     configuration: Configuration,
     seeds: AsyncIterator[list[str]],
     view: View | None,
-    *,
-    finite: bool = True,
-    check: Callable[[Job], None] | None = None,
+    options: RunOptions = RunOptions(),
 ) -> Result:
     """Crawl in the job directory until the crawl is over or stopped, then write a last generation.
 
-    ``finite``: the seeds end, so they are all read even if a limit is reached first. ``check`` may refuse a job that
-    is resumed. Raises what ``check`` raises, what ``Job`` raises if the job cannot be opened, OSError if the
+    Raises what ``options.check`` raises, what ``Job`` raises if the job cannot be opened, OSError if the
     dashboard's port is taken or the disk fails, and any bug. After a bug, the state is checkpointed as far as it is
     consistent, and the job can be run again."""
     settings, reloading = configuration.settings, Reloading(configuration, directory)
@@ -100,8 +109,8 @@ async def run_crawl(
         _open_job(directory, settings, clock, front) as job,
         _fetcher(settings, number, OwnDelays(lag.stalled, slots.wait)) as fetcher,
     ):
-        if check is not None and job.files.resumed:
-            check(job)
+        if options.check is not None and job.files.resumed:
+            options.check(job)
         if access is not None and access.token is not None:
             with Expendable(str(directory / TOKEN)):
                 keep_token(settings.dashboard, directory, access.token)
@@ -109,9 +118,9 @@ async def run_crawl(
             write_run(job.disk, directory, settings)
         worker = Worker(fetcher, replace(WorkerSettings.of(settings), concurrency=number), clock, lag, slots)
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
-        if resumed is not None and view is not None and finite:
+        if resumed is not None and view is not None and options.finite:
             seeds = resumed.tell_behind(seeds, view.say)
-        front.run = run = Run(job, settings, worker.context, seeds, finite=finite)
+        front.run = run = Run(job, settings, worker.context, seeds, finite=options.finite)
         reloading.parts = Parts(run, worker, fetcher, front.view)
         front.begin("resumed" if job.files.resumed else "begun")
         if view is not None:
@@ -120,11 +129,19 @@ async def run_crawl(
                 view.say(line)
             for line in [] if access is None or address is None else spoken_of(settings.dashboard, access, address):
                 view.say(line)
-            if resumed is not None and not finite:
+            if resumed is not None and not options.finite:
                 resumed.tell(view.say)
         before = None if resumed is None else run.stats()
-        result = await _drive(worker, run, StatusReporter(job.files, front.course, clock, view, address), front)
+        reporter = StatusReporter(job.files, front.course, clock, view, address)
+        with _pipe(job, options.records_to) as pipe:
+            result = await _drive(worker, run, reporter, front, pipe)
         return replace(result, before=before)
+
+
+def _pipe(job: Job, descriptor: int | None) -> contextlib.AbstractContextManager[RecordPipe | None]:
+    if descriptor is None:
+        return contextlib.nullcontext()
+    return contextlib.closing(RecordPipe(job.directory / PAGES, descriptor))
 
 
 def _fetcher(settings: Settings, slots: int, delays: OwnDelays) -> Fetcher:
@@ -166,15 +183,19 @@ async def _open_job(directory: Path, settings: Settings, clock: SteadyClock, fro
         raise
 
 
-async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Front) -> Result:
+async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Front, pipe: RecordPipe | None) -> Result:
     """Drive the run to its end while it is shown and controlled, and write its last generation."""
     job = run.job
-    obeying = obey(Inbox(job.directory, job.disk), front.perform)
+    beside = [reporter.keep(run), obey(Inbox(job.directory, job.disk), front.perform)]
+    if pipe is not None:
+        beside.append(pipe.keep(lambda: job.checkpointer.durable_end, lambda: run.stop(Stop.READER_LEFT)))
     try:
-        async with _beside(reporter.keep(run), obeying):
+        async with _beside(*beside):
             try:
                 with _signals(run):
                     await drive_and_checkpoint(worker, run, front.clock)
+                    if pipe is not None:
+                        await pipe.copy(job.checkpointer.durable_end)
                 stats = run.stats()
                 reporter.end(stats)
             except Exception as error:

@@ -1,0 +1,68 @@
+"""Writes the records of a run to standard output, for ``--output -``.
+
+The file is the buffer: what is durable of ``pages.jsonl`` is copied from it, in a thread, at the pace of the reader. A
+slow reader holds up nothing but the end of the run, and no record is shown that a crash takes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+_PIECE = 4096  # bytes: where poll says that a pipe can be written to, so much is taken at once (pipe(7): PIPE_BUF)
+_LOOK = 0.1  # seconds between two looks for new records, and for a reader that has left
+_GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
+
+
+class RecordPipe:
+    """Copies a file from its present end on to a descriptor. Always close it."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        """Raises OSError."""
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._at = os.fstat(self._file).st_size
+        self._to = descriptor
+        self._closed = False
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="records")
+        self.reader_left = False
+
+    async def keep(self, durable: Callable[[], int | None], left: Callable[[], object]) -> None:
+        """Copy what becomes durable, until cancelled. ``durable`` gives its end; ``left`` is called once the reader has
+        left, and nothing is copied after that."""
+        while not self.reader_left:
+            await self.copy(durable())
+            await asyncio.sleep(_LOOK)
+        left()
+
+    async def copy(self, end: int | None) -> None:
+        """Copy up to the offset ``end``, if it is known: at the end of a run, what is left."""
+        if not self.reader_left:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._copy, end or 0)
+
+    def close(self) -> None:
+        self._closed = True
+        self._thread.shutdown()
+        os.close(self._file)
+
+    def _copy(self, end: int) -> None:
+        poll = select.poll()
+        poll.register(self._to, select.POLLOUT)
+        while not self._closed:
+            (state,) = [state for _, state in poll.poll(_LOOK * 1000)] or [0]
+            self.reader_left = bool(state & _GONE)
+            if self.reader_left or self._at >= end:
+                return
+            if not state:
+                continue  # the reader is slow
+            piece = os.pread(self._file, min(_PIECE, end - self._at), self._at)
+            try:
+                self._at += os.write(self._to, piece)
+            except BrokenPipeError:
+                self.reader_left = True
+                return
+            if not piece:
+                return  # the file was cut: the crawl sees that, and stops

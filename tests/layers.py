@@ -60,7 +60,7 @@ MODULES: dict[str, str] = {
         wire parser_child process fair_line pages
     """,
     "scope": """
-        modes globs patterns url_sites boundary bounds priority_rules rule_faults
+        modes globs patterns url_sites boundary bounds priority_rules rule_faults store_choice
     """,
     "frontier": """
         entry fair_semaphore jitter timer_queue order page signals visit_times politeness

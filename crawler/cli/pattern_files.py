@@ -15,7 +15,7 @@ from crawler.cli.toml_lines import Place
 from crawler.settings import LISTED, Source
 
 _SIGN = "@"
-_LISTS = frozenset(("include", "exclude"))
+_LISTS = frozenset(("include", "exclude", "store_include", "store_exclude"))
 _LISTED = frozenset(LISTED.values())  # lists of tables, each in a table of its own: no part of a place
 
 

@@ -16,14 +16,15 @@ from crawler.engine.context import Context
 from crawler.engine.judge import parse_retry_after, request_outcome
 from crawler.engine.own_line import OwnLine
 from crawler.engine.reading import Unreadable
-from crawler.fetch import Failure, FailureKind, Followed, NotNow, Response, ask_robots
+from crawler.fetch import Failure, FailureKind, Followed, Keeps, NotNow, Response, ask_robots
 from crawler.fetch.robots_cache import RobotsCache, encode_robots
 from crawler.frontier import AddressKnown, Host, HostClosed, Lease, Limits, SideRequestDone, TakenBack
 from crawler.job.job import Job
 from crawler.kv import Batch, Family
 from crawler.refusal import refusal_of_href
 from crawler.robots import robots_url
-from crawler.settings import FetchSettings, PolitenessSettings, RetrySettings, RobotsSettings, Settings, Sites
+from crawler.scope import StoreChoice
+from crawler.settings import WHOLE, FetchSettings, PolitenessSettings, RetrySettings, RobotsSettings, Settings, Sites
 
 PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
 LATER = 5.0  # seconds; the shortest time until then
@@ -41,6 +42,7 @@ class RobotsVisitSettings:
     sitemaps: bool  # whether the sitemaps that a robots.txt names are wanted
     most_waiting: int
     sites: Sites | None = None
+    keep: Keeps | None = None  # the answers, as they came
 
     @classmethod
     def of(cls, settings: Settings) -> RobotsVisitSettings:
@@ -52,6 +54,7 @@ class RobotsVisitSettings:
             settings.links.sitemaps,
             Limits.of(settings).slow_slots,
             Limits.of(settings).sites,
+            None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice(settings.robots.max_bytes),
         )
 
     def ignores(self, name: str) -> bool:
@@ -90,7 +93,7 @@ class RobotsRedirect:
             if late is not None:
                 return late
             await self._context.rate()
-            answer = await ask_robots(self._context.fetcher, address, self.settings.robots)
+            answer = await ask_robots(self._context.fetcher, address, self.settings.robots, self.settings.keep)
             return Followed(answer, elsewhere=name != host.name)
         if len(self._leads) >= self.settings.most_waiting or self._waits_for(name, host.name):
             return NotNow(LATER)
@@ -199,7 +202,7 @@ class RobotsRedirect:
         frontier, retry = self._job.frontier, self.settings.retry
         with self._forgone_if_cancelled(lease):
             await self._context.rate()
-            answer = await ask_robots(self._context.fetcher, address, self.settings.robots)
+            answer = await ask_robots(self._context.fetcher, address, self.settings.robots, self.settings.keep)
             now = self._context.clock()
             ours = await self._line.is_at_fault(lease, address, answer, now)
             await self._job.room()

@@ -108,7 +108,8 @@ class RobotsVisits:
         host, settings = lease.host, self._settings
         href = self._job.frontier.peek(host).href
         follow = partial(self._redirect.follow, host)
-        result = await fetch_robots(self._context.fetcher, href, settings.robots, follow, self._locate)
+        fetcher = self._context.fetcher
+        result = await fetch_robots(fetcher, href, settings.robots, follow, self._locate, settings.keep)
         await self._context.turns.turn()
         now = self._context.clock()
         if await self._is_taken_back(lease, href, result, now):

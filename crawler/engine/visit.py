@@ -52,8 +52,8 @@ from crawler.links import (
 from crawler.parsing import SitemapRead, decode_listed
 from crawler.records import Outcome, PageRecord
 from crawler.refusal import Refusal
-from crawler.scope import NOTHING_LEFT_OUT, LeftOut, Limit, Outside
-from crawler.settings import LinkSettings, RetrySettings, Settings
+from crawler.scope import NOTHING_LEFT_OUT, LeftOut, Limit, Outside, StoreChoice
+from crawler.settings import WHOLE, LinkSettings, RetrySettings, Settings
 from crawler.traps import Content, Judgement, PageKind, Wall
 from crawler.urls import Canonical
 
@@ -80,6 +80,7 @@ class VisitSettings:
     by_text: bool  # whether the text of a page says if it has changed
     keep: tuple[str, ...]  # the outputs besides pages.jsonl
     describer: Describer
+    store: StoreChoice | None  # which answers are kept as they came, if any are
 
     @classmethod
     def of(cls, settings: Settings) -> VisitSettings:
@@ -90,6 +91,7 @@ class VisitSettings:
             settings.recrawl.compare == "text",
             settings.output.keep,
             Describer.of(settings.output),
+            None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice.of(settings.output),
         )
 
 
@@ -227,7 +229,8 @@ class Visitor:
 
     async def _visit_url(self, lease: Lease, entry: Entry) -> None:
         conditions = self._job.revisiting.conditions(entry)
-        result = await self._context.fetcher.fetch(entry.href, accept=self._wanted(entry), headers=conditions)
+        fetch, keep = self._context.fetcher.fetch, self._settings.store
+        result = await fetch(entry.href, accept=self._wanted(entry), headers=conditions, keep=keep)
         await self._context.turns.turn()
         await self._job.room()
         if isinstance(result, Failure) and result.refusal is not None:

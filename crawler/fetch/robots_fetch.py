@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from crawler.fetch.outcome import Failure, Fetches, Response
+from crawler.fetch.outcome import Failure, Fetches, Keeps, Response
 from crawler.robots import robots_url, unreachable
 from crawler.settings import RobotsSettings
 from crawler.urls import Canonicaliser, Rejected
@@ -76,14 +76,15 @@ async def fetch_robots(
     settings: RobotsSettings,
     follow: Follow | None = None,
     locate: Callable[[str, str], str | None] = locate,
+    keep: Keeps | None = None,
 ) -> RobotsResult | NotNow:
     """Fetch the robots.txt that rules ``href`` (any URL of the host).
 
     ``follow`` fetches the target of a redirect politely and says whether that was another host, whose cost is not part
-    of the result. Returns NotNow if ``follow`` does. ``locate`` reads the Location."""
+    of the result. Returns NotNow if ``follow`` does. ``locate`` reads the Location. ``keep``: see ``Fetches``."""
 
     async def ask(address: str) -> Followed | NotNow:
-        return Followed(await ask_robots(fetcher, address, settings))
+        return Followed(await ask_robots(fetcher, address, settings, keep))
 
     address, hop = robots_url(href), await ask(robots_url(href))
     seconds, received, redirects = 0.0, 0, 0
@@ -100,9 +101,11 @@ async def fetch_robots(
     return hop
 
 
-async def ask_robots(fetcher: Fetches, address: str, settings: RobotsSettings) -> Response | Failure:
+async def ask_robots(
+    fetcher: Fetches, address: str, settings: RobotsSettings, keep: Keeps | None = None
+) -> Response | Failure:
     """Make one request for a robots.txt."""
-    return await fetcher.fetch(address, accept=_any_type, max_body=settings.max_bytes, truncate=True)
+    return await fetcher.fetch(address, accept=_any_type, max_body=settings.max_bytes, truncate=True, keep=keep)
 
 
 def _any_type(content_type: str | None) -> bool:

@@ -13,6 +13,7 @@ from crawler.scope.rule_faults import (
     rule_faults,
     rules_for_seeds_alone,
 )
+from crawler.scope.store_choice import StoreChoice
 from crawler.scope.url_sites import UrlSettings, UrlSites
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "RuleFault",
     "RuleSettings",
     "Scope",
+    "StoreChoice",
     "UrlSettings",
     "UrlSites",
     "first_match",

@@ -10,7 +10,7 @@ from crawler.scope.modes import Scope, http_surt
 from crawler.scope.patterns import REGEX, Pattern, PatternError
 from crawler.scope.priority_rules import Rule
 from crawler.scope.url_sites import site_patterns
-from crawler.settings import PrioritySettings, ScopeSettings, Settings, SitesSettings
+from crawler.settings import OutputSettings, PrioritySettings, ScopeSettings, Settings, SitesSettings
 
 _BRACKETS = re.compile(r"\[([0-9]{1,18})-([0-9]{1,18})\]")
 
@@ -32,10 +32,12 @@ class RuleSettings:
     max_depth: int | None  # in links from a seed
     sitemaps: bool  # they are read
     sites: SitesSettings = field(default_factory=SitesSettings)
+    output: OutputSettings = field(default_factory=OutputSettings)
 
     @classmethod
     def of(cls, settings: Settings) -> RuleSettings:
-        return cls(settings.scope, settings.priority, settings.crawl.max_depth, settings.links.sitemaps, settings.site)
+        depth, sitemaps = settings.crawl.max_depth, settings.links.sitemaps
+        return cls(settings.scope, settings.priority, depth, sitemaps, settings.site, settings.output)
 
 
 def rule_faults(settings: RuleSettings) -> Iterator[RuleFault]:
@@ -43,6 +45,10 @@ def rule_faults(settings: RuleSettings) -> Iterator[RuleFault]:
     yield from _scope_faults(settings.scope)
     yield from _priority_faults(settings)
     yield from _site_faults(settings.sites)
+    for place, name, text in _output_texts(settings.output):
+        pattern = _pattern(text)
+        if isinstance(pattern, str):
+            yield RuleFault(place, f"{name} {text!r}: {pattern}")
 
 
 def _site_faults(settings: SitesSettings) -> Iterator[RuleFault]:
@@ -162,6 +168,13 @@ def _texts(settings: RuleSettings) -> Iterator[tuple[tuple[str | int, ...], str,
     for number, table in enumerate(settings.sites.tables):
         for place, text in site_patterns(table):
             yield ("site", number, *place), f"site.{place[0]}", text
+    yield from _output_texts(settings.output)
+
+
+def _output_texts(settings: OutputSettings) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    for key in ("store_include", "store_exclude"):
+        for number, text in enumerate(getattr(settings, key)):
+            yield ("output", key, number), f"output.{key}", text
 
 
 def foreign_hosts(patterns: ScopeSettings, priority: PrioritySettings, scope: Scope) -> Iterator[RuleFault]:

@@ -71,6 +71,21 @@ def is_secret(line: str) -> bool:
     return name.lower() in _SECRET_HEADERS or secret_reference(value.strip()) is not None
 
 
+_TYPE = re.compile(r"(?:\*|[!#$%&'+.^_`|~0-9A-Za-z-]+)/(?:\*|[!#$%&'+.^_`|~0-9A-Za-z-]+)")
+_STATUS = re.compile(r"[1-5](?:xx|[0-9]{2})")
+
+
+def fault_of_type(text: str) -> str | None:
+    """A media type, or all with the part before the slash."""
+    fits = _TYPE.fullmatch(text) and (text == "*/*" or not text.startswith("*"))
+    return None if fits else 'must be types, as in ["text/html", "image/*"]'
+
+
+def fault_of_status(text: str) -> str | None:
+    """A status, or a class of them."""
+    return None if _STATUS.fullmatch(text) else 'must be statuses, as in ["200", "3xx"]'
+
+
 def fault_of_header_name(text: str) -> str | None:
     return None if _NAME.fullmatch(text) else 'must be names of headers, as in ["Server"]'
 

@@ -23,6 +23,8 @@ from crawler.settings.leaving import (
     fault_of_origin,
     fault_of_proxy,
     fault_of_reference,
+    fault_of_status,
+    fault_of_type,
     is_secret,
 )
 from crawler.settings.match import fault_of_match, host_match
@@ -163,6 +165,7 @@ _MOST: dict[tuple[str, str], float] = {
     ("politeness", "slow_share"): 1,
     ("fetch", "max_redirects"): 255,  # counted in one byte
     ("fetch", "max_body"): 2**32,
+    ("output", "store_max_size"): 2**32,
     ("fetch", "max_headers"): 2**24,  # the parser of one answer holds them all
     ("retry", "tries"): 255,  # counted in one byte
     ("retry", "throttled_tries"): 255,
@@ -200,6 +203,8 @@ _FAULTS: dict[tuple[str, str], Callable[[str], str | None]] = {
     ("fetch", "proxy"): fault_of_proxy,
     ("fetch", "proxy_login"): fault_of_reference,
     ("output", "headers"): fault_of_header_name,
+    ("output", "store_types"): fault_of_type,
+    ("output", "store_statuses"): fault_of_status,
     (SITE, "match"): fault_of_match,
     (SITE, "headers"): fault_of_header,
     (SITE, "login"): fault_of_reference,

@@ -323,6 +323,7 @@ class DurabilitySettings:
 
 
 OUTPUTS = ("warc", "links", "text", "bodies")  # by their number in positions, from 1; 0 is pages.jsonl
+WHOLE = frozenset(("warc", "bodies"))  # those that hold whole answers
 KEPT = ("links",)  # those that can be asked for
 
 
@@ -334,6 +335,12 @@ class OutputSettings:
     file_size: int = 2**30  # bytes from which the next record begins a new file
     fields: tuple[str, ...] = tuple(name for name in OUTPUT_FIELDS if name != "payload_digest")  # of a record
     headers: tuple[str, ...] = ()  # of an answer that a record holds
+    # What outputs hold that hold whole answers. An empty list does not choose.
+    store_types: tuple[str, ...] = ()  # "image/png", "image/*"
+    store_statuses: tuple[str, ...] = ()  # "404", "2xx"
+    store_max_size: int = 16 * 2**20  # bytes of a body, with its content coding, that are stored
+    store_include: tuple[str, ...] = ()  # patterns as in ``ScopeSettings``
+    store_exclude: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,8 +109,12 @@ LINKS = (
 def columns_of(columns: Iterable[Column], rows: list[Row]) -> dict[str, list[Any]]:
     """The values of each column, row by row, and those of ``other``. Takes the fields out of the rows."""
     misfits: dict[int, Row] = {}
-    found = {}
+    found: dict[str, list[Any]] = {}
+    present = set[str]().union(*rows)
     for name, kind, absent in columns:
+        if name not in present:
+            found[name] = [absent] * len(rows)
+            continue
         fit, values = _FITS[kind], []
         for place, row in enumerate(rows):
             value = row.pop(name, absent)

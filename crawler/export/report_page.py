@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from crawler.export.crawl_figures import (
     BROKEN,
@@ -37,6 +37,7 @@ from crawler.scope import OF_PAGES
 
 MARK = "<!-- a report by crawler -->"  # tells an earlier report from other files
 _FIRST = 5  # pages that are named of those that link to a broken URL
+_LEAST = 0.7  # how wide a bar is at least, in hundredths
 _SHOWN = 20  # types, reasons, pages with copies
 _LONG = 180  # characters of a URL that are shown
 
@@ -195,7 +196,9 @@ def _time_line(columns: Columns | None) -> Section | None:
         element("li", _swatch(kind), f"{kind} {count(sum(counts[kind] for counts in columns.counts))}")
         for kind in (GOOD, BROKEN, NOT_FETCHED)
     ]
-    ends = element("div", element("span", _moment(columns.start)), element("span", _moment(end)), class_="ends")
+    fine = columns.width < 60
+    first, last = _moment(columns.start, seconds_too=fine), _moment(end, seconds_too=fine)
+    ends = element("div", element("span", first), element("span", last), class_="ends")
     width = duration(columns.width) if columns.width >= 10 else f"{columns.width} s"
     caption = element("figcaption", f"URLs finished, in columns of {width}; the highest is {count(most)}")
     return Section(
@@ -251,26 +254,28 @@ def _failures(figures: Figures) -> Section | None:
     )
 
 
-def _outcomes(figures: Figures) -> list[tuple[str, int, str]]:
-    names = {
-        "fetched": (figures.totals["fetched"] + figures.totals["soft404"] - figures.totals["broken"], GOOD),
-        "broken": (figures.totals["broken"], BROKEN),
-        "redirect": (figures.totals["redirect"], GOOD),
-        "failed": (figures.totals["failed"], NOT_FETCHED),
-        "excluded": (figures.totals["excluded"], NOT_FETCHED),
-        "blocked": (figures.totals["blocked"], NOT_FETCHED),
-    }
-    return [(name, number, kind) for name, (number, kind) in names.items() if number]
+def _outcomes(figures: Figures) -> list[Bar]:
+    totals = figures.totals
+    broken = totals["broken"] - totals["soft404"]
+    shown = [
+        Bar("fetched", totals["fetched"] - broken, broken),
+        Bar("redirect", totals["redirect"]),
+        Bar("soft404", broken=totals["soft404"]),
+        Bar("blocked", not_fetched=totals["blocked"]),
+        Bar("failed", not_fetched=totals["failed"]),
+        Bar("excluded", not_fetched=totals["excluded"]),
+    ]
+    return [bar for bar in shown if sum(bar[1:])]
 
 
-def _statuses(figures: Figures) -> list[tuple[str, int, str]]:
+def _statuses(figures: Figures) -> list[Bar]:
     most = sorted(figures.statuses.most_common(_SHOWN))
-    return [(str(status), number, BROKEN if status >= 400 else GOOD) for status, number in most]
+    return [Bar(str(status), broken=number) if status >= 400 else Bar(str(status), number) for status, number in most]
 
 
-def _depths(figures: Figures) -> list[tuple[str, int, str]]:
+def _depths(figures: Figures) -> list[Bar]:
     return [
-        (f"{depth} or more" if depth == DEEPEST else str(depth), number, GOOD)
+        Bar(f"{depth} or more" if depth == DEEPEST else str(depth), number)
         for depth, number in sorted(figures.depths.items())
     ]
 
@@ -294,7 +299,7 @@ def _hosts(report: Report) -> Section:
             (
                 element("th", row["host"], scope="row", class_="long"),
                 *(element("td", cell, class_="number") for cell in cells),
-                element("td", None if latency is None else duration(latency), class_="number"),
+                element("td", None if latency is None else _latency(latency), class_="number"),
                 element("td", str(row["state"])),
             )
         )
@@ -399,7 +404,7 @@ def _top(name: str, counts: TopCounts) -> Markup:
         return _none(name)
     more = len(counts) - len(most)
     others = element("p", f"{counted(more, f'more {name}')} with fewer URLs", class_="quiet") if more > 0 else None
-    return joined(_bars(name, [(key, number, GOOD) for key, number in most]), others, _short(counts))
+    return joined(_bars(name, [Bar(key, number) for key, number in most]), others, _short(counts))
 
 
 def _short(counts: TopCounts) -> Markup | None:
@@ -414,17 +419,32 @@ def _none(name: str) -> Markup:
     return element("p", f"There is no {name}.", class_="quiet")
 
 
-def _bars(name: str, shown: Sequence[tuple[str, int, str]]) -> Markup:
-    most = max((number for _, number, _ in shown), default=1)
+class Bar(NamedTuple):
+    """A number of URLs with a name, in the parts that differ in colour."""
+
+    label: str
+    good: int = 0
+    broken: int = 0
+    not_fetched: int = 0
+
+
+def _bars(name: str, shown: Sequence[Bar]) -> Markup:
+    most = max((sum(bar[1:]) for bar in shown), default=1)
     rows = []
-    for label, number, kind in shown:
-        width = max(0.7, round(100 * number / most, 2))
-        bar = element("rect", width=width, height=8, class_=_class(kind))
-        drawn = element("svg", bar, viewBox="0 0 100 8", preserveAspectRatio="none", class_="bar", aria_hidden="true")
+    for bar in shown:
+        parts, x = [], 0.0
+        for number, kind in zip(bar[1:], (GOOD, BROKEN, NOT_FETCHED), strict=True):
+            if number:
+                width = max(_LEAST, round(100 * number / most, 2))
+                parts.append(element("rect", x=x, width=width, height=8, class_=_class(kind)))
+                x += width
+        drawn = element(
+            "svg", *parts, viewBox="0 0 100 8", preserveAspectRatio="none", class_="bar", aria_hidden="true"
+        )
         rows.append(
             (
-                element("th", label, scope="row", class_="long"),
-                element("td", number, class_="number"),
+                element("th", bar.label, scope="row", class_="long"),
+                element("td", sum(bar[1:]), class_="number"),
                 element("td", drawn, class_="bar-cell"),
             )
         )
@@ -474,6 +494,10 @@ def _swatch(kind: str) -> Markup:
 
 def _class(kind: str) -> str:
     return kind.replace(" ", "-")
+
+
+def _latency(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else duration(seconds)
 
 
 def _moment(seconds: float, *, seconds_too: bool = False) -> str:

@@ -40,7 +40,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
 
 def test_the_wheel_holds_the_program_and_the_files_for_others(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
-    assert {"crawler/__main__.py", "crawler/py.typed", "crawler/dashboard/page/index.html"} <= names
+    assert {
+        "crawler/__main__.py",
+        "crawler/py.typed",
+        "crawler/dashboard/page/index.html",
+        "crawler/export/report.css",
+    } <= names
     files = {path.relative_to(ROOT): path for path in (ROOT / "config").rglob("*") if path.is_file()}
     assert len(files) > 4
     for name, path in files.items():

@@ -157,6 +157,16 @@ def test_places_that_cannot_be_used(job: Path, out: str, said: str, capsys: pyte
     assert said in line
 
 
+def test_a_disk_that_fails(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No user can make a directory or a file there."""
+    for words in (["export", str(job), "--parquet", "/proc/self/out"], ["report", str(job), "--out", "/proc/self/out"]):
+        assert main(words) == 1
+        said = capsys.readouterr()
+        (line,) = said.err.splitlines()
+        assert re.match(r"crawler: error: (nothing was exported|no report was written): .*/proc/self/", line)
+        assert said.out == ""
+
+
 def test_without_pyarrow_the_line_says_how_to_install_it(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -119,7 +119,8 @@ MODULES: dict[str, str] = {
         keeping visit run put_aside rate worker
     """,
     "integrity": """
-        finding change inventory quarantine url_marks digest_rows revisit_rows reconcile verifier repairer
+        finding change parts inventory quarantine url_marks digest_rows revisit_rows output_files
+        reconcile verifier repairer
     """,
     "export": """
         final_records columns kept_parts beside parquet top_counts time_line crawl_figures markup report_page job_report

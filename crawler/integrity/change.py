@@ -45,6 +45,8 @@ class Done(StrEnum):
     URLS_REQUEUED = "urls-requeued"
     DUPLICATES_REMOVED = "duplicates-removed"
     LINES_REMOVED = "lines-removed"
+    OUTPUT_REWRITTEN = "output-rewritten"
+    ASIDES_REMOVED = "asides-removed"
     URLS_FORGOTTEN = "urls-forgotten"
     JOURNAL_COMPLETED = "journal-completed"
     HOSTS_CORRECTED = "hosts-corrected"

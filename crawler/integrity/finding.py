@@ -52,6 +52,7 @@ class Kind(StrEnum):
     LINE_NOT_JSON = "line-not-json"
     RECORD_DAMAGED = "record-damaged"
     RECORD_CHANGED = "record-changed"
+    PARTS_LOST = "parts-lost"
     # Parts that disagree.
     ADMITTED_NOT_SEEN = "admitted-not-seen"
     PENDING_NOT_SEEN = "pending-not-seen"

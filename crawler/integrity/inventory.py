@@ -36,11 +36,13 @@ from crawler.frontier import (
 from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.frontier.host import host_name
 from crawler.integrity.finding import Detail, Finding, Kind
+from crawler.integrity.parts import PartReader, path_of, positions_of
 from crawler.job.border import COUNTS, BorderCounts, BorderError, border_counts, decode_page
 from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, STORE
 from crawler.job.held_back import HeldBackError, decode_row
 from crawler.job.recovery import OUTPUT_END, REPAIRING, OutputCut, stored_end
+from crawler.job.transaction import OUTPUT_ENDS
 from crawler.kv import Family, Reader, Row
 from crawler.output import Record, lines_of, record_of
 from crawler.records import (
@@ -50,7 +52,9 @@ from crawler.records import (
     JournalError,
     Outcome,
     Position,
+    decode_aside,
     decode_done,
+    decode_ends,
     decode_seen,
     refused_by,
     sequence_key,
@@ -93,8 +97,9 @@ class Observer(Protocol):
     def misplaced(self, entry: Entry) -> None:
         """An entry in a row where it does not belong."""
 
-    def line(self, start: int, line: bytes, record: Record | None, key: str | None) -> None:
-        """A line of the output. A damaged line has no record or no key."""
+    def line(self, start: int, line: bytes, record: Record | None, key: str | None, *, held: bool) -> None:
+        """A line of the output. A damaged line has no record or no key. ``held``: the other outputs hold what it
+        names."""
 
     def findings(self) -> Iterable[Finding]:
         """Return what is wrong with everything since the last call."""
@@ -258,12 +263,17 @@ class Inventory:
             self.journal.end = stored_end(self._store)
         except JournalError as error:
             yield self._damage(Kind.META_DAMAGED, Family.META, _end_row(self._store), error)
+        try:
+            decode_ends(ends := self._store.get(Family.META, OUTPUT_ENDS))
+        except JournalError as error:
+            yield self._damage(Kind.META_DAMAGED, Family.META, (OUTPUT_ENDS, ends or b""), error)
 
     # -- the journal -------------------------------------------------------------------------------------------
 
     def _events(self) -> Findings:
         yield from self._admitted()
         yield from self._done()
+        yield from self._asides()
         self.journal.whole = True
         if self._counters is None:
             return
@@ -271,7 +281,7 @@ class Inventory:
             details = {"counted": self._counters.admitted, "found": self.journal.urls}
             yield Finding(Kind.ADMITTED_COUNT, STORE, details)
         after = sequence_key(self._counters.sequence)
-        for family in (Family.ADMITTED, Family.DONE):
+        for family in (Family.ADMITTED, Family.DONE, Family.ASIDES):
             for key, _ in self._store.scan(family, after, None, 1):
                 number = {"next": self._counters.sequence, "number": int.from_bytes(key, "big")}
                 yield Finding(Kind.EVENT_BEYOND_END, STORE, number, family, key)
@@ -301,6 +311,7 @@ class Inventory:
         path, journal = self._source.directory / PAGES, self.journal
         with contextlib.ExitStack() as opened:
             output = opened.enter_context(open(path, "rb")) if path.exists() else None
+            parts = opened.enter_context(PartReader(self._source.directory))
             for key, value in self._store.rows(Family.DONE):
                 journal.events += 1
                 try:
@@ -315,6 +326,25 @@ class Inventory:
                 if output is not None and not _is_there(output, position):
                     details: dict[str, Detail] = {"offset": position.end - position.length, "url": done.entry.href}
                     yield Finding(Kind.RECORD_CHANGED, PAGES, details, mends=self._is_cut_off(position))
+                if self._is_cut_off(position):  # the parts of the others are looked at with their records
+                    for part in done.positions[1:]:
+                        parts.holds(part, done.entry.href)
+            yield from parts.findings(mends=True)
+
+    def _asides(self) -> Findings:
+        cut_off = set() if self._cut is None else {key for key, _ in self._cut.lost_asides}
+        with PartReader(self._source.directory) as parts, PartReader(self._source.directory) as mended:
+            for key, value in self._store.rows(Family.ASIDES):
+                try:
+                    self._number(key)
+                    aside = decode_aside(value)
+                except JournalError as error:
+                    yield self._damage(Kind.EVENT_DAMAGED, Family.ASIDES, (key, value), error)
+                    continue
+                for position in aside.positions:
+                    (mended if key in cut_off else parts).holds(position, aside.host)
+            yield from parts.findings()
+            yield from mended.findings(mends=True)
 
     def _number(self, key: bytes) -> int:
         if len(key) != 8:
@@ -572,18 +602,25 @@ class Inventory:
             if size < last_end:
                 yield Finding(Kind.OUTPUT_END, PAGES, {"found": size, "journal": last_end}, mends=True)
             last_end = self._cut.end
-        for start, line in lines_of(self._source.directory / PAGES, None if self._beyond_end else last_end):
-            end = start + len(line)
-            count += 1
-            record = record_of(line)
-            if record is None:
-                yield _bad_line(start, line)
-            else:
-                tally.add(record)
-            self._observer.line(start, line, record, None if record is None else self._keys.key(str(record["url"])))
-            if count % _TOGETHER == 0:
-                yield from self._observer.findings()
+        with PartReader(self._source.directory) as parts:
+            for start, line in lines_of(self._source.directory / PAGES, None if self._beyond_end else last_end):
+                end = start + len(line)
+                count += 1
+                record = record_of(line)
+                key, held = None, True
+                if record is None:
+                    yield _bad_line(start, line)
+                else:
+                    tally.add(record)
+                    key = self._keys.key(url := str(record["url"]))
+                    if "kept" in record:
+                        held = not [each for each in positions_of(record) if not parts.holds(each, url)]
+                self._observer.line(start, line, record, key, held=held)
+                if count % _TOGETHER == 0:
+                    yield from self._observer.findings()
+            yield from parts.findings()
         yield from self._observer.findings()
+        yield from self._output_ends()
         for _, done in lost:
             count += 1
             tally.add({"outcome": done.outcome.value, "url": done.entry.href})
@@ -595,6 +632,19 @@ class Inventory:
             yield Finding(Kind.OUTPUT_COUNT, PAGES, {"counted": self._counters.done, "found": count})
         else:
             yield from self._host_outputs(tally)
+
+    def _output_ends(self) -> Findings:
+        """Check that the other outputs are as long as the journal says."""
+        if self.damaged[Family.META]:
+            return
+        for kind, end in decode_ends(self._store.get(Family.META, OUTPUT_ENDS)).items():
+            path = path_of(self._source.directory, end.file)
+            found = path.stat().st_size if path is not None and path.exists() else 0
+            if path is not None and found < end.offset:
+                details: dict[str, Detail] = {"found": found, "journal": end.offset}
+                mends = self._cut is not None and self._cut.ends.get(kind) != end
+                place = str(path.relative_to(self._source.directory))
+                yield Finding(Kind.OUTPUT_END, place, details, mends=mends)
 
     def _host_outputs(self, tally: OutputTally) -> Findings:
         """Check that the counts of each host match its records in the output."""

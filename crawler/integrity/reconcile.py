@@ -23,6 +23,8 @@ from crawler.integrity.change import Change, Done, Tell
 from crawler.integrity.digest_rows import DigestRows
 from crawler.integrity.finding import Detail
 from crawler.integrity.inventory import Inventory, InventorySettings, OutputTally, Source
+from crawler.integrity.output_files import OutputFiles
+from crawler.integrity.parts import PartReader
 from crawler.integrity.quarantine import Quarantine
 from crawler.integrity.revisit_rows import forget_answers, rebuild_schedule
 from crawler.integrity.url_marks import (
@@ -275,7 +277,11 @@ class Reconciliation:
         size = self._found.output.size
         events_fit = (self._inventory.journal.end or 0) == size
         damaged = self._drop_all(Family.DONE)
-        if good.all() and events_fit and not damaged and not lost:
+        if asides := self._drop_all(Family.ASIDES):
+            self._context.done(Done.EVENTS_REMOVED, family=Family.ASIDES.value, count=asides)
+        files = OutputFiles(self._context.directory, self._store, self._context.disk, self._context.quarantine)
+        rewritten = files.look(itertools.compress(self._lines(), good))
+        if good.all() and events_fit and not damaged and not lost and not rewritten:
             return
         if damaged:
             self._context.done(Done.EVENTS_REMOVED, family=Family.DONE.value, count=damaged)
@@ -283,13 +289,23 @@ class Reconciliation:
         forget_answers(self._store)
         self._store.sync()
         failpoint("repair.queued")
-        if not good.all():
-            size = self._keep_lines(good)
-        self._batch.delete_range(Family.DONE, b"", b"\xff" * 9)
-        self._put(Family.META, OUTPUT_END, encode_end(size))
-        self._write()
+        try:
+            if not good.all() or files.names:
+                size = self._keep_lines(good, files)
+            self._batch.delete_range(Family.DONE, b"", b"\xff" * 9)
+            self._put(Family.META, OUTPUT_END, encode_end(size))
+            files.settle(self._batch)
+            self._write()
+        finally:
+            files.close()
+        self._store.sync()
+        for name in files.names:
+            self._context.done(Done.OUTPUT_REWRITTEN, output=name, files=files.files(name))
+        if files.asides_lost:
+            self._context.done(Done.ASIDES_REMOVED, count=files.asides_lost)
+        files.move_away()
 
-    def _keep_lines(self, good: Flags) -> int:
+    def _keep_lines(self, good: Flags, files: OutputFiles) -> int:
         kept, path, disk = int(good.sum()), self._path, self._context.disk
         part = path.with_name(PAGES + ".part")
         file = disk.open(part, create=True)
@@ -297,9 +313,11 @@ class Reconciliation:
             file.truncate(0)
             sink = Appender(file)
             size = 0
-            for line in itertools.compress(self._lines(), good):
-                size += sink.write(line)
+            with PartReader(self._context.directory) as reader:
+                for line in itertools.compress(self._lines(), good):
+                    size += sink.write(files.moved(line, reader))
             file.sync()
+            files.sync()
         finally:
             file.close()
         # Link it, do not move it: after an interruption, the next repair must still find the records.
@@ -307,7 +325,8 @@ class Reconciliation:
         disk.replace(part, path)
         disk.sync_directory(self._context.directory)
         failpoint("repair.output")
-        self._context.done(Done.LINES_REMOVED, removed=len(good) - kept, kept=kept)
+        if kept < len(good):
+            self._context.done(Done.LINES_REMOVED, removed=len(good) - kept, kept=kept)
         return size
 
     def _lines(self) -> Iterator[bytes]:

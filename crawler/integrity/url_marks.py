@@ -109,11 +109,13 @@ class QueueMarks:
 
 @dataclass(slots=True)
 class OutputMarks:
-    """The lines of the output: where each ends, its URL, and whether it is a valid record."""
+    """The lines of the output: where each ends, its URL, whether it is a valid record, and whether other outputs hold
+    what it names."""
 
     urls: UrlMarks
     ends: array[int] = field(default_factory=lambda: array("Q"))
     whole: bytearray = field(default_factory=bytearray)
+    held: bytearray = field(default_factory=bytearray)
 
     @property
     def size(self) -> int:
@@ -153,7 +155,7 @@ class Remembered:
     def misplaced(self, entry: Entry) -> None:
         self.queue.misplaced.append(entry)
 
-    def line(self, start: int, line: bytes, record: Record | None, key: str | None) -> None:
+    def line(self, start: int, line: bytes, record: Record | None, key: str | None, *, held: bool) -> None:
         """Remember a line. From the first kept event on, the journal has the checksums of the records."""
         end = start + len(line)
         # An older record may belong to a URL that was forgotten and has been finished again since.
@@ -161,6 +163,7 @@ class Remembered:
         events = self.journal.done.get(str(record["url"]), []) if record is not None and told else []
         self.output.ends.append(end)
         self.output.urls.add(key or "")
+        self.output.held.append(held)
         self.output.whole.append(key is not None and (not events or any(_is(line, event) for event in events)))
 
     def findings(self) -> Iterable[Finding]:
@@ -187,7 +190,7 @@ class Belief:
 def finished_lines(found: Remembered, belief: Belief) -> Flags:
     """Return which lines of the output are records of finished URLs."""
     urls, ends = as_halves(found.output.urls.all()), as_halves(found.output.ends)
-    good = found.output.whole_flags.copy()
+    good = found.output.whole_flags & np.frombuffer(bytes(found.output.held), np.bool_)
     # A URL that was forgotten may be finished, and then pending or finished again.
     free = np.isin(urls, np.array(sorted(found.journal.forgotten), np.uint64))
     good &= free | ~np.isin(urls, found.queue.unfinished)

@@ -133,7 +133,7 @@ class SeenCheck:
     def misplaced(self, entry: Entry) -> None:
         pass
 
-    def line(self, start: int, line: bytes, record: Record | None, key: str | None) -> None:
+    def line(self, start: int, line: bytes, record: Record | None, key: str | None, *, held: bool) -> None:
         if key is not None:
             self._lines.append((start, key))
 

@@ -268,7 +268,7 @@ def check_output(store: Reader, outputs: Outputs, sequence: int) -> OutputCut:
     file lacks durable records, as far as that shows without reading the whole file."""
     walk = _Walk(outputs)
     border = sequence_key(sequence)
-    for key, event in _finished(store):
+    for key, event in _finished(store, border):
         walk.add(key, event, durable=key < border)
     kept = decode_ends(store.get(Family.META, OUTPUT_ENDS))
     for output in outputs.further:
@@ -291,10 +291,11 @@ def check_output(store: Reader, outputs: Outputs, sequence: int) -> OutputCut:
     return cut
 
 
-def _finished(store: Reader) -> Iterator[tuple[bytes, Done | AsideDone]]:
-    """What was finished, in the order in which it was written."""
+def _finished(store: Reader, border: bytes) -> Iterator[tuple[bytes, Done | AsideDone]]:
+    """What was finished, in the order in which it was written; of asides, which are kept for ever, those from the
+    ``border`` on."""
     finished = ((key, decode_done(value)) for key, value in store.rows(Family.DONE))
-    asides = ((key, decode_aside(value)) for key, value in store.rows(Family.ASIDES))
+    asides = ((key, decode_aside(value)) for key, value in store.rows(Family.ASIDES, border))
     return heapq.merge(finished, asides, key=itemgetter(0))
 
 
@@ -380,14 +381,8 @@ def trim_finished(store: Reader, writer: TransactionWriter, sequence: int) -> No
     border = sequence_key(sequence)
     if not store.scan(Family.DONE, border, None, 1):
         return
-
-    def trim(batch: Batch) -> None:
-        batch.delete_range(Family.DONE, b"", border)
-        if store.scan(Family.ASIDES, b"", border, 1):
-            batch.delete_range(Family.ASIDES, b"", border)
-
     try:
-        writer.apply(trim)
+        writer.apply(lambda batch: batch.delete_range(Family.DONE, b"", border))
     except OSError as error:
         # The next transaction will find the disk full too, and wait. The next generation trims again.
         if error.errno not in FULL:

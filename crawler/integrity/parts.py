@@ -1,0 +1,102 @@
+"""What outputs besides ``pages.jsonl`` hold, compared with what records and journal say of it."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+from crawler.integrity.finding import Detail, Finding, Kind
+from crawler.output import Record
+from crawler.output.outputs import FORMS
+from crawler.records import Position, file_in_output, file_number, kind_of
+from crawler.settings import OUTPUTS
+
+
+def positions_of(record: Record) -> list[Position]:
+    """The positions of the parts of a page, as its record names them; those that cannot be are left out."""
+    kept = record.get("kept")
+    found: list[Position] = []
+    for name, at in kept.items() if isinstance(kept, dict) else ():
+        if name not in OUTPUTS or not isinstance(at, list) or len(at) != 4 or not all(type(n) is int for n in at):
+            continue
+        number, offset, length, crc = at
+        if 0 < number < 2**24 and min(offset, length, crc) >= 0 and crc < 2**32:
+            found.append(Position(file_number(OUTPUTS.index(name) + 1, number), offset + length, length, crc))
+    return found
+
+
+def path_of(job: Path, file: int) -> Path | None:
+    """The file with that number in positions; None if there can be none."""
+    form = FORMS.get(kind_of(file))
+    return None if form is None else form.path(job, file_in_output(file))
+
+
+@dataclass(slots=True)
+class _Lost:
+    """What one file lacks: where the first part was and whose it is, and how many there were."""
+
+    offset: int
+    owner: str
+    parts: int = 0
+
+
+class PartReader:
+    """Reads the outputs of a job, and remembers what they lack."""
+
+    def __init__(self, job: Path) -> None:
+        self._job = job
+        self._open: dict[int, tuple[int, BinaryIO | None]] = {}  # by kind: the number of the last file, and the file
+        self._lost: dict[int, _Lost] = {}  # by file
+
+    def __enter__(self) -> PartReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for _, stream in self._open.values():
+            if stream is not None:
+                stream.close()
+
+    def read(self, position: Position) -> bytes | None:
+        """The bytes of a part; None if they are not there as they were written. Raises OSError."""
+        kind = kind_of(position.file)
+        if self._open.get(kind, (None, None))[0] != position.file:
+            path, (_, before) = path_of(self._job, position.file), self._open.get(kind, (0, None))
+            if before is not None:
+                before.close()
+            stream: BinaryIO | None = None
+            with contextlib.suppress(FileNotFoundError):
+                stream = None if path is None else open(path, "rb")  # noqa: SIM115  # closed with the reader
+            self._open[kind] = (position.file, stream)
+        stream = self._open[kind][1]
+        if stream is None or position.length > position.end:
+            return None
+        stream.seek(position.end - position.length)
+        data = stream.read(position.length)
+        return data if len(data) == position.length and zlib.crc32(data) == position.crc else None
+
+    def has(self, positions: Sequence[Position]) -> bool:
+        """Whether all are there as they were written. Raises OSError."""
+        return all(self.read(position) is not None for position in positions)
+
+    def holds(self, position: Position, owner: str) -> bool:
+        """Whether the part of ``owner``, a URL or a host, is there as it was written. Raises OSError."""
+        if self.read(position) is not None:
+            return True
+        self._lost.setdefault(position.file, _Lost(position.end - position.length, owner)).parts += 1
+        return False
+
+    def findings(self, *, mends: bool = False) -> Iterator[Finding]:
+        """What the outputs lacked since the last call, a finding a file."""
+        for file, lost in sorted(self._lost.items()):
+            path = path_of(self._job, file)
+            place = OUTPUTS[kind_of(file) - 1] if path is None else str(path.relative_to(self._job))
+            details: dict[str, Detail] = {"offset": lost.offset, "of": lost.owner, "parts": lost.parts}
+            yield Finding(Kind.PARTS_LOST, place, details, mends=mends)
+        self._lost.clear()

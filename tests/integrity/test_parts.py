@@ -1,0 +1,195 @@
+"""What a damaged output costs: ``verify`` names it, and ``repair`` has the pages fetched again whose parts are gone."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crawler.checkpoint import Renewal
+from crawler.disk import FaultyDisk, PowerCutError
+from crawler.fetch.robots_cache import encode_robots
+from crawler.frontier import RequestOutcome
+from crawler.integrity.change import Change, Done
+from crawler.integrity.finding import Kind, Severity
+from crawler.integrity.repairer import find_all, repair_job
+from crawler.job.checkpointer import drive
+from crawler.job.found import Found
+from crawler.job.job import Job
+from crawler.job.platform import Platform
+from crawler.job.transaction import OUTPUT_ENDS
+from crawler.job.verdict import Finished, RobotsAnswer
+from crawler.kv import Family
+from crawler.output.outputs import FORMS
+from crawler.records import Outcome, PageRecord, Part
+from crawler.settings import RobotsSettings
+from crawler.urls import Canonical
+from tests.durability.power import Inline
+from tests.engine.test_robots_visit import page
+from tests.job.test_kept import KEEPING, LINKS, WARC, kept_of
+from tests.jobs import store_of
+from tests.outputs import files_of, records
+
+ROBOTS = Part(WARC, b"(what robots.txt says)")
+SETTINGS = replace(KEEPING, robots=RobotsSettings())
+URLS = [f"http://h.test/{number}" for number in range(12)]
+TIMES = itertools.count(1e3, 100.0)
+SIZE = 3  # pages between two generations
+
+
+def opened(job: Path) -> Job:
+    return Job(job, SETTINGS, 0.0, Platform(executor=Inline, renewal=Renewal()))
+
+
+def finish(job: Job, pages: int = 99) -> None:
+    """Finish so many pages, and answer for the robots.txt of their host."""
+    while pages and (lease := job.frontier.take(now := next(TIMES))) is not None:
+        if lease.entry is None:
+            answer = RobotsAnswer(encode_robots(page(""), 1.0), 1e9, None, RequestOutcome(), kept=(ROBOTS,))
+            job.robots_known(lease, answer, now)
+            continue
+        record = PageRecord(lease.entry, Outcome.FETCHED, now, 200)
+        job.finish(lease, Finished(record, kept=kept_of(lease.entry.href)), now)
+        pages -= 1
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A job with records before, between and after its generations."""
+    directory = tmp_path_factory.mktemp("parts") / "job"
+    job = opened(directory)
+    try:
+        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
+        for pages in (SIZE, SIZE, SIZE, 1):
+            finish(job, pages)
+            if pages == SIZE:
+                drive(job.checkpointer.checkpoint(1.0, whole=True))
+    finally:
+        job.close()
+    assert find_all(directory) == []
+    return directory
+
+
+def holds(job: Path, pages: int) -> None:
+    """Each page is there once with its parts, and the robots.txt of the host too."""
+    found = [record["url"] for record in records(job)]
+    assert sorted(found) == sorted(set(found))
+    assert len(found) == pages
+    parts = [part for url in found for part in kept_of(url)] + [ROBOTS]
+    for kind, name in ((WARC, "warc"), (LINKS, "links")):
+        held = b"".join(files_of(job, name).values())
+        assert sorted(held) == sorted(b"".join(part.data for part in parts if part.kind == kind))
+        assert all(held.count(part.data) == 1 for part in parts if part.kind == kind)
+
+
+def carries_on(job: Path, pending: int) -> None:
+    again = opened(job)
+    try:
+        assert again.counters.pending == pending
+        finish(again)
+    finally:
+        again.close()
+    holds(job, len(URLS))
+    assert find_all(job) == []
+
+
+def path(job: Path, kind: int, number: int) -> Path:
+    return FORMS[kind].path(job, number)
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+# Damage, and how many pages have lost a part.
+DAMAGE: dict[str, tuple[Callable[[Path], object], int]] = {
+    "a byte of a page in the middle of a file": (lambda job: flip(path(job, LINKS, 1), 25), 1),
+    "the end of a full file": (lambda job: os.truncate(path(job, LINKS, 1), 30), 2),
+    "a full file": (lambda job: path(job, LINKS, 1).unlink(), 3),
+    "the start of another output": (lambda job: path(job, WARC, 1).write_bytes(b""), 2),
+    "all of an output": (lambda job: shutil.rmtree(job / "links"), 8),
+    "a line of pages.jsonl": (
+        lambda job: flip(job / "pages.jsonl", (job / "pages.jsonl").read_bytes().index(b"h.test/8") - 8),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_pages_whose_parts_are_gone_are_fetched_again_and_no_other(made: Path, tmp_path: Path, damage: str) -> None:
+    job = tmp_path / "job"
+    shutil.copytree(made, job)
+    DAMAGE[damage][0](job)
+    found = [finding for finding in find_all(job) if finding.severity is not Severity.SELF_HEALING]
+    assert found, "verify sees it"
+    changes: list[Change] = []
+    done = repair_job(job, 1.0, changes.append)
+    assert (done.was_whole, done.left) == (False, [])
+    holds_but_robots = [change for change in changes if change.done is Done.ASIDES_REMOVED]
+    assert len(holds_but_robots) == ("another output" in damage)
+    carries_on(job, 2 + DAMAGE[damage][1])
+
+
+def test_what_is_wrong_is_said_once_a_file(made: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    shutil.copytree(made, job)
+    os.truncate(path(job, LINKS, 1), 30)
+    (found,) = (finding for finding in find_all(job) if finding.kind is Kind.PARTS_LOST)
+    assert (found.place, found.severity) == ("links/links-000001.jsonl", Severity.DAMAGED)
+    assert found.details == {"offset": 18, "of": URLS[1], "parts": 2}
+
+
+def test_what_the_next_run_mends_is_no_fault(made: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    shutil.copytree(made, job)
+    last = max(files_of(job, "warc"))
+    os.truncate(path(job, WARC, last), path(job, WARC, last).stat().st_size - 1)
+    found = find_all(job)
+    assert {finding.kind for finding in found} == {Kind.PARTS_LOST, Kind.OUTPUT_END}
+    assert {finding.severity for finding in found} == {Severity.SELF_HEALING}
+    carries_on(job, 3)
+
+
+def test_the_ends_of_outputs_are_found_again(made: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    shutil.copytree(made, job)
+    with store_of(job) as store:
+        batch = store.batch()
+        batch.put(Family.META, OUTPUT_ENDS, b"damaged")
+        store.write(batch)
+        before = store.get(Family.META, OUTPUT_ENDS)
+    assert before == b"damaged"
+    assert Kind.META_DAMAGED in {finding.kind for finding in find_all(job)}
+    assert repair_job(job, 1.0, lambda _: None).left == []
+    carries_on(job, 2)
+
+
+def test_a_repair_that_loses_its_power_is_done_again(made: Path, tmp_path: Path) -> None:
+    damage, chance, cuts, cut = "the start of another output", random.Random(1), 0, 1
+    while True:
+        job = tmp_path / f"job-{cut}"
+        shutil.copytree(made, job)
+        DAMAGE[damage][0](job)
+        disk = FaultyDisk(chance, cut_after=cut)
+        try:
+            repair_job(job, 1.0, lambda _: None, disk)
+        except PowerCutError:
+            disk.lose_power()
+            cuts, cut = cuts + 1, cut + chance.randint(5, 9)
+        else:
+            break
+        assert repair_job(job, 1.0, lambda _: None).left == []
+        again = opened(job)
+        pending = again.counters.pending
+        again.close()
+        carries_on(job, pending)
+        shutil.rmtree(job)
+    assert cuts > 3, "the power was hardly ever lost"

@@ -119,7 +119,7 @@ MODULES: dict[str, str] = {
         keeping visit run put_aside rate worker
     """,
     "integrity": """
-        finding change parts inventory quarantine url_marks digest_rows revisit_rows output_files
+        finding change part_reader inventory quarantine url_marks digest_rows revisit_rows output_files
         reconcile verifier repairer
     """,
     "export": """

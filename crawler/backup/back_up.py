@@ -16,6 +16,7 @@ from crawler.backup.layout import (
     BackupError,
     Manifest,
     Source,
+    kept_name,
     output_name,
     parts,
     read_manifest,
@@ -28,8 +29,10 @@ from crawler.job.directory import BROKEN_OFF, PAGES, REPAIRED, SEEN, STORE
 from crawler.job.identity import check_readable
 from crawler.job.recovery import REPAIRING, stored_end
 from crawler.job.snapshot import SNAPSHOT, remove_snapshot
+from crawler.job.transaction import OUTPUT_ENDS
 from crawler.kv import Family, Reader
-from crawler.records import Counters, decode_done
+from crawler.output.outputs import FORMS
+from crawler.records import Counters, decode_done, decode_ends, file_number
 
 _TAIL = 64 * 1024  # bytes at the end of the earlier copy that must agree with the output before it is extended
 
@@ -45,7 +48,7 @@ class BackedUp:
     @property
     def size(self) -> int:
         """Bytes of the whole backup."""
-        return sum(self.manifest.files.values()) + self.manifest.output_end
+        return self.manifest.size
 
 
 def back_up(directory: Path, to: Path, take: Callable[[], None], now: float) -> BackedUp:
@@ -112,11 +115,12 @@ def _copy(directory: Path, snapshot: Path, to: Path, before: Manifest | None, no
         if job.store.get(Family.META, REPAIRING) is not None:
             raise BackupError(f"{directory}: {BROKEN_OFF}")
         end, counters = _journal_end(job.store), job.counters
+        kept_files = _kept_files(directory, job.store)
     source = _source(directory, snapshot)
     if before is not None and before.source.is_other(source):
         raise BackupError(f"{to} holds a backup of {before.source.directory}, another job: name another directory")
     for path, kind, number in list(parts(to)):
-        if before is None or number != (before.number if kind == "state" else before.output):
+        if before is None or number != _number(before, kind):
             _remove(path)  # left of a backup that was interrupted
     written = Copied()
     number = 1 if before is None else before.number + 1
@@ -127,16 +131,59 @@ def _copy(directory: Path, snapshot: Path, to: Path, before: Manifest | None, no
     pages = directory / PAGES
     end = min(end, pages.stat().st_size if pages.exists() else 0)  # after a power loss the file may be shorter
     output = _copy_output(pages, to, end, before, source, written)
+    kept = _copy_kept(directory, to, kept_files, before, written)
     failpoint("backup.output")
     sync(to)
     sync(to.parent)
-    manifest = Manifest(number, output, end, source, files, now)
+    manifest = Manifest(number, output, end, source, files, now, kept, kept_files)
     write_manifest(RealDisk(), to, manifest)
     failpoint("backup.done")
     for path, kind, each in list(parts(to)):
-        if each != (number if kind == "state" else output):
+        if each != _number(manifest, kind):
             _remove(path)
     return BackedUp(manifest, counters, written)
+
+
+def _number(manifest: Manifest, kind: str) -> int:
+    """The number of what belongs to the backup, of a kind that ``parts`` names."""
+    return {"state": manifest.number, "output": manifest.output, "kept": manifest.kept}[kind]
+
+
+def _kept_files(directory: Path, store: Reader) -> dict[str, int]:
+    """The files of the other outputs, and how much of each belongs to the journal of the snapshot. Those before the
+    last one are full; somebody may have moved them away. Raises JournalError."""
+    found: dict[str, int] = {}
+    for kind, end in decode_ends(store.get(Family.META, OUTPUT_ENDS)).items():
+        for number in FORMS[kind].numbers(directory):
+            path = FORMS[kind].path(directory, number)
+            size = path.stat().st_size
+            if file_number(kind, number) < end.file:
+                found[str(path.relative_to(directory))] = size
+            elif file_number(kind, number) == end.file:
+                found[str(path.relative_to(directory))] = min(size, end.offset)  # after a power loss it may be shorter
+    return found
+
+
+def _copy_kept(directory: Path, to: Path, files: dict[str, int], before: Manifest | None, written: Copied) -> int:
+    """Copy the files of the other outputs. Append to those of the earlier backup if they hold the beginnings of the
+    same. Returns the number of their directory."""
+    if not files:
+        return 0
+    number, known = (0, dict[str, int]()) if before is None else (before.kept, before.kept_files)
+    copies = to / kept_name(number)
+    both = [(name, size) for name, size in known.items() if name in files]  # full ones may have been moved away since
+    if not number or not all(
+        size <= files[name] and _agree(directory / name, copies / name, size) for name, size in both
+    ):
+        number, known = number + 1, {}
+    for name, size in files.items():
+        target = to / kept_name(number) / name
+        for made in (target.parent.parent, target.parent):
+            make_private_directory(made, exist_ok=True)
+        copy_range(directory / name, target, known.get(name, 0), size, written)
+        sync(target.parent)
+    sync(to / kept_name(number))
+    return number
 
 
 def _journal_end(store: Reader) -> int:

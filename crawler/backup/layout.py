@@ -2,9 +2,10 @@
 
     backup.json       the list of what belongs to the backup; written last, replaced by a rename
     backup-000003/    the state of the job, as in its directory, without the output
-    pages-000001      the output; only its first ``output_end`` bytes belong to the backup
+    pages-000001      ``pages.jsonl``; only its first ``output_end`` bytes belong to the backup
+    outputs-000001/   the files of the other outputs, as in the job; only their first ``kept_files`` bytes belong to it
 
-A later backup makes a directory with the next number beside the earlier one, and appends to the output. Until
+A later backup makes a directory with the next number beside the earlier one, and appends to the outputs. Until
 ``backup.json`` is replaced, the earlier backup is unchanged and complete.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from crawler import __version__
@@ -24,6 +25,7 @@ MAGIC = "crawler-backup"
 VERSION = 1
 _STATE = re.compile(r"backup-([0-9]{6,})", re.ASCII)
 _OUTPUT = re.compile(r"pages-([0-9]{6,})", re.ASCII)
+_KEPT = re.compile(r"outputs-([0-9]{6,})", re.ASCII)
 
 
 class BackupError(Exception):
@@ -48,7 +50,8 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The content of ``backup.json``. ``files`` maps the path of each file of the state to its size in bytes.
-    ``output_end`` is in bytes, ``made_at`` in seconds since 1970."""
+    ``output_end`` is in bytes, ``made_at`` in seconds since 1970. ``kept_files`` maps the path in the job of each file
+    of another output to the bytes of it; ``kept`` is the number of their directory, 0 if there are none."""
 
     number: int
     output: int  # number of its file
@@ -56,16 +59,25 @@ class Manifest:
     source: Source
     files: dict[str, int]
     made_at: float
+    kept: int = 0
+    kept_files: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole backup."""
+        return sum(self.files.values()) + self.output_end + sum(self.kept_files.values())
 
     def check_sizes(self, top: Path) -> None:
         """Raise BackupError if a file is missing or has another size."""
         sizes = {state_name(self.number) + "/" + name: size for name, size in self.files.items()}
         if self.output_end:
             sizes[output_name(self.output)] = self.output_end
-        for name, size in sizes.items():
+        kept = {f"{kept_name(self.kept)}/{name}": size for name, size in self.kept_files.items()}
+        grows = {output_name(self.output), *kept}  # for the next backup
+        for name, size in (sizes | kept).items():
             path = top / name
             found = path.stat().st_size if path.is_file() else None
-            whole = found is not None and (found == size or (found > size and name == output_name(self.output)))
+            whole = found is not None and (found == size or (found > size and name in grows))
             if not whole:
                 was = "is missing" if found is None else f"has {found} bytes where {size} were written"
                 raise BackupError(f"{top} is damaged: {name} {was}")
@@ -77,6 +89,10 @@ def state_name(number: int) -> str:
 
 def output_name(number: int) -> str:
     return f"pages-{number:06d}"
+
+
+def kept_name(number: int) -> str:
+    return f"outputs-{number:06d}"
 
 
 def read_manifest(top: Path) -> Manifest | None:
@@ -93,6 +109,8 @@ def read_manifest(top: Path) -> Manifest | None:
             Source(str(source["directory"]), str(source["store"]), None if output is None else (output[0], output[1])),
             {str(name): int(size) for name, size in content["files"].items()},
             float(content["made_at"]),
+            int(content.get("kept", 0)),
+            {str(name): int(size) for name, size in content.get("kept_files", {}).items()},
         )
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -111,9 +129,10 @@ def write_manifest(disk: Disk, top: Path, manifest: Manifest) -> None:
 
 
 def parts(top: Path) -> Iterator[tuple[Path, str, int]]:
-    """Every state ("state") and output ("output") in the directory, with its number, whichever backup it belongs to."""
+    """Every state ("state"), output ("output") and directory of other outputs ("kept") in the directory, with its
+    number, whichever backup it belongs to."""
     for path in top.iterdir():
-        for kind, pattern in (("state", _STATE), ("output", _OUTPUT)):
+        for kind, pattern in (("state", _STATE), ("output", _OUTPUT), ("kept", _KEPT)):
             match = pattern.fullmatch(path.name)
             if match:
                 yield path, kind, int(match[1])

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from crawler.backup.copying import Copied, copy_range, link_or_copy, sync
-from crawler.backup.layout import BackupError, Manifest, output_name, read_manifest, state_name
+from crawler.backup.layout import BackupError, Manifest, kept_name, output_name, read_manifest, state_name
 from crawler.disk import failpoint, make_private_directory
 from crawler.job.directory import IDENTITY, PAGES, RESTORING, SEEN, holds_job
 from crawler.job.identity import check_readable
@@ -37,6 +37,9 @@ def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
         else:  # the store appends to some of these files
             copy_range(state / name, target, 0, manifest.files[name], written)
     copy_range(top / output_name(manifest.output), directory / PAGES, 0, manifest.output_end, written)
+    for name, size in manifest.kept_files.items():
+        make_private_directory((directory / name).parent, exist_ok=True)
+        copy_range(top / kept_name(manifest.kept) / name, directory / name, 0, size, written)
     for path, _, _ in os.walk(directory):
         sync(Path(path))
     failpoint("restore.copied")

@@ -36,7 +36,7 @@ from crawler.frontier import (
 from crawler.frontier.entry import is_retry, split_pending_key
 from crawler.frontier.host import host_name
 from crawler.integrity.finding import Detail, Finding, Kind
-from crawler.integrity.parts import PartReader, path_of, positions_of
+from crawler.integrity.part_reader import PartReader, path_of, positions_of
 from crawler.job.border import COUNTS, BorderCounts, BorderError, border_counts, decode_page
 from crawler.job.digest_sum import DigestSum
 from crawler.job.directory import PAGES, STORE

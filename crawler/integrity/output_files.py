@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from crawler.disk import Disk
-from crawler.integrity.parts import PartReader, path_of, positions_of
+from crawler.integrity.part_reader import PartReader, path_of, positions_of
 from crawler.integrity.quarantine import Quarantine
 from crawler.job.transaction import OUTPUT_ENDS
 from crawler.kv import Batch, Family, Store

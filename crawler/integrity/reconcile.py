@@ -24,7 +24,7 @@ from crawler.integrity.digest_rows import DigestRows
 from crawler.integrity.finding import Detail
 from crawler.integrity.inventory import Inventory, InventorySettings, OutputTally, Source
 from crawler.integrity.output_files import OutputFiles
-from crawler.integrity.parts import PartReader
+from crawler.integrity.part_reader import PartReader
 from crawler.integrity.quarantine import Quarantine
 from crawler.integrity.revisit_rows import forget_answers, rebuild_schedule
 from crawler.integrity.url_marks import (

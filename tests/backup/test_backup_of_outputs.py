@@ -1,0 +1,77 @@
+"""Other outputs than ``pages.jsonl`` are backed up as far as the snapshot names them, and restored with it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from crawler.backup.back_up import BackedUp, back_up
+from crawler.backup.layout import BackupError
+from crawler.backup.restoration import restore
+from crawler.integrity.repairer import find_all
+from crawler.job.found import Found
+from crawler.job.job import Job
+from crawler.job.snapshot import make_snapshot
+from crawler.urls import Canonical
+from tests.integrity.test_parts import URLS, carries_on, finish, opened
+from tests.outputs import files_of
+
+
+def backed_up(job: Job, to: Path, later: int = 0) -> BackedUp:
+    """Back up the job; so many pages are finished after the snapshot and before the outputs are copied."""
+
+    def take() -> None:
+        make_snapshot(job.directory, lambda path: job.store.snapshot(str(path)))
+        finish(job, later)
+
+    return back_up(job.directory, to, take, 1.0)
+
+
+def test_outputs_are_backed_up_while_they_grow_and_only_what_is_new_is_copied(tmp_path: Path) -> None:
+    to, job = tmp_path / "to", opened(tmp_path / "job")
+    try:
+        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
+        finish(job, 2)
+        first = backed_up(job, to, later=3)
+        assert first.manifest.kept_files == {"warc/crawl-000001.warc.gz": 72, "links/links-000001.jsonl": 36}
+        finish(job, 1)
+        second = backed_up(job, to, later=2)
+        assert (second.manifest.kept, len(second.manifest.kept_files)) == (1, 5)
+        assert [path.name for path in to.glob("outputs-*")] == ["outputs-000001"]
+    finally:
+        job.close()
+    restore(to, tmp_path / "restored")
+    assert find_all(tmp_path / "restored") == []
+    carries_on(tmp_path / "restored", len(URLS) - 6)
+
+
+def test_outputs_that_were_changed_are_copied_anew(tmp_path: Path) -> None:
+    to, job = tmp_path / "to", opened(tmp_path / "job")
+    try:
+        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
+        finish(job, 4)
+        backed_up(job, to)
+        copy = to / "outputs-000001" / "links" / "links-000001.jsonl"
+        copy.write_bytes(bytes(copy.stat().st_size))
+        assert backed_up(job, to).manifest.kept == 2
+        assert [path.name for path in to.glob("outputs-*")] == ["outputs-000002"]
+    finally:
+        job.close()
+    restore(to, tmp_path / "restored")
+    for name in ("warc", "links"):
+        assert files_of(tmp_path / "restored", name) == files_of(tmp_path / "job", name)
+
+
+def test_a_backup_that_lacks_a_part_of_an_output_is_not_restored(tmp_path: Path) -> None:
+    to, job = tmp_path / "to", opened(tmp_path / "job")
+    try:
+        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
+        finish(job, 2)
+        backed_up(job, to)
+    finally:
+        job.close()
+    os.truncate(to / "outputs-000001" / "links" / "links-000001.jsonl", 30)
+    with pytest.raises(BackupError, match=r"links-000001.jsonl has 30 bytes where 36 were written"):
+        restore(to, tmp_path / "restored")

@@ -256,6 +256,7 @@ class Run:
             kept,
             self.disk_free,
             job.revisiting.border.counts,
+            job.files.outputs.sizes(),
         )
         return assemble(stored, self.gauges.hosts, figures, state=state, now=now, advice=self.gauges.advice)
 

@@ -27,7 +27,7 @@ from crawler.inspect.host_table import HostTableSettings
 from crawler.inspect.statistics import HostFigures, JobFigures, assemble
 from crawler.job.border import border_counts
 from crawler.job.clock_anchor import job_time
-from crawler.job.directory import SEEN, STORE
+from crawler.job.directory import PAGES, SEEN, STORE
 from crawler.job.formats import KNOWN, Formats
 from crawler.job.history_file import read_course
 from crawler.job.identity import Identity, check_readable
@@ -37,6 +37,7 @@ from crawler.job.run_settings import read_run
 from crawler.kv import Family, Reader, Store
 from crawler.memory import available_memory
 from crawler.metrics import CourseError
+from crawler.output.outputs import sizes_on_disk
 from crawler.records import Counters
 from crawler.settings import Settings
 from crawler.store import RocksStore, StoreError
@@ -159,6 +160,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 generations=len(job.numbers),
                 disk_free=shutil.disk_usage(directory).free,
                 border=border_counts(job.store),
+                outputs=sizes_on_disk(directory / PAGES),
             ),
             HostFigures(pending, states, times.slowest),
             None,

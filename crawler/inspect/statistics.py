@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from crawler.exact import LedgerCounts
 from crawler.filters import SeenSet
 from crawler.frontier import ALL, Bar, HostTime, Serving
 from crawler.job.border import BorderCounts
+from crawler.output.rotated_files import Size
 from crawler.records import Counters, refused_by
 from crawler.refusal import Rule
 from crawler.scope import COUNTED
@@ -21,7 +22,8 @@ OVERLOOKED_SHOWN = 20  # names of overlooked hosts in the statistics
 @dataclass(frozen=True, slots=True)
 class JobFigures:
     """What a job has stored. ``manifest`` is the newest generation's, None before the first. ``ledger`` is None for a
-    job without one. ``generations`` counts those on disk. ``disk_free`` is in bytes."""
+    job without one. ``generations`` counts those on disk. ``disk_free`` is in bytes. ``outputs``: how large each output
+    is, by name."""
 
     counters: Counters
     seen: SeenSet
@@ -30,6 +32,7 @@ class JobFigures:
     generations: int
     disk_free: int
     border: BorderCounts
+    outputs: Mapping[str, Size]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,7 @@ def assemble(
         "outage": None if run is None else run.outage,
         "proxies": None if run is None else run.proxies,
         "disk_free_bytes": job.disk_free,
+        "outputs": {name: size._asdict() for name, size in job.outputs.items()},
         "loop_stall_seconds": None if run is None else run.lag,
         "loop_stalls": None if run is None else run.stalls,
         "checkpoint": None if job.manifest is None else _checkpoint(job.manifest, job.generations, now),

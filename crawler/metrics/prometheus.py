@@ -27,8 +27,8 @@ class Metric:
     """One metric, and where the statistics hold its value.
 
     With ``label``, ``path`` leads to one of three things: a mapping, whose keys are the label's values; a list, whose
-    indices are the label's values and whose elements hold the value in ``field``; or one of ``words``, with 1 for that
-    word and 0 for the others. The value is multiplied by ``scale``.
+    indices are the label's values; or one of ``words``, with 1 for that word and 0 for the others. The elements of a
+    mapping or list may hold the value in ``field``. The value is multiplied by ``scale``.
     """
 
     name: str
@@ -297,6 +297,7 @@ METRICS: tuple[Metric, ...] = (
         "crawler_proxy_failures_total", "counter", "Requests of this run that a proxy failed.", ("proxies", "failures")
     ),
     _gauge("crawler_disk_free_bytes", ("disk_free_bytes",), "Bytes free on the disk that holds the job."),
+    Metric("crawler_output_bytes", "gauge", "Bytes of an output.", ("outputs",), "output", "bytes"),
     _gauge(
         "crawler_loop_stall_p99_seconds",
         ("loop_stall_seconds", "p99"),
@@ -376,7 +377,8 @@ def _samples(metric: Metric, stats: Mapping[str, Any]) -> Iterator[tuple[list[st
     elif metric.words:
         yield from (([word], float(word == value)) for word in metric.words)
     elif isinstance(value, Mapping):
-        yield from (([key], number) for key, number in value.items())
+        for key, number in value.items():
+            yield [key], number if metric.field is None else number[metric.field]
     else:
         for index, element in enumerate(value):
             if element[metric.field] is not None:

@@ -88,7 +88,7 @@ class Outputs:
 
     def sizes(self) -> dict[str, Size]:
         """How large each output is, by its name."""
-        further = {output.form.name: output.size for output in self._further.values()}
+        further = {output.form.name: output.size for output in self._further.values() if output.size.files}
         return {"pages": Size(1, self.pages.end)} | further
 
     def look(self) -> None:
@@ -110,6 +110,16 @@ class Outputs:
         """Release all files. Writes nothing."""
         for file in self._files():
             file.close()
+
+
+def sizes_on_disk(pages: Path) -> dict[str, Size]:
+    """How large each output of a job is whose ``pages.jsonl`` this is, by its name. Raises OSError."""
+    sizes = {"pages": Size(1, pages.stat().st_size) if pages.exists() else Size(0, 0)}
+    for form in FORMS.values():
+        paths = [form.path(pages.parent, number) for number in form.numbers(pages.parent)]
+        if paths:
+            sizes[form.name] = Size(len(paths), sum(path.stat().st_size for path in paths))
+    return sizes
 
 
 def empty(kind: int) -> End:

@@ -20,6 +20,7 @@ from crawler.filters.advisor import Cause
 from crawler.inspect.statistics import HostFigures, JobFigures, RunFigures, SlotFigures, assemble
 from crawler.job.border import BorderCounts
 from crawler.metrics.prometheus import CAUSES, METRICS, PAUSES, STATES, exposition
+from crawler.output.rotated_files import Size
 from crawler.records import Counters
 from tests.documents import ROOT, page
 from tests.metrics.samples import statistics
@@ -43,7 +44,7 @@ def test_values_are_those_of_the_statistics() -> None:
     assert samples["crawler_responses_total", (("class", "4xx"),)] == 190
     assert samples["crawler_seen_fpp_estimated_ratio", ()] == 0.00019
     assert samples["crawler_seen_fpp_measured_high_ratio", ()] == 0.0003
-    assert samples["crawler_seen_slice_fill_ratio", (("slice", "1"),)] == 0.17
+    assert samples["crawler_seen_slice_fill_ratio", (("slice", "output", "1"),)] == 0.17
     assert samples["crawler_checkpoint_age_seconds", ()] == 3.5
     assert samples["crawler_state", (("state", "running"),)] == 1
     assert samples["crawler_state", (("state", "ended"),)] == 0
@@ -146,7 +147,16 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     manifest = Manifest(1, 0, 0, 0.0, 0.0, 0, {}, ())
     seen: Any = Seen()
     stats = assemble(
-        JobFigures(Counters(), seen, manifest, LedgerCounts(), generations=0, disk_free=0, border=BorderCounts()),
+        JobFigures(
+            Counters(),
+            seen,
+            manifest,
+            LedgerCounts(),
+            generations=0,
+            disk_free=0,
+            border=BorderCounts(),
+            outputs={"pages": Size(1, 7)},
+        ),
         HostFigures(0, {"ready": 0}, None, []),
         RunFigures(
             1.0,
@@ -185,4 +195,4 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
     nested_parts += ("loop_stall_seconds", "loop_stalls", "hosts_overlooked", "slowest_host", "slots", "proxies")
     numbers = {(key,) for key in stats if key not in nested_parts} | nested
     assert numbers == {metric.path for metric in METRICS}
-    assert {metric.field for metric in METRICS if metric.field} == SliceStatistics.__annotations__.keys()
+    assert {metric.field for metric in METRICS if metric.label == "slice"} == SliceStatistics.__annotations__.keys()

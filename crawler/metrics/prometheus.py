@@ -2,7 +2,8 @@
 
 Names and units follow https://prometheus.io/docs/practices/naming/: base units (bytes, even for what the statistics
 count in bits), ``_total`` for counters, ``_ratio`` for shares between 0 and 1. Labels are bounded: a status class, a
-state, the index of a slice (the chain grows with the logarithm of the URLs). Hosts and URLs are never labels.
+state, the name of an output, the index of a slice (the chain grows with the logarithm of the URLs). Hosts and URLs are
+never labels.
 """
 
 from __future__ import annotations

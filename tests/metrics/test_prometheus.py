@@ -44,7 +44,7 @@ def test_values_are_those_of_the_statistics() -> None:
     assert samples["crawler_responses_total", (("class", "4xx"),)] == 190
     assert samples["crawler_seen_fpp_estimated_ratio", ()] == 0.00019
     assert samples["crawler_seen_fpp_measured_high_ratio", ()] == 0.0003
-    assert samples["crawler_seen_slice_fill_ratio", (("slice", "output", "1"),)] == 0.17
+    assert samples["crawler_seen_slice_fill_ratio", (("slice", "1"),)] == 0.17
     assert samples["crawler_checkpoint_age_seconds", ()] == 3.5
     assert samples["crawler_state", (("state", "running"),)] == 1
     assert samples["crawler_state", (("state", "ended"),)] == 0
@@ -108,7 +108,7 @@ def test_names_follow_the_conventions(metric: Any) -> None:
 
 
 def test_labels_are_bounded() -> None:
-    assert {metric.label for metric in METRICS} == {None, "state", "class", "slice", "cause", "rule", "limit"}
+    assert {metric.label for metric in METRICS} == {None, "state", "class", "slice", "cause", "rule", "limit", "output"}
 
 
 @pytest.mark.parametrize("name", ["prometheus/alerts.yml", "prometheus/alerts.test.yml", "grafana/crawler.json"])

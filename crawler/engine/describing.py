@@ -117,6 +117,7 @@ def payload_digest(body: bytes) -> Generator[None, None, str]:
 
 
 def _first(result: Response, name: str) -> str | None:
-    if name not in result.headers:
+    value = result.headers.get(name)
+    if value is None:
         return None
-    return clean(result.values(name)[0], HEADER_MOST)
+    return clean(value if value.isascii() else result.values(name)[0], HEADER_MOST)

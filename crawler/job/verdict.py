@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from crawler.fetch import Response
 from crawler.frontier import Answer, Entry, RequestOutcome
 from crawler.job.found import Found
 from crawler.records import Kept, PageRecord
 from crawler.scope import LeftOut
 from crawler.traps import Lesson, Wall
 from crawler.urls import Canonical
+
+if TYPE_CHECKING:
+    from crawler.fetch import Response  # a library that queues URLs loads no network
 
 NOT_REQUESTED = RequestOutcome()
 

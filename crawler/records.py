@@ -397,6 +397,7 @@ class Counters:
     links_of_soft404: int = 0  # not followed, with those of single-page applications
     probes: int = 0  # paths that the crawler made up
     blocked: int = 0  # pages that bar the crawler from others
+    known: int = 0  # links to URLs that an older seen-set knows
 
     @property
     def done(self) -> int:

@@ -111,7 +111,8 @@ MODULES: dict[str, str] = {
         parsing_notes suspects reclass job durable_frontier
     """,
     "inspect": """
-        statistics hosts_now host_table host_settings host_states job_reader explanation record_stream job_view
+        statistics hosts_now host_table host_settings host_states job_reader explanation known_urls record_stream
+        job_view
     """,
     "engine": """
         capacity_forecast slots turns reading page_reader heading describing discover ending judge ledger_resolver

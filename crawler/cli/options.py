@@ -121,6 +121,15 @@ FLAGS: dict[str, tuple[str, str, dict[str, Any]]] = {
             "help": "hash of URLs: blake2b, which no page can forge, or the faster mmh3 (blake2b)",
         },
     ),
+    "--known": (
+        "crawl",
+        "known",
+        {
+            "action": "append",
+            "metavar": "FILE|JOB",
+            "help": "do not admit links to URLs that this older seen-set knows; may be repeated",
+        },
+    ),
     "--ledger": (
         "seen",
         "ledger",

@@ -178,6 +178,7 @@ def _urls(counters: Counters, in_flight: int) -> dict[str, Any]:
         "urls_held_back": {rule.value: refused_by(counters, rule) for rule in Rule},
         "urls_returned": counters.returned,
         "urls_duplicate": counters.duplicates,
+        "urls_known": counters.known,
         "pages_fetched": counters.fetched,
         "pages_failed": counters.failed,
         "pages_redirected": counters.redirected,

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from crawler.exact import Ledger
 from crawler.filters import CannotForgetError, SeenSet
@@ -33,14 +34,22 @@ from crawler.traps import Origins, Traps
 from crawler.urls import Canonical
 
 
+class KnownUrls(Protocol):
+    """Older seen-sets, which are only asked."""
+
+    def contains(self, urls: Sequence[Canonical]) -> list[bool]:
+        """For each URL: whether one of them knows it. Raises OSError."""
+
+
 @dataclass(frozen=True, slots=True)
 class AdmissionPolicy:
     """Decides on single URLs: ``traps`` refuses some, ``classes`` gives the priority class of the others, ``router``
-    leaves out those of other jobs."""
+    leaves out those of other jobs, and ``known`` links to URLs that older seen-sets know."""
 
     traps: Traps
     classes: PriorityRules
     router: Router = KEEP_ALL
+    known: KnownUrls | None = None
 
 
 class Admission:
@@ -71,6 +80,8 @@ class Admission:
         urls, depth, via, seed, redirects, found_at, listing, share, copy, probe, given, reach = found
         batch = transaction.batch
         urls = self.policy.router.ours(found, batch)
+        if self.policy.known is not None and found_at is not None:
+            urls = self._unknown(self.policy.known, found, urls)
         if found_at is not None:
             links, urls = urls, self.policy.traps.open_links(urls)
             urls = urls if self.origins is None else self.origins.open_links(urls)
@@ -113,6 +124,14 @@ class Admission:
                 entries = self._refuse(entries, found_at, transaction, copy)
             self._frontier.admit(entries, batch)
         return len(new)
+
+    def _unknown(self, known: KnownUrls, found: Found, urls: Sequence[Canonical]) -> Sequence[Canonical]:
+        """Leave out links to known URLs, and count them. A sitemap is read whoever knows it: new pages are in it."""
+        if found.probe or (found.listing is not None and found.listing.sitemaps) or not urls:
+            return urls
+        left = [url for url, is_known in zip(urls, known.contains(urls), strict=True) if not is_known]
+        self.counters.known += len(urls) - len(left) if found.copy is None else 0
+        return left
 
     def admit_missed(self, found: Found, search: JournalSearch, transaction: Transaction) -> int:
         """Admit those URLs of ``found`` that the seen-set calls seen and the journal does not name. ``search`` looks

@@ -25,7 +25,7 @@ from crawler.disk import Disk, failpoint
 from crawler.exact import ExactSeenSet, Ledger
 from crawler.filters import SeenSet
 from crawler.frontier import Answer, Entry, FailureClass, Frontier, Lease, Limits, Order, RequestOutcome
-from crawler.job.admission import Admission, AdmissionPolicy
+from crawler.job.admission import Admission, AdmissionPolicy, KnownUrls
 from crawler.job.checkpointer import Checkpointer, CheckpointResult, drive_beside
 from crawler.job.clock_anchor import follow_clock
 from crawler.job.directory import SEEN, STORE
@@ -155,6 +155,10 @@ class Job:
             self.held_back.load(rules, transaction.batch)
             if bounds is not None:
                 self.revisiting.border.load(bounds, transaction.batch)
+
+    def leave_out(self, known: KnownUrls | None) -> None:
+        """Admit no links to URLs that older seen-sets know."""
+        self._admission.policy = replace(self._admission.policy, known=known)
 
     def change(self, settings: Settings) -> Iterator[None]:
         """Go on with other settings of a crawl that runs. As ``enforce``; the caller must exhaust the iterator, and may

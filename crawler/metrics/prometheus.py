@@ -73,6 +73,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     _gauge("crawler_elapsed_seconds", ("elapsed_seconds",), "How long this run of the crawl has lasted."),
     _counter("crawler_urls_admitted_total", "urls_admitted", "URLs found new and put into the frontier."),
+    _counter("crawler_urls_known_total", "urls_known", "Links to URLs that an older seen-set knows."),
     _counter("crawler_urls_duplicate_total", "urls_duplicate", "Links whose URL had been seen before."),
     _counter("crawler_urls_excluded_total", "urls_excluded", "URLs refused after admission: robots, limits."),
     Metric(

@@ -25,6 +25,8 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
         f"URLs      {count(stats['urls_admitted'])} admitted, {counted(get('urls_duplicate'), 'duplicate link')},"
         f" {count(stats['urls_pending'])} left, {counted(stats['hosts'], 'host')}",
     ]
+    if get("urls_known"):
+        lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs of older seen-sets, not admitted")
     answers = [f"{count(number)} {kind}" for kind, number in (get("status") or {}).items() if number]
     if answers:
         lines.append(f"answers   {', '.join(answers)}")

@@ -23,6 +23,7 @@ from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.fetch import Fetcher, OwnDelays
+from crawler.inspect.known_urls import open_known
 from crawler.job.directory import PAGES
 from crawler.job.history_file import load_course
 from crawler.job.inbox import Inbox
@@ -168,19 +169,21 @@ async def _dashboard(settings: DashboardSettings, access: Access | None, front: 
 
 @contextlib.asynccontextmanager
 async def _open_job(directory: Path, settings: Settings, clock: SteadyClock, front: Front) -> AsyncIterator[Job]:
-    job = await open_job_of_run(directory, settings, clock)
-    job.events = front.course.events
-    try:
+    with open_known(settings.crawl.known, directory) as known:  # first: one that is refused changes nothing
+        job = await open_job_of_run(directory, settings, clock)
+        job.events = front.course.events
+        job.leave_out(known)
         try:
-            yield job
-        finally:
-            await front.view.close()
-            job.close()
-    except OSError:
-        # If the directory is gone, say so: that explains more than a file that cannot be opened or a store that cannot
-        # be closed.
-        job.files.look_for_directories()
-        raise
+            try:
+                yield job
+            finally:
+                await front.view.close()
+                job.close()
+        except OSError:
+            # If the directory is gone, say so: that explains more than a file that cannot be opened or a store that
+            # cannot be closed.
+            job.files.look_for_directories()
+            raise
 
 
 async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Front, pipe: RecordPipe | None) -> Result:

@@ -51,6 +51,7 @@ class CrawlSettings:
     scope: str = "host"
     hops_outside: int = 0  # links off the scope that are followed in a row
     order: str = "breadth"
+    known: tuple[str, ...] = ()  # files and jobs with older seen-sets, whose URLs are not admitted
 
 
 @dataclass(frozen=True, slots=True)

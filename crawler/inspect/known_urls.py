@@ -1,0 +1,124 @@
+"""Older seen-sets that a crawl asks too (``crawl.known``): files of ``crawler filter`` and ``crawler dedup``, and jobs.
+
+Each is only read, with its own hash and secret, and by its own canonicalisation rules. A job is read as it is now, and
+answers with what it had admitted by then, fetched or not. Where it keeps digests on the disk (``exact``, or a ledger),
+these decide.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from crawler.checkpoint import UnknownVersionError
+from crawler.exact import rows_of
+from crawler.filters import Key, SeenSet, load_seen
+from crawler.filters.filter_file import check_end, read_parts
+from crawler.filters.memory_budget import check_memory
+from crawler.filters.segment_format import check_version
+from crawler.inspect.job_reader import open_job
+from crawler.job.directory import JobError
+from crawler.job.identity import check_readable
+from crawler.job.stored_errors import DAMAGE
+from crawler.kv import Family, Reader
+from crawler.settings import SettingsError
+from crawler.store import StoreError
+from crawler.urls import Canonical, Canonicaliser
+
+
+class _Keys(Protocol):
+    def contains_many(self, keys: Iterable[Key]) -> list[bool]: ...
+
+
+class _Confirmed:
+    """A seen-set with a ledger: the digests on the disk say whether it is right."""
+
+    def __init__(self, seen: SeenSet, store: Reader) -> None:
+        self._seen = seen
+        self._store = store
+
+    def contains_many(self, keys: Iterable[Key]) -> list[bool]:
+        keys = list(keys)
+        maybe = self._seen.contains_many(keys)
+        asked = [key for key, claimed in zip(keys, maybe, strict=True) if claimed]
+        stored = iter(self._store.get_many(Family.SEEN, rows_of(asked, self._seen.digests(asked))))
+        return [claimed and next(stored) is not None for claimed in maybe]
+
+
+class KnownUrls:
+    """The URLs that older seen-sets know."""
+
+    def __init__(self, sets: Sequence[tuple[_Keys, Canonicaliser]]) -> None:
+        self._sets = sets
+
+    def contains(self, urls: Sequence[Canonical]) -> list[bool]:
+        """For each URL: whether one of the sets knows it. Raises OSError."""
+        known = [False] * len(urls)
+        for seen, canonicaliser in self._sets:
+            # By the rules of that set, the key may be another than ours.
+            keys = canonicaliser.keys([url.href for url in urls])
+            asked = {place: key for place, key in enumerate(keys) if isinstance(key, str) and not known[place]}
+            for place, found in zip(asked, seen.contains_many(asked.values()), strict=True):
+                known[place] = found
+        return known
+
+
+@contextlib.contextmanager
+def open_known(paths: Sequence[str], own: Path) -> Iterator[KnownUrls | None]:
+    """Open the seen-sets at ``paths`` for a job in the directory ``own``; None if there are none. Raises JobError."""
+    with contextlib.ExitStack() as opened:
+        sets = []
+        for text in paths:
+            path = Path(text)
+            try:
+                if path.is_dir():
+                    sets.append(opened.enter_context(_of_job(path, own)))
+                else:
+                    sets.append(_of_file(path))
+            except JobError:
+                raise
+            except (*DAMAGE, StoreError, UnknownVersionError, SettingsError) as error:
+                raise JobError(f"crawl.known: {path}: {error}") from error
+            except OSError as error:
+                raise JobError(f"crawl.known: cannot read {path}: {error.strerror}") from error
+        yield KnownUrls(sets) if sets else None
+
+
+@contextlib.contextmanager
+def _of_job(path: Path, own: Path) -> Iterator[tuple[_Keys, Canonicaliser]]:
+    if own.exists() and os.path.samefile(path, own):
+        raise JobError(f"crawl.known: {path} is the job itself, which knows its URLs: name another")
+    rules = check_readable(path).shaping["canonical"]["rules"]
+    with open_job(path) as job:
+        seen = job.restore_seen().seen
+        keys: _Keys = _Confirmed(seen, job.store) if job.settings.seen.ledger else seen
+        yield keys, Canonicaliser(rules)
+
+
+def _of_file(path: Path) -> tuple[_Keys, Canonicaliser]:
+    with open(path, "rb", opener=_at_once) as inp:
+        found = os.fstat(inp.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise JobError(f"crawl.known: {path} is neither a filter file nor a job")
+        check_version(inp)
+        check_memory(found.st_size, "the filter in it")
+        parts = read_parts(inp, found.st_size)
+        check_end(inp)
+    keys = parts.header.get("keys")
+    rules: object = []
+    if isinstance(keys, Mapping):
+        if keys.get("from") != "urls":
+            raise JobError(f"crawl.known: {path} was made of raw lines, not of URLs: build one without --raw")
+        rules = keys.get("rules")
+    if not isinstance(rules, list):
+        raise JobError(f"crawl.known: {path}: its keys were made in an unknown way")
+    return load_seen(parts.state, parts.segments), Canonicaliser(rules)
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for the writer of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)

@@ -87,6 +87,7 @@ _FULL: dict[str, Any] = {
     "revisits_changed": 0,
     "revisits_not_modified": 0,
     "urls_duplicate": 357_643,
+    "urls_known": 41,
     "bytes_fetched": 370_000_000,
     "retries": 9,
     "throttled": 5,

@@ -26,7 +26,7 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
         f" {count(stats['urls_pending'])} left, {counted(stats['hosts'], 'host')}",
     ]
     if get("urls_known"):
-        lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs of older seen-sets, not admitted")
+        lines.append(f"known     {counted(get('urls_known'), 'link')} to URLs that an older crawl knows, not admitted")
     answers = [f"{count(number)} {kind}" for kind, number in (get("status") or {}).items() if number]
     if answers:
         lines.append(f"answers   {', '.join(answers)}")

@@ -82,6 +82,7 @@ def test_the_summary_says_how_it_went() -> None:
         "pages     10,000 fetched, 81 failed, 150 redirects, 50 excluded, 8 soft 404, 9 blocked"
         " (4 of them queued again)",
         "URLs      12,345 admitted, 357,643 duplicate links, 2,000 left, 7 hosts",
+        "known     41 links to URLs that an older crawl knows, not admitted",
         "answers   9,800 2xx, 150 3xx, 190 4xx, 10 5xx",
         "held back 9 private-address, 1 link-local, 2 metadata-address, 1 blocked-port, 284 too-many-ports"
         " (rules of this crawl; `crawler explain` says what permits a URL)",

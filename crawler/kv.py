@@ -37,6 +37,7 @@ class Family(StrEnum):
     SOFT404 = "soft404"  # host NUL fingerprint of a page -> whether the host sends it for paths that do not exist
 
     ASIDES = "asides"  # journal sequence -> what an output holds of a robots.txt, and where
+    PAYLOADS = "payloads"  # digest of what is archived -> journal sequence, and the capture that has it
 
 
 # The numbers of families in an encoded batch. They never change; new families get new numbers.
@@ -57,6 +58,7 @@ FAMILY_NUMBERS = {
     14: Family.BORDER,
     15: Family.SOFT404,
     16: Family.ASIDES,
+    17: Family.PAYLOADS,
 }
 _NUMBER_OF = {family: number for number, family in FAMILY_NUMBERS.items()}
 _MAGIC = 0xBA

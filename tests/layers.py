@@ -115,9 +115,9 @@ MODULES: dict[str, str] = {
         job_view
     """,
     "engine": """
-        capacity_forecast slots turns reading page_reader heading describing discover ending judge ledger_resolver
-        lifecycle loop_lag seeds context proxy_watch own_line injector gauges durability robots_redirect robots_visit
-        keeping visit run put_aside rate worker
+        capacity_forecast slots turns reading page_reader heading archiving describing discover ending judge
+        ledger_resolver lifecycle loop_lag seeds context proxy_watch own_line injector gauges durability robots_redirect
+        robots_visit keeping visit run put_aside rate worker
     """,
     "integrity": """
         finding change part_reader inventory quarantine url_marks digest_rows revisit_rows output_files
@@ -125,6 +125,7 @@ MODULES: dict[str, str] = {
     """,
     "export": """
         final_records columns kept_parts beside parquet top_counts time_line crawl_figures markup report_page job_report
+        sorted_lines wacz web_archive
     """,
     "service": """
         explanation_text host_page status_reporter commands command_files snapshot_request view api attach run_view

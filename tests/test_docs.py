@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from crawler.archive.capture_records import Earlier
+from crawler.archive.labels import sha1
+from crawler.archive.payloads import decode_payload, encode_payload
 from crawler.checkpoint import Generations, decode_envelope
 from crawler.cli import COMMANDS, CommandParser, command_parser
 from crawler.cli.demo import MAGIC as DEMO_MAGIC
@@ -192,6 +195,13 @@ def test_the_examples_of_the_ledger() -> None:
     key = "http://h.test/a"
     assert rows_of([key], SEED_ZERO.digest_keys([key])) == [example("format-store.md", "ledger-key")]
     assert LedgerCounts.decode(example("format-store.md", "ledger-counts")) == LedgerCounts(1, 40, 2)
+
+
+def test_the_example_of_an_archived_payload() -> None:
+    digest, row = example("format-store.md", "payloads-key"), example("format-store.md", "payloads")
+    assert digest == sha1(b"hello")
+    assert decode_payload(digest, row) == Earlier("http://h.test/a", 1_700_000_000_500, digest)
+    assert row == sequence_key(7) + encode_payload(1_700_000_000_500, "http://h.test/a")
 
 
 def test_the_examples_of_commands(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ the first capture. A payload is the body with its content codings, since readers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from crawler.archive.http_block import REQUEST_TYPE, RESPONSE_TYPE, request_block, response_head, status_of
 from crawler.archive.labels import ID_BYTES, date_label, digest_label, record_id, sha1
-from crawler.archive.warc_record import FIELDS_TYPE, Field, Kind, fields_block, record
+from crawler.archive.warc_record import FIELDS_TYPE, Field, Kind, fields_block, lines, record
 
 RECORDS = 3  # of one exchange, at most
 RANDOM_BYTES = RECORDS * ID_BYTES  # that the ids of one exchange are made of
@@ -58,42 +58,37 @@ def records(
     found by it; for the answer 304, the one that is still valid. ``about``: the fields of the metadata record; there is
     none without them. ``random``: ``RANDOM_BYTES`` of them."""
     ids = [record_id(random[start : start + ID_BYTES]) for start in range(0, RANDOM_BYTES, ID_BYTES)]
-    date, address = ("WARC-Date", date_label(capture.at)), ("WARC-IP-Address", capture.address or "")
-    target = ("WARC-Target-URI", capture.url)
-    common = [target, date, address]
-    made = [_answer(capture, digest, earlier, [("WARC-Record-ID", ids[0]), *common])]
-    beside = ("WARC-Concurrent-To", ids[0])
+    about_all = lines([("WARC-Target-URI", capture.url), ("WARC-Date", date_label(capture.at))])
+    exchanged = about_all + lines([("WARC-IP-Address", capture.address or "")])
+    made = [_answer(capture, digest, earlier, f"WARC-Record-ID: {ids[0]}\r\n{exchanged}")]
+    beside = f"WARC-Concurrent-To: {ids[0]}\r\n"
     if capture.request:
-        fields = [("WARC-Record-ID", ids[1]), *common, beside]
+        fields = f"WARC-Record-ID: {ids[1]}\r\n{exchanged}{beside}"
         made.append(record(Kind.REQUEST, fields, REQUEST_TYPE, request_block(capture.request)))
     described = fields_block(about)
     if described:
-        fields = [("WARC-Record-ID", ids[2]), target, date, beside]
-        made.append(record(Kind.METADATA, fields, FIELDS_TYPE, described))
+        made.append(record(Kind.METADATA, f"WARC-Record-ID: {ids[2]}\r\n{about_all}{beside}", FIELDS_TYPE, described))
     return made
 
 
-def _answer(capture: Capture, digest: bytes | None, earlier: Earlier | None, common: Sequence[Field]) -> bytes:
+def _answer(capture: Capture, digest: bytes | None, earlier: Earlier | None, common: str) -> bytes:
     head = response_head(capture.head)
     if status_of(head) == _UNCHANGED:
         payload = None if earlier is None else earlier.digest
         return _revisit(head, _NOT_MODIFIED, payload, earlier, common)
     if digest is not None and earlier is not None:
         # The standard wants it said that the block lacks the payload.
-        cut = ("WARC-Truncated", "length")
-        return _revisit(head, _IDENTICAL, digest, earlier, [*common, cut])
+        return _revisit(head, _IDENTICAL, digest, earlier, f"{common}WARC-Truncated: length\r\n")
     payload = sha1(capture.body) if digest is None else digest
-    fields = [*common, ("WARC-Payload-Digest", digest_label(payload)), ("WARC-Truncated", capture.truncated)]
-    return record(Kind.RESPONSE, fields, RESPONSE_TYPE, head + capture.body)
+    said = lines([("WARC-Payload-Digest", digest_label(payload)), ("WARC-Truncated", capture.truncated)])
+    return record(Kind.RESPONSE, common + said, RESPONSE_TYPE, head + capture.body)
 
 
-def _revisit(
-    head: bytes, profile: str, digest: bytes | None, earlier: Earlier | None, common: Sequence[Field]
-) -> bytes:
-    fields = [*common, ("WARC-Profile", profile)]
+def _revisit(head: bytes, profile: str, digest: bytes | None, earlier: Earlier | None, common: str) -> bytes:
+    fields = [("WARC-Profile", profile)]
     if digest is not None:
         fields.append(("WARC-Payload-Digest", digest_label(digest)))
     if earlier is not None:
         fields.append(("WARC-Refers-To-Target-URI", earlier.url))
         fields.append(("WARC-Refers-To-Date", date_label(earlier.at)))
-    return record(Kind.REVISIT, fields, RESPONSE_TYPE, head)
+    return record(Kind.REVISIT, common + lines(fields), RESPONSE_TYPE, head)

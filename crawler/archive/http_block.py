@@ -25,7 +25,9 @@ def request_block(sent: bytes) -> bytes:
 
 def response_head(received: bytes) -> bytes:
     """A response up to its body: its head as it was received."""
-    return _head(_TRANSFER_CODING.sub(rb"X-Orig-\1", received))
+    if b"\ntransfer-encoding" in received.lower():
+        received = _TRANSFER_CODING.sub(rb"X-Orig-\1", received)
+    return _head(received)
 
 
 def status_of(head: bytes) -> int | None:

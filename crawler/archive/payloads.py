@@ -10,7 +10,8 @@ import struct
 
 from crawler.archive.capture_records import Earlier
 
-SEQUENCE = 8  # bytes of the number at the beginning of a row
+DIGEST = 20  # bytes of a digest
+SEQUENCE = 8  # of the number at the beginning of a row
 
 _VERSION = 1
 _CAPTURE = struct.Struct("<BQ")

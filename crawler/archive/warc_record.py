@@ -23,24 +23,22 @@ class Kind(StrEnum):
     METADATA = "metadata"
 
 
-def record(kind: Kind, fields: Iterable[Field], content_type: str, block: bytes) -> bytes:
-    """The bytes of a record. A field with an empty value is left out."""
-    lines = [
-        *fields,
-        ("Content-Type", content_type),
-        ("WARC-Block-Digest", digest_label(sha1(block))),
-        ("Content-Length", str(len(block))),
-    ]
-    head = f"WARC-Type: {kind}\r\n{_lines(lines)}\r\n".encode()
-    return b"".join((VERSION, head, block, b"\r\n\r\n"))
+def record(kind: Kind, fields: str, content_type: str, block: bytes) -> bytes:
+    """The bytes of a record. ``fields`` are lines."""
+    head = (
+        f"WARC/1.1\r\nWARC-Type: {kind.value}\r\n{fields}Content-Type: {content_type}\r\n"
+        f"WARC-Block-Digest: {digest_label(sha1(block))}\r\nContent-Length: {len(block)}\r\n\r\n"
+    )
+    return b"".join((head.encode(), block, b"\r\n\r\n"))
 
 
 def fields_block(fields: Iterable[Field]) -> bytes:
     """Named values as a block of the type ``application/warc-fields``. An empty value is left out."""
-    return _lines(fields).encode()
+    return lines(fields).encode()
 
 
-def _lines(fields: Iterable[Field]) -> str:
+def lines(fields: Iterable[Field]) -> str:
+    """Named values, one a line. An empty value is left out."""
     return "".join([f"{name}: {one_line(value)}\r\n" for name, value in fields if value])
 
 
@@ -60,4 +58,4 @@ def warcinfo(file_name: str, at: str, record_id: str, about: Iterable[Field]) ->
         ("format", "WARC File Format 1.1"),
         ("conformsTo", "https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"),
     ]
-    return record(Kind.WARCINFO, fields, FIELDS_TYPE, fields_block(described))
+    return record(Kind.WARCINFO, lines(fields), FIELDS_TYPE, fields_block(described))

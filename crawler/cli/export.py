@@ -6,10 +6,13 @@ import argparse
 import sys
 from pathlib import Path
 
+from crawler import __version__
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.clock import SteadyClock
 from crawler.export.beside import ExportError
 from crawler.export.parquet import MissingLibraryError, Written, write_parquet
+from crawler.export.web_archive import write_index, write_package
 from crawler.metrics import counted
 from crawler.progress.say import say
 
@@ -17,25 +20,27 @@ from crawler.progress.say import say
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write what a job, running or not, has found in a format of other programs. Only records that no crash can "
-        "undo are written. An earlier export in OUT is replaced when the new one is complete."
+        "undo are written. OUT appears when it is complete; an earlier directory OUT is replaced, a file is not."
     )
     parser.add_argument("job", type=Path, metavar="DIR")
     formats = parser.add_mutually_exclusive_group(required=True)
     formats.add_argument(
         "--parquet", type=Path, metavar="OUT", help="Parquet files of pages, links and hosts, in the directory OUT"
     )
+    formats.add_argument("--cdxj", type=Path, metavar="OUT", help="the index of the web archive, in the file OUT")
+    formats.add_argument("--wacz", type=Path, metavar="OUT.wacz", help="the web archive and its index as one file")
     parser.set_defaults(run=guarded(run))
 
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        written = write_parquet(arguments.job, arguments.parquet)
+        text = _export(arguments)
     except (ExportError, MissingLibraryError) as error:
         raise UsageError(str(error)) from error
     except OSError as error:
         say(sys.stderr, f"crawler: error: nothing was exported: {' '.join(str(error).split())}")
         return Exit.FAILED
-    print(_text(arguments.parquet, written))
+    print(text)
     return Exit.OK
 
 
@@ -45,6 +50,20 @@ def _text(out: Path, written: Written) -> str:
     if written.without_links:
         text += f"\nthe links of {counted(written.without_links, 'page')} are missing: their files are not in the job"
     return text
+
+
+def _export(arguments: argparse.Namespace) -> str:
+    """Write the export, and return what it holds in words."""
+    job: Path = arguments.job
+    if arguments.parquet is not None:
+        return _text(arguments.parquet, write_parquet(job, arguments.parquet))
+    if arguments.cdxj is not None:
+        index = write_index(job, arguments.cdxj)
+        found = f"{counted(index.captures, 'capture')} in {counted(index.files, 'WARC file')}"
+        return f"{arguments.cdxj}: {found}; {index.size:,} bytes"
+    packed = write_package(job, arguments.wacz, f"crawler {__version__}", SteadyClock()())
+    found = f"{counted(packed.pages, 'page')}, {counted(packed.captures, 'capture')}"
+    return f"{arguments.wacz}: {found} in {counted(packed.files, 'WARC file')}; {packed.size:,} bytes"
 
 
 _NOUNS = {"pages": "record", "links": "link", "hosts": "host"}

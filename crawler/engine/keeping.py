@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from crawler.engine.archiving import Archive
 from crawler.extract import Edge, edge_rows
 from crawler.job.verdict import Finished
 from crawler.records import Kept, Part
@@ -47,9 +48,10 @@ class Keepers:
         self._keepers = keepers
 
     @classmethod
-    def of(cls, keep: Sequence[str]) -> Keepers | None:
+    def of(cls, keep: Sequence[str], archive: Archive) -> Keepers | None:
         """The keepers for the outputs with these names; None if there are none."""
-        keepers: list[Keeper] = [LinkKeeper()] if "links" in keep else []
+        keepers: list[Keeper] = [archive] if "warc" in keep else []
+        keepers += [LinkKeeper()] if "links" in keep else []
         return cls(keepers) if keepers else None
 
     async def keep(self, finished: Finished, edges: Sequence[Edge]) -> Kept:

@@ -43,6 +43,7 @@ class RobotsVisitSettings:
     most_waiting: int
     sites: Sites | None = None
     keep: Keeps | None = None  # the answers, as they came
+    archived: bool = False  # whether they go to the web archive
 
     @classmethod
     def of(cls, settings: Settings) -> RobotsVisitSettings:
@@ -55,6 +56,7 @@ class RobotsVisitSettings:
             Limits.of(settings).slow_slots,
             Limits.of(settings).sites,
             None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice(settings.robots.max_bytes),
+            "warc" in settings.output.keep,
         )
 
     def ignores(self, name: str) -> bool:

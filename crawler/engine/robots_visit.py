@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from functools import partial
 
+from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.discover import Discovery
 from crawler.engine.judge import parse_retry_after, proxy_wait, request_outcome
@@ -29,6 +30,7 @@ from crawler.frontier.jitter import jitter
 from crawler.job.found import DECLARED, SITEMAP_DEPTH, Found
 from crawler.job.job import Job
 from crawler.job.verdict import RobotsAnswer
+from crawler.records import Kept
 from crawler.refusal import Refusal
 from crawler.robots import RobotsRules, robots_for_status, robots_url
 
@@ -40,12 +42,13 @@ log = logging.getLogger("crawler")
 @dataclass(frozen=True, slots=True)
 class _Known:
     """The final answer of a visit: as it is stored, and as it is used. ``request`` is what is charged to the host.
-    ``stands_in``: the copy that is used was used before."""
+    ``stands_in``: the copy that is used was used before. ``kept``: what outputs keep of it."""
 
     stored: bytes
     robots: Robots
     request: RequestOutcome
     stands_in: bool
+    kept: Kept
 
 
 class RobotsVisits:
@@ -61,6 +64,7 @@ class RobotsVisits:
         self._context = context
         self._cache = RobotsCache(job.store, settings.robots, settings.fetch.user_agent, self._parse)
         self._redirect = RobotsRedirect(job, self._cache, line, settings, context)
+        self._archive = Archive(job.store) if settings.archived else None
 
     def change(self, settings: RobotsVisitSettings) -> None:
         """Go on with other waits, and other hosts whose robots.txt is ignored."""
@@ -130,6 +134,7 @@ class RobotsVisits:
         stored = encode_robots(result.answer, now - result.last.age, copy)
         with self._context.slots.wait():
             robots = await self._cache.decode_aside(stored)
+        kept = await self._kept(result, now)
         await self._job.room()
         now = now if isinstance(result.answer, Failure) else self._context.clock()
         request = request_outcome(result.answer, settings.retry)
@@ -141,9 +146,16 @@ class RobotsVisits:
         if not result.last.elsewhere:
             charged = charged._replace(failure=request.failure, retry_after=self._retry_after(result.answer, now))
         if wait is None:
-            self._known(lease, href, _Known(stored, robots, charged, copy is not None and copy.stands_in), now)
+            stands_in = copy is not None and copy.stands_in
+            self._known(lease, href, _Known(stored, robots, charged, stands_in, kept), now)
         else:
             self._job.robots_later(lease, wait, now, charged)
+
+    async def _kept(self, result: RobotsResult, now: float) -> Kept:
+        """What outputs keep of an answer that the host itself gave."""
+        if self._archive is None or result.last.elsewhere or isinstance(result.answer, Failure):
+            return ()
+        return await self._archive.robots(result.address, result.answer, now)
 
     async def _is_taken_back(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
         """Take the lease back if our own line was down, and return whether it was."""
@@ -196,7 +208,7 @@ class RobotsVisits:
         inside = self._discovery.named_sitemaps(via, named)
         sitemaps = Found(inside, SITEMAP_DEPTH, via, found_at=now, listing=DECLARED)
         self._tell(name, known)
-        answer = RobotsAnswer(known.stored, until, robots.rules.crawl_delay, known.request, sitemaps)
+        answer = RobotsAnswer(known.stored, until, robots.rules.crawl_delay, known.request, sitemaps, known.kept)
         self._cache.forget(name)
         self._job.robots_known(lease, answer, now)
         self._cache.keep(name, robots)

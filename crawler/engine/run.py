@@ -18,6 +18,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from crawler.engine.archiving import WARC, head_of_files
 from crawler.engine.capacity_forecast import Adviser
 from crawler.engine.context import Capacity, Context
 from crawler.engine.discover import Discovery
@@ -72,6 +73,8 @@ class Run:
         inbox, endless = Inbox(job.directory, job.disk), settings.recrawl.enabled
         discovery = Discovery.of(job, settings, context.reading)
         self._line = OwnLine(job, context, settings)
+        if "warc" in settings.output.keep:
+            job.files.outputs.begin_with(WARC, head_of_files(settings, context.clock))
         robots = RobotsVisits(job, discovery, self._line, RobotsVisitSettings.of(settings), context)
         self._visitor = Visitor(job, discovery, robots, self._line, VisitSettings.of(settings), context)
         self.incoming = Injector(job, discovery, inbox, context.wake, context.turns)

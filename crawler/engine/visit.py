@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, cast
 
+from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.describing import Describer, Facts, payload_digest
 from crawler.engine.discover import LINKS_A_PART, Discovery, Outlinks, Page, listed_depth
@@ -113,7 +114,7 @@ class Visitor:
         self._line = line
         self._reader = PageReader(ParsingNotes(job.directory), context.parser, settings.links, context.reading)
         self._settings = settings
-        self._keepers = Keepers.of(settings.keep)
+        self._keepers = Keepers.of(settings.keep, Archive(job.store))
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
@@ -264,11 +265,11 @@ class Visitor:
                 self._seed_failed(finished.record)
                 too_large = isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE
                 left = LeftOut({Limit.MAX_BODY: 1}, entry.depth) if too_large else None
-                self._job.finish(lease, replace(finished, left=left), now)
-            case Finished(location=None) as finished:
-                await self._finish_page(lease, replace(finished, answer=answer, response=_response(result)))
+                await self._finish(lease, replace(finished, left=left, raw=result.raw))
             case Finished() as finished:
-                await self._finish_redirect(lease, replace(finished, answer=answer, response=_response(result)))
+                response = result if isinstance(result, Response) else None
+                finished = replace(finished, answer=answer, response=response, raw=result.raw)
+                await (self._finish_page if finished.location is None else self._finish_redirect)(lease, finished)
 
     async def _with_facts(
         self, verdict: Verdict, heading: Heading, facts: Facts, result: Response | Failure
@@ -587,10 +588,6 @@ class Visitor:
     def _seed_failed(self, record: PageRecord) -> None:
         if record.entry.seed and record.outcome is not Outcome.FETCHED:
             self.last_seed_error = f"{record.entry.href}: {record.error}"
-
-
-def _response(result: Response | Failure) -> Response | None:
-    return result if isinstance(result, Response) else None
 
 
 def _as_read(record: PageRecord, page: Page, links: int) -> PageRecord:

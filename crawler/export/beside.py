@@ -1,7 +1,7 @@
-"""A directory that appears whole or not at all: it is written beside its place, and then renamed.
+"""A directory, or a file, that appears whole or not at all: it is written beside its place, and then renamed.
 
 A directory that an earlier export has made is replaced. To be known again, each has a file ``export.json``, which also
-says what the export holds. Nothing else is ever replaced.
+says what the export holds. Nothing else is ever replaced, and no file is.
 """
 
 from __future__ import annotations
@@ -39,6 +39,18 @@ def check_outside(out: Path, job: Path) -> None:
         raise ExportError(f"{out} is in the job's directory, which belongs to the program: name another place")
 
 
+def free_file(out: Path, job: Path) -> Path:
+    """The absolute path of ``out``, a file that does not exist yet, outside of the job's directory. Raises
+    ExportError."""
+    out = Path(os.path.abspath(out))
+    check_outside(out, job)
+    if not out.parent.is_dir():
+        raise ExportError(f"{out.parent} is not a directory: make it first")
+    if os.path.lexists(out):
+        raise ExportError(f"{out} exists: remove it, or name another file")
+    return out
+
+
 def _check_free(out: Path, kind: str, names: Collection[str]) -> None:
     if not out.parent.is_dir():
         raise ExportError(f"{out.parent} is not a directory: make it first")
@@ -69,6 +81,30 @@ def made_beside(out: Path) -> Iterator[Path]:
     """A new directory beside ``out``. When the context ends without an exception, its files are made durable and it
     takes the place of ``out``; otherwise it is removed. Raises OSError."""
     disk = RealDisk()
+    with _part_of(out) as part:
+        yield part
+        for path in part.iterdir():
+            disk.sync_file(path)
+        disk.sync_directory(part)
+        _replace(disk, part, out)
+
+
+@contextlib.contextmanager
+def file_made_beside(out: Path) -> Iterator[Path]:
+    """A new directory beside ``out``, for a file of its name and for whatever helps to make it. When the context ends
+    without an exception, the file is made durable and moved to ``out``. The directory is removed. Raises OSError."""
+    disk = RealDisk()
+    with _part_of(out) as part:
+        yield part
+        disk.sync_file(part / out.name)
+        disk.move(part / out.name, out)
+        disk.sync_directory(out.parent)
+
+
+@contextlib.contextmanager
+def _part_of(out: Path) -> Iterator[Path]:
+    """A new directory beside ``out``, removed at the end if it is still there. What an export left there that was
+    killed is removed too."""
     _remove_left(out)
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
     part.mkdir()
@@ -76,14 +112,8 @@ def made_beside(out: Path) -> Iterator[Path]:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield part
-        for path in part.iterdir():
-            disk.sync_file(path)
-        disk.sync_directory(part)
-        _replace(disk, part, out)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
     finally:
+        shutil.rmtree(part, ignore_errors=True)
         os.close(lock)
 
 

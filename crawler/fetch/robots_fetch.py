@@ -28,11 +28,13 @@ class RobotsResult:
 
     The body of a response has at most ``RobotsSettings.max_bytes``. Its status is 3xx if there were more than five
     redirects in a row or one led nowhere. After a failure the host counts as unreachable (RFC 9309, 2.3.1.4).
-    ``seconds`` and ``received`` sum up all requests to the host itself."""
+    ``seconds`` and ``received`` sum up all requests to the host itself. ``address`` is the URL that gave the
+    answer."""
 
     last: Followed
     seconds: float
     received: int
+    address: str
     redirects: int = 0  # that were followed
 
     @property
@@ -95,7 +97,7 @@ async def fetch_robots(
         location = hop.answer.location if isinstance(hop.answer, Response) else None
         target = None if redirects == _REDIRECTS or location is None else locate(location, address)
         if target is None:
-            return RobotsResult(hop, seconds, received, redirects)
+            return RobotsResult(hop, seconds, received, address, redirects)
         address, redirects = target, redirects + 1
         hop = await (follow or ask)(address)
     return hop

@@ -36,6 +36,7 @@ class Done(StrEnum):
     SOFT404_REMOVED = "soft404-removed"
     HELD_BACK_REMOVED = "held-back-removed"
     BORDER_REMOVED = "border-removed"
+    PAYLOADS_FORGOTTEN = "payloads-forgotten"
     DOUBTS_REMOVED = "doubts-removed"
     DOUBTS_MOVED = "doubts-moved"
     LEDGER_COUNTS_LOST = "ledger-counts-lost"

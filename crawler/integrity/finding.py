@@ -47,6 +47,7 @@ class Kind(StrEnum):
     DUE_DAMAGED = "due-damaged"
     HELD_BACK_DAMAGED = "held-back-damaged"
     BORDER_DAMAGED = "border-damaged"
+    PAYLOAD_DAMAGED = "payload-damaged"
     # Lines of the output.
     LINE_CUT = "line-cut"
     LINE_NOT_JSON = "line-not-json"

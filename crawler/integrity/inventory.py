@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from crawler.archive.payloads import PayloadError, decode_payload
 from crawler.exact import LEDGER_COUNTS, ROW_BYTES, ExactSeenSet, LedgerCounts, rows_of
 from crawler.exact.rows import HOST_BYTES
 from crawler.exact.seen import ROW_COUNT, ROW_COUNT_FORM
@@ -512,6 +513,11 @@ class Inventory:
                 check_soft404(*row)
             except Soft404RecordError as error:
                 yield self._damage(Kind.SOFT404_DAMAGED, Family.SOFT404, row, error)
+        for row in self._store.rows(Family.PAYLOADS):
+            try:
+                decode_payload(*row)
+            except PayloadError as error:
+                yield self._damage(Kind.PAYLOAD_DAMAGED, Family.PAYLOADS, row, error)
         if self._counters is not None and self.trap_counts != self._counters.trap_counts:
             details = {"counted": self._counters.trap_counts, "found": self.trap_counts}
             yield Finding(Kind.TRAP_COUNT, STORE, details)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from crawler.archive.payloads import DIGEST
 from crawler.disk import Appender, Disk, failpoint
 from crawler.frontier import BackQueue, Entry, Host, Tally, decode_entry, decode_host, encode_entry, queue_of
 from crawler.frontier.entry import FRESH_START, is_retry, pending_key, split_pending_key
@@ -433,6 +434,12 @@ class Reconciliation:
             damaged = self._drop_all(family)
             if damaged:
                 self._context.done(done, count=damaged)
+        # The output may lack some, and the numbers of records may be given again.
+        payloads = sum(1 for _ in self._store.rows(Family.PAYLOADS))
+        self._drop_all(Family.PAYLOADS)
+        if payloads:
+            self._batch.delete_range(Family.PAYLOADS, b"", b"\xff" * (DIGEST + 1))
+            self._context.done(Done.PAYLOADS_FORGOTTEN, count=payloads)
         self._drop_all(Family.HOSTS)
         self._write()
 

@@ -91,5 +91,7 @@ KNOWN = Formats(
         Format(frozenset({Family.BORDER, Family.SOFT404})),
         # 4. Additive: an event of a finished URL may name positions in several outputs.
         Format(frozenset({Family.ASIDES})),
+        # 5. Additive.
+        Format(frozenset({Family.PAYLOADS})),
     )
 )

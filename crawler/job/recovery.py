@@ -407,6 +407,10 @@ def requeue(into: Requeue, cut: OutputCut, batch: Batch) -> None:
     batch.put(Family.META, OUTPUT_END, encode_end(cut.end))
     if cut.ends:
         batch.put(Family.META, OUTPUT_ENDS, encode_ends(cut.ends.values()))
+    first = min(key for key, _ in (*cut.lost, *cut.lost_asides))
+    for digest, row in into.store.rows(Family.PAYLOADS):
+        if row[: len(first)] >= first:
+            batch.delete(Family.PAYLOADS, digest)  # its capture is lost
     for key, aside in cut.lost_asides:
         batch.delete(Family.ASIDES, key)
         batch.delete(Family.ROBOTS, aside.host.encode("ascii"))

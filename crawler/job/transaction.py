@@ -73,7 +73,8 @@ class RecordSink:
         records, outputs, batch = transaction.records, self._outputs, transaction.batch
         while records:
             sequence, record, kept = records[0]
-            key, positions = sequence_key(sequence), tuple(self._parts(kept, transaction)) if kept else ()
+            key = sequence_key(sequence)
+            positions = tuple(self._parts(key, kept, transaction)) if kept else ()
             if isinstance(record, Aside):
                 batch.put(Family.ASIDES, key, encode_aside(AsideDone(record.host, positions)))
             else:
@@ -86,11 +87,15 @@ class RecordSink:
             if outputs.in_use and not records:
                 batch.put(Family.META, OUTPUT_ENDS, outputs.ends())
 
-    def _parts(self, kept: Kept, transaction: Transaction) -> list[Position]:
-        """Append what is not written yet of the parts of a record. Returns the positions of all. Raises OSError."""
+    def _parts(self, key: bytes, kept: Kept, transaction: Transaction) -> list[Position]:
+        """Append what is not written yet of the parts of the record with that sequence key. Returns the positions of
+        all. Raises OSError."""
         positions = transaction.positions  # of a former call that found the disk full after these
         for part in kept[len(positions) :]:
             positions.append(self._outputs.append(part))
+            if part.payload is not None:
+                digest, capture = part.payload
+                transaction.batch.put(Family.PAYLOADS, digest, key + capture)
             failpoint("step.kept")
         return positions
 

@@ -13,7 +13,7 @@ from crawler.traps import Lesson, Wall
 from crawler.urls import Canonical
 
 if TYPE_CHECKING:
-    from crawler.fetch import Response  # a library that queues URLs loads no network
+    from crawler.fetch import RawExchange, Response  # a library that queues URLs loads no network
 
 NOT_REQUESTED = RequestOutcome()
 
@@ -37,7 +37,8 @@ class Finished:
     ``request``: the outcome of the last request. ``answer``: kept for comparison with a later visit. ``requested`` is
     False if no request was made because robots.txt or a limit refused the URL. ``lesson``: what the page taught about
     its host; ``probe``: the URL to ask for because of it. ``left``: what limits left out of the page; None if it was
-    not read. ``response``: the answer, if there was a complete one; ``kept``: what outputs keep of it."""
+    not read. ``response``: the answer, if there was a complete one; ``raw``: the exchange as it was on the wire, if
+    that is kept; ``kept``: what outputs keep of it."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -51,6 +52,7 @@ class Finished:
     probe: Canonical | None = None
     left: LeftOut | None = None
     response: Response | None = None
+    raw: RawExchange | None = None
     kept: Kept = ()
 
 

@@ -32,6 +32,7 @@ JOBS = {
     "mmh3-killed": ("--hash", "mmh3"),
     "text-stopped": ("--max-pages", "30", "--recrawl"),
     "links-killed": ("--output", "links"),
+    "warc-killed": ("--output", "warc"),
     "limits-stopped": ("--max-pages", "16", "--max-depth", "3"),
 }
 CONFIGS = {"text-stopped": '[recrawl]\ncompare = "text"\n'}

@@ -401,6 +401,25 @@ STORED: dict[int, dict[str, object]] = {
             "robots": "02f401000000000000f03f0000c80000000000000000002a",
         },
     },
+    5: {
+        "families": (
+            "admitted asides border content done due hosts ledger meta pages payloads pending refused robots seen "
+            "soft404 traps"
+        ),
+        "shaping": (
+            "canonical.rules crawl.order seen.capacity seen.fpp seen.growth seen.hash seen.kind seen.layout "
+            "seen.ledger seen.tightening"
+        ),
+        "versions": {"generation": 2, "segment": 1, "batch": 1, "inbox": 1, "run": 1},
+        "encoded": {
+            "entry": "00000000000100000000000000687474703a2f2f682e746573742f0a",
+            "host": "03000000000000ff" + "00" * 38 + "f0bf" + "00" * 46 + "f0bf02" + "00" * 27,
+            "done": "0200c8000000000000000100000000000000687474703a2f2f682e746573742f0a",
+            "counters": "01" + "00" * 416,
+            "ledger": "01" + "00" * 24,
+            "robots": "02f401000000000000f03f0000c80000000000000000002a",
+        },
+    },
 }
 
 

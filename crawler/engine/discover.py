@@ -313,14 +313,13 @@ class Discovery:
         """The URLs of some links of a page; pure."""
         links = page.links
         sent = encode_queries(hrefs, links.encoding, self._settings.links.max_url_length)
-        urls, rejected = self._canonicaliser.outlinks(page.base, sent)
-        resolved = _Resolved(urls, rejected, len(hrefs) - len(sent))
-        if self._settings.edges:
-            said = _said(hrefs, sent, links)
-            for link, href in self._canonicaliser.sources(page.base, sent).items():
-                if (description := said.get(link)) is not None:
-                    resolved.described.setdefault(href, description)
-        return resolved
+        if not self._settings.edges:
+            urls, rejected = self._canonicaliser.outlinks(page.base, sent)
+            return _Resolved(urls, rejected, len(hrefs) - len(sent))
+        urls, rejected, sources = self._canonicaliser.traced_outlinks(page.base, sent)
+        said = _said(hrefs, sent, links)
+        described = {url.href: said[link] for url, link in zip(urls, sources, strict=True) if link in said}
+        return _Resolved(urls, rejected, len(hrefs) - len(sent), described)
 
     def sitemap(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks | Unreadable:
         """Return the URLs of one part of a sitemap.

@@ -304,9 +304,9 @@ class _Found:
 
 
 def _description(node: LexborNode) -> Described:
-    kind, rel = node.tag or "", node.attrs.get("rel") or ""
+    kind, rel = node.tag or "", node.attrs.get("rel")
     text = " ".join(node.text()[: 8 * TEXT_MOST].split())[:TEXT_MOST] if kind == "a" else ""
-    return Described(kind, text, " ".join(rel[:TEXT_MOST].lower().split()))
+    return Described(kind, text, " ".join(rel[:TEXT_MOST].lower().split()) if rel else "")
 
 
 def _title(parser: LexborHTMLParser) -> str | None:

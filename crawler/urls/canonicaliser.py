@@ -105,17 +105,23 @@ class Canonicaliser:
                 found.setdefault(self._key(asked), asked)
         return list(map(_canonical, zip(found.values(), found, strict=True))), rejected
 
-    def sources(self, base: str, hrefs: Iterable[str]) -> dict[str, str]:
-        """For each link, as it is written but for its fragment, the href of what ``outlinks`` makes of it."""
+    def traced_outlinks(self, base: str, hrefs: Iterable[str]) -> tuple[list[Canonical], int, list[str]]:
+        """As ``outlinks``, and for each URL the link that it is, as written but for its fragment."""
         base = scalar_values(base)
         links, joined, same = self._joined(base, hrefs)
-        found: dict[str, str] = {}  # by key
-        sources: dict[str, str] = {}
+        found: dict[str, str] = {}
+        sources: list[str] = []
+        rejected = 0
         for (link, _), href in zip(links, joined, strict=True):
             asked = _ask(link, base) if href is None else href
-            if not isinstance(asked, Rejected):
-                sources[link] = asked if same and href is not None else found.setdefault(self._key(asked), asked)
-        return sources
+            if isinstance(asked, Rejected):
+                rejected += 1
+                continue
+            key = asked if same and href is not None else self._key(asked)
+            if key not in found:
+                found[key] = asked
+                sources.append(link)
+        return list(map(_canonical, zip(found.values(), found, strict=True))), rejected, sources
 
     def _joined(self, base: str, hrefs: Iterable[str]) -> tuple[list[tuple[str, bytes]], list[str | None], bool]:
         """(Distinct links, what they are joined to the base if that is plain, whether that is also their key)."""

@@ -42,6 +42,11 @@ def test_links_of_a_page_agree_with_parser_and_steps(base: str, hrefs: list[str]
     # The second time, hosts are remembered.
     for _ in range(2):
         assert canonicaliser.outlinks(base, hrefs) == (list(expected.values()), len(rejected))
+        *traced, sources = canonicaliser.traced_outlinks(base, hrefs)
+        assert tuple(traced) == (list(expected.values()), len(rejected))
+        # A fragment keeps white space at the end of a link from being trimmed.
+        again = [canonicaliser.canonicalise(source + "#", base) for source in sources]
+        assert again == list(expected.values())
 
 
 @many

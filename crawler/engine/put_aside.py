@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from crawler.frontier import Lease
-from crawler.frontier.entry import is_retry
+from crawler.frontier.entry import is_retry, is_revisit
 
 REST = 60.0  # seconds for which nothing else may be asked: longer than most gaps and holds of hosts
 WAIT_MOST = 600.0  # seconds that a page is put aside
@@ -108,7 +108,8 @@ class Suspects(Generic[Who]):
 def _is_behind(lease: Lease, now: float) -> bool:
     """Whether the host, with this lease given back, would surely give out another URL."""
     queue = lease.host.queue
-    if queue.immediate and queue.first < lease.slot:
+    # Revisits have turns of their own: given back, one whose turn it is would be handed out again, before first visits.
+    if queue.immediate and queue.first < lease.slot and not is_revisit(lease.slot):
         return True
     return any(time <= now for time in _retries(lease))
 

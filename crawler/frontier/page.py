@@ -106,6 +106,8 @@ def visited(
     had none. ``last_resort``: a rule of the crawler refused the request, so the longest interval applies."""
     if not entry.revisit or entry.tries or entry.throttled or entry.redirects:
         entry = entry._replace(revisit=True, tries=0, throttled=0, redirects=0)
+    if answer is not None and entry.crashes:
+        entry = entry._replace(crashes=0)  # the page was read, and nothing died
     if page is not None and page.entry.changefreq != entry.changefreq:
         entry = entry._replace(changefreq=page.entry.changefreq)  # it was heard of while the page was queued
     guess = first_guess(settings.first_interval, 0 if page is not None and page.changes else entry.changefreq)

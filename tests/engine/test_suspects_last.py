@@ -13,7 +13,7 @@ from crawler.engine.run import Run
 from crawler.fetch import Failure, FailureKind
 from crawler.fetch.simulated import Answer
 from crawler.frontier import Entry, Host, Lease, decode_entry
-from crawler.frontier.entry import fresh_slot, split_pending_key
+from crawler.frontier.entry import fresh_slot, revisit_slot, split_pending_key
 from crawler.frontier.outage import HOSTS as HOSTS_TO_TELL
 from crawler.job.job import Job
 from crawler.job.parsing_notes import ParsingNotes
@@ -175,6 +175,20 @@ def test_two_of_one_host_do_not_give_way_to_each_other_for_ever() -> None:
     suspects.holds(owner, one, 0.0)
     suspects.give_back(1.0)
     assert owner.released == []
+
+
+def test_a_revisit_is_not_given_back_for_first_visits() -> None:
+    """Revisits have turns of their own: it would be handed out again at once, and so on for ever."""
+    suspects, owner, one = Suspects[Owner](), Owner(), lease()
+    again = Lease(one.host, revisit_slot(1), one.entry, 0.0)
+    one.host.queue.size, one.host.queue.taken = 2, 1
+    one.host.queue.window = [fresh_slot(0, 0) + b"row"]
+    assert suspects.holds(owner, again, 0.0)
+    suspects.give_back(1.0)
+    assert owner.released == []
+    assert suspects.holds(owner, one, 1.0)
+    suspects.give_back(2.0)
+    assert owner.released == [one]
 
 
 def test_what_is_found_meanwhile_goes_before(tmp_path: Path) -> None:

@@ -320,6 +320,19 @@ def test_a_visit_that_is_taken_back_or_refused_is_compared_with_nothing() -> Non
         assert visit(answer) is False
 
 
+def test_a_page_that_was_read_after_all_did_not_kill_the_crawler() -> None:
+    store = MemoryStore()
+    revisits = schedule(store)
+    entry = Entry("http://h.test/", 0, crashes=1)
+    for answer, crashes in ((None, 1), (Answer(b"1" * 16), 0)):
+        batch = store.batch()
+        revisits.finish(entry, answer, NOW, batch, excluded=False)
+        store.write(batch)
+        page = revisits.page(entry.href)
+        assert page is not None
+        assert page.entry.crashes == crashes
+
+
 def test_a_page_that_is_gone_leaves_the_schedule() -> None:
     store = MemoryStore()
     revisits = schedule(store, replace(SETTINGS, gone_after=2))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from crawler.disk.failpoints import VARIABLE
 from crawler.exact import LEDGER_COUNTS, LedgerCounts
 from crawler.frontier import decode_entry
 from crawler.job.recovery import SHAPING_KEPT
@@ -88,10 +89,20 @@ def test_losing_power_at_any_moment_loses_no_page(seed: int) -> None:
 
 @pytest.fixture(scope="module")
 def half_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Site]]:
-    """A job that was stopped by a limit, with doubted URLs left over."""
-    directory = tmp_path_factory.mktemp("half-way")
-    with Site(tree(PAGES)) as site:
-        assert crawl(directory, site, "--ledger", "--max-pages", "30").code == 3
+    """A job that died in the step of a page whose links are mostly doubted."""
+    slow = ("--ledger", "--concurrency", "1", "--per-host", "1")
+    with Site(tree(PAGES, fan=PAGES // 2)) as site, pytest.MonkeyPatch.context() as patch:
+        # Doubted URLs are looked up beside the steps, by the clock: it takes another step, if they were before the end.
+        for step in range(5, 15):
+            directory = tmp_path_factory.mktemp("half-way")
+            assert crawl(directory, site, *slow, "--max-pages", "1").code == 3
+            patch.setenv(VARIABLE, f"step.written:{step}")
+            assert crawl(directory, site, *slow).code == -signal.SIGKILL
+            patch.undo()
+            with store_of(directory / "job") as store:
+                doubted = len(store.scan(Family.LEDGER, b""))
+            if doubted > 10:
+                break
         yield directory, site
 
 

@@ -463,7 +463,7 @@ def test_a_token_that_was_given_is_asked_of_all(tmp_path: Path) -> None:
         ({"token": "with-\x01-control-characters"}, "dashboard.token must be 16"),
         ({"token_file": "/nowhere/at/all"}, "/nowhere/at/all"),
         ({"token_file": "/"}, "cannot read"),
-        ({"token_file": "/dev/null"}, "the token in /dev/null"),
+        ({"token_file": "/dev/null"}, "/dev/null: it is not a regular file"),
         ({"token": SECRET, "token_file": "/dev/null"}, "both given"),
     ],
 )

@@ -29,6 +29,8 @@ checkpoint_interval = 0.06
 [seen]
 capacity = 8
 fpp = 1e-9
+[output]
+keep = ["links"]
 """
 OWN = {"PYTHONNODEBUGRANGES": "1"}  # makes the program start an interpreter of its own
 

@@ -46,8 +46,8 @@ def test_a_running_crawl_takes_over_what_has_changed(tmp_path: Path) -> None:
             assert f"nothing has changed: {config}, line 7: site.delay must be at least 0" in bad.err
             config.write_text(
                 f"{slow}[crawl]\nconcurrency = 8\nmax_depth = 3\n"
-                "[[site]]\nmatch = '127.0.0.1'\ndelay = 0.0\n"
-                f"[[site]]\nmatch = 'http://{ours}'\nheaders = ['X-Key: env:RELOAD_KEY', 'X-Lang: de']\n"
+                "[[site]]\nmatch = '127.0.0.1'\nper_host = 1\n"
+                f"[[site]]\nmatch = 'http://{ours}'\ndelay = 0.0\nheaders = ['X-Key: env:RELOAD_KEY', 'X-Lang: de']\n"
             )
             assert "RELOAD_KEY" in crawler("reload", job).err, "the secret is missing, so nothing changes"
             (tmp_path / "key").write_text("hush")
@@ -59,6 +59,7 @@ def test_a_running_crawl_takes_over_what_has_changed(tmp_path: Path) -> None:
                 "needs a restart: crawl.concurrency 64 -> 8",
             ]
             # max_depth is not among them: the flag still wins.
+            # The other port keeps its 30 s, so that the crawl goes on.
             wait_until(lambda: len(keys) > 40, "many pages, 30 s apart before")
             assert crawler("reload", job).out.splitlines()[-1] == "nothing changed"
             process.terminate()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crawler.metrics import count, counted, forecast, probability, trust
+from crawler.metrics import count, counted, forecast, probability, size, trust
 from crawler.scope import OF_PAGES
 
 
@@ -45,6 +45,9 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
             f" {count(stats['revisits_not_modified'])} answered 304,"
             f" {counted(stats['pages_scheduled'], 'page')} scheduled"
         )
+    kept = _outputs(get("outputs") or {})
+    if kept:
+        lines.append(f"kept      {', '.join(kept)}")
     seen = stats.get("seen")
     if seen:
         slices = len(seen.get("slices") or ())
@@ -74,6 +77,13 @@ def _left_out(links: Mapping[str, int]) -> list[str]:
         what = "the rest of " + counted(number, "page") if limit in OF_PAGES else counted(number, "link")
         words += [f"{what} by {limit}"] if number else []
     return words
+
+
+def _outputs(outputs: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """How large the outputs are, if there are others than ``pages.jsonl``."""
+    if len(outputs) < 2:
+        return []
+    return [f"{name} {size(each['bytes'])} in {counted(each['files'], 'file')}" for name, each in outputs.items()]
 
 
 def _bits(seen: Mapping[str, Any]) -> list[str]:

@@ -31,6 +31,8 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
                         slices: [...document.querySelectorAll('#slices tr')].map(row => row.innerText.split(/\\t+/)),
                         shares: Object.fromEntries([...document.querySelectorAll('[data-count]')]
                             .map(node => [node.dataset.count, node.textContent])),
+                        outputs: [...document.querySelectorAll('#outputs > div')]
+                            .map(row => [...row.children].map(cell => cell.textContent)),
                         chain: document.querySelector('#chain').ariaLabel,
                         ahead: [...document.querySelectorAll('#ahead tbody tr')]
                             .map(row => row.innerText.split(/\\t+/)),
@@ -122,6 +124,7 @@ async def test_the_page_shows_what_the_statistics_say(browser: Chrome) -> None:
         "loop_stalls.count": "2",
     }
     assert page["sums"] == ["38", "23", "43"]
+    assert page["outputs"] == [["pages", "49.6 MiB"], ["links", "1.4 GiB in 2 files"]]
     assert page["slices"] == [
         ["1", "8,000 of 8,000", "48.8%", "0.00019", "0.0002", "16.0 KiB"],
         ["2", "4,345 of 16,000", "17.0%", "1.0e-10", "0.00016", "34.0 KiB"],

@@ -89,6 +89,7 @@ def test_the_summary_says_how_it_went() -> None:
         "left out  244 links by crawl.max_depth, 31 links by crawl.scope, 12 links by scope.exclude, 1 link by"
         " links.max_url_length, the rest of 2 pages by links.max_links: a run that lifts a limit visits these 40 pages"
         " again",
+        "kept      pages 49.6 MiB in 1 file, links 1.4 GiB in 2 files",
         "seen-set  2 slices, 33.2 bits/URL, blake2b with a secret, estimated fpp 0.00019 (target 0.001)",
         "          About 2 of 12,347 new URLs were probably skipped by mistake."
         " The ledger corrected 2 such mistakes; 12 URLs are waiting for it.",

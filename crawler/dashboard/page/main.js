@@ -9,6 +9,7 @@ import { showFilter } from "./filter.js";
 import * as format from "./format.js";
 import * as hosts from "./hosts.js";
 import * as log from "./log.js";
+import { showOutputs } from "./outputs.js";
 import { showShares } from "./shares.js";
 
 const SPANS = { recent: 300, hour: 3600, all: Infinity }; // seconds
@@ -113,6 +114,7 @@ function show({ stats, point, trust, working, forecast, log: news }) {
   showFilter(stats, forecast);
   showShares("outcomes", { fetched: stats.pages_fetched, redirect: stats.pages_redirected, excluded: stats.urls_excluded, failed: stats.pages_failed, soft404: stats.pages_soft404, blocked: stats.pages_blocked });
   showShares("status", stats.status ?? {});
+  showOutputs(stats.outputs);
   // Only some crawls have these.
   find("ledger").hidden = !stats.seen?.ledger;
   find("held-back").hidden = !Object.values(stats.urls_held_back ?? {}).some(Boolean);

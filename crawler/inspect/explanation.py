@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -35,9 +36,10 @@ from crawler.inspect.host_settings import SettingInForce, url_settings
 from crawler.inspect.host_table import Row, table_row
 from crawler.inspect.hosts_now import HostsNow, slot_figures
 from crawler.inspect.job_reader import open_job, queue
+from crawler.inspect.known_urls import open_known
 from crawler.inspect.statistics import FailingProxy, SlotFigures
 from crawler.job.clock_anchor import job_time
-from crawler.job.directory import PAGES
+from crawler.job.directory import PAGES, JobError
 from crawler.job.live_status import Live, read_live
 from crawler.job.scope_state import scope_key
 from crawler.job.stored_errors import DAMAGE
@@ -235,6 +237,8 @@ class Explanation:
     """What is known of the URL ``url`` at ``at`` (seconds since 1970). A part that does not apply is None.
 
     ``rejected`` says why the text is not a URL to crawl, ``refused`` which rule of ours forbids to ask for it.
+    ``older_sets`` are those of ``crawl.known`` that know the URL: links to it are not admitted;
+    ``older_sets_fault`` says why they cannot be asked.
     ``host_row`` is the row of the table of hosts, None if no URL of the host was admitted. ``queue_searched`` is how
     many entries were searched without finding the URL, if the queue
     has more. ``record`` is the last one in the output. ``damage`` says what could not be read; the parts after it are
@@ -252,6 +256,8 @@ class Explanation:
     scope: ScopeAnswer | None = None
     refused: str | None = None
     traps: list[str] = field(default_factory=list)
+    older_sets: list[str] = field(default_factory=list)
+    older_sets_fault: str | None = None
     seen: SeenAnswer | None = None
     ledger: LedgerAnswer | None = None
     host_row: Row | None = None
@@ -292,7 +298,7 @@ class CrawlNow:
 class Known:
     """Where to look. ``seen`` returns the answer for a key; ``host`` returns the host as it is in a crawl that runs in
     this process, None if there is none. ``hash`` makes the digests of the ledger. ``crawl`` is what a running crawl
-    tells."""
+    tells. ``older_sets`` names the older seen-sets that know a URL."""
 
     directory: Path
     settings: Settings
@@ -301,12 +307,18 @@ class Known:
     seen: Callable[[Canonical], SeenAnswer]
     host: Callable[[str], HostSnapshot | None] = lambda _: None
     crawl: CrawlNow = CrawlNow()
+    older_sets: Callable[[Canonical], list[str]] = lambda _: []
 
 
 def explain_url(directory: Path, text: str, now: float | None = None) -> Explanation:
     """``explain`` for a job in a directory, at ``now`` or by the job's own clock. Raises what ``open_job`` raises."""
     live = read_live(directory)
-    with open_job(directory) as job:
+    with ExitStack() as opened:
+        job, older, fault = opened.enter_context(open_job(directory)), None, None
+        try:
+            older = opened.enter_context(open_known(job.settings.crawl.known, directory))
+        except JobError as error:  # they may be elsewhere by now: the rest can be explained
+            fault = str(error)
         known = Known(
             directory,
             job.settings,
@@ -314,10 +326,11 @@ def explain_url(directory: Path, text: str, now: float | None = None) -> Explana
             job.store,
             lambda url: explain_seen(job.restore_seen().seen, url),
             crawl=CrawlNow() if live is None else _told_by(live),
+            older_sets=lambda url: [] if older is None else older.that_know(url),
         )
         at = job_time(job.store) if now is None else now
         (found,) = (found for found in explain(known, text, at) if found is not None)
-        found.settings_fault = job.settings_fault
+        found.settings_fault, found.older_sets_fault = job.settings_fault, fault
         return found
 
 
@@ -379,6 +392,7 @@ def _fill(known: Known, url: Canonical, found: Explanation) -> Iterator[None]:
     found.refused = None if refusal is None else refusal.error
     found.traps = list(Traps(known.settings.traps, known.store).explain(url.href))
     found.traps += explain_rows(known.store, url.href)
+    found.older_sets = known.older_sets(url)
     found.seen = known.seen(url)
     if known.settings.seen.ledger:
         found.ledger = _ledger(known, url)

@@ -52,13 +52,13 @@ class _Confirmed:
 class KnownUrls:
     """The URLs that older seen-sets know."""
 
-    def __init__(self, sets: Sequence[tuple[_Keys, Canonicaliser]]) -> None:
-        self._sets = sets
+    def __init__(self, sets: Mapping[str, tuple[_Keys, Canonicaliser]]) -> None:
+        self._sets = sets  # by their paths, as the settings have them
 
     def contains(self, urls: Sequence[Canonical]) -> list[bool]:
         """For each URL: whether one of the sets knows it. Raises OSError."""
         known = [False] * len(urls)
-        for seen, canonicaliser in self._sets:
+        for seen, canonicaliser in self._sets.values():
             # By the rules of that set, the key may be another than ours.
             keys = canonicaliser.keys([url.href for url in urls])
             asked = {place: key for place, key in enumerate(keys) if isinstance(key, str) and not known[place]}
@@ -66,19 +66,20 @@ class KnownUrls:
                 known[place] = found
         return known
 
+    def that_know(self, url: Canonical) -> list[str]:
+        """The paths of those that know the URL. Raises OSError."""
+        return [name for name, each in self._sets.items() if KnownUrls({name: each}).contains([url])[0]]
+
 
 @contextlib.contextmanager
 def open_known(paths: Sequence[str], own: Path) -> Iterator[KnownUrls | None]:
     """Open the seen-sets at ``paths`` for a job in the directory ``own``; None if there are none. Raises JobError."""
     with contextlib.ExitStack() as opened:
-        sets = []
+        sets = dict[str, tuple[_Keys, Canonicaliser]]()
         for text in paths:
             path = Path(text)
             try:
-                if path.is_dir():
-                    sets.append(opened.enter_context(_of_job(path, own)))
-                else:
-                    sets.append(_of_file(path))
+                sets[text] = opened.enter_context(_of_job(path, own)) if path.is_dir() else _of_file(path)
             except JobError:
                 raise
             except (*DAMAGE, StoreError, UnknownVersionError, SettingsError) as error:

@@ -40,6 +40,9 @@ class KnownUrls(Protocol):
     def contains(self, urls: Sequence[Canonical]) -> list[bool]:
         """For each URL: whether one of them knows it. Raises OSError."""
 
+    def that_know(self, url: Canonical) -> list[str]:
+        """The names of those that know the URL. Raises OSError."""
+
 
 @dataclass(frozen=True, slots=True)
 class AdmissionPolicy:

@@ -160,6 +160,11 @@ class Job:
         """Admit no links to URLs that older seen-sets know."""
         self._admission.policy = replace(self._admission.policy, known=known)
 
+    def older_sets_that_know(self, url: Canonical) -> list[str]:
+        """The names of the older seen-sets that know the URL. Raises OSError."""
+        known = self._admission.policy.known
+        return [] if known is None else known.that_know(url)
+
     def change(self, settings: Settings) -> Iterator[None]:
         """Go on with other settings of a crawl that runs. As ``enforce``; the caller must exhaust the iterator, and may
         use the job between its steps. Raises what ``enforce`` does, TrapRecordError."""

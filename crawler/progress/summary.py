@@ -45,22 +45,8 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
             f" {count(stats['revisits_not_modified'])} answered 304,"
             f" {counted(stats['pages_scheduled'], 'page')} scheduled"
         )
-    kept = _outputs(get("outputs") or {})
-    if kept:
-        lines.append(f"kept      {', '.join(kept)}")
-    seen = stats.get("seen")
-    if seen:
-        slices = len(seen.get("slices") or ())
-        shape = [counted(slices, "slice")] if slices else []
-        shape += _bits(seen)
-        shape += [_hash(seen["hash"])] if seen.get("hash") else []
-        shape += [
-            f"estimated fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"
-        ]
-        lines.append(f"seen-set  {', '.join(shape)}")
-        lines.append(f"          {trust(stats)}")
-        ahead = forecast(stats)
-        lines += [f"          {ahead}"] if ahead else []
+    lines += _outputs(get("outputs") or {})
+    lines += _seen(stats)
     return "\n".join(lines)
 
 
@@ -83,7 +69,23 @@ def _outputs(outputs: Mapping[str, Mapping[str, int]]) -> list[str]:
     """How large the outputs are, if there are others than ``pages.jsonl``."""
     if len(outputs) < 2:
         return []
-    return [f"{name} {size(each['bytes'])} in {counted(each['files'], 'file')}" for name, each in outputs.items()]
+    sizes = [f"{name} {size(each['bytes'])} in {counted(each['files'], 'file')}" for name, each in outputs.items()]
+    return [f"kept      {', '.join(sizes)}"]
+
+
+def _seen(stats: Mapping[str, Any]) -> list[str]:
+    """The seen-set, and how far it can be trusted."""
+    seen = stats.get("seen")
+    if not seen:
+        return []
+    slices = len(seen.get("slices") or ())
+    shape = [counted(slices, "slice")] if slices else []
+    shape += _bits(seen)
+    shape += [_hash(seen["hash"])] if seen.get("hash") else []
+    shape += [f"estimated fpp {probability(seen.get('fpp_estimated'))} (target {probability(seen.get('fpp_target'))})"]
+    ahead = forecast(stats)
+    lines = [f"seen-set  {', '.join(shape)}", f"          {trust(stats)}"]
+    return [*lines, f"          {ahead}"] if ahead else lines
 
 
 def _bits(seen: Mapping[str, Any]) -> list[str]:

@@ -51,6 +51,10 @@ def explanation_lines(found: Explanation) -> Iterator[Line]:
         yield "refused", found.refused
     for sentence in found.traps:
         yield "traps", sentence
+    if found.older_sets_fault is not None:
+        yield "known", f"cannot be asked: {found.older_sets_fault}"
+    for name in found.older_sets:
+        yield "known", f"{name} knows it: links to it are not admitted (crawl.known)"
     if found.seen is not None:
         yield from _seen(found.seen)
     if found.ledger is not None:

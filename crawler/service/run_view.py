@@ -93,6 +93,7 @@ class RunView:
         # The seen-set changes with every transaction, so ask it here, not in the thread.
         url = Canonicaliser(self._settings.canonical.rules).canonicalise(text)
         seen = [explain_seen(job.seen, url)] if isinstance(url, Canonical) else []
+        older = job.older_sets_that_know(url) if isinstance(url, Canonical) else []
         now = self._clock()
         name = queue_of(url.href) if isinstance(url, Canonical) else None
         host = None if name is None else job.frontier.snapshot(name, now, run.serving)
@@ -104,6 +105,7 @@ class RunView:
             lambda _: seen[0],
             lambda _: host,
             crawl_now(run, name, now),
+            lambda _: older,
         )
         (found,) = await self._look(explain(known, text, now))
         return found

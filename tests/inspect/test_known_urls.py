@@ -15,6 +15,7 @@ from crawler.fetch import SimulatedWeb
 from crawler.fetch.simulated import Answers, redirect
 from crawler.filters import KINDS
 from crawler.filters import make_seen as make_filter
+from crawler.inspect.explanation import explain_url
 from crawler.inspect.known_urls import open_known
 from crawler.job.directory import JobError
 from crawler.job.job import Job
@@ -89,8 +90,10 @@ def test_each_set_is_asked_by_its_own_rules_and_one_of_several_is_enough(tmp_pat
     plain = written(tmp_path / "plain", ["http://h.test/plain"])
     with open_known([str(sorted_ones), str(plain)], tmp_path / "job") as known:
         assert known is not None
-        found = known.contains(urls(["http://h.test/?b=2&a=1", "http://h.test/plain", "http://h.test/neither"]))
+        asked = urls(["http://h.test/?b=2&a=1", "http://h.test/plain", "http://h.test/neither"])
+        found, names = known.contains(asked), [known.that_know(url) for url in asked]
     assert found == [True, True, False]
+    assert names == [[str(sorted_ones)], [str(plain)], []]
     with open_known([], tmp_path / "job") as known:
         assert known is None
 
@@ -125,6 +128,9 @@ class Knows:
 
     def contains(self, asked: Any) -> list[bool]:
         return [url.href in self._hrefs for url in asked]
+
+    def that_know(self, url: Canonical) -> list[str]:
+        return ["old"] if url.href in self._hrefs else []
 
 
 def test_links_to_known_urls_are_left_out_and_what_is_asked_for_is_not(tmp_path: Path) -> None:
@@ -167,3 +173,10 @@ def test_a_crawl_is_told_which_urls_are_known(tmp_path: Path) -> None:
         found = {row["url"] for row in rows(tmp_path / "job")}
         below = {number for number in range(20) if number not in (2, 3) and (number - 1) // 7 not in (2, 3)}
         assert found == {site.url("/" if number == 0 else f"/page/{number}") for number in below}
+        asked = {number: explain_url(tmp_path / "job", site.url(f"/page/{number}")) for number in (1, 2)}
+        assert [found.older_sets for found in asked.values()] == [[], [str(old)]]
+        assert [found.record is None for found in asked.values()] == [False, True]
+        old.unlink()
+        without = explain_url(tmp_path / "job", site.url("/page/1"))
+        assert str(old) in (without.older_sets_fault or "")
+        assert without.record == asked[1].record

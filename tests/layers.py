@@ -111,7 +111,7 @@ MODULES: dict[str, str] = {
         parsing_notes suspects reclass job durable_frontier
     """,
     "inspect": """
-        statistics hosts_now host_table host_settings host_states job_reader explanation known_urls record_stream
+        statistics hosts_now host_table host_settings host_states job_reader known_urls explanation record_stream
         job_view
     """,
     "engine": """

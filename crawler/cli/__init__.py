@@ -69,7 +69,7 @@ def main(words: Sequence[str] | None = None, loaded: Callable[[], object] = bool
     words = list(sys.argv[1:] if words is None else words)
     try:
         _check_text(words)
-        words = _with_command(words)
+        words = _with_command(_with_dashes(words))
         arguments = command_parser(*(word for word in words[:1] if word in COMMANDS)).parse_args(words)
         if not arguments.quits_at_once:
             loaded()
@@ -95,6 +95,17 @@ def _check_text(words: list[str]) -> None:
             word.encode("utf-8")
         except UnicodeEncodeError:
             raise UsageError(f"the argument {word!r} is not UTF-8: rename the file or directory") from None
+
+
+def _with_dashes(words: list[str]) -> list[str]:
+    """Return the words with each list such as ``-,links`` joined to its flag: alone it would be taken for a flag."""
+    joined: list[str] = []
+    for word in words:
+        if word.startswith("-,") and joined and joined[-1].startswith("--") and "=" not in joined[-1]:
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _with_command(words: list[str]) -> list[str]:

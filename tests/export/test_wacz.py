@@ -72,7 +72,7 @@ def test_the_list_of_pages(tmp_path: Path, warc: Path) -> None:
     assert head["format"] == "json-pages-1.0"
     assert pages == [
         {"url": "http://h.test/1", "ts": "2023-11-14T22:13:20Z", "title": "Ein Täg"},
-        {"url": "http://h.test/2", "ts": "2024-01-01T00:00:00Z"},
+        {"url": "http://h.test/2", "ts": "2024-01-01T00:00:00Z", "title": "http://h.test/2"},
     ]
 
 

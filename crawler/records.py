@@ -215,12 +215,12 @@ class End(NamedTuple):
 
 class Part(NamedTuple):
     """What goes to one output besides ``pages.jsonl``: the kind of the output (``crawler.settings.OUTPUTS``), and the
-    bytes. ``payload``: the digest of a payload that they archive first, and the capture that later ones may refer to
-    instead, as ``crawler.archive.payloads`` stores it."""
+    bytes. ``payloads``: digests of payloads that they archive first, each with the capture that later ones may refer to
+    instead, as ``crawler.archive.payloads`` stores it; and other such rows."""
 
     kind: int
     data: bytes
-    payload: tuple[bytes, bytes] | None = None
+    payloads: tuple[tuple[bytes, bytes], ...] = ()
 
 
 Kept = tuple[Part, ...]  # what is kept of one page besides its record

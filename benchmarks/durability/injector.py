@@ -50,13 +50,13 @@ class _Control(ctypes.LittleEndianStructure):
     )
 
 
-def build(directory: Path) -> Path:
-    """Compile it there. Raises FileNotFoundError where there is no compiler."""
+def build(directory: Path, source: Path = SOURCE) -> Path:
+    """Compile it, or another library, there. Raises FileNotFoundError where there is no compiler."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         raise FileNotFoundError("gcc is missing: apt-get install gcc libc6-dev")
-    made = directory / "injector.so"
-    words = [compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", str(made), str(SOURCE), "-ldl"]
+    made = directory / source.with_suffix(".so").name
+    words = [compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", str(made), str(source), "-ldl"]
     subprocess.run(words, check=True)
     return made
 

@@ -10,10 +10,19 @@ from crawler import __version__
 from crawler.archive.capture_records import RANDOM_BYTES, Capture, Earlier, payload_digest, records
 from crawler.archive.gzip_member import members
 from crawler.archive.labels import ID_BYTES, date_label, milliseconds, record_id
-from crawler.archive.payloads import decode_payload, encode_payload
+from crawler.archive.payloads import (
+    NO_VALIDATORS,
+    Validators,
+    decode_payload,
+    encode_payload,
+    sent_validators,
+    validity_key,
+)
 from crawler.archive.warc_record import Field, warcinfo
 from crawler.extract import Edge
-from crawler.fetch import RawExchange, Response
+from crawler.fetch import RawExchange
+from crawler.frontier import Answer
+from crawler.job.revisit import NOT_MODIFIED
 from crawler.job.verdict import Finished
 from crawler.kv import Family, Reader
 from crawler.output.rotated_files import Head
@@ -23,6 +32,8 @@ from crawler.slices import entropy
 from crawler.urls.steps import drop_userinfo
 
 T = TypeVar("T")
+Rows = tuple[tuple[bytes, bytes], ...]  # of the store: keys and values
+NO_ROWS: Rows = ()
 
 WARC = OUTPUTS.index("warc") + 1
 SOFTWARE = f"crawler {__version__}"
@@ -41,30 +52,71 @@ class Archive:
         record, raw, seconds = finished.record, finished.raw, finished.request.seconds
         if raw is None:
             return ()
-        return await self._kept(record.entry.href, record.fetched_at - seconds, raw, _about(record, seconds))
+        capture = _captured(record.entry.href, record.fetched_at - seconds, raw)
+        known, valid, about = None, None, _about(record, seconds)
+        if record.status == NOT_MODIFIED:
+            known = sent_validators(capture.request)
+            valid = self._valid(capture.url, known)
+            data, payloads = await _aside(raw, _compressed, capture, None, valid, about), NO_ROWS
+        else:
+            data, valid, payloads = await self._archived(raw, capture, about)
+        # What the next visit may ask with. An answer 304 may lack what has not changed.
+        stated = NO_VALIDATORS if finished.answer is None else _stated(finished.answer, known)
+        if valid is not None and any(stated) and stated != known:
+            payloads = (*payloads, (validity_key(capture.url, stated), encode_payload(valid.at, valid.url)))
+        return (Part(WARC, data, payloads),)
 
-    async def robots(self, href: str, answer: Response, now: float) -> Kept:
-        """Return what is kept of the answer for a robots.txt."""
-        return () if answer.raw is None else await self._kept(href, now - answer.seconds, answer.raw, ())
+    async def robots(self, hops: Sequence[tuple[str, float, RawExchange]]) -> Kept:
+        """Return what is kept of the answers for a robots.txt: the redirects, and the last. Each has its URL and the
+        time when it began."""
+        made, rows = list[bytes](), dict[bytes, bytes]()
+        for href, began, raw in hops:
+            data, _, payloads = await self._archived(raw, _captured(href, began, raw), ())
+            made.append(data)
+            rows = dict(payloads) | rows
+        return (Part(WARC, b"".join(made), tuple(rows.items())),) if made else ()
 
-    async def _kept(self, href: str, began: float, raw: RawExchange, about: Sequence[Field]) -> Kept:
-        url, at = _public(href), milliseconds(began)
-        capture = Capture(url, at, raw.request, raw.head, raw.body, raw.address, raw.truncated or "")
-        aside = asyncio.to_thread if len(raw.body) > _LONG else _at_once
-        digest = await aside(payload_digest, capture)
-        row = None if digest is None else self._store.get(Family.PAYLOADS, digest)
-        earlier = None if digest is None or row is None else decode_payload(digest, row)
-        data = await aside(_compressed, capture, digest, earlier, about)
-        payload = None if digest is None or row is not None else (digest, encode_payload(at, url))
-        return (Part(WARC, data, payload),)
+    async def _archived(
+        self, raw: RawExchange, capture: Capture, about: Sequence[Field]
+    ) -> tuple[bytes, Earlier, Rows]:
+        """The records of an exchange, the capture that has its payload, and the row that says so if it is new."""
+        digest = await _aside(raw, payload_digest, capture)
+        earlier = None if digest is None else self._capture(digest)
+        data = await _aside(raw, _compressed, capture, digest, earlier, about)
+        if earlier is not None:
+            return data, earlier, NO_ROWS
+        own = Earlier(capture.url, capture.at)
+        return data, own, NO_ROWS if digest is None else ((digest, encode_payload(own.at, own.url)),)
+
+    def _capture(self, key: bytes) -> Earlier | None:
+        """The capture of a row, if there is one."""
+        row = self._store.get(Family.PAYLOADS, key)
+        return None if row is None else decode_payload(key, row)
+
+    def _valid(self, url: str, known: Validators) -> Earlier | None:
+        """The capture that the server calls valid."""
+        found = self._capture(validity_key(url, known))
+        return None if found is None else found._replace(digest=None)
 
 
-async def _at_once(work: Callable[..., T], *given: Any) -> T:
-    return work(*given)
+async def _aside(raw: RawExchange, work: Callable[..., T], *given: Any) -> T:
+    """Do the work, beside the event loop if the body is long."""
+    return await asyncio.to_thread(work, *given) if len(raw.body) > _LONG else work(*given)
+
+
+def _captured(href: str, began: float, raw: RawExchange) -> Capture:
+    truncated = raw.truncated or ""
+    return Capture(_public(href), milliseconds(began), raw.request, raw.head, raw.body, raw.address, truncated)
 
 
 def _compressed(capture: Capture, digest: bytes | None, earlier: Earlier | None, about: Sequence[Field]) -> bytes:
     return members(records(capture, digest, earlier, about, entropy.random_bytes(RANDOM_BYTES)))
+
+
+def _stated(answer: Answer, known: Validators | None) -> Validators:
+    """What a page is asked with next time. ``known``: what it was asked with, if it is still valid."""
+    etag, modified = known or NO_VALIDATORS
+    return Validators(answer.etag or etag, answer.last_modified or modified)
 
 
 def _public(href: str) -> str:

@@ -218,7 +218,7 @@ class Discovery:
                 return
             urls, rejected, too_long = resolved.urls, resolved.rejected, resolved.too_long
             counters.too_long += too_long
-            if len(part) < len(hrefs) or embedded:
+            if len(part) < len(hrefs) or embedded or page.links.unfollowed:
                 urls = [url for url in urls if url.key not in known]
                 known.update([url.key for url in urls])
             counters.links += len(urls)
@@ -230,10 +230,12 @@ class Discovery:
             if too_long:
                 links.outside[Outside.TOO_LONG] += too_long
             yield links
-        for part in _parts(page.links.unfollowed) if page.links.unfollowed else ():
+        for part in () if entry.probe else _parts(page.links.unfollowed):
             resolved = self._reading.read(self._resolve, page, part)
             if not isinstance(resolved, Unreadable):
-                yield Outlinks(0, [], edges=[_edge(url.href, resolved, NOFOLLOW) for url in resolved.urls])
+                urls = [url for url in resolved.urls if url.key not in known]
+                known.update([url.key for url in urls])
+                yield Outlinks(0, [], edges=[_edge(url.href, resolved, NOFOLLOW) for url in urls])
 
     def resolve(self, base: str, hrefs: Sequence[str]) -> list[str]:
         """Return the valid ones as absolute URLs; pure."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from functools import partial
@@ -152,10 +153,13 @@ class RobotsVisits:
             self._job.robots_later(lease, wait, now, charged)
 
     async def _kept(self, result: RobotsResult, now: float) -> Kept:
-        """What outputs keep of an answer that the host itself gave."""
-        if self._archive is None or result.last.elsewhere or isinstance(result.answer, Failure):
+        """What outputs keep of the answers, those of other hosts among them."""
+        if self._archive is None or not result.exchanged:
             return ()
-        return await self._archive.robots(result.address, result.answer, now)
+        later = now - asyncio.get_running_loop().time()
+        return await self._archive.robots(
+            [(each.address, later + each.ended - each.seconds, each.raw) for each in result.exchanged]
+        )
 
     async def _is_taken_back(self, lease: Lease, href: str, result: RobotsResult | NotNow, now: float) -> bool:
         """Take the lease back if our own line was down, and return whether it was."""

@@ -51,7 +51,7 @@ from crawler.links import (
     text_digest,
 )
 from crawler.parsing import SitemapRead, decode_listed
-from crawler.records import Outcome, PageRecord
+from crawler.records import Kept, Outcome, PageRecord
 from crawler.refusal import Refusal
 from crawler.scope import NOTHING_LEFT_OUT, LeftOut, Limit, Outside, StoreChoice
 from crawler.settings import WHOLE, LinkSettings, RetrySettings, Settings
@@ -259,8 +259,11 @@ class Visitor:
         match verdict:
             case Again() as again:
                 self._job.retry(lease, again, now)
-            case Throttled() as throttled:
-                self._job.throttle(lease, replace(throttled, answer=answer), now)
+            case Throttled(last=None) as throttled:
+                self._job.throttle(lease, throttled, now)
+            case Throttled(last=PageRecord() as record) as throttled:
+                last = Finished(record, throttled.request, raw=result.raw)
+                await self._finish_throttled(lease, replace(throttled, answer=answer), last)
             case Finished(location=None, record=PageRecord(status=None)) as finished:
                 self._seed_failed(finished.record)
                 too_large = isinstance(result, Failure) and result.kind is FailureKind.TOO_LARGE
@@ -425,7 +428,7 @@ class Visitor:
         if isinstance(names, Unreadable):
             return finished, names
         if not self._settings.headings.follows(names):
-            unfollowed = [*links.hrefs, *links.embedded] if links.described else []
+            unfollowed = [*links.hrefs, *links.embedded, *links.unfollowed] if links.described else []
             links = replace(links, hrefs=[], embedded=[], truncated=False, unfollowed=unfollowed)
         elif heading.hrefs:
             stated = read(self._discovery.resolve, record.entry.href, heading.hrefs)
@@ -563,8 +566,7 @@ class Visitor:
     async def _finish(self, lease: Lease, finished: Finished, links: Outlinks = NO_LINKS) -> None:
         """Finish a URL that was answered, with its last links, and keep of it what outputs want."""
         if self._keepers is not None:
-            finished = replace(finished, kept=await self._keepers.keep(finished, links.edges))
-            await self._job.room()
+            finished = replace(finished, kept=await self._kept(self._keepers, finished, links.edges))
         self._job.finish(
             lease,
             finished,
@@ -573,6 +575,17 @@ class Visitor:
             left_out=links.left_out,
             reach=links.reach,
         )
+
+    async def _kept(self, keepers: Keepers, finished: Finished, edges: Sequence[Edge] = ()) -> Kept:
+        kept = await keepers.keep(finished, edges)
+        await self._job.room()
+        return kept
+
+    async def _finish_throttled(self, lease: Lease, throttled: Throttled, answer: Finished) -> None:
+        """Hold the host, and keep of its last answer to a URL what outputs want."""
+        if self._keepers is not None:
+            throttled = replace(throttled, kept=await self._kept(self._keepers, answer))
+        self._job.throttle(lease, throttled, self._context.clock())
 
     async def _find_address(self, lease: Lease) -> None:
         """Find the address of the host, for politeness by address. No page is requested."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from crawler.fetch.outcome import Failure, Fetches, Keeps, Response
+from crawler.fetch.outcome import Failure, Fetches, Keeps, RawExchange, Response
 from crawler.robots import robots_url, unreachable
 from crawler.settings import RobotsSettings
 from crawler.urls import Canonicaliser, Rejected
@@ -22,20 +24,31 @@ class Followed:
     age: float = 0.0
 
 
+class Exchanged(NamedTuple):
+    """One exchange as it was on the wire: its URL, its duration in seconds, and when it ended, by the clock of the
+    event loop."""
+
+    address: str
+    seconds: float
+    ended: float
+    raw: RawExchange
+
+
 @dataclass(frozen=True, slots=True)
 class RobotsResult:
     """The final answer of a host.
 
     The body of a response has at most ``RobotsSettings.max_bytes``. Its status is 3xx if there were more than five
     redirects in a row or one led nowhere. After a failure the host counts as unreachable (RFC 9309, 2.3.1.4).
-    ``seconds`` and ``received`` sum up all requests to the host itself. ``address`` is the URL that gave the
-    answer."""
+    ``seconds`` and ``received`` sum up all requests to the host itself. ``address`` is the URL that gave the answer.
+    ``exchanged``: all exchanges, the redirects first, as far as they are kept."""
 
     last: Followed
     seconds: float
     received: int
     address: str
     redirects: int = 0  # that were followed
+    exchanged: tuple[Exchanged, ...] = ()
 
     @property
     def answer(self) -> Response | Failure:
@@ -90,14 +103,18 @@ async def fetch_robots(
 
     address, hop = robots_url(href), await ask(robots_url(href))
     seconds, received, redirects = 0.0, 0, 0
+    exchanged = list[Exchanged]()
     while isinstance(hop, Followed):
+        if hop.answer.raw is not None:
+            ended = asyncio.get_running_loop().time()
+            exchanged.append(Exchanged(address, hop.answer.seconds, ended, hop.answer.raw))
         if not hop.elsewhere:
             seconds += hop.answer.seconds
             received += hop.answer.received if isinstance(hop.answer, Response) else 0
         location = hop.answer.location if isinstance(hop.answer, Response) else None
         target = None if redirects == _REDIRECTS or location is None else locate(location, address)
         if target is None:
-            return RobotsResult(hop, seconds, received, address, redirects)
+            return RobotsResult(hop, seconds, received, address, redirects, tuple(exchanged))
         address, redirects = target, redirects + 1
         hop = await (follow or ask)(address)
     return hop

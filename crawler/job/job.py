@@ -337,7 +337,7 @@ class Job:
         with self.writer as transaction:
             self.counters.throttled += 1
             if verdict.last is not None:
-                self._finish_record(verdict.last, transaction, verdict.answer)
+                self._finish_record(verdict.last, transaction, verdict.answer, verdict.kept)
             held = frontier.Throttled(verdict.entry if verdict.last is None else None, verdict.request)
             self.frontier.finish(lease, held, now, transaction.batch)
         tell_host(self.events, lease.host, verdict.request, now)

@@ -93,8 +93,7 @@ class RecordSink:
         positions = transaction.positions  # of a former call that found the disk full after these
         for part in kept[len(positions) :]:
             positions.append(self._outputs.append(part))
-            if part.payload is not None:
-                digest, capture = part.payload
+            for digest, capture in part.payloads:
                 transaction.batch.put(Family.PAYLOADS, digest, key + capture)
             failpoint("step.kept")
         return positions

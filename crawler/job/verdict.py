@@ -68,13 +68,14 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """The host is held. ``last`` is the record of a URL that has no tries left; if it is None, ``entry`` gets another
-    try."""
+    """The host is held. ``last`` is the record of a URL that has no tries left, and ``kept`` what outputs keep of its
+    answer; if it is None, ``entry`` gets another try."""
 
     entry: Entry
     last: PageRecord | None
     request: RequestOutcome
     answer: Answer | None = None
+    kept: Kept = ()
 
 
 @dataclass(frozen=True, slots=True)

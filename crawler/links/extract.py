@@ -62,7 +62,8 @@ class PageLinks:
     ``meta`` element that has both. ``embedded`` are the embedded resources, if they are wanted, as ``hrefs`` are and
     none of these. ``too_long`` counts the links that can only be longer than
     ``LinkSettings.max_url_length``. ``cut`` says why the page was not read as a whole, if it was not. ``described`` has
-    what the page says of its links where that is wanted (``DescribedLinks``), and ``about`` what it says of itself.
+    what the page says of its links where that is wanted (``DescribedLinks``), ``unfollowed`` then those that it asks
+    robots not to follow, as far as that is respected, and ``about`` what it says of itself.
     """
 
     base: str | None
@@ -74,7 +75,7 @@ class PageLinks:
     cut: str | None = None
     embedded: list[str] = field(default_factory=list)
     described: dict[str, Described] = field(default_factory=dict)
-    unfollowed: list[str] = field(default_factory=list)  # the page asks robots not to follow them
+    unfollowed: list[str] = field(default_factory=list)
     about: About = NOTHING_SAID
 
 
@@ -183,6 +184,7 @@ class _Found:
     too_long: int = 0
     embedded: dict[str, None] = field(default_factory=dict)
     described: dict[str, Described] | None = None
+    unfollowed: dict[str, Described] = field(default_factory=dict)
     title: str | None = None
     language: str | None = None  # of the html element
     stated_language: str | None = None  # of a meta element, which counts less
@@ -207,6 +209,8 @@ class _Found:
                 if href is None and "href" in attributes:  # without a value
                     href = ""
                 if respect_rel and "nofollow" in (attributes.get("rel") or "").lower().split():
+                    if described is not None:
+                        self._leave_out(href, node)
                     continue
             else:
                 href = self._other(node)
@@ -232,8 +236,9 @@ class _Found:
         base, hrefs, metas, settings = self.base, self.hrefs, tuple(self.metas), self.settings
         words = about(self.title, self.language or self.stated_language, self.canonical)
         if base is None:
-            for own in [href for href in hrefs if not href or href[0] == "#"]:
-                del hrefs[own]
+            for links in (hrefs, self.unfollowed):
+                for own in [href for href in links if not href or href[0] == "#"]:
+                    del links[own]
         elif len(base) > self._longest and not foreign_scheme(base):
             # What a link means cannot be told without it, and nearly all would be too long.
             cut = f"the base of its links has {len(base)} characters"
@@ -241,9 +246,10 @@ class _Found:
         found = list(islice(hrefs, settings.max_links))
         resources = [href for href in islice(self.embedded, settings.max_links) if href not in hrefs]
         truncated = max(len(hrefs), len(self.embedded)) > settings.max_links
-        said = self.described or {}
+        left_out = [href for href in islice(self.unfollowed, settings.max_links) if href not in hrefs]
+        said = {**self.unfollowed, **(self.described or {})} if left_out else self.described or {}
         return PageLinks(
-            base, found, encoding, truncated, metas, self.too_long, embedded=resources, described=said, about=words
+            base, found, encoding, truncated, metas, self.too_long, None, resources, said, left_out, about=words
         )
 
     @property
@@ -263,6 +269,12 @@ class _Found:
                 href = href[: self._longest]
         if len(to) <= self.settings.max_links:
             to[href] = None
+
+    def _leave_out(self, href: str | None, node: LexborNode) -> None:
+        """Note a link that the page asks robots not to follow."""
+        href = None if href is None else href.strip(SPACE)
+        if href is not None and len(href) <= self._longest and len(self.unfollowed) <= self.settings.max_links:
+            self.unfollowed.setdefault(href, _description(node))
 
     def _other(self, node: LexborNode) -> str | None:
         """What an element leads to that is no anchor."""

@@ -102,9 +102,9 @@ class Outputs:
         for file in self._files():
             file.sync()
 
-    def _files(self) -> Iterator[RotatedFiles | AppendedFile]:
-        yield from self._further.values()
-        yield self.pages
+    def _files(self) -> list[RotatedFiles | AppendedFile]:
+        # All at once: another output may begin while these are synced in a thread.
+        return [*self._further.values(), self.pages]
 
     def close(self) -> None:
         """Release all files. Writes nothing."""

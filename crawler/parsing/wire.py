@@ -108,10 +108,11 @@ def encode_links(links: PageLinks) -> bytes:
         "too_long": links.too_long,
         "cut": links.cut,
         "embedded": len(links.embedded),
+        "unfollowed": len(links.unfollowed),
         "described": links.described,
         "about": links.about,
     }
-    return json.dumps(rest).encode() + b"\n" + "\0".join([*links.hrefs, *links.embedded]).encode()
+    return json.dumps(rest).encode() + b"\n" + "\0".join([*links.hrefs, *links.embedded, *links.unfollowed]).encode()
 
 
 class WireError(ValueError):
@@ -123,10 +124,11 @@ def decode_links(payload: bytes) -> PageLinks:
     head, line_feed, hrefs = payload.partition(b"\n")
     try:
         rest = json.loads(head)
-        many, more, said = rest["hrefs"], rest["embedded"], dict(rest["described"])
-        found = hrefs.decode().split("\0") if many or more else []
-        if not line_feed or min(many, more) < 0 or len(found) != many + more or (hrefs and not found):
+        counts, said = [rest[kind] for kind in ("hrefs", "embedded", "unfollowed")], dict(rest["described"])
+        found = hrefs.decode().split("\0") if any(counts) else []
+        if not line_feed or min(counts) < 0 or len(found) != sum(counts) or (hrefs and not found):
             raise WireError("not the links of a page")
+        many, more = counts[0], counts[0] + counts[1]
         return PageLinks(
             _text(rest["base"]),
             found[:many],
@@ -135,8 +137,9 @@ def decode_links(payload: bytes) -> PageLinks:
             tuple((str(name), str(content)) for name, content in rest["metas"]),
             int(rest["too_long"]),
             _text(rest["cut"]),
-            found[many:],
+            found[many:more],
             {str(href): Described(str(kind), str(text), str(rel)) for href, (kind, text, rel) in said.items()},
+            found[more:],
             about=about(*map(_text, rest["about"])),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:

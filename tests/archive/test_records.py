@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given, settings
@@ -179,3 +182,19 @@ def test_a_member_is_gzip_of_no_time_and_place(compress: object) -> None:
     assert gzip.decompress(made) == PAGE
     assert made == compress(PAGE)
     assert len(made) < len(PAGE) / 4
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # warcio leaves its temporary files to the garbage collector
+def test_the_example_that_strips_cookies(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "security.md").read_text("utf-8")
+    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    capture = exchange(head(b"200 OK", (b"Set-Cookie", b"a=b"), (b"X", b"y"), (b"set-cookie", b"c=d")), PAGE)
+    data, out = members([*archived(capture), *archived(capture, EARLIER)]), io.BytesIO()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=out))
+    exec(found[1], {})
+    stripped = out.getvalue()
+    assert bodies(stripped) == fast_bodies(stripped) == bodies(data)
+    assert [block for kind, block in blocks(stripped) if kind == "revisit"] == [head(b"200 OK", (b"X", b"y"))]
+    assert b"ookie" not in gzip.decompress(stripped)

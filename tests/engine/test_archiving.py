@@ -3,11 +3,12 @@ hold what is durable."""
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
 import zipfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +18,11 @@ from warcio.archiveiterator import ArchiveIterator
 from crawler.cli import main
 from crawler.engine.lifecycle import Stop
 from crawler.fetch import RawExchange, Response, SimulatedWeb, Truncation
-from crawler.fetch.simulated import page, redirect
+from crawler.fetch.simulated import Answers, page, redirect
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.kv import Family
-from crawler.settings import OutputSettings, RobotsSettings, Settings
+from crawler.settings import OutputSettings, RecrawlSettings, RetrySettings, RobotsSettings, Settings
 from crawler.store import FaultyStore
 from tests.archive.exchanges import bodies, fast_bodies
 from tests.driving import Driven
@@ -32,6 +33,7 @@ from tests.virtual import run_virtually
 
 KEEPING = replace(SETTINGS, output=OutputSettings(("warc",), 4_000))
 WITH_ROBOTS = replace(KEEPING, robots=RobotsSettings())
+QUICK = RecrawlSettings(True, first_interval=1.0, min_interval=0.5, max_interval=1.0)
 SEED = "http://h.test/"
 
 
@@ -71,18 +73,31 @@ class Crawl:
         run_virtually(self._run(simulated, checkpoint))
         return simulated
 
-    async def _run(self, simulated: SimulatedWeb, checkpoint: bool) -> None:
+    async def _run(self, simulated: SimulatedWeb, checkpoint: bool, end: Stop = Stop.FINISHED) -> None:
         store = self.store
         platform = Platform(executor=Inline)
         if store is not None:
             platform = replace(platform, open_store=lambda _: store)
         job = Job(self.job, self.settings, self.now, platform)
         try:
-            assert await Driven(job, simulated, self.settings, self._clock, seeds()).to_the_end() is Stop.FINISHED
+            assert await Driven(job, simulated, self.settings, self._clock, seeds()).to_the_end() is end
             if checkpoint:
                 await job.checkpoint(self.now)
         finally:
             job.close()
+
+    def visit_again(self, web: Mapping[str, Answers], seconds: float) -> None:
+        """Visit pages again and again for that long, by the clock of the loop."""
+        crawl = replace(self.settings.crawl, max_time=seconds)
+        self.settings = replace(self.settings, crawl=crawl, recrawl=QUICK)
+        begin = self.now
+
+        def clock() -> float:
+            self.now = begin + asyncio.get_running_loop().time()
+            return self.now
+
+        self._clock = clock  # type: ignore[method-assign]
+        run_virtually(self._run(SimulatedWeb(web), False, Stop.MAX_TIME))
 
     def _clock(self) -> float:
         self.now += 0.001
@@ -187,6 +202,87 @@ def test_robots_txt_is_archived(tmp_path: Path) -> None:
     crawl.run(web)
     archived = [each["WARC-Target-URI"] for each in of_kind(crawl.archive(), "response")]
     assert sorted(archived) == sorted(set(web) - {f"{SEED}3"})
+
+
+def asked_with(answer: Response, *headers: str) -> Response:
+    """The answer to a request with these headers."""
+    assert answer.raw is not None
+    request = "\r\n".join(["GET / HTTP/1.1", "Host: h.test", *headers, "", ""]).encode("ascii")
+    return replace(answer, raw=replace(answer.raw, request=request))
+
+
+def still_valid(web: Mapping[str, Response]) -> dict[str, Answers]:
+    """A web whose pages are asked with their ``ETag`` again; the answer 304 has another ``Last-Modified``."""
+
+    def answers(whole: Response) -> Callable[[Mapping[str, str]], Response]:
+        def answer(headers: Mapping[str, str]) -> Response:
+            if "If-None-Match" not in headers:
+                return whole
+            said = [f"{name}: {value}" for name, value in headers.items()]
+            answer = Response(304, {"Last-Modified": "Tue"}, None, None, b"", None, None, 0.0, 0)
+            return asked_with(on_the_wire(answer), *said)
+
+        return answer
+
+    return {url: answers(page) for url, page in web.items()}
+
+
+def with_etag(html: str) -> Response:
+    return on_the_wire(replace(page(html), headers={"ETag": '"1"'}))
+
+
+def test_a_page_that_has_not_changed_refers_to_its_capture(crawl: Crawl) -> None:
+    """Also where its answers change what it is asked with, and where the capture has the payload of another URL."""
+    first = with_etag(f'<p>same <a href="{SEED}0">')
+    crawl.settings = replace(KEEPING, crawl=replace(KEEPING.crawl, concurrency=1))
+    crawl.visit_again(still_valid({SEED: first, f"{SEED}0": first}), 5.0)
+    data = crawl.archive()
+    (original,) = (each for each in of_kind(data, "response"))
+    unchanged = [each for each in of_kind(data, "revisit") if each["WARC-Profile"].endswith("/server-not-modified")]
+    assert {each["WARC-Target-URI"] for each in unchanged} == {SEED, f"{SEED}0"}
+    assert len(unchanged) >= 6  # several of each
+    for each in unchanged:
+        assert each["WARC-Refers-To-Target-URI"] == original["WARC-Target-URI"] == SEED
+        assert each["WARC-Refers-To-Date"] == original["WARC-Date"]
+    assert fast_bodies(data) == bodies(data)
+
+
+def test_a_capture_that_is_not_the_one_that_is_valid_is_not_referred_to(crawl: Crawl) -> None:
+    crawl.visit_again(
+        {SEED: asked_with(on_the_wire(replace(page("", status=304), body=b"")), 'If-None-Match: "2"')}, 1.0
+    )
+    (revisit, *_) = of_kind(crawl.archive(), "revisit")
+    assert "WARC-Refers-To-Date" not in revisit
+
+
+def test_the_last_answer_of_a_host_that_is_throttled_is_archived(crawl: Crawl) -> None:
+    busy = on_the_wire(page("<p>too many requests", status=429))
+    crawl.settings = replace(KEEPING, retry=RetrySettings(throttled_tries=1))
+    crawl.run({SEED: busy})
+    assert [body for kind, body in bodies(crawl.archive()) if kind == "response"] == [b"<p>too many requests"]
+    (record,) = records(crawl.job)
+    assert "warc" in record["kept"]
+
+
+def test_the_redirects_of_robots_txt_are_archived(tmp_path: Path) -> None:
+    """Also one to another host, whose answer is that of its own robots.txt later."""
+    crawl = Crawl(tmp_path, WITH_ROBOTS, FaultyStore())
+    rules = Response(200, {}, "text/plain", None, b"User-agent: *\nDisallow: /3\n", None, None, 0.0, 27)
+    elsewhere = "http://other.test/rules"
+    hops = {
+        f"{SEED}robots.txt": on_the_wire(redirect(f"{SEED}moved")),
+        f"{SEED}moved": on_the_wire(redirect(elsewhere)),
+        elsewhere: on_the_wire(rules),
+    }
+    web = linked(5) | hops
+    crawl.run(web)
+    data = crawl.archive()
+    archived = [each["WARC-Target-URI"] for each in of_kind(data, "response")]
+    assert archived[:3] == [*hops]
+    assert sorted(archived) == sorted(set(web) - {f"{SEED}3"})
+    dates = [each["WARC-Date"] for each in of_kind(data, "response")]
+    assert dates == sorted(dates)
+    assert fast_bodies(data) == bodies(data)
 
 
 def test_what_nobody_captured_is_not_archived(crawl: Crawl) -> None:

@@ -64,11 +64,30 @@ def test_redirects_are_edges_and_links_that_are_not_followed_too(tmp_path: Path)
     assert [edge[4] for edge in found["/2"]] == ["too_deep", "too_deep"]
 
 
+def test_links_that_are_not_followed_by_their_rel_are_edges(tmp_path: Path) -> None:
+    """Each target once, also where another link to it is followed."""
+    page = (
+        f'<a href="/1" rel="nofollow">no</a><a href="/2" rel="ugc nofollow">ad</a><a href="/2#x" rel=nofollow>again</a>'
+        f'<a href="{B}/" rel="nofollow">out</a><a href="#top" rel=nofollow>top</a><a href="/1#part">yes</a>'
+    )
+    settings = replace(KEEPING, links=LinkSettings(respect_rel_nofollow=True))
+    assert edges(tmp_path, {f"{A}/": page, f"{A}/1": "one"}, settings) == {
+        "/": [
+            (f"{A}/1", "a", "yes", None, True),
+            (f"{A}/2", "a", "ad", "ugc nofollow", "nofollow"),
+            (f"{B}/", "a", "out", "nofollow", "nofollow"),
+        ]
+    }
+    closed = {f"{A}/": f'<meta name="robots" content="nofollow">{page}'}
+    assert {edge[0] for edge in edges(tmp_path / "closed", closed, settings)["/"]} == {f"{A}/1", f"{A}/2", f"{B}/"}
+
+
 def test_a_page_that_another_process_parses_has_the_same_edges() -> None:
     """Nothing that a page says of a link gets lost on its way out of the parser's process."""
-    settings = DescribedLinks(embedded="any")
-    links = extract_links(b'<a href="/1" rel=next>one<img src=/i>', None, settings)
+    settings = DescribedLinks(embedded="any", respect_rel_nofollow=True)
+    links = extract_links(b'<a href="/1" rel=next>one<img src=/i><a href=/2 rel=nofollow>two', None, settings)
     assert links.described["/1"] == ("a", "one", "next")
+    assert links.unfollowed == ["/2"]
     assert decode_links(encode_links(links)) == links
     asked = request(Kind.TREE, 1.0, settings, None, 0)
     assert decode_settings(asked[asked.index(b"{") :]) == settings

@@ -94,9 +94,9 @@ class PageRecord:
     profile: Profile = NO_PROFILE
 
 
-def encode_page(record: PageRecord, kept: Sequence[Position] = ()) -> bytes:
+def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | None = None) -> bytes:
     """The record as a line of ``pages.jsonl``, including its line feed. ``kept`` are the positions of the page's
-    parts in the other outputs."""
+    parts in the other outputs. ``body`` has a file of its own."""
     moment = datetime.fromtimestamp(record.fetched_at, UTC).isoformat(timespec="milliseconds")
     row: dict[str, object] = {
         "url": _public(record.entry.href),
@@ -138,6 +138,8 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = ()) -> bytes:
         for name, value in zip(part._fields, part, strict=True):
             if value is not None:
                 row[name] = value
+    if body is not None:
+        row |= {"body": body_name(body.digest)} | ({} if body.cut is None else {"body_cut": body.cut})
     if kept:
         row["kept"] = {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept}
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"
@@ -223,7 +225,22 @@ class Part(NamedTuple):
     payloads: tuple[tuple[bytes, bytes], ...] = ()
 
 
-Kept = tuple[Part, ...]  # what is kept of one page besides its record
+class Body(NamedTuple):
+    """The body of an answer, for a file of its own: its SHA-256, its bytes, and why they are not all, if they are
+    not."""
+
+    digest: bytes
+    data: bytes
+    cut: str | None = None
+
+
+Kept = tuple[Part | Body, ...]  # what is kept of one page besides its record
+
+
+def body_name(digest: bytes) -> str:
+    """The file of a body, in the job directory."""
+    name = digest.hex()
+    return f"bodies/{name[:2]}/{name[2:4]}/{name}"
 
 
 @dataclass(frozen=True, slots=True)

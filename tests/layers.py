@@ -85,7 +85,7 @@ MODULES: dict[str, str] = {
         envelope generations renewal
     """,
     "output": """
-        appended_file jsonl rotated_files outputs record_reader changes finished reverse_reader
+        appended_file jsonl rotated_files record_reader body_files outputs changes finished reverse_reader
     """,
     "archive": """
         labels warc_record http_block capture_records gzip_member payloads warc_reader surt cdxj
@@ -115,7 +115,7 @@ MODULES: dict[str, str] = {
         job_view
     """,
     "engine": """
-        capacity_forecast slots turns reading page_reader heading archiving describing discover ending judge
+        capacity_forecast slots turns reading page_reader heading archiving stored_body describing discover ending judge
         ledger_resolver lifecycle loop_lag seeds context proxy_watch own_line injector gauges durability robots_redirect
         robots_visit keeping visit run put_aside rate worker
     """,
@@ -132,7 +132,7 @@ MODULES: dict[str, str] = {
         record_pipe reloading opening file_limit resumed session
     """,
     "backup": """
-        layout copying back_up restoration
+        layout copying bodies back_up restoration
     """,
     "demo": """
         modules pydoc_child render site

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from pathlib import Path
@@ -45,3 +46,14 @@ def edges_of(job: Path) -> dict[str, list[dict[str, Any]]]:
         assert {row["from"] for row in rows} == {url}
         assert len({row["to"] for row in rows}) == len(rows), f"{url}: an edge is there twice"
     return edges
+
+
+def bodies_of(job: Path) -> dict[str, bytes]:
+    """The body of each page that has one, by URL. Each is what its name says."""
+    bodies: dict[str, bytes] = {}
+    for record in records(job):
+        if "body" in record:
+            assert record["url"] not in bodies, f"{record['url']} is there twice"
+            bodies[record["url"]] = data = (job / record["body"]).read_bytes()
+            assert record["body"].rpartition("/")[2] == hashlib.sha256(data).hexdigest(), record["url"]
+    return bodies

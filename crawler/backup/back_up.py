@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from crawler.backup.bodies import copy_bodies
 from crawler.backup.copying import Copied, copy_range, link_or_copy, sync
 from crawler.backup.layout import (
     MANIFEST,
@@ -31,6 +32,7 @@ from crawler.job.recovery import REPAIRING, stored_end
 from crawler.job.snapshot import SNAPSHOT, remove_snapshot
 from crawler.job.transaction import OUTPUT_ENDS
 from crawler.kv import Family, Reader
+from crawler.output.body_files import DIRECTORY as BODIES
 from crawler.output.outputs import FORMS
 from crawler.records import Counters, decode_done, decode_ends, file_number
 
@@ -89,7 +91,7 @@ def _check_target(to: Path) -> Manifest | None:
     before = read_manifest(to)
     if before is None:
         # These may be left of a first backup that was interrupted.
-        ours = {path.name for path, _, _ in parts(to)} | {"lost+found", f"{MANIFEST}.part"}
+        ours = {path.name for path, _, _ in parts(to)} | {"lost+found", f"{MANIFEST}.part", BODIES}
         strange = sorted(path.name for path in to.iterdir() if path.name not in ours)
         if strange:
             raise BackupError(f"{to} holds other files ({strange[0]}) but no backup: name an empty directory")
@@ -132,10 +134,13 @@ def _copy(directory: Path, snapshot: Path, to: Path, before: Manifest | None, no
     end = min(end, pages.stat().st_size if pages.exists() else 0)  # after a power loss the file may be shorter
     output = _copy_output(pages, to, end, before, source, written)
     kept = _copy_kept(directory, to, kept_files, before, written)
+    grows = before is not None and output == before.output
+    start, known = (before.output_end, before.bodies) if before is not None and grows else (0, 0)
+    bodies = known + copy_bodies(to / output_name(output), start, end, directory, to, written)
     failpoint("backup.output")
     sync(to)
     sync(to.parent)
-    manifest = Manifest(number, output, end, source, files, now, kept, kept_files)
+    manifest = Manifest(number, output, end, source, files, now, kept, kept_files, bodies)
     write_manifest(RealDisk(), to, manifest)
     failpoint("backup.done")
     for path, kind, each in list(parts(to)):

@@ -4,6 +4,7 @@
     backup-000003/    the state of the job, as in its directory, without the output
     pages-000001      ``pages.jsonl``; only its first ``output_end`` bytes belong to the backup
     outputs-000001/   the files of the other outputs, as in the job; only their first ``kept_files`` bytes belong to it
+    bodies/           the bodies that the records name, as in the job: every backup adds those that are not there yet
 
 A later backup makes a directory with the next number beside the earlier one, and appends to the outputs. Until
 ``backup.json`` is replaced, the earlier backup is unchanged and complete.
@@ -51,7 +52,8 @@ class Source:
 class Manifest:
     """The content of ``backup.json``. ``files`` maps the path of each file of the state to its size in bytes.
     ``output_end`` is in bytes, ``made_at`` in seconds since 1970. ``kept_files`` maps the path in the job of each file
-    of another output to the bytes of it; ``kept`` is the number of their directory, 0 if there are none."""
+    of another output to the bytes of it; ``kept`` is the number of their directory, 0 if there are none. ``bodies``:
+    bytes of the bodies."""
 
     number: int
     output: int  # number of its file
@@ -61,11 +63,12 @@ class Manifest:
     made_at: float
     kept: int = 0
     kept_files: dict[str, int] = field(default_factory=dict)
+    bodies: int = 0
 
     @property
     def size(self) -> int:
         """Bytes of the whole backup."""
-        return sum(self.files.values()) + self.output_end + sum(self.kept_files.values())
+        return sum(self.files.values()) + self.output_end + sum(self.kept_files.values()) + self.bodies
 
     def check_sizes(self, top: Path) -> None:
         """Raise BackupError if a file is missing or has another size."""
@@ -111,6 +114,7 @@ def read_manifest(top: Path) -> Manifest | None:
             float(content["made_at"]),
             int(content.get("kept", 0)),
             {str(name): int(size) for name, size in content.get("kept_files", {}).items()},
+            int(content.get("bodies", 0)),
         )
     except (FileNotFoundError, NotADirectoryError):
         return None

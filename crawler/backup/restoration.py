@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+from crawler.backup.bodies import copy_bodies
 from crawler.backup.copying import Copied, copy_range, link_or_copy, sync
 from crawler.backup.layout import BackupError, Manifest, kept_name, output_name, read_manifest, state_name
 from crawler.disk import failpoint, make_private_directory
@@ -40,6 +41,7 @@ def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
     for name, size in manifest.kept_files.items():
         make_private_directory((directory / name).parent, exist_ok=True)
         copy_range(top / kept_name(manifest.kept) / name, directory / name, 0, size, written)
+    copy_bodies(directory / PAGES, 0, manifest.output_end, top, directory, written)
     for path, _, _ in os.walk(directory):
         sync(Path(path))
     failpoint("restore.copied")

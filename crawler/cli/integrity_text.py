@@ -47,6 +47,7 @@ FINDING_WORDS: Mapping[Kind, str] = {
     Kind.RECORD_DAMAGED: "offset {offset}: not a record of a URL",
     Kind.RECORD_CHANGED: "offset {offset}: differs from the record of {url} that was written there",
     Kind.PARTS_LOST: "lacks {parts:part} of pages, the first at offset {offset}, of {of}",
+    Kind.BODIES_LOST: "lacks the bodies of {bodies:page}, or they are damaged; the first is {file}, of {of}",
     Kind.ADMITTED_NOT_SEEN: "journal {number}: the seen-set lacks {missing} of {of:admitted URL}",
     Kind.PENDING_NOT_SEEN: "the seen-set lacks {missing:pending URL}, the first at {key}",
     Kind.FINISHED_NOT_SEEN: "offset {offset}: the seen-set lacks a finished URL: {key_text}",
@@ -117,6 +118,7 @@ CHANGE_WORDS: Mapping[Done, str] = {
     Done.DUPLICATES_REMOVED: "removed {count:duplicate} from the queue",
     Done.LINES_REMOVED: ("pages.jsonl: removed {removed:damaged, unfinished or pending line} and kept {kept}"),
     Done.OUTPUT_REWRITTEN: "{output}/: copied what kept records name to new files, and moved {files:file} away",
+    Done.BODIES_MOVED: "bodies/: moved {count:damaged file} away",
     Done.ASIDES_REMOVED: "removed {count:robots.txt} of which an output lost its part, to be fetched again",
     Done.URLS_FORGOTTEN: ("forgot {count:admitted URL} without an address, to be fetched when a link is found"),
     Done.JOURNAL_COMPLETED: "added {count:pending or finished URL} to the journal",
@@ -130,7 +132,7 @@ CHANGE_WORDS: Mapping[Done, str] = {
 }
 
 _SOURCES = {"store": "the copy in store/", "generation": "a generation of the seen-set", "job.json": "job.json"}
-_DIRECTORIES = frozenset({"store", "seen", "inbox"})
+_DIRECTORIES = frozenset({"store", "seen", "inbox", "bodies"})
 
 
 class _Quantity(int):

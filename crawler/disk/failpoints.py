@@ -17,6 +17,8 @@ CRAWL_POINTS = (  # of the crawl itself
     "parsing",  # the URL of a page is noted, its body is not read
     "step.marked",  # bits are set and entries are queued in memory, nothing is written
     "output.begun",  # a file of an output exists, and is empty
+    "body.written",  # a body is written under its temporary name
+    "body.placed",  # it has its name, its page is not finished
     "step.kept",  # a part of the page is in its output, its record is not
     "step.recorded",  # the record is in the output, but not in the journal
     "step.written",  # the operating system has the batch

@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -151,6 +151,12 @@ class FaultyDisk:
         directory = self._directory(path)
         directory.synced = dict(directory.current)
         directory.pending.clear()
+
+    def sync_many(self, top: Path, files: Collection[Path], directories: Collection[Path]) -> None:
+        for file in files:
+            self.sync_file(file)
+        for directory in directories:
+            self.sync_directory(directory)
 
     # -- breaking it -------------------------------------------------------------------------------------------
 

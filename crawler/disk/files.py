@@ -7,14 +7,19 @@ was not synced, tears writes, and fails on demand.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
+from collections.abc import Collection
 from enum import Enum, auto
 from pathlib import Path
 from typing import Protocol
 
 from crawler.disk.failpoints import failpoint
 from crawler.disk.private import PRIVATE_FILE
+
+_MANY = 8  # files that take longer one by one than the whole file system does: each fsync flushes the disk
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Place(Enum):
@@ -82,6 +87,10 @@ class Disk(Protocol):
 
     def sync_directory(self, path: Path) -> None:
         """Make the directory's entries durable."""
+
+    def sync_many(self, top: Path, files: Collection[Path], directories: Collection[Path]) -> None:
+        """Make the bytes of these files and the entries of these directories durable. All are below the directory
+        ``top``, or it, and in its file system."""
 
 
 class RealFile:
@@ -176,6 +185,23 @@ class RealDisk:
 
     def sync_directory(self, path: Path) -> None:
         _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def sync_many(self, top: Path, files: Collection[Path], directories: Collection[Path]) -> None:
+        if len(files) + len(directories) < _MANY or not hasattr(_LIBC, "syncfs"):
+            for file in files:
+                self.sync_file(file)
+            for directory in directories:
+                self.sync_directory(directory)
+            return
+        for path in (*files, *directories):
+            os.stat(path)  # it is there
+        fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if _LIBC.syncfs(fd):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), str(top))
+        finally:
+            os.close(fd)
 
 
 def _sync(path: Path, flags: int) -> None:

@@ -24,7 +24,7 @@ from crawler.kv import Batch, Family
 from crawler.refusal import refusal_of_href
 from crawler.robots import robots_url
 from crawler.scope import StoreChoice
-from crawler.settings import WHOLE, FetchSettings, PolitenessSettings, RetrySettings, RobotsSettings, Settings, Sites
+from crawler.settings import FetchSettings, PolitenessSettings, RetrySettings, RobotsSettings, Settings, Sites
 
 PATIENCE = 60.0  # seconds to wait for a host that is held or has no free lease, before coming back later
 LATER = 5.0  # seconds; the shortest time until then
@@ -55,7 +55,7 @@ class RobotsVisitSettings:
             settings.links.sitemaps,
             Limits.of(settings).slow_slots,
             Limits.of(settings).sites,
-            None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice(settings.robots.max_bytes),
+            StoreChoice(settings.robots.max_bytes) if "warc" in settings.output.keep else None,
             "warc" in settings.output.keep,
         )
 

@@ -21,7 +21,7 @@ from crawler.engine.describing import Describer, Facts, payload_digest
 from crawler.engine.discover import LINKS_A_PART, Discovery, Outlinks, Page, listed_depth
 from crawler.engine.heading import HeadingReader, links_that_lead_on
 from crawler.engine.judge import answer_of, as_not_found, by_text, judge
-from crawler.engine.keeping import Keepers
+from crawler.engine.keeping import BodyKeeper, Keepers
 from crawler.engine.own_line import OwnLine
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
@@ -114,7 +114,8 @@ class Visitor:
         self._line = line
         self._reader = PageReader(ParsingNotes(job.directory), context.parser, settings.links, context.reading)
         self._settings = settings
-        self._keepers = Keepers.of(settings.keep, Archive(job.store))
+        most = 0 if settings.store is None else settings.store.max_size
+        self._keepers = Keepers.of(settings.keep, Archive(job.store), BodyKeeper(job.files.outputs.bodies, most))
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)

@@ -77,6 +77,8 @@ PAGES = (
     Column("seconds", Kind.NUMBER),
     Column("tries", Kind.LARGE),
     Column("headers", Kind.HEADERS),
+    Column("body", Kind.TEXT),
+    Column("body_cut", Kind.TEXT),
     Column("kept", Kind.PLACES),
 )
 HOSTS = (

@@ -37,6 +37,7 @@ from crawler.job.run_settings import read_run
 from crawler.kv import Family, Reader, Store
 from crawler.memory import available_memory
 from crawler.metrics import CourseError
+from crawler.output.body_files import BODY_SIZES, decode_sizes
 from crawler.output.outputs import sizes_on_disk
 from crawler.records import Counters
 from crawler.settings import Settings
@@ -160,7 +161,7 @@ def job_stats(directory: Path) -> dict[str, Any]:
                 generations=len(job.numbers),
                 disk_free=shutil.disk_usage(directory).free,
                 border=border_counts(job.store),
-                outputs=sizes_on_disk(directory / PAGES),
+                outputs=sizes_on_disk(directory / PAGES, decode_sizes(job.store.get(Family.META, BODY_SIZES))),
             ),
             HostFigures(pending, states, times.slowest),
             None,

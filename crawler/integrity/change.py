@@ -47,6 +47,7 @@ class Done(StrEnum):
     DUPLICATES_REMOVED = "duplicates-removed"
     LINES_REMOVED = "lines-removed"
     OUTPUT_REWRITTEN = "output-rewritten"
+    BODIES_MOVED = "bodies-moved"
     ASIDES_REMOVED = "asides-removed"
     URLS_FORGOTTEN = "urls-forgotten"
     JOURNAL_COMPLETED = "journal-completed"

@@ -54,6 +54,7 @@ class Kind(StrEnum):
     RECORD_DAMAGED = "record-damaged"
     RECORD_CHANGED = "record-changed"
     PARTS_LOST = "parts-lost"
+    BODIES_LOST = "bodies-lost"
     # Parts that disagree.
     ADMITTED_NOT_SEEN = "admitted-not-seen"
     PENDING_NOT_SEEN = "pending-not-seen"

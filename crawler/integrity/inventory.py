@@ -324,12 +324,15 @@ class Inventory:
                 self._observer.finished(done)
                 position = done.positions[0]
                 journal.end = position.end
-                if output is not None and not _is_there(output, position):
+                line = None if output is None else _read(output, position)
+                if output is not None and line is None:
                     details: dict[str, Detail] = {"offset": position.end - position.length, "url": done.entry.href}
                     yield Finding(Kind.RECORD_CHANGED, PAGES, details, mends=self._is_cut_off(position))
                 if self._is_cut_off(position):  # the parts of the others are looked at with their records
                     for part in done.positions[1:]:
                         parts.holds(part, done.entry.href)
+                    if line is not None:
+                        parts.holds_body(record_of(line) or {})
             yield from parts.findings(mends=True)
 
     def _asides(self) -> Findings:
@@ -621,6 +624,8 @@ class Inventory:
                     key = self._keys.key(url := str(record["url"]))
                     if "kept" in record:
                         held = not [each for each in positions_of(record) if not parts.holds(each, url)]
+                    if "body" in record:
+                        held &= parts.holds_body(record)
                 self._observer.line(start, line, record, key, held=held)
                 if count % _TOGETHER == 0:
                     yield from self._observer.findings()
@@ -708,7 +713,8 @@ def _bad_line(start: int, line: bytes) -> Finding:
     return Finding(Kind.RECORD_DAMAGED, PAGES, {"offset": start})
 
 
-def _is_there(output: BinaryIO, position: Position) -> bool:
+def _read(output: BinaryIO, position: Position) -> bytes | None:
+    """The record at that position; None if it is not there as it was written."""
     output.seek(position.end - position.length)
     data = output.read(position.length)
-    return len(data) == position.length and zlib.crc32(data) == position.crc
+    return data if len(data) == position.length and zlib.crc32(data) == position.crc else None

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from crawler.integrity.finding import Detail, Finding, Kind
 from crawler.output import Record
+from crawler.output.body_files import DIRECTORY, body_of, is_whole
 from crawler.output.outputs import FORMS
 from crawler.records import Position, file_in_output, file_number, kind_of
 from crawler.settings import OUTPUTS
@@ -45,6 +46,9 @@ class _Lost:
     parts: int = 0
 
 
+_KNOWN_MOST = 65_536  # files of bodies that are known to be whole
+
+
 class PartReader:
     """Reads the outputs of a job, and remembers what they lack."""
 
@@ -52,6 +56,9 @@ class PartReader:
         self._job = job
         self._open: dict[int, tuple[int, BinaryIO | None]] = {}  # by kind: the number of the last file, and the file
         self._lost: dict[int, _Lost] = {}  # by file
+        self._bodies: dict[str, bool] = {}  # whether each is whole, of those that were asked for last
+        self._missed: tuple[str, str] | None = None  # the first body that is not, and the URL of its record
+        self._missing = 0  # records whose bodies are not
 
     def __enter__(self) -> PartReader:
         return self
@@ -92,6 +99,22 @@ class PartReader:
         self._lost.setdefault(position.file, _Lost(position.end - position.length, owner)).parts += 1
         return False
 
+    def holds_body(self, record: Record) -> bool:
+        """Whether the body is there that a record names, if it names one. Raises OSError."""
+        name = body_of(record)
+        if name is None:
+            return True
+        whole = self._bodies.pop(name, None)
+        if whole is None:
+            whole = is_whole(self._job, name)
+        self._bodies[name] = whole
+        if len(self._bodies) > _KNOWN_MOST:
+            del self._bodies[next(iter(self._bodies))]
+        if not whole:
+            self._missed = self._missed or (name, str(record["url"]))
+            self._missing += 1
+        return whole
+
     def findings(self, *, mends: bool = False) -> Iterator[Finding]:
         """What the outputs lacked since the last call, a finding a file."""
         for file, lost in sorted(self._lost.items()):
@@ -100,3 +123,9 @@ class PartReader:
             details: dict[str, Detail] = {"offset": lost.offset, "of": lost.owner, "parts": lost.parts}
             yield Finding(Kind.PARTS_LOST, place, details, mends=mends)
         self._lost.clear()
+        if self._missed is not None:
+            name, owner = self._missed
+            yield Finding(
+                Kind.BODIES_LOST, DIRECTORY, {"file": name, "of": owner, "bodies": self._missing}, mends=mends
+            )
+        self._missed, self._missing = None, 0

@@ -44,6 +44,7 @@ from crawler.job.directory import PAGES
 from crawler.job.recovery import COUNTERS, OUTPUT_END, encode_end
 from crawler.kv import Batch, Family, Store
 from crawler.output import Record, entry_of, lines_of, record_of
+from crawler.output.body_files import body_in, is_whole
 from crawler.records import (
     DIGEST_SIZE,
     Counters,
@@ -286,6 +287,7 @@ class Reconciliation:
             return
         if damaged:
             self._context.done(Done.EVENTS_REMOVED, family=Family.DONE.value, count=damaged)
+        damaged_bodies = self._damaged_bodies(~good)
         self._write()  # queue the URL before its record goes
         forget_answers(self._store)
         self._store.sync()
@@ -305,6 +307,20 @@ class Reconciliation:
         if files.asides_lost:
             self._context.done(Done.ASIDES_REMOVED, count=files.asides_lost)
         files.move_away()
+        for name in damaged_bodies:
+            self._context.quarantine.move(self._context.directory / name)
+        if damaged_bodies:
+            self._context.done(Done.BODIES_MOVED, count=len(damaged_bodies))
+
+    def _damaged_bodies(self, wrong: Flags) -> list[str]:
+        """The files of bodies that are there and damaged, of records that go."""
+        directory = self._context.directory
+        names = {body_in(line) for line in itertools.compress(self._lines(), wrong)} - {None}
+        return [
+            name
+            for name in sorted(filter(None, names))
+            if (directory / name).exists() and not is_whole(directory, name)
+        ]
 
     def _keep_lines(self, good: Flags, files: OutputFiles) -> int:
         kept, path, disk = int(good.sum()), self._path, self._context.disk

@@ -49,6 +49,7 @@ from crawler.job.recovery import (
 )
 from crawler.job.run_settings import RUN, read_run
 from crawler.kv import Family
+from crawler.output.body_files import DIRECTORY as BODIES
 from crawler.output.outputs import FORMS
 from crawler.records import JournalError
 from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
@@ -310,9 +311,9 @@ class _Repair:
         if pages.exists() and pages.stat().st_size:
             self._quarantine.move(pages)
             self._done(Done.CRAWL_RESTARTED)
-        for form in FORMS.values():
-            if (self._directory / form.name).is_dir():
-                self._quarantine.move(self._directory / form.name)
+        for name in (*(form.name for form in FORMS.values()), BODIES):
+            if (self._directory / name).is_dir():
+                self._quarantine.move(self._directory / name)
 
     # -- settings ----------------------------------------------------------------------------------------------
 

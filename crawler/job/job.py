@@ -59,6 +59,7 @@ from crawler.job.transaction import RecordSink, StoreSink, Transaction, Transact
 from crawler.job.verdict import Again, Finished, RobotsAnswer, Throttled
 from crawler.kv import Batch, Family, Store
 from crawler.metrics import Events
+from crawler.output.body_files import BODY_SIZES, decode_sizes
 from crawler.output.finished import Past
 from crawler.records import Aside, Kept, Outcome, PageRecord, count_done, encode_counters
 from crawler.scope import Bounds, PriorityRules, Scope
@@ -131,6 +132,7 @@ class Job:
         self.checkpointer.replayed(restored.replayed)
         self._compaction = Compaction(restored.seen, store, settings.seen.compact_slices, say)
         check_counts(store, queues, counters)
+        outputs.bodies.size = decode_sizes(store.get(Family.META, BODY_SIZES))
         cut = check_output(store, outputs, restored.sequence)
         failpoint("resume.restored")
         self.notes += note_faults(restored, generations)

@@ -173,6 +173,7 @@ class OutputCut:
             outputs.of(kind).cut(end)
             outputs.of(kind).write_again(self.durable_ends[kind])
         outputs.settle()
+        outputs.bodies.write_again()
 
 
 def check_counts(store: Reader, frontier: Frontier, counters: Counters) -> None:

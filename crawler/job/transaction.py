@@ -19,12 +19,15 @@ from typing import Protocol, TypeVar
 from crawler.disk import FULL, failpoint, no_room
 from crawler.kv import Batch, Family, Store
 from crawler.output import Outputs
+from crawler.output.body_files import BODY_SIZES
 from crawler.records import (
     Aside,
     AsideDone,
+    Body,
     Done,
     Kept,
     PageRecord,
+    Part,
     Position,
     encode_aside,
     encode_done,
@@ -74,11 +77,11 @@ class RecordSink:
         while records:
             sequence, record, kept = records[0]
             key = sequence_key(sequence)
-            positions = tuple(self._parts(key, kept, transaction)) if kept else ()
+            positions, body = self._keep(key, kept, transaction) if kept else ((), None)
             if isinstance(record, Aside):
                 batch.put(Family.ASIDES, key, encode_aside(AsideDone(record.host, positions)))
             else:
-                position = outputs.pages.append(encode_page(record, positions))
+                position = outputs.pages.append(encode_page(record, positions, body))
                 done = Done(record.outcome, record.status, record.entry, (position, *positions))
                 batch.put(Family.DONE, key, encode_done(done))
             records.pop(0)
@@ -87,16 +90,24 @@ class RecordSink:
             if outputs.in_use and not records:
                 batch.put(Family.META, OUTPUT_ENDS, outputs.ends())
 
-    def _parts(self, key: bytes, kept: Kept, transaction: Transaction) -> list[Position]:
-        """Append what is not written yet of the parts of the record with that sequence key. Returns the positions of
-        all. Raises OSError."""
+    def _keep(self, key: bytes, kept: Kept, transaction: Transaction) -> tuple[tuple[Position, ...], Body | None]:
+        """Write what is not written yet of what is kept with the record with that sequence key. Returns the positions
+        of its parts, and its body. Raises OSError."""
+        parts, body = list[Part](), None
+        for each in kept:
+            if isinstance(each, Part):
+                parts.append(each)
+            else:
+                body = each
+                self._outputs.bodies.put(body)
+                transaction.batch.put(Family.META, BODY_SIZES, self._outputs.bodies.encoded_sizes())
         positions = transaction.positions  # of a former call that found the disk full after these
-        for part in kept[len(positions) :]:
+        for part in parts[len(positions) :]:
             positions.append(self._outputs.append(part))
             for digest, capture in part.payloads:
                 transaction.batch.put(Family.PAYLOADS, digest, key + capture)
             failpoint("step.kept")
-        return positions
+        return tuple(positions), body
 
     def look(self) -> None:
         self._look()

@@ -55,10 +55,14 @@ class AppendedFile:
 
     def holds(self, position: Position) -> bool:
         """Whether the file holds the record at this position, byte for byte."""
+        return self.read(position) is not None
+
+    def read(self, position: Position) -> bytes | None:
+        """The record at this position; None if the file does not hold it, byte for byte."""
         if position.file != self.number or position.end > self.end or position.length > position.end:
-            return False
+            return None
         data = self._file.pread(position.length, position.end - position.length)
-        return len(data) == position.length and zlib.crc32(data) == position.crc
+        return data if len(data) == position.length and zlib.crc32(data) == position.crc else None
 
     def cut(self, end: int) -> None:
         """Cut the file at the offset ``end``. Raises OutputError if the file is shorter."""

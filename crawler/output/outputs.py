@@ -11,6 +11,7 @@ from pathlib import Path
 
 from crawler.disk import Disk
 from crawler.output.appended_file import AppendedFile
+from crawler.output.body_files import BodyFiles
 from crawler.output.rotated_files import Form, Head, RotatedFiles, Size
 from crawler.records import End, Part, Position, encode_ends, file_number, kind_of
 from crawler.settings import OUTPUTS
@@ -35,6 +36,7 @@ class Outputs:
         self.pages = AppendedFile(pages, disk)
         self._job = job or pages.parent
         self._disk = disk
+        self.bodies = BodyFiles(self._job, disk)
         self._file_size = file_size
         self._further: dict[int, RotatedFiles] = {}
         try:
@@ -61,10 +63,12 @@ class Outputs:
         return self.of(part.kind).append(part.data, self._file_size)
 
     def holds(self, position: Position) -> bool:
-        """Whether the output that the position names holds the record there, byte for byte."""
+        """Whether the output that the position names holds the record there, byte for byte, and the body that it
+        names."""
         kind = kind_of(position.file)
         if kind == 0:
-            return self.pages.holds(position)
+            line = self.pages.read(position)
+            return line is not None and self.bodies.holds(line)
         return kind in FORMS and self.of(kind).holds(position)
 
     def settle(self) -> None:
@@ -89,6 +93,8 @@ class Outputs:
     def sizes(self) -> dict[str, Size]:
         """How large each output is, by its name."""
         further = {output.form.name: output.size for output in self._further.values() if output.size.files}
+        if self.bodies.size.files:
+            further["bodies"] = self.bodies.size
         return {"pages": Size(1, self.pages.end)} | further
 
     def look(self) -> None:
@@ -102,6 +108,8 @@ class Outputs:
         for file in self._files():
             file.sync()
 
+        self.bodies.sync()
+
     def _files(self) -> list[RotatedFiles | AppendedFile]:
         # All at once: another output may begin while these are synced in a thread.
         return [*self._further.values(), self.pages]
@@ -112,14 +120,15 @@ class Outputs:
             file.close()
 
 
-def sizes_on_disk(pages: Path) -> dict[str, Size]:
-    """How large each output of a job is whose ``pages.jsonl`` this is, by its name. Raises OSError."""
+def sizes_on_disk(pages: Path, bodies: Size) -> dict[str, Size]:
+    """How large each output of a job is whose ``pages.jsonl`` this is, by its name. ``bodies``: those that the store
+    counts, since nobody could look at all of them. Raises OSError."""
     sizes = {"pages": Size(1, pages.stat().st_size) if pages.exists() else Size(0, 0)}
     for form in FORMS.values():
         paths = [form.path(pages.parent, number) for number in form.numbers(pages.parent)]
         if paths:
             sizes[form.name] = Size(len(paths), sum(path.stat().st_size for path in paths))
-    return sizes
+    return sizes | ({"bodies": bodies} if bodies.files else {})
 
 
 def empty(kind: int) -> End:

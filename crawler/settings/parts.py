@@ -325,7 +325,7 @@ class DurabilitySettings:
 
 OUTPUTS = ("warc", "links", "text", "bodies")  # by their number in positions, from 1; 0 is pages.jsonl
 WHOLE = frozenset(("warc", "bodies"))  # those that hold whole answers
-KEPT = ("warc", "links")  # those that can be asked for
+KEPT = ("warc", "links", "bodies")  # those that can be asked for
 
 
 @dataclass(frozen=True, slots=True)

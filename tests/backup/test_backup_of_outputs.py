@@ -16,7 +16,9 @@ from crawler.job.job import Job
 from crawler.job.snapshot import make_snapshot
 from crawler.urls import Canonical
 from tests.integrity.test_parts import URLS, carries_on, finish, opened
-from tests.outputs import files_of
+from tests.outputs import bodies_of, files_of
+
+SIZE = len("the body of http://h.test/0")
 
 
 def backed_up(job: Job, to: Path, later: int = 0) -> BackedUp:
@@ -40,6 +42,8 @@ def test_outputs_are_backed_up_while_they_grow_and_only_what_is_new_is_copied(tm
         second = backed_up(job, to, later=2)
         assert (second.manifest.kept, len(second.manifest.kept_files)) == (1, 5)
         assert [path.name for path in to.glob("outputs-*")] == ["outputs-000001"]
+        assert [made.manifest.bodies for made in (first, second)] == [2 * SIZE, 6 * SIZE]
+        assert sum(path.is_file() for path in (to / "bodies").rglob("*")) == 6
     finally:
         job.close()
     restore(to, tmp_path / "restored")
@@ -60,6 +64,7 @@ def test_outputs_that_were_changed_are_copied_anew(tmp_path: Path) -> None:
     finally:
         job.close()
     restore(to, tmp_path / "restored")
+    assert bodies_of(tmp_path / "restored") == bodies_of(tmp_path / "job")
     for name in ("warc", "links"):
         assert files_of(tmp_path / "restored", name) == files_of(tmp_path / "job", name)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
@@ -172,6 +172,12 @@ class RecordingDisk(RealDisk):
 
     def sync_file(self, path: Path) -> None:
         self._sync(path)
+
+    def sync_many(self, top: Path, files: Collection[Path], directories: Collection[Path]) -> None:
+        for file in files:
+            self.sync_file(file)
+        for directory in directories:
+            self.sync_directory(directory)
 
     def sync_directory(self, path: Path) -> None:
         self._sync(path)

@@ -16,12 +16,13 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from crawler.disk import FaultyDisk, PowerCutError
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import Run
-from crawler.fetch import SimulatedWeb
-from crawler.fetch.simulated import redirect
+from crawler.fetch import RawExchange, Response, SimulatedWeb
+from crawler.fetch.simulated import page, redirect
 from crawler.job.job import Job
 from crawler.job.platform import Platform
 from crawler.settings import (
@@ -37,7 +38,7 @@ from crawler.store import FaultyStore
 from crawler.urls import Canonicaliser
 from tests.chance import CHANCE
 from tests.driving import Driven
-from tests.outputs import edges_of
+from tests.outputs import bodies_of, edges_of
 from tests.virtual import run_virtually
 
 NEVER = 1e9
@@ -66,13 +67,13 @@ SETTINGS = Settings(
 
 
 # Files of a few pages each.
-KEEPING = replace(SETTINGS, output=OutputSettings(("links",), 900))
+KEEPING = replace(SETTINGS, output=OutputSettings(("links", "bodies"), 900))
 
 
-def small_web(chance: random.Random) -> dict[str, object]:
+def small_web(chance: random.Random) -> dict[str, Any]:
     """Some tens of pages on a few hosts, with redirects, dead ends and links that come many times."""
     names = [f"http://h{chance.randrange(4)}.test/{number}" for number in range(chance.randint(20, 70))]
-    web: dict[str, object] = {}
+    web: dict[str, Any] = {}
     for number, name in enumerate(names):
         if number and chance.random() < 0.1:
             web[name] = redirect(names[(number + 1) % len(names)])
@@ -105,7 +106,7 @@ def live(seed: int, most_cuts: int = 4, settings: Settings = SETTINGS) -> Life:
         shutil.rmtree(directory)
 
 
-def _live(chance: random.Random, web: dict[str, object], directory: Path, most_cuts: int, settings: Settings) -> Life:
+def _live(chance: random.Random, web: dict[str, Any], directory: Path, most_cuts: int, settings: Settings) -> Life:
     store = FaultyStore()
     asked: list[str] = []
     cuts = 0
@@ -127,6 +128,8 @@ def _live(chance: random.Random, web: dict[str, object], directory: Path, most_c
     if settings.output.keep:
         edges = {url: {row["to"] for row in rows} for url, rows in edges_of(job_directory).items()}
         assert edges == edges_in(web)
+        bodies = {url: body for url, body in bodies_of(job_directory).items() if url in web}
+        assert bodies == {url: web[url].encode() for url in reachable(web) if isinstance(web.get(url), str)}
     rows = [json.loads(line)["url"] for line in (job_directory / "pages.jsonl").read_text().splitlines()]
     twice = [url for url, times in Counter(rows).items() if times > 1]
     return Life(cuts, reachable(web) ^ set(rows), twice, len(asked), len(rows))
@@ -134,7 +137,7 @@ def _live(chance: random.Random, web: dict[str, object], directory: Path, most_c
 
 async def _run(
     chance: random.Random,
-    web: dict[str, object],
+    web: dict[str, Any],
     directory: Path,
     disk: FaultyDisk,
     store: FaultyStore,
@@ -156,7 +159,7 @@ async def _run(
         elif fate < 0.12:
             await crawl.job.checkpoint(0.0)
 
-    simulated = SimulatedWeb(web, before)  # type: ignore[arg-type]
+    simulated = SimulatedWeb({url: _on_the_wire(answer) for url, answer in web.items()}, before)
     job = Job(directory, settings, clock(), Platform(disk, lambda _: store, Inline))
     try:
         driven = Driven(job, simulated, settings, clock, _seeds(next(iter(web))))
@@ -166,6 +169,12 @@ async def _run(
         await job.sync()
     finally:
         job.close()
+
+
+def _on_the_wire(answer: Any) -> Response:
+    """The answer with the sign that outputs hold it."""
+    made = page(answer) if isinstance(answer, str) else answer
+    return replace(made, raw=RawExchange(b"", b"", made.body or b""))
 
 
 async def _seeds(first: str) -> AsyncIterator[list[str]]:

@@ -13,7 +13,7 @@ import pytest
 
 from crawler.disk.failpoints import CRAWL_POINTS, VARIABLE
 from tests.jobs import verify
-from tests.outputs import edges_of
+from tests.outputs import bodies_of, edges_of
 from tests.program import crawler
 from tests.site import Site, tree
 
@@ -31,7 +31,7 @@ checkpoint_interval = 0.06
 capacity = 8
 fpp = 1e-9
 [output]
-keep = ["links"]
+keep = ["links", "bodies"]
 file_size = 500
 """
 # Which pass of a place is the last one, where the first would be too early to hurt.
@@ -69,9 +69,11 @@ def hold_to_account(directory: Path, site: Site, kills: int) -> None:
     rows = [json.loads(line)["url"] for line in (directory / "job" / "pages.jsonl").read_text().splitlines()]
     assert Counter(rows) == Counter(site.url(path) for path in tree(PAGES))
     assert len(site.pages_asked()) - PAGES <= kills, "with one lease slot one URL is in flight at most"
-    wanted = {site.url(path): set(targets(site, html)) for path, html in tree(PAGES).items()}
+    htmls = {site.url(path): html for path, html in tree(PAGES).items()}
+    wanted = {url: set(targets(site, html)) for url, html in htmls.items()}
     found = {url: {row["to"] for row in rows} for url, rows in edges_of(directory / "job").items()}
     assert found == {url: links for url, links in wanted.items() if links}
+    assert bodies_of(directory / "job") == {url: html.encode() for url, html in htmls.items()}
     asked = sorted(site.asked, key=lambda one: one.start)
     gaps = [later.start - earlier.end for earlier, later in itertools.pairwise(asked)]
     assert min(gaps) >= DELAY * 0.9, "the gap holds across a kill"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import random
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from crawler.checkpoint import Renewal
+from crawler.cli.integrity_text import change_text, finding_text
 from crawler.disk import FaultyDisk, PowerCutError
 from crawler.fetch.robots_cache import encode_robots
 from crawler.frontier import RequestOutcome
@@ -27,14 +29,14 @@ from crawler.job.transaction import OUTPUT_ENDS
 from crawler.job.verdict import Finished, RobotsAnswer
 from crawler.kv import Family
 from crawler.output.outputs import FORMS
-from crawler.records import Outcome, PageRecord, Part
+from crawler.records import Body, Outcome, PageRecord, Part, body_name
 from crawler.settings import RobotsSettings
 from crawler.urls import Canonical
 from tests.durability.power import Inline
 from tests.engine.test_robots_visit import page
 from tests.job.test_kept import KEEPING, LINKS, WARC, kept_of
 from tests.jobs import store_of
-from tests.outputs import files_of, records
+from tests.outputs import bodies_of, files_of, records
 
 ROBOTS = Part(WARC, b"(what robots.txt says)")
 SETTINGS = replace(KEEPING, robots=RobotsSettings())
@@ -47,6 +49,11 @@ def opened(job: Path) -> Job:
     return Job(job, SETTINGS, 0.0, Platform(executor=Inline, renewal=Renewal()))
 
 
+def body_of_page(href: str) -> Body:
+    data = f"the body of {href}".encode()
+    return Body(hashlib.sha256(data).digest(), data)
+
+
 def finish(job: Job, pages: int = 99) -> None:
     """Finish so many pages, and answer for the robots.txt of their host."""
     while pages and (lease := job.frontier.take(now := next(TIMES))) is not None:
@@ -55,7 +62,7 @@ def finish(job: Job, pages: int = 99) -> None:
             job.robots_known(lease, answer, now)
             continue
         record = PageRecord(lease.entry, Outcome.FETCHED, now, 200)
-        job.finish(lease, Finished(record, kept=kept_of(lease.entry.href)), now)
+        job.finish(lease, Finished(record, kept=(body_of_page(lease.entry.href), *kept_of(lease.entry.href))), now)
         pages -= 1
 
 
@@ -81,6 +88,7 @@ def holds(job: Path, pages: int) -> None:
     found = [record["url"] for record in records(job)]
     assert sorted(found) == sorted(set(found))
     assert len(found) == pages
+    assert bodies_of(job) == {url: body_of_page(url).data for url in found}
     parts = [part for url in found for part in kept_of(url)] + [ROBOTS]
     for kind, name in ((WARC, "warc"), (LINKS, "links")):
         held = b"".join(files_of(job, name).values())
@@ -103,6 +111,10 @@ def path(job: Path, kind: int, number: int) -> Path:
     return FORMS[kind].path(job, number)
 
 
+def body_path(job: Path, number: int) -> Path:
+    return job / body_name(body_of_page(URLS[number]).digest)
+
+
 def flip(path: Path, at: int) -> None:
     data = bytearray(path.read_bytes())
     data[at] ^= 1
@@ -116,6 +128,9 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], int]] = {
     "a full file": (lambda job: path(job, LINKS, 1).unlink(), 3),
     "the start of another output": (lambda job: path(job, WARC, 1).write_bytes(b""), 2),
     "all of an output": (lambda job: shutil.rmtree(job / "links"), 8),
+    "a byte of a body": (lambda job: flip(body_path(job, 4), 3), 1),
+    "the end of a body": (lambda job: os.truncate(body_path(job, 0), 5), 1),
+    "all bodies": (lambda job: shutil.rmtree(job / "bodies"), 10),
     "a line of pages.jsonl": (
         lambda job: flip(job / "pages.jsonl", (job / "pages.jsonl").read_bytes().index(b"h.test/8") - 8),
         1,
@@ -145,6 +160,36 @@ def test_what_is_wrong_is_said_once_a_file(made: Path, tmp_path: Path) -> None:
     (found,) = (finding for finding in find_all(job) if finding.kind is Kind.PARTS_LOST)
     assert (found.place, found.severity) == ("links/links-000001.jsonl", Severity.DAMAGED)
     assert found.details == {"offset": 18, "of": URLS[1], "parts": 2}
+
+
+def test_bodies_that_are_wrong_are_said_once_and_moved_away(made: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    shutil.copytree(made, job)
+    flip(body_path(job, 2), 1)
+    body_path(job, 5).unlink()
+    damaged = body_path(job, 2).read_bytes()
+    (found,) = find_all(job)
+    assert (found.kind, found.place, found.severity) == (Kind.BODIES_LOST, "bodies", Severity.DAMAGED)
+    name = body_name(body_of_page(URLS[2]).digest)
+    assert found.details == {"file": name, "of": URLS[2], "bodies": 2}
+    assert finding_text(found) == (
+        f"bodies/: lacks the bodies of 2 pages, or they are damaged; the first is {name}, of {URLS[2]}"
+    )
+    changes: list[Change] = []
+    assert repair_job(job, 1.0, changes.append).left == []
+    (moved,) = (change for change in changes if change.done is Done.BODIES_MOVED)
+    assert change_text(moved) == "bodies/: moved 1 damaged file away"
+    assert (job / "damaged-1" / body_path(job, 2).name).read_bytes() == damaged
+    carries_on(job, 4)
+
+
+def test_a_body_that_the_next_run_has_fetched_again_is_no_fault(made: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    shutil.copytree(made, job)
+    body_path(job, 9).unlink()
+    (found,) = find_all(job)
+    assert (found.kind, found.severity) == (Kind.BODIES_LOST, Severity.SELF_HEALING)
+    carries_on(job, 3)
 
 
 def test_what_the_next_run_mends_is_no_fault(made: Path, tmp_path: Path) -> None:

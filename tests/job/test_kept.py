@@ -21,7 +21,7 @@ from crawler.job.platform import Platform
 from crawler.job.verdict import Finished, RobotsAnswer
 from crawler.kv import Family
 from crawler.output.outputs import FORMS
-from crawler.records import Kept, Outcome, PageRecord, Part
+from crawler.records import Outcome, PageRecord, Part
 from crawler.settings import OutputSettings, Settings
 from crawler.store import FaultyStore
 from crawler.urls import Canonical
@@ -58,8 +58,8 @@ class Bench:
         self.number = 0
 
     @contextmanager
-    def opened(self) -> Iterator[Job]:
-        self.disk = FillingDisk(random.Random(self.number))
+    def opened(self, seed: int = 0) -> Iterator[Job]:
+        self.disk = FillingDisk(random.Random(self.number + seed))
         job = Job(self.job, self.settings, 0.0, Platform(self.disk, lambda _: self.store, Inline))
         try:
             yield job
@@ -88,7 +88,7 @@ class Bench:
             assert parts_of(self.job, name) == wanted
 
 
-def kept_of(href: str) -> Kept:
+def kept_of(href: str) -> tuple[Part, ...]:
     if href.endswith(("3", "7")):
         return ()
     name = href.encode()

@@ -1,0 +1,55 @@
+"""The body of an answer as it is stored: after content decoding, as a user wants to open it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from crawler.fetch import RawExchange, Response, Truncation
+from crawler.fetch.content_coding import Overlong, Undecodable, decoder
+
+_CODING = b"content-encoding"
+
+
+async def body_of_answer(response: Response | None, raw: RawExchange | None, most: int) -> tuple[bytes, str | None]:
+    """The first ``most`` bytes of the body, and why these are not all, if they are not. Nothing if the answer is not to
+    be stored, or has no body."""
+    if raw is None:
+        return b"", None
+    if response is not None and response.body is not None:
+        return _bounded(response.body, None, most)
+    codings = _codings(raw.head)
+    if not codings:
+        return _bounded(raw.body, raw.truncated, most)
+    return await asyncio.to_thread(_decoded, raw, codings, most)  # a small body may become a long one
+
+
+def _bounded(body: bytes, truncated: Truncation | None, most: int) -> tuple[bytes, str | None]:
+    return (body[:most], Truncation.LENGTH) if len(body) > most else (body, truncated)
+
+
+def _decoded(raw: RawExchange, codings: str, most: int) -> tuple[bytes, str | None]:
+    """What could be decoded. A coding that nobody knows is left as it is."""
+    body, truncated = bytearray(), raw.truncated
+    try:
+        decode, _ = decoder(codings, max(most, len(raw.body)))
+        if decode is None:
+            return _bounded(raw.body, truncated, most)
+        for piece in decode.pieces(raw.body):
+            body += piece
+            if len(body) > most:
+                break
+        else:
+            if truncated is None:
+                decode.end()
+    except Overlong:
+        truncated = Truncation.LENGTH
+    except Undecodable:
+        truncated = truncated or Truncation.UNSPECIFIED
+    return _bounded(bytes(body), truncated, most)
+
+
+def _codings(head: bytes) -> str:
+    """The content codings that the headers of an answer name."""
+    lines = [line.partition(b":") for line in head.replace(b"\r\n", b"\n").split(b"\n")[1:]]
+    values = [value.strip() for name, _, value in lines if name.strip().lower() == _CODING]
+    return b", ".join(values).decode("latin-1")

@@ -61,7 +61,9 @@ def test_a_crawl_keeps_the_bodies_that_are_chosen(tmp_path: Path) -> None:
     large = bytes(range(256)) * 1_100
 
     async def image(request: web.Request) -> web.Response:
-        return web.Response(body=large, content_type="image/png")
+        answer = web.Response(body=large, content_type="image/png")
+        answer.enable_chunked_encoding()  # of a stated length it would not be fetched
+        return answer
 
     async def zipped(request: web.Request) -> web.Response:
         return web.Response(body=ZIPPED, content_type="application/x", headers={"Content-Encoding": "gzip"})

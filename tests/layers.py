@@ -132,7 +132,7 @@ MODULES: dict[str, str] = {
         record_pipe reloading opening file_limit resumed session
     """,
     "backup": """
-        layout copying bodies back_up restoration
+        layout copying body_copies back_up restoration
     """,
     "demo": """
         modules pydoc_child render site

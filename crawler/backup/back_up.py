@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawler.backup.bodies import copy_bodies
+from crawler.backup.body_copies import copy_bodies
 from crawler.backup.copying import Copied, copy_range, link_or_copy, sync
 from crawler.backup.layout import (
     MANIFEST,

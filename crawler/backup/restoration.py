@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from crawler.backup.bodies import copy_bodies
+from crawler.backup.body_copies import copy_bodies
 from crawler.backup.copying import Copied, copy_range, link_or_copy, sync
 from crawler.backup.layout import BackupError, Manifest, kept_name, output_name, read_manifest, state_name
 from crawler.disk import failpoint, make_private_directory

@@ -107,7 +107,6 @@ class Outputs:
         OSError."""
         for file in self._files():
             file.sync()
-
         self.bodies.sync()
 
     def _files(self) -> list[RotatedFiles | AppendedFile]:

@@ -94,10 +94,14 @@ class PageRecord:
     profile: Profile = NO_PROFILE
 
 
+def time_label(seconds: float) -> str:
+    """A time in seconds since 1970, as records say it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | None = None) -> bytes:
     """The record as a line of ``pages.jsonl``, including its line feed. ``kept`` are the positions of the page's
     parts in the other outputs. ``body`` has a file of its own."""
-    moment = datetime.fromtimestamp(record.fetched_at, UTC).isoformat(timespec="milliseconds")
     row: dict[str, object] = {
         "url": _public(record.entry.href),
         "status": record.status,
@@ -105,7 +109,7 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
         "outcome": record.outcome.value,
         "depth": record.entry.depth,
         "via": None if record.entry.via is None else _public(record.entry.via),
-        "fetched_at": moment.replace("+00:00", "Z"),
+        "fetched_at": time_label(record.fetched_at),
         "content_type": record.content_type,
         "bytes": record.size,
         "links": record.links,

@@ -9,6 +9,7 @@ from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
+from crawler.extract.text_pool import Texts
 from crawler.fetch import Fetches
 from crawler.job.job import Job
 from crawler.settings import Settings
@@ -34,8 +35,9 @@ class Driven:
         clock: Callable[[], float],
         seeds: Seeds,
         lag: LoopLag | None = None,
+        texts: Texts | None = None,
     ) -> None:
-        self.worker = Worker(web, WorkerSettings.of(settings), clock, lag)
+        self.worker = Worker(web, WorkerSettings.of(settings), clock, lag, texts=texts)
         self.run = Run(job, settings, self.worker.context, seeds)
 
     async def to_the_end(self) -> Stop:

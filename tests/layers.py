@@ -11,11 +11,12 @@ LAYERS: list[set[str]] = [
     {"urls", "settings", "clock", "memory", "kv"},
     {"slices", "robots", "refusal", "recrawl"},
     {"filters"},
-    {"links", "scope", "frontier", "extract"},
+    {"links", "scope", "frontier"},
     {"traps"},
     {"records"},
     {"disk", "metrics", "archive"},
     {"store", "checkpoint", "output", "fetch", "parsing", "dashboard", "progress", "exact"},
+    {"extract"},
     {"job"},
     {"inspect"},
     {"engine", "integrity", "export"},
@@ -48,7 +49,7 @@ MODULES: dict[str, str] = {
         encoding sitemap refresh headers about embedded tags extract query text
     """,
     "extract": """
-        edges
+        edges page_text main_text text_child text_pool
     """,
     "recrawl": """
         change_rate visit_value
@@ -57,7 +58,7 @@ MODULES: dict[str, str] = {
         addresses own_rules
     """,
     "parsing": """
-        wire parser_child process fair_line pages
+        wire child_process parser_child process fair_line pages
     """,
     "scope": """
         modes globs patterns url_sites boundary bounds priority_rules rule_faults store_choice

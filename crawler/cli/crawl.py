@@ -17,6 +17,7 @@ from pathlib import Path
 from crawler.checkpoint import EnvelopeError
 from crawler.cli.damaged_job import job_error_text, stopped_text
 from crawler.cli.exit_codes import Exit, UsageError
+from crawler.cli.export import check_parquet, export_parquet
 from crawler.cli.options import DEFAULT_JOB, STDOUT, add_crawl_options, settings_tables
 from crawler.dashboard import access_of
 from crawler.disk import DisplacedError, private_opener, read_regular
@@ -34,6 +35,8 @@ from crawler.engine.seeds import (
     stream_batches,
 )
 from crawler.exact import check_room
+from crawler.export.beside import ExportError
+from crawler.extract.text_pool import missing_library
 from crawler.fetch import check_access
 from crawler.filters import FilterError, NoMemoryError
 from crawler.job.directory import JobError, check_vacant, holds_job
@@ -108,8 +111,12 @@ def build_settings(
         if settings.dashboard.listen is not None:
             access_of(settings.dashboard, directory)
         check_access(settings)
+        if (out := getattr(arguments, "parquet", None)) is not None:
+            check_parquet(directory, out)
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(job_error_text(error)) from error
+    if "text" in settings.output.keep and (missing := missing_library()) is not None:
+        raise UsageError(missing)
     return settings, source
 
 
@@ -238,7 +245,23 @@ def crawl(
         return Exit.FAILED
     except Exception as error:  # a bug must not look like the end of a crawl  # noqa: BLE001
         return _stopped_by(error, directory, began)
-    return _report(result, arguments.quiet)
+    code = _report(result, arguments.quiet)
+    out = getattr(arguments, "parquet", None)
+    if out is None or result.reason is Stop.INTERRUPTED:
+        return code
+    return _write_parquet(directory, out, quiet=arguments.quiet) or code
+
+
+def _write_parquet(directory: Path, out: Path, *, quiet: bool) -> int:
+    """Write the Parquet files of a run that has ended. Returns the exit code of that."""
+    try:
+        words = export_parquet(directory, out)
+    except (ExportError, OSError, *DAMAGE) as error:
+        say(sys.stderr, f"crawler: the Parquet files were not written: {' '.join(str(error).split())}")
+        return Exit.FAILED
+    if not quiet:
+        say(sys.stderr, words)
+    return Exit.OK
 
 
 def _report(result: Result, quiet: bool) -> int:

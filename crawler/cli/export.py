@@ -11,7 +11,7 @@ from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.clock import SteadyClock
 from crawler.export.beside import ExportError
-from crawler.export.parquet import MissingLibraryError, Written, write_parquet
+from crawler.export.parquet import MissingLibraryError, Written, check_place, write_parquet
 from crawler.export.web_archive import write_index, write_package
 from crawler.metrics import counted
 from crawler.progress.say import say
@@ -25,7 +25,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="DIR")
     formats = parser.add_mutually_exclusive_group(required=True)
     formats.add_argument(
-        "--parquet", type=Path, metavar="OUT", help="Parquet files of pages, links and hosts, in the directory OUT"
+        "--parquet",
+        type=Path,
+        metavar="OUT",
+        help="Parquet files of pages, links, text and hosts, in the directory OUT",
     )
     formats.add_argument("--cdxj", type=Path, metavar="OUT", help="the index of the web archive, in the file OUT")
     formats.add_argument("--wacz", type=Path, metavar="OUT.wacz", help="the web archive and its index as one file")
@@ -47,16 +50,30 @@ def run(arguments: argparse.Namespace) -> int:
 def _text(out: Path, written: Written) -> str:
     rows = [counted(number, _NOUNS[table]) for table, number in written.rows.items()]
     text = f"{out}: {', '.join(rows)}; {written.size:,} bytes"
-    if written.without_links:
-        text += f"\nthe links of {counted(written.without_links, 'page')} are missing: their files are not in the job"
+    for table, pages in written.without.items():
+        if pages:
+            text += f"\nthe {table} of {counted(pages, 'page')} {_ARE[table]} missing: the files are not in the job"
     return text
+
+
+def check_parquet(job: Path, out: Path) -> None:
+    """Raise UsageError if no Parquet files of the job can be written to ``out``."""
+    try:
+        check_place(job, out)
+    except (ExportError, MissingLibraryError) as error:
+        raise UsageError(str(error)) from error
+
+
+def export_parquet(job: Path, out: Path) -> str:
+    """Write the job as Parquet files, and return what they hold in words. Raises what ``write_parquet`` raises."""
+    return _text(out, write_parquet(job, out))
 
 
 def _export(arguments: argparse.Namespace) -> str:
     """Write the export, and return what it holds in words."""
     job: Path = arguments.job
     if arguments.parquet is not None:
-        return _text(arguments.parquet, write_parquet(job, arguments.parquet))
+        return export_parquet(job, arguments.parquet)
     if arguments.cdxj is not None:
         index = write_index(job, arguments.cdxj)
         found = f"{counted(index.captures, 'capture')} in {counted(index.files, 'WARC file')}"
@@ -66,4 +83,5 @@ def _export(arguments: argparse.Namespace) -> str:
     return f"{arguments.wacz}: {found} in {counted(packed.files, 'WARC file')}; {packed.size:,} bytes"
 
 
-_NOUNS = {"pages": "record", "links": "link", "hosts": "host"}
+_NOUNS = {"pages": "record", "links": "link", "text": "text", "hosts": "host"}
+_ARE = {"links": "are", "text": "is"}

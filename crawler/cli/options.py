@@ -190,6 +190,12 @@ def add_crawl_options(parser: argparse.ArgumentParser, *, job: Path | None = DEF
     for flag, (_, _, arguments) in FLAGS.items():
         given = {"default": argparse.SUPPRESS, **arguments}
         parser.add_argument(flag, **given)
+    parser.add_argument(
+        "--parquet",
+        type=Path,
+        metavar="OUT",
+        help="when the run has ended, write its Parquet files to the directory OUT",
+    )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="no progress, only warnings and errors")
     shown.add_argument("--progress", action="store_true", help="show the live view even without a terminal")

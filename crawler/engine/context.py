@@ -9,6 +9,7 @@ from crawler.engine.loop_lag import LoopLag
 from crawler.engine.reading import Reading
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
+from crawler.extract.text_pool import Texts
 from crawler.fetch import Fetches
 from crawler.parsing import PageParser
 
@@ -32,9 +33,9 @@ class Context:
     ``wake``: something has changed, so look for a ready host again. ``interrupt``: a run has stopped, so stop waiting
     for the rate limit. A visit that only waits lends its slot (``slots``). ``lag`` measures the event loop that all
     runs share. What servers send is read with ``reading``; ``fetcher`` already is. Each piece of work that takes
-    milliseconds waits for its turn (``turns``). Pages that may cost much are parsed by ``parser``. ``rate`` waits until
-    the rate limit permits a request: a visit has waited for its first one, and waits again for each that follows from
-    it. ``capacity`` tells what is left.
+    milliseconds waits for its turn (``turns``). Pages that may cost much are parsed by ``parser``; ``texts`` extracts
+    the main text of pages. ``rate`` waits until the rate limit permits a request: a visit has waited for its first one,
+    and waits again for each that follows from it. ``capacity`` tells what is left.
     """
 
     fetcher: Fetches
@@ -46,5 +47,6 @@ class Context:
     reading: Reading
     turns: Turns
     parser: PageParser
+    texts: Texts
     rate: Callable[[], Awaitable[None]]
     capacity: Callable[[], Capacity]

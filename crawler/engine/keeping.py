@@ -9,19 +9,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Protocol
 
 from crawler.engine.archiving import Archive
 from crawler.engine.stored_body import body_of_answer
 from crawler.extract import Edge, edge_rows
+from crawler.extract.page_text import About, NoText, text_row
+from crawler.extract.text_pool import Texts
+from crawler.frontier import queue_of
 from crawler.job.verdict import Finished
 from crawler.output.body_files import LARGE, BodyFiles
-from crawler.records import Body, Kept, Part
-from crawler.settings import OUTPUTS
+from crawler.records import Body, Kept, Outcome, Part, time_label
+from crawler.settings import OUTPUTS, OutputSettings
+from crawler.urls.steps import drop_userinfo
 
 LINKS = OUTPUTS.index("links") + 1
+TEXT = OUTPUTS.index("text") + 1
 EDGES_A_STEP = 2_000  # a few milliseconds
+LONG_TEXT = 256 * 1024  # characters whose row is made beside the event loop
 
 
 class Keeper(Protocol):
@@ -71,19 +78,54 @@ def _digest(data: bytes) -> bytes:
     return sha256(data).digest()
 
 
+class TextKeeper:
+    """Keeps the main text of pages, in a form of ``FORMS``."""
+
+    def __init__(self, texts: Texts, form: str) -> None:
+        self._texts = texts
+        self._form = form
+
+    def wants(self, finished: Finished) -> bool:
+        """Whether there is a row for what was finished: a page with a good status."""
+        record = finished.record
+        found = record.outcome is Outcome.FETCHED and 200 <= (record.status or 0) < 300
+        return found and finished.is_page and not record.entry.probe
+
+    async def keep(self, finished: Finished, edges: Sequence[Edge]) -> Kept:
+        """See ``Keeper``."""
+        body, record = finished.body, finished.record
+        if body is None or not self.wants(finished):
+            return ()
+        href, said = record.entry.href, record.profile
+        found = await self._texts.extract(queue_of(href), body, finished.charset, self._form)
+        url = drop_userinfo(href) if "@" in href else href
+        make = partial(text_row, About(url, time_label(record.fetched_at), said.title, said.language), found)
+        long = not isinstance(found, NoText) and len(found.text or "") + len(found.markdown or "") > LONG_TEXT
+        return (Part(TEXT, await asyncio.to_thread(make) if long else make()),)
+
+
 class Keepers:
     """All keepers of a run, in the order of their outputs."""
 
-    def __init__(self, keepers: Sequence[Keeper]) -> None:
+    def __init__(self, keepers: Sequence[Keeper], text: TextKeeper | None = None) -> None:
+        """``text``: the one of them that takes long."""
         self._keepers = keepers
+        self._text = text
 
     @classmethod
-    def of(cls, keep: Sequence[str], archive: Archive, bodies: BodyKeeper) -> Keepers | None:
-        """The keepers for the outputs with these names; None if there are none."""
+    def of(cls, settings: OutputSettings, archive: Archive, bodies: BodyKeeper, texts: Texts) -> Keepers | None:
+        """The keepers for the outputs that these settings name; None if there are none."""
+        keep = settings.keep
         keepers: list[Keeper] = [archive] if "warc" in keep else []
         keepers += [LinkKeeper()] if "links" in keep else []
+        text = TextKeeper(texts, settings.text_form) if "text" in keep else None
+        keepers += [] if text is None else [text]
         keepers += [bodies] if "bodies" in keep else []
-        return cls(keepers) if keepers else None
+        return cls(keepers, text) if keepers else None
+
+    def takes_long(self, finished: Finished) -> bool:
+        """Whether ``keep`` takes as long as a request: the host should not wait for it."""
+        return self._text is not None and self._text.wants(finished)
 
     async def keep(self, finished: Finished, edges: Sequence[Edge]) -> Kept:
         """See ``Keeper``."""

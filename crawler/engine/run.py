@@ -249,6 +249,7 @@ class Run:
             outage=self._line.figures(now),
             slots=self.slots,
             proxies=self.gauges.proxies.figures(),
+            text_failed=self._context.texts.failed,
         )
         kept = len(job.checkpointer.generations.numbers())
         stored = JobFigures(

@@ -4,7 +4,8 @@ A slot stands for an exchange with a server. Some visits only wait, and lend the
 pages must wait do not keep other hosts from being asked:
 
     in doubt   nobody knows yet whose fault a failure was (``own_line``)
-    waiting    the body must wait for memory or for the parser, or it is long and read piece by piece
+    waiting    the body must wait for memory or for the parser, or it is long and read piece by piece, or its text is
+               being extracted
 
 A visit lends its slot after it has waited for ``LEND_AFTER``. Even a parser with more to do than it can has pages of
 ordinary size wait for less, so an ordinary crawl never has more URLs in flight than slots. What waits still has a body,

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, cast
@@ -54,7 +54,7 @@ from crawler.parsing import SitemapRead, decode_listed
 from crawler.records import Kept, Outcome, PageRecord
 from crawler.refusal import Refusal
 from crawler.scope import NOTHING_LEFT_OUT, LeftOut, Limit, Outside, StoreChoice
-from crawler.settings import WHOLE, LinkSettings, RetrySettings, Settings
+from crawler.settings import WHOLE, LinkSettings, OutputSettings, RetrySettings, Settings
 from crawler.traps import Content, Judgement, PageKind, Wall
 from crawler.urls import Canonical
 
@@ -79,7 +79,7 @@ class VisitSettings:
     links: LinkSettings
     headings: HeadingReader
     by_text: bool  # whether the text of a page says if it has changed
-    keep: tuple[str, ...]  # the outputs besides pages.jsonl
+    output: OutputSettings
     describer: Describer
     store: StoreChoice | None  # which answers are kept as they came, if any are
 
@@ -90,7 +90,7 @@ class VisitSettings:
             links_that_lead_on(settings),
             HeadingReader.of(settings),
             settings.recrawl.compare == "text",
-            settings.output.keep,
+            settings.output,
             Describer.of(settings.output),
             None if WHOLE.isdisjoint(settings.output.keep) else StoreChoice.of(settings.output),
         )
@@ -115,7 +115,8 @@ class Visitor:
         self._reader = PageReader(ParsingNotes(job.directory), context.parser, settings.links, context.reading)
         self._settings = settings
         most = 0 if settings.store is None else settings.store.max_size
-        self._keepers = Keepers.of(settings.keep, Archive(job.store), BodyKeeper(job.files.outputs.bodies, most))
+        bodies = BodyKeeper(job.files.outputs.bodies, most)
+        self._keepers = Keepers.of(settings.output, Archive(job.store), bodies, context.texts)
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
@@ -384,7 +385,7 @@ class Visitor:
         record = _as_read(finished.record, page, found)
         by = Limit.MAX_LINKS if page.links.truncated else None
         left = LeftOut.of(outside, entry.depth + 1, cut=by) if page.is_followed else NOTHING_LEFT_OUT
-        finished = self._judged(replace(finished, record=record, left=left), page.judged)
+        finished = self._judged(replace(finished, record=record, left=left, is_page=True), page.judged)
         if wall is not None:
             finished = _blocked(finished, wall)
             self._seed_failed(finished.record)
@@ -567,7 +568,13 @@ class Visitor:
     async def _finish(self, lease: Lease, finished: Finished, links: Outlinks = NO_LINKS) -> None:
         """Finish a URL that was answered, with its last links, and keep of it what outputs want."""
         if self._keepers is not None:
-            finished = replace(finished, kept=await self._kept(self._keepers, finished, links.edges))
+            waits: AbstractContextManager[None] = nullcontext()
+            if self._keepers.takes_long(finished):
+                self._job.frontier.answered(lease, finished.request, self._context.clock())
+                self._context.wake()
+                waits = self._context.slots.wait()
+            with waits:
+                finished = replace(finished, kept=await self._kept(self._keepers, finished, links.edges))
         self._job.finish(
             lease,
             finished,

@@ -12,7 +12,7 @@ import logging
 import shutil
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from crawler.engine.context import Capacity, Context
@@ -24,6 +24,7 @@ from crawler.engine.reading import Guarded, Reading
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
+from crawler.extract.text_pool import TextLimits, TextPool, Texts, default_processes
 from crawler.fetch import Fetches
 from crawler.frontier import Lease
 from crawler.parsing import PageParser
@@ -40,11 +41,14 @@ class WorkerSettings:
     rate: float | None = None  # requests per second
     min_free: int = 0  # free bytes on a job's disk below which its run stops
     disk_interval: float = 1.0  # seconds between two looks at the disks
+    text: TextLimits = field(default_factory=TextLimits)
 
     @classmethod
     def of(cls, settings: Settings) -> WorkerSettings:
-        durability = settings.durability
-        return cls(settings.crawl.concurrency, settings.politeness.rate, durability.min_free, durability.sync_interval)
+        durability, output = settings.durability, settings.output
+        text = TextLimits(output.text_processes or default_processes(), output.text_seconds)
+        rate = settings.politeness.rate
+        return cls(settings.crawl.concurrency, rate, durability.min_free, durability.sync_interval, text)
 
 
 class Worker:
@@ -57,9 +61,11 @@ class Worker:
         clock: Callable[[], float],
         lag: LoopLag | None = None,
         slots: Slots | None = None,
+        texts: Texts | None = None,
     ) -> None:
         """``clock()`` returns seconds since 1970. ``lag`` is what ``fetcher`` asks for the stalls of the loop, and
-        ``slots``, as many as ``settings.concurrency``, is what it tells of bodies that wait."""
+        ``slots``, as many as ``settings.concurrency``, is what it tells of bodies that wait. ``texts`` extracts the
+        main text of pages."""
         self._settings = settings
         self._slots = slots = slots or Slots(settings.concurrency)
         self._rate = Rate(settings.rate)
@@ -81,6 +87,7 @@ class Worker:
             reading,
             Turns(),
             PageParser(waits=slots.wait),
+            texts or TextPool(settings.text),
             self._rate.turn,
             self._capacity,
         )
@@ -111,6 +118,7 @@ class Worker:
                     while self._runs:
                         self._runs.pop().break_off()
                     self.context.parser.close()
+                    self.context.texts.close()
         except BaseExceptionGroup as errors:
             raise _first(errors) from errors
 

@@ -106,6 +106,18 @@ LINKS = (
     Column("in_scope", Kind.TRUTH),
     Column("why", Kind.TEXT),
 )
+TEXT = (
+    Column("record", Kind.LARGE),
+    Column("url", Kind.TEXT),
+    Column("fetched_at", Kind.TIME),
+    Column("title", Kind.TEXT),
+    Column("language", Kind.TEXT),
+    Column("text", Kind.TEXT),
+    Column("markdown", Kind.TEXT),
+    Column("cut", Kind.TRUTH, False),
+    Column("digest", Kind.TEXT),
+    Column("error", Kind.TEXT),
+)
 
 
 def columns_of(columns: Iterable[Column], rows: list[Row]) -> dict[str, list[Any]]:

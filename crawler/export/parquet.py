@@ -1,5 +1,5 @@
 """Writes a job as Parquet files, by pyarrow (the extra ``parquet``): a directory with ``pages.parquet``,
-``hosts.parquet``, ``links.parquet`` if the job keeps links, and ``export.json``.
+``hosts.parquet``, ``links.parquet`` and ``text.parquet`` if the job keeps them, and ``export.json``.
 
 Rows are turned into columns some thousand at a time. They are gathered into row groups that readers like, with the
 memory that one takes, however long the job is.
@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crawler.export.beside import MARK, free_place, made_beside
-from crawler.export.columns import HOSTS, LINKS, OTHER, PAGES, Column, Kind, Row, columns_of
+from crawler.export.columns import HOSTS, LINKS, OTHER, PAGES, TEXT, Column, Kind, Row, columns_of
 from crawler.export.final_records import final_records
 from crawler.export.kept_parts import KeptParts
 from crawler.inspect.job_view import JobView
 from crawler.job.job_lock import lock_holder
 from crawler.urls import host_key
 
-TABLES = {"pages": PAGES, "links": LINKS, "hosts": HOSTS}
+TABLES = {"pages": PAGES, "links": LINKS, "text": TEXT, "hosts": HOSTS}
+_KEPT = ("links", "text")  # the tables of outputs
 _KIND = "parquet"
 _VERSION = 1
 _ROWS, _BYTES = 2048, 2**22  # what is turned into columns at once; one record may have 200 KB
@@ -34,12 +35,12 @@ class MissingLibraryError(Exception):
 
 
 class Written(NamedTuple):
-    """What an export holds: rows by table, its size in bytes, and how many pages it lacks the links of because their
-    files are not there."""
+    """What an export holds: rows by table, and its size in bytes. ``without``: how many pages it lacks the links or the
+    text of, by table, because their files are not there."""
 
     rows: dict[str, int]
     size: int
-    without_links: int
+    without: dict[str, int]
 
 
 def check_library() -> None:
@@ -51,21 +52,29 @@ def check_library() -> None:
         raise MissingLibraryError(f"an export to Parquet needs pyarrow: {needed}") from error
 
 
+def check_place(directory: Path, out: Path) -> Path:
+    """The absolute path of ``out``, to which a job, there or not yet, can be written. Raises MissingLibraryError and
+    ExportError."""
+    check_library()
+    return free_place(out, directory, _KIND, _files())
+
+
 def write_parquet(directory: Path, out: Path) -> Written:
     """Write the job in ``directory``, running or not, to the directory ``out``. Raises MissingLibraryError,
     ExportError, JobError, OSError and what reading a damaged job raises; an earlier export is then unchanged."""
     check_library()
     job = JobView(directory)
-    out = free_place(out, directory, _KIND, _files())
+    out = check_place(directory, out)
     with made_beside(out) as part:
         began = datetime.now(UTC)
         running = lock_holder(directory) is not None
         pages = write_table(part / "pages.parquet", PAGES, _pages(directory))
-        rows = {"pages": pages}
-        with KeptParts(directory, "links") as parts:
-            if parts.in_use:
-                rows["links"] = write_table(part / "links.parquet", LINKS, _links(directory, pages, parts))
-            without_links = parts.missing
+        rows, without = {"pages": pages}, dict[str, int]()
+        for name in _KEPT:
+            with KeptParts(directory, name) as parts:
+                if parts.in_use:
+                    rows[name] = write_table(part / f"{name}.parquet", TABLES[name], _rows(directory, pages, parts))
+                without[name] = parts.missing
         rows["hosts"] = write_table(part / "hosts.parquet", HOSTS, ((row, 0) for row in job.hosts()))
         mark = {
             "export": _KIND,
@@ -74,11 +83,11 @@ def write_parquet(directory: Path, out: Path) -> Written:
             "made_at": began.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "running": running,
             "rows": rows,
-            "pages_without_links": without_links,
+            **{f"pages_without_{name}": number for name, number in without.items()},
         }
         (part / MARK).write_text(json.dumps(mark, indent=2) + "\n", "ascii")
         size = sum(path.stat().st_size for path in part.iterdir())
-    return Written(rows, size, without_links)
+    return Written(rows, size, without)
 
 
 def _files() -> list[str]:
@@ -91,8 +100,8 @@ def _pages(directory: Path) -> Iterator[tuple[Row, int]]:
         yield record | {"record": number, "host": host_key(href)}, size
 
 
-def _links(directory: Path, records: int, parts: KeptParts) -> Iterator[tuple[Row, int]]:
-    """The links of the first records: a running crawl may have finished more by now."""
+def _rows(directory: Path, records: int, parts: KeptParts) -> Iterator[tuple[Row, int]]:
+    """What an output keeps of the first records: a running crawl may have finished more by now."""
     for number, (record, _) in enumerate(itertools.islice(final_records(directory), records), 1):
         for line in parts.of(record).splitlines():
             yield {"record": number, **json.loads(line)}, len(line)

@@ -82,8 +82,8 @@ class AdHocLeases:
     def stand_back(self, lease: Lease) -> None:
         """Give up the place at the gate, but not the lease. ``enter`` asks for one again."""
         if lease.entered:
-            self._gate.leave(lease.host, lease.kind)
-            lease.address = True
+            self._gate.leave(lease)
+            lease.address, lease.left = True, False
 
     def forgo(self, lease: Lease) -> None:
         """End the lease without a request. Nothing changes on disk."""

@@ -43,6 +43,7 @@ from crawler.frontier.order import Order, slot_of
 from crawler.frontier.overrides import Overrides
 from crawler.frontier.politeness import HoldReason
 from crawler.frontier.refused_hosts import RefusedHosts
+from crawler.frontier.request_outcome import RequestOutcome
 from crawler.frontier.serving import AT_ONCE, Serving
 from crawler.frontier.waiting_line import WaitingLine
 from crawler.frontier.watchdog import Watchdog
@@ -256,6 +257,11 @@ class Frontier:
         else:
             self._finish_side_request(lease, end, now)
         workbench.save(host, batch)
+
+    def answered(self, lease: Lease, request: RequestOutcome, now: float) -> None:
+        """The request of a lease is over at ``now``, but its page is not done with: its host may be asked again, after
+        its gap. The caller ends the lease with the same outcome, or releases it. Nothing changes on disk."""
+        self._workbench.answered(lease, request, now)
 
     def _finish_side_request(
         self, lease: Lease, end: RobotsKnown | RobotsLater | AddressKnown | SideRequestDone, now: float

@@ -78,7 +78,7 @@ class Gate:
             if not group.slots.inside:
                 _unreserve(group, pause)
         since = max(politeness.last_request, self.loaded) + pause
-        if (politeness.hold_reason.is_gap or politeness.hold_reason in _OWN) and not host.leased:
+        if (politeness.hold_reason.is_gap or politeness.hold_reason in _OWN) and not host.asked:
             politeness.next_time = min(politeness.next_time, since)
 
     # -- resuming ----------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class Gate:
 
     def is_free(self, host: Host) -> bool:
         """Whether a lease on the host may begin: the host is not in a line and has a free lease slot."""
-        return not (host.in_line or host.side_request or host.leased >= self.politeness(host).per_host)
+        return not (host.in_line or host.side_request or host.asked >= self.politeness(host).per_host)
 
     def in_flight_may_use_up_budget(self, host: Host) -> bool:
         """Whether the requests in flight may use up the budget of the host."""
@@ -273,16 +273,21 @@ class Gate:
 
     # -- answers -----------------------------------------------------------------------------------------------
 
-    def leave(self, host: Host, kind: int) -> None:
-        """Give back a place that was entered when the host was of that kind."""
-        self.share.held[kind] -= 1
+    def leave(self, lease: Lease) -> None:
+        """Give back the place of a lease."""
+        host = lease.host
+        lease.left = True
+        if not lease.lent:
+            self.share.held[lease.kind] -= 1
         host.inside -= 1
         if self._keys.groups and (group := self._keys.groups.get(host.key)) is not None:
             self._call(group.slots.leave())
 
     def lend(self, lease: Lease, lent: bool) -> None:
         """From now on (True) or no longer (False), the visit only waits: its slot is not held by a host of its kind."""
-        self.share.held[lease.kind] += -1 if lent else 1
+        lease.lent = lent
+        if not lease.left:
+            self.share.held[lease.kind] += -1 if lent else 1
 
     def answered(self, lease: Lease, request: RequestOutcome, now: float) -> None:
         """Record the outcome of a request that ended at ``now``. Hold the host for its gap, or for longer if the
@@ -338,7 +343,7 @@ class Gate:
         """Undo the reserved gap: the place was given back without a request. The gap after the last real request still
         holds."""
         pause, _ = self.gap(host)
-        if not host.leased:
+        if not host.asked:
             _unreserve(host.politeness, pause)
         group = self._keys.group(host)
         if group is not None and not group.slots.inside:

@@ -189,8 +189,9 @@ class Host:
     failures: Failures = NO_FAILURES
     tally: Tally = field(default_factory=Tally)
 
-    leased: int = field(default=0, init=False)  # lease slots that are out
-    inside: int = field(default=0, init=False)  # of these, those that hold a place at the gate
+    leased: int = field(default=0, init=False)  # leases that are out
+    answered: int = field(default=0, init=False)  # of these, those whose request is over: they hold no lease slot
+    inside: int = field(default=0, init=False)  # of the leases, those that hold a place at the gate
     key: str = field(default="", init=False)  # its host key, see ``host_keys``; empty: not found out yet
     side_request: bool = field(default=False, init=False)  # a request for its robots.txt or its address is in flight
     in_line: bool = field(default=False, init=False)  # in a line at the gate
@@ -202,6 +203,11 @@ class Host:
     session_pages: int = field(default=0, init=False)  # URLs handed out in its session
     domain: DomainTally | None = field(default=None, init=False)  # if domains have budgets
     kept: dict[str, Host] | None = field(default=None, init=False)  # the part of the working set that holds it
+
+    @property
+    def asked(self) -> int:
+        """Lease slots that are out."""
+        return self.leased - self.answered
 
 
 def count_fetched(host: Host, more: int) -> None:

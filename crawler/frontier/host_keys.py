@@ -144,7 +144,7 @@ class HostKeys:
     def _held_by_others(self, host: Host, now: float) -> KeyHold:
         group = self.group(host)
         if group is not None:
-            return KeyHold(group.next_time, group.hold_reason, not (host.leased or group.slots.admits(host.name)))
+            return KeyHold(group.next_time, group.hold_reason, not (host.asked or group.slots.admits(host.name)))
         first = self._alone.get(self.key(host))
         if first is None or first is host or first.name == host.name:
             return NO_HOLD

@@ -80,7 +80,7 @@ def snapshot(
     politeness = host.politeness
     return HostSnapshot(
         describe(host, now, settings, budget, serving),
-        host.leased,
+        host.asked,
         host.side_request,
         host.in_line,
         politeness.next_time,

@@ -15,7 +15,8 @@ from crawler.frontier.request_outcome import ANSWERED, RequestOutcome
 class Lease:
     """A lease slot of a host. ``entry`` is the URL to fetch. It is None for a side request: to look up the host's
     address if ``address`` is set, otherwise to fetch its robots.txt. ``closed`` says why the URL ends without a
-    request. ``kind``: the host's (``slot_share``) when the lease began."""
+    request. ``kind``: the host's (``slot_share``) when the lease began. ``lent``: the visit only waits; ``left``: the
+    place at the gate is given back."""
 
     host: Host
     slot: bytes
@@ -24,11 +25,13 @@ class Lease:
     closed: HostClosed | None = None
     kind: int = 0
     address: bool = False
+    lent: bool = False
+    left: bool = False
 
     @property
     def entered(self) -> bool:
         """Whether the lease holds a place at the gate."""
-        return self.closed is None and not self.address
+        return self.closed is None and not (self.address or self.left)
 
 
 class Done(NamedTuple):

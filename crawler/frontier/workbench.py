@@ -230,7 +230,7 @@ class Workbench:
         queued = queue.size - queue.taken
         if not queued or host.in_line or host.side_request:
             return None
-        if host.leased and host.leased >= self.gate.politeness(host).per_host:
+        if host.leased and host.asked >= self.gate.politeness(host).per_host:
             return None
         if self.gate.closure(host) is not None:
             return self.gate.now  # not earlier: the open hosts must have their turns too
@@ -334,7 +334,7 @@ class Workbench:
         self.leased += 1
         self.begun += 1
         self.out[host.name] = self.out.get(host.name, 0) + 1
-        if host.leased < self.gate.politeness(host).per_host:
+        if host.asked < self.gate.politeness(host).per_host:
             self.place(host)
         else:
             self._in_memory.place(host)  # it is off the heap and has no free slot
@@ -344,28 +344,37 @@ class Workbench:
         """Free the slot after a request, or without one (None). The caller then changes the host and saves it."""
         host, gate = lease.host, self.gate
         gate.now = now
-        self._take_back(host)
+        self._take_back(lease)
         if lease.entry is None:
             host.side_request = False
         if not lease.entered:
             return
         if request is not None:
             gate.answered(lease, request, now)
-        gate.leave(host, lease.kind)
+        gate.leave(lease)
         if request is None:
             gate.not_asked(host)
+
+    def answered(self, lease: Lease, request: RequestOutcome, now: float) -> None:
+        """The request of a lease that goes on is over: its host has the slot back, and its gap begins."""
+        host, gate = lease.host, self.gate
+        gate.now = now
+        host.answered += 1
+        gate.answered(lease, request, now)
+        gate.leave(lease)
+        self.place(host)
 
     def cancel(self, lease: Lease) -> None:
         """Undo ``begin``, as if the lease had not been given. Nothing changes on disk."""
         host = lease.host
-        self._take_back(host)
+        self._take_back(lease)
         if lease.entry is None:
             host.side_request = False
         else:
             self.queues.give_back(host, lease.slot, lease.entry)
         self.place(host)
         if lease.entered:
-            self.gate.leave(host, lease.kind)
+            self.gate.leave(lease)
 
     def take_back(self, lease: Lease, now: float) -> None:
         """Undo ``begin`` after a request that says nothing about the host. The caller then saves the host."""
@@ -376,8 +385,11 @@ class Workbench:
             self.gate.hold_gap(lease.host, now)
         self.cancel(lease)
 
-    def _take_back(self, host: Host) -> None:
+    def _take_back(self, lease: Lease) -> None:
+        host = lease.host
         self.leased -= 1
+        if lease.left:
+            host.answered -= 1
         host.leased -= 1
         if host.domain is not None:
             host.domain.leased -= 1

@@ -96,7 +96,7 @@ class SlotFigures:
 class RunFigures:
     """What only a running crawl knows: seconds since it started, URLs handed out, invalid lines of the seeds file,
     why it is paused and by what, the event loop's lag and stalls, transactions written, outages of our own line, its
-    slots, and the proxies that fail."""
+    slots, the proxies that fail, and pages whose text could not be extracted."""
 
     elapsed: float
     in_flight: int
@@ -109,6 +109,7 @@ class RunFigures:
     outage: dict[str, Any]
     slots: SlotFigures
     proxies: dict[str, Any]
+    text_failed: int
 
 
 def assemble(
@@ -146,6 +147,7 @@ def assemble(
         "outage": None if run is None else run.outage,
         "proxies": None if run is None else run.proxies,
         "disk_free_bytes": job.disk_free,
+        "text_failed": None if run is None else run.text_failed,
         "outputs": {name: size._asdict() for name, size in job.outputs.items()},
         "loop_stall_seconds": None if run is None else run.lag,
         "loop_stalls": None if run is None else run.stalls,

@@ -38,7 +38,7 @@ class Finished:
     False if no request was made because robots.txt or a limit refused the URL. ``lesson``: what the page taught about
     its host; ``probe``: the URL to ask for because of it. ``left``: what limits left out of the page; None if it was
     not read. ``response``: the answer, if there was a complete one; ``raw``: the exchange as it was on the wire, if
-    that is kept; ``kept``: what outputs keep of it."""
+    that is kept; ``kept``: what outputs keep of it. ``is_page``: its body was read as a page."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -54,6 +54,7 @@ class Finished:
     response: Response | None = None
     raw: RawExchange | None = None
     kept: Kept = ()
+    is_page: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -299,6 +299,12 @@ METRICS: tuple[Metric, ...] = (
         "crawler_proxy_failures_total", "counter", "Requests of this run that a proxy failed.", ("proxies", "failures")
     ),
     _gauge("crawler_disk_free_bytes", ("disk_free_bytes",), "Bytes free on the disk that holds the job."),
+    Metric(
+        "crawler_text_failed_total",
+        "counter",
+        "Pages of this run whose text could not be extracted.",
+        ("text_failed",),
+    ),
     Metric("crawler_output_bytes", "gauge", "Bytes of an output.", ("outputs",), "output", "bytes"),
     _gauge(
         "crawler_loop_stall_p99_seconds",

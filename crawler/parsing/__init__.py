@@ -6,7 +6,8 @@ limits on memory and CPU time. A child that dies is a value, and the next page g
 of their own.
 
     wire           requests and answers as bytes
-    parser_child   what runs in the process: a parent that forks, and the parser that it forks
+    child_process  a parent that forks, and the limits of what it forks
+    parser_child   the parser that it forks
     process        the crawler's end: starts the parent, gets parsers from it, learns how they died
     fair_line      which page is next, when pages of many hosts wait
     pages          the pages of a run: which is parsed where, in which order, and what a death means

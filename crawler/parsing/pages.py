@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from crawler.links import PageLinks, scan_links
 from crawler.parsing.fair_line import FairLine
-from crawler.parsing.process import KILLED, ParserProcess
+from crawler.parsing.process import KILLED, ParserProcess, Starts
 from crawler.parsing.wire import (
     Kind,
     ParseLimits,
@@ -40,8 +40,6 @@ AHEAD_BYTES = 256 * 1024  # sent before the process has answered
 AHEAD_PAGES = 32
 LARGE_BYTES = 512 * 1024  # of a page; 0.15 s at most for one of less
 USUAL_SECONDS_PER_MEGABYTE = 0.02  # what a page costs as a rule
-STARTS_IN_VAIN = 3  # processes that ended before they were ready; then pages are read here, by their tags ...
-START_AGAIN = 60.0  # ... for so many seconds: memory or processes may have been short
 PATIENCE = 60.0  # seconds; a process that needs so long for a page does not run at all
 KILLS_MOST = 2  # times that a page is parsed again because somebody killed the process
 
@@ -115,27 +113,6 @@ class PageParser:
         self._large.close()
 
 
-@dataclass(slots=True)
-class _Starts:
-    """The last attempts to start a process, if they were in vain."""
-
-    in_vain: int = 0
-    again_at: float = 0.0
-    why: str = ""  # of the last one; empty if it ended by itself
-    warned: bool = False
-
-    @property
-    def reason(self) -> str:
-        return self.why or "it ends at once"
-
-    def begin(self, now: float) -> None:
-        """Count an attempt as in vain, until its process is ready."""
-        self.in_vain, self.again_at, self.why = self.in_vain + 1, now + START_AGAIN, ""
-
-    def may_begin(self, now: float) -> bool:
-        return self.in_vain < STARTS_IN_VAIN or now >= self.again_at
-
-
 class _Line:
     """Pages that wait for one process."""
 
@@ -149,7 +126,7 @@ class _Line:
         self._ahead = 0  # bytes in `_sent`
         self._answered = 0
         self._begun = 0.0  # when the first of `_sent` was
-        self._starts = _Starts()
+        self._starts = Starts()
         self._watch: asyncio.TimerHandle | None = None
         self.deaths = 0  # of the process, by a page
 
@@ -241,7 +218,7 @@ class _Line:
 
     def _take(self, told: Told, ends: bool, payload: bytes) -> None:
         if told is Told.READY:
-            self._starts = _Starts()
+            self._starts = Starts()
             return
         if not self._sent:
             raise WireError("an answer to nothing")

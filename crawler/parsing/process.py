@@ -1,4 +1,5 @@
-"""The crawler's end of the parser's processes: what starts them, and what is told when they end."""
+"""The crawler's end of the parser's processes: what starts them, and what is told when they end. Other programs that
+read what strangers wrote run in processes of the same kind."""
 
 from __future__ import annotations
 
@@ -11,19 +12,44 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 
-from crawler.parsing.parser_child import ENDED
+from crawler.parsing.child_process import ENDED
 from crawler.parsing.wire import Answers, Told, WireError
 
 log = logging.getLogger("crawler")
 
 _READ_BYTES = 64 * 1024
 _PARTS = 64  # sent in one call
-_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from crawler.parsing.parser_child import parent; "
+PARSER = ("crawler.parsing.parser_child",)
+_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+STARTS_IN_VAIN = 3  # processes that ended before they were ready; then none is started ...
+START_AGAIN = 60.0  # ... for so many seconds: memory or processes may have been short
 KILLED = -int(signal.SIGKILL)  # by somebody else: no limit of ours sends this signal
 
 Take = Callable[[Told, bool, bytes], None]
+
+
+@dataclass(slots=True)
+class Starts:
+    """The last attempts to start a process, if they were in vain."""
+
+    in_vain: int = 0
+    again_at: float = 0.0
+    why: str = ""  # of the last one; empty if it ended by itself
+    warned: bool = False
+
+    @property
+    def reason(self) -> str:
+        return self.why or "it ends at once"
+
+    def begin(self, now: float) -> None:
+        """Count an attempt as in vain, until its process is ready."""
+        self.in_vain, self.again_at, self.why = self.in_vain + 1, now + START_AGAIN, ""
+
+    def may_begin(self, now: float) -> bool:
+        return self.in_vain < STARTS_IN_VAIN or now >= self.again_at
 
 
 class ParserProcess:
@@ -33,8 +59,13 @@ class ParserProcess:
     its exit code or the negative number of a signal; then ``start`` may be called again.
     """
 
-    def __init__(self, memory: int, take: Take, ended: Callable[[int], None]) -> None:
+    def __init__(
+        self, memory: int, take: Take, ended: Callable[[int], None], program: tuple[str, ...] = PARSER
+    ) -> None:
+        """``program``: the module whose ``parent`` forks the children, and what that takes besides socket and
+        ``memory``."""
         self._memory = memory
+        self._program = program
         self._take = take
         self._ended = ended
         self._parent: subprocess.Popen[bytes] | None = None
@@ -89,7 +120,8 @@ class ParserProcess:
     def _start_parent(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            call = f"parent({theirs.fileno()}, {self._memory})"
+            module, *given = self._program
+            call = f"from {module} import parent; parent({theirs.fileno()}, {self._memory}, *{given!r})"
             try:
                 self._parent = subprocess.Popen(
                     [sys.executable, "-I", "-c", _START + call, json.dumps(sys.path)],

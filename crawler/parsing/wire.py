@@ -68,6 +68,7 @@ class Told(IntEnum):
     RAISED = 3  # an exception: its text, a line feed, its traceback
     PART = 4  # URLs of a sitemap; more follows
     SITEMAP = 5  # the rest of what is to be told of it
+    TEXT = 6  # the main text of a page
 
 
 def request(kind: Kind, seconds: float, settings: LinkSettings, charset: str | None, size: int) -> bytes:

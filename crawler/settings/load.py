@@ -48,6 +48,7 @@ from crawler.settings.parts import (
     SEEN_KINDS,
     SEEN_LAYOUTS,
     TABLES,
+    TEXT_FORMS,
     PriorityRule,
     Settings,
     SitesSettings,
@@ -120,6 +121,7 @@ _POSITIVE = frozenset(
         ("recrawl", "min_interval"),
         ("recrawl", "max_interval"),
         ("output", "file_size"),
+        ("output", "text_seconds"),
         ("dashboard", "interval"),
         (SITE, "rate"),
         (SITE, "interval"),
@@ -139,6 +141,7 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("output", "fields"): OUTPUT_FIELDS,
     ("recrawl", "compare"): RECRAWL_COMPARES,
     ("output", "keep"): KEPT,
+    ("output", "text_form"): TEXT_FORMS,
 }
 _NUMBERS = {  # lists of whole numbers: what they are, the least, the most
     ("retry", "lasting_statuses"): ("statuses", 500, 599),
@@ -153,6 +156,7 @@ _LEAST: dict[tuple[str, str], float] = {
 _MOST_WHOLE = 2**53
 _MOST_SECONDS = 1e9
 _MOST: dict[tuple[str, str], float] = {
+    ("output", "text_processes"): 1_024,
     ("crawl", "concurrency"): 2**16,  # as many as a machine has ports
     ("crawl", "max_depth"): 2**32 - 2,  # stored in four bytes, and links one level deeper are examined
     ("crawl", "hops_outside"): HOPS_MOST,

@@ -325,7 +325,8 @@ class DurabilitySettings:
 
 OUTPUTS = ("warc", "links", "text", "bodies")  # by their number in positions, from 1; 0 is pages.jsonl
 WHOLE = frozenset(("warc", "bodies"))  # those that hold whole answers
-KEPT = ("warc", "links", "bodies")  # those that can be asked for
+TEXT_FORMS = ("text", "markdown", "both")
+KEPT = OUTPUTS  # those that can be asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +343,10 @@ class OutputSettings:
     store_max_size: int = 16 * 2**20  # bytes of a body, with its content coding, that are stored
     store_include: tuple[str, ...] = ()  # patterns as in ``ScopeSettings``
     store_exclude: tuple[str, ...] = ()
+    # The main text of pages.
+    text_form: str = "text"
+    text_processes: int = 0  # 0: by the number of cores
+    text_seconds: float = 10.0  # of CPU time that a page may take
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,6 +169,7 @@ def test_no_number_of_a_crawl_is_left_out() -> None:
             commits=0,
             outage={"now": False, "count": 0, "seconds": 0.0, "hosts": 0, "probes": 0},
             proxies={"failing": 0, "failures": 0, "named": []},
+            text_failed=0,
             slots=SlotFigures(8, 8, 0, 0, 0, None, None, [], 10.0, None, 0),
         ),
         state="ended",

@@ -16,7 +16,7 @@ import pytest
 
 from crawler.links import PageLinks, Sitemap, SitemapForm, extract_links
 from crawler.parsing import PageParser, ParseLimits, ParserDied, SitemapRead, decode_listed
-from crawler.parsing.pages import START_AGAIN
+from crawler.parsing.process import START_AGAIN
 from crawler.settings import LinkSettings
 
 SETTINGS = LinkSettings()

@@ -1,0 +1,207 @@
+"""The main text that a crawl keeps: a row for each page, made while the host of the page is asked for the next."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from crawler.cli import main
+from crawler.disk import PowerCutError
+from crawler.engine.lifecycle import Stop
+from crawler.engine.run import GRACE, Run
+from crawler.extract.page_text import NoText, PageText
+from crawler.fetch.simulated import page, redirect
+from crawler.frontier import decode_host
+from crawler.job.job import Job
+from crawler.kv import Family
+from crawler.settings import BudgetSettings, CrawlSettings, OutputSettings
+from tests.extract.test_text_pool import PAGE
+from tests.laboratory import SETTINGS, START, Laboratory, links
+from tests.outputs import parts_of
+from tests.program import crawler
+from tests.site import Site
+
+A = "http://a.test"
+KEEPING = replace(SETTINGS, output=OutputSettings(("text",)))
+SECONDS = 0.2  # of a response
+PAGES = 12
+
+
+@dataclass
+class Slow:
+    """Takes a while for each page, any number at a time."""
+
+    seconds: float = 0.0
+    failed: int = 0
+    under_way: int = 0
+    most: int = 0
+
+    async def extract(self, host: str, body: bytes, charset: str | None, form: str) -> PageText | NoText:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            self.under_way -= 1
+        if b"<p>bad" in body:
+            self.failed += 1
+            return NoText("it takes too much")
+        return PageText(f"{host} {form} {len(body)}")
+
+    def close(self) -> None:
+        """Nothing runs beside."""
+
+
+def site(pages: int = PAGES, host: str = A) -> dict[str, Any]:
+    """A page that links to all others."""
+    return {f"{host}/": links([f"/{number}" for number in range(1, pages)])} | {
+        f"{host}/{number}": f"<p>page {number} of {host}" for number in range(1, pages)
+    }
+
+
+def laboratory(directory: Path, texts: Slow, pages: dict[str, Any] | None = None, **politeness: Any) -> Laboratory:
+    made = Laboratory(directory / "job", pages or site(), KEEPING, seconds=SECONDS, texts=texts)
+    return made.with_politeness(**politeness) if politeness else made
+
+
+def rows_of(job: Path) -> dict[str, dict[str, Any]]:
+    """The rows, by URL: each page that has one has one."""
+    rows = {url: json.loads(part) for url, part in parts_of(job, "text").items()}
+    assert all(row["url"] == url for url, row in rows.items())
+    return rows
+
+
+def test_a_page_with_a_good_status_has_a_row_and_nothing_else_has(tmp_path: Path) -> None:
+    pages = {
+        f"{A}/": '<html lang="de"><title>Home</title>' + links(["/moved", "/gone", "/image", "/bad", "/login"]),
+        f"{A}/moved": redirect(f"{A}/there"),
+        f"{A}/there": "<p>there",
+        f"{A}/gone": replace(page("<p>gone"), status=404),
+        f"{A}/image": replace(page("PNG"), content_type="image/png"),
+        f"{A}/bad": "<p>bad",
+    }
+    texts = Slow()
+    lab = laboratory(tmp_path, texts, pages)
+    stats: dict[str, Any] = {}
+
+    async def look(run: Run, job: Job) -> None:
+        for _ in range(1_000):
+            await asyncio.sleep(0.1)
+            stats.update(run.stats())
+
+    assert lab.run(f"{A}/", during=look) is Stop.FINISHED
+    rows = rows_of(lab.directory)
+    assert set(rows) == {f"{A}/", f"{A}/there", f"{A}/bad"}
+    home = rows[f"{A}/"]
+    assert (home["title"], home["language"]) == ("Home", "de")
+    assert home["text"] == f"a.test:80 text {len(pages[f'{A}/'])}"
+    records = {record["url"]: record for record in lab.records()}
+    assert home["fetched_at"] == records[f"{A}/"]["fetched_at"]
+    bad = rows[f"{A}/bad"]
+    assert (bad["error"], "text" in bad) == ("it takes too much", False)
+    assert (records[f"{A}/bad"]["outcome"], records[f"{A}/bad"]["error"]) == ("fetched", None)
+    assert stats["text_failed"] == 1
+
+
+@pytest.mark.parametrize("seconds", [0.5, 30.0], ids=["short", "slots are lent"])
+def test_a_host_is_asked_as_fast_as_if_its_text_were_not_extracted(tmp_path: Path, seconds: float) -> None:
+    lab = laboratory(tmp_path, Slow(seconds), delay=1.0)
+    assert lab.run(f"{A}/") is Stop.FINISHED
+    first, *others = lab.requests_to("a.test")
+    begins = [each.begin for each in others]
+    assert begins[0] - first.end >= seconds, "the links of a page are known when it is finished"
+    assert [later - earlier for earlier, later in pairwise(begins)] == pytest.approx([1.0 + SECONDS] * (PAGES - 2))
+    host = decode_host("a.test:80", lab.store.get(Family.HOSTS, b"a.test:80") or b"")
+    assert host.politeness.latency == pytest.approx(SECONDS)
+    assert host.tally.seconds == pytest.approx(SECONDS * PAGES)
+    assert len(rows_of(lab.directory)) == PAGES
+
+
+def test_a_host_without_a_gap_has_as_many_pages_extracted_as_the_crawl_has_in_flight(tmp_path: Path) -> None:
+    texts, slots = Slow(30.0), SETTINGS.crawl.concurrency
+    lab = laboratory(tmp_path, texts, site(6 * slots), delay=0.0)
+    most = 0
+
+    async def look(run: Run, job: Job) -> None:
+        nonlocal most
+        while len(lab.asked) < 6 * slots:
+            await asyncio.sleep(1.0)
+            most = max(most, job.frontier.leased)
+            assert sum(job.frontier.line.held) >= 0
+
+    assert lab.run(f"{A}/", during=look) is Stop.FINISHED
+    assert slots < texts.most <= most <= 2 * slots
+    assert max(each.end - each.begin for each in lab.asked) == pytest.approx(SECONDS), "none overlaps with another"
+    assert all(later.begin >= earlier.end for earlier, later in pairwise(lab.asked))
+    assert len(rows_of(lab.directory)) == 6 * slots
+
+
+def test_pages_whose_text_is_extracted_count_in_budgets_and_limits(tmp_path: Path) -> None:
+    lab = laboratory(tmp_path, Slow(5.0), delay=0.1)
+    lab.settings = replace(lab.settings, budget=BudgetSettings(host_pages=5))
+    assert lab.run(f"{A}/") is Stop.FINISHED
+    assert len(lab.requests_to("a.test")) == 5
+    other = laboratory(tmp_path / "other", Slow(5.0), delay=0.1)
+    other.settings = replace(other.settings, crawl=CrawlSettings(concurrency=8, scope="any", max_pages=5))
+    assert other.run(f"{A}/") is Stop.MAX_PAGES
+    assert len(other.records()) == 5
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_what_is_extracted_when_the_crawl_ends_is_fetched_again_and_has_one_row(tmp_path: Path, killed: bool) -> None:
+    lab = laboratory(tmp_path, Slow(20.0), delay=1.0)
+
+    async def end(run: Run, job: Job) -> None:
+        await asyncio.sleep(23.0)
+        assert len(lab.asked) > 2
+        if killed:
+            raise PowerCutError
+        run.stop()
+
+    if killed:
+        with pytest.raises(PowerCutError):
+            lab.run(f"{A}/", during=end)
+    else:
+        assert lab.run(f"{A}/", during=end) is Stop.INTERRUPTED
+        assert lab.now - START <= 23.0 + GRACE + 1.0
+    assert len(rows_of(lab.directory)) == 1
+    assert lab.run() is Stop.FINISHED
+    assert len(rows_of(lab.directory)) == len(lab.records()) == PAGES
+
+
+def test_one_command_gives_the_text_of_a_site_as_parquet(tmp_path: Path) -> None:
+    """By trafilatura, over sockets."""
+    job, out, seeds = tmp_path / "job", tmp_path / "out", tmp_path / "seeds.txt"
+    with Site({"/": PAGE, "/shop": "<title>Shop</title><p>Feathers for sale."}) as served:
+        seeds.write_text(f"http://{served.hosts[0]}/\n")
+        options = ("--allow-private", "--delay", "0", "--quiet", "--output", "text", "--parquet", out)
+        ran = crawler(seeds, "--job", job, *options)
+    assert (ran.code, ran.err) == (0, "")
+    rows = duckdb.sql(f"SELECT p.url, t.title, t.text FROM '{out}/pages.parquet' p JOIN '{out}/text.parquet' t "
+                      "USING (record) ORDER BY record").fetchall()  # fmt: skip
+    assert [(url.partition("/")[2].partition("/")[2][-4:], title) for url, title, _ in rows] == [
+        (f"{served.hosts[0]}/"[-4:], "Geese"),
+        ("shop", "Shop"),
+    ]
+    assert "The second paragraph" in rows[0][2]
+    assert "Our shop" not in rows[0][2]
+    assert set(rows_of(job)) == {url for url, *_ in rows}
+    assert main(["verify", str(job)]) == 0
+
+
+def test_a_place_for_parquet_that_is_taken_is_refused_before_anything_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seeds, out = tmp_path / "seeds.txt", tmp_path / "out"
+    seeds.write_text("http://127.0.0.1:1/\n")
+    out.write_text("mine")
+    assert main([str(seeds), "--job", str(tmp_path / "job"), "--parquet", str(out)]) == 2
+    assert "exists and is not a directory" in capsys.readouterr().err
+    assert not (tmp_path / "job").exists()

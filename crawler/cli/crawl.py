@@ -111,8 +111,8 @@ def build_settings(
         if settings.dashboard.listen is not None:
             access_of(settings.dashboard, directory)
         check_access(settings)
-        if (out := getattr(arguments, "parquet", None)) is not None:
-            check_parquet(directory, out)
+        if arguments.parquet is not None:
+            check_parquet(directory, arguments.parquet)
     except (SettingsError, JobError, ValueError) as error:
         raise UsageError(job_error_text(error)) from error
     if "text" in settings.output.keep and (missing := missing_library()) is not None:
@@ -245,23 +245,22 @@ def crawl(
         return Exit.FAILED
     except Exception as error:  # a bug must not look like the end of a crawl  # noqa: BLE001
         return _stopped_by(error, directory, began)
+    return _ended(arguments, result)
+
+
+def _ended(arguments: argparse.Namespace, result: Result) -> int:
+    """Report how the run has ended, write the Parquet files that were asked for, and return the exit code."""
     code = _report(result, arguments.quiet)
-    out = getattr(arguments, "parquet", None)
-    if out is None or result.reason is Stop.INTERRUPTED:
+    if arguments.parquet is None or result.reason is Stop.INTERRUPTED:
         return code
-    return _write_parquet(directory, out, quiet=arguments.quiet) or code
-
-
-def _write_parquet(directory: Path, out: Path, *, quiet: bool) -> int:
-    """Write the Parquet files of a run that has ended. Returns the exit code of that."""
     try:
-        words = export_parquet(directory, out)
+        words = export_parquet(arguments.job, arguments.parquet)
     except (ExportError, OSError, *DAMAGE) as error:
         say(sys.stderr, f"crawler: the Parquet files were not written: {' '.join(str(error).split())}")
         return Exit.FAILED
-    if not quiet:
+    if not arguments.quiet:
         say(sys.stderr, words)
-    return Exit.OK
+    return code
 
 
 def _report(result: Result, quiet: bool) -> int:

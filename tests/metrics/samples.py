@@ -103,6 +103,7 @@ _FULL: dict[str, Any] = {
     "proxies": {"failing": 1, "failures": 17, "named": [{"proxy": "http://p:1", "since": 1.0, "reason": "refused"}]},
     "disk_free_bytes": 40_000_000_000,
     "outputs": {"pages": {"files": 1, "bytes": 52_000_000}, "links": {"files": 2, "bytes": 1_500_000_000}},
+    "text_failed": 3,
     "loop_stall_seconds": {"p99": 0.003, "longest": 0.02, "total": 0.0},
     "loop_stalls": {"count": 2, "work": "extract_links"},
     "status": {"2xx": 9_800, "3xx": 150, "4xx": 190, "5xx": 10},

@@ -25,6 +25,7 @@ from crawler.extract.text_pool import TextLimits, TextPool
 
 IN_FLIGHT = 64
 PACKAGES = ("trafilatura", "lxml", "justext")
+TICK = 0.05  # seconds
 TICKS = os.sysconf("SC_CLK_TCK")
 WORDS = ("the", "of", "a", "geese", "river", "north", "fly", "winter", "stone", "light", "house", "open", "many")
 
@@ -53,8 +54,8 @@ async def measure(pages: list[bytes], form: str, processes: int) -> None:
         nonlocal longest
         while True:
             before = time.perf_counter()
-            await asyncio.sleep(0.005)
-            longest = max(longest, time.perf_counter() - before - 0.005)
+            await asyncio.sleep(TICK)
+            longest = max(longest, time.perf_counter() - before - TICK)
 
     try:
         await pool.extract("h.test", made(0), None, form)  # started

@@ -34,6 +34,7 @@ from crawler.settings import Sites, hours_of, settings_from
 from tests.demo.walk import walk
 from tests.documents import ROOT, page
 from tests.examples import long_or
+from tests.extract.test_text_pool import PAGE
 from tests.hostile.server import NOT_FOUND, Answer, Server, Talk
 from tests.hostile.server import page as answered
 from tests.program import crawler, stand_in
@@ -362,6 +363,26 @@ def test_asking_questions_with_parquet(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(here)
     asked = [duckdb.sql(block.text).fetchall() for block in blocks("query-with-parquet.md") if block.language == "sql"]
     assert asked == [[(site.url("/"), site.url("/gone"), 404)], [(host, 4, 3, 1)], [(host, 1, "idle", 0)]]
+
+
+def test_getting_the_text(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    with Site({"/": PAGE, "/shop": "<title>Shop</title><p>Feathers for sale.", "/copy": PAGE}) as site:
+        seeds = f"{site.url('/')}\n{site.url('/copy')}"
+        changes = {"https://example.com/": seeds, "--contact you@example.org": f"{ON_LOOPBACK} --quiet"}
+        assert carry_out("get-the-text.md", here, changes) == [""]
+        host, home, shop = site.hosts[0], site.url("/"), site.url("/shop")
+    printed = python_files("get-the-text.md", here)
+    found = dict(line.split(" ", 1) for line in printed["documents.py"].splitlines())
+    assert len(found) == 2, "the copy has the text of the first page"
+    assert found[shop] == "Shop 3 words"
+    rows = dict(duckdb.sql(f"SELECT url, text FROM '{here}/site/text.parquet'").fetchall())
+    assert set(rows) == {home, shop, site.url("/copy")}
+    assert "The second paragraph" in rows[home]
+    assert "Our shop" not in rows[home], "it is in the navigation"
+    characters = sum(map(len, rows.values()))
+    assert re.search(rf"{host} +│ +3 +│ +{characters} ", printed["words.py"])
+    assert crawler("verify", here / "site-job").code == 0
 
 
 def test_keeping_a_copy(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from crawler.cli import main
@@ -22,11 +21,8 @@ from crawler.frontier import decode_host
 from crawler.job.job import Job
 from crawler.kv import Family
 from crawler.settings import BudgetSettings, CrawlSettings, OutputSettings
-from tests.extract.test_text_pool import PAGE
 from tests.laboratory import SETTINGS, START, Laboratory, links
 from tests.outputs import parts_of
-from tests.program import crawler
-from tests.site import Site
 
 A = "http://a.test"
 KEEPING = replace(SETTINGS, output=OutputSettings(("text",)))
@@ -174,26 +170,6 @@ def test_what_is_extracted_when_the_crawl_ends_is_fetched_again_and_has_one_row(
     assert len(rows_of(lab.directory)) == 1
     assert lab.run() is Stop.FINISHED
     assert len(rows_of(lab.directory)) == len(lab.records()) == PAGES
-
-
-def test_one_command_gives_the_text_of_a_site_as_parquet(tmp_path: Path) -> None:
-    """By trafilatura, over sockets."""
-    job, out, seeds = tmp_path / "job", tmp_path / "out", tmp_path / "seeds.txt"
-    with Site({"/": PAGE, "/shop": "<title>Shop</title><p>Feathers for sale."}) as served:
-        seeds.write_text(f"http://{served.hosts[0]}/\n")
-        options = ("--allow-private", "--delay", "0", "--quiet", "--output", "text", "--parquet", out)
-        ran = crawler(seeds, "--job", job, *options)
-    assert (ran.code, ran.err) == (0, "")
-    rows = duckdb.sql(f"SELECT p.url, t.title, t.text FROM '{out}/pages.parquet' p JOIN '{out}/text.parquet' t "
-                      "USING (record) ORDER BY record").fetchall()  # fmt: skip
-    assert [(url.partition("/")[2].partition("/")[2][-4:], title) for url, title, _ in rows] == [
-        (f"{served.hosts[0]}/"[-4:], "Geese"),
-        ("shop", "Shop"),
-    ]
-    assert "The second paragraph" in rows[0][2]
-    assert "Our shop" not in rows[0][2]
-    assert set(rows_of(job)) == {url for url, *_ in rows}
-    assert main(["verify", str(job)]) == 0
 
 
 def test_a_place_for_parquet_that_is_taken_is_refused_before_anything_is_made(

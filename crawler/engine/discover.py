@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
+from typing import cast
 
 from crawler.engine.reading import Reading, Unreadable
 from crawler.extract import HEADER, REDIRECT, Edge
@@ -226,7 +229,7 @@ class Discovery:
             links = self._outlinks(urls, page, entry.depth + 1, Reach(reach.page), of_links=of_links)
             if self._settings.edges and not entry.probe:
                 why = self._why(links, page, entry.depth + 1, reach.page, of_links=of_links)
-                links.edges.extend(_edge(url.href, resolved, why(url)) for url in urls)
+                links.edges.extend(_edges(urls, resolved, map(why, urls)))
             if too_long:
                 links.outside[Outside.TOO_LONG] += too_long
             yield links
@@ -235,7 +238,7 @@ class Discovery:
             if not isinstance(resolved, Unreadable):
                 urls = [url for url in resolved.urls if url.key not in known]
                 known.update([url.key for url in urls])
-                yield Outlinks(0, [], edges=[_edge(url.href, resolved, NOFOLLOW) for url in urls])
+                yield Outlinks(0, [], edges=_edges(urls, resolved, repeat(NOFOLLOW)))
 
     def resolve(self, base: str, hrefs: Sequence[str]) -> list[str]:
         """Return the valid ones as absolute URLs; pure."""
@@ -275,6 +278,8 @@ class Discovery:
         if page is not None and not page.is_followed:
             why = COPY if page.of_copy else page.judged.kind.name.lower()
             return lambda _: why
+        if len(links.inside) == links.found:
+            return _is_followed
         inside = {url.href for url in links.inside}
         reasons = [reason for reason, count in links.outside.items() if count]
         if len(reasons) < 2:
@@ -319,9 +324,11 @@ class Discovery:
             urls, rejected = self._canonicaliser.outlinks(page.base, sent)
             return _Resolved(urls, rejected, len(hrefs) - len(sent))
         urls, rejected, sources = self._canonicaliser.traced_outlinks(page.base, sent)
-        said = _said(hrefs, sent, links)
-        described = {url.href: said[link] for url, link in zip(urls, sources, strict=True) if link in said}
-        return _Resolved(urls, rejected, len(hrefs) - len(sent), described)
+        described = list(map((links.described if sent is hrefs else {}).get, sources))
+        if None in described:
+            said = _said(hrefs, sent, links)
+            described = [said.get(link, _OF_HEADER) for link in sources]
+        return _Resolved(urls, rejected, len(hrefs) - len(sent), cast("list[Described]", described))
 
     def sitemap(self, entry: Entry, listed: Sequence[Listed], *, index: bool) -> Outlinks | Unreadable:
         """Return the URLs of one part of a sitemap.
@@ -423,23 +430,23 @@ class Discovery:
 @dataclass(frozen=True, slots=True)
 class _Resolved:
     """The URLs of some links of a page, how many are none, and how many have a query that is too long. ``described``:
-    what the page says of them, by href."""
+    what the page says of each of the URLs, if an output wants it."""
 
     urls: list[Canonical]
     rejected: int
     too_long: int
-    described: dict[str, Described] = field(default_factory=dict)
+    described: Sequence[Described] = ()
 
 
 def _said(hrefs: Sequence[str], sent: Sequence[str], links: PageLinks) -> dict[str, Described]:
-    """What the page says of the links, by what was sent for each, without its fragment."""
+    """What the page says of the links, by what was sent for each, without its fragment and line breaks."""
     said: dict[str, Described] = {}
     if len(sent) != len(hrefs):  # some have a query that is too long
         pairs = [(text, href) for href in hrefs for text in encode_queries([href], links.encoding)]
     else:
         pairs = list(zip(sent, hrefs, strict=True))
     for text, href in pairs:
-        if (description := links.described.get(href)) is not None:
+        if (description := links.described.get(href.partition("#")[0])) is not None:
             link = text.partition("#")[0]
             said.setdefault(link, description)
             if "\n" in link:
@@ -447,9 +454,25 @@ def _said(hrefs: Sequence[str], sent: Sequence[str], links: PageLinks) -> dict[s
     return said
 
 
-def _edge(href: str, resolved: _Resolved, why: str | None) -> Edge:
-    found = resolved.described.get(href)
-    return Edge(href, HEADER, why=why) if found is None else Edge(href, *found, why)
+_OF_HEADER = Described(HEADER)  # what the page says nothing of comes from the headers
+# One call into C for each link; the class itself would cost a Python frame.
+_new_edge = partial(tuple.__new__, Edge)
+
+
+def _edges(urls: Sequence[Canonical], resolved: _Resolved, reasons: Iterable[str | None]) -> list[Edge]:
+    """The edges to the URLs, which are those of ``resolved`` or some of them. ``reasons``: why each is not followed."""
+    described = resolved.described
+    if len(urls) < len(described):
+        said = dict(zip([url.key for url in resolved.urls], described, strict=True))
+        described = [said[url.key] for url in urls]
+    return [
+        _new_edge((href, kind, text, rel, why))
+        for (href, _), (kind, text, rel), why in zip(urls, described, reasons, strict=False)
+    ]
+
+
+def _is_followed(_: Canonical) -> None:
+    """Why a link is not followed that is."""
 
 
 def _parts(hrefs: list[str]) -> Iterator[list[str]]:

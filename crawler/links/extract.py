@@ -9,8 +9,9 @@ tree breaks these, the links are those of ``scan_links``: the tags alone, in tim
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -62,8 +63,9 @@ class PageLinks:
     ``meta`` element that has both. ``embedded`` are the embedded resources, if they are wanted, as ``hrefs`` are and
     none of these. ``too_long`` counts the links that can only be longer than
     ``LinkSettings.max_url_length``. ``cut`` says why the page was not read as a whole, if it was not. ``described`` has
-    what the page says of its links where that is wanted (``DescribedLinks``), ``unfollowed`` then those that it asks
-    robots not to follow, as far as that is respected, and ``about`` what it says of itself.
+    what the page says of its links where that is wanted (``DescribedLinks``), by links without fragments;
+    ``unfollowed`` then has those that it asks robots not to follow, as far as that is respected. ``about`` is what it
+    says of itself.
     """
 
     base: str | None
@@ -204,13 +206,13 @@ class _Found:
         # This loop runs for each link of each page: what is usual is done in place.
         for node in parser.css("[href],[src]" if _FRAMES.intersection(self.settings.kinds) else "[href]"):
             if node.tag in _ANCHORS:
-                attributes = node.attrs
+                attributes = node.attributes
                 href = attributes.get("href")
                 if href is None and "href" in attributes:  # without a value
                     href = ""
                 if respect_rel and "nofollow" in (attributes.get("rel") or "").lower().split():
-                    if described is not None:
-                        self._leave_out(href, node)
+                    if described is not None and href is not None:
+                        self._leave_out(href.strip(SPACE), node)
                     continue
             else:
                 href = self._other(node)
@@ -221,15 +223,18 @@ class _Found:
                 self._add(href, hrefs)
             else:
                 hrefs[href] = None
-                if described is not None and href not in described:
-                    described[href] = _description(node)
+                if described is not None:
+                    link = href.partition("#")[0] if "#" in href else href
+                    # Links into the page itself are none, unless a base gives them another meaning.
+                    if link not in described and (link or self.base is not None):
+                        described[link] = _description(node)
 
         if self.settings.embedded != "off":
             for node in parser.css(SELECTOR):
                 for text in embedded(node):
                     self._add(text, self.embedded)
-                    if described is not None and text not in described:
-                        described[text] = _description(node)
+                    if described is not None and (link := text.partition("#")[0]) not in described:
+                        described[link] = _description(node)
 
     def links(self, encoding: str) -> PageLinks:
         """The links of the page."""
@@ -247,10 +252,21 @@ class _Found:
         resources = [href for href in islice(self.embedded, settings.max_links) if href not in hrefs]
         truncated = max(len(hrefs), len(self.embedded)) > settings.max_links
         left_out = [href for href in islice(self.unfollowed, settings.max_links) if href not in hrefs]
-        said = {**self.unfollowed, **(self.described or {})} if left_out else self.described or {}
+        said = self._said(left_out)
         return PageLinks(
             base, found, encoding, truncated, metas, self.too_long, None, resources, said, left_out, about=words
         )
+
+    def _said(self, left_out: Iterable[str]) -> dict[str, Described]:
+        """What the page says of its links."""
+        said = self.described
+        if said is None:
+            return {}
+        for href in left_out:
+            said.setdefault(href.partition("#")[0], self.unfollowed[href])
+        if self.base is not None:
+            said.setdefault("", Described("a"))  # those that came before the base seemed to lead to the page itself
+        return said
 
     @property
     def _longest(self) -> int:
@@ -270,10 +286,9 @@ class _Found:
         if len(to) <= self.settings.max_links:
             to[href] = None
 
-    def _leave_out(self, href: str | None, node: LexborNode) -> None:
+    def _leave_out(self, href: str, node: LexborNode) -> None:
         """Note a link that the page asks robots not to follow."""
-        href = None if href is None else href.strip(SPACE)
-        if href is not None and len(href) <= self._longest and len(self.unfollowed) <= self.settings.max_links:
+        if len(href) <= self._longest and len(self.unfollowed) <= self.settings.max_links:
             self.unfollowed.setdefault(href, _description(node))
 
     def _other(self, node: LexborNode) -> str | None:
@@ -310,15 +325,20 @@ class _Found:
             if target is not None:
                 self._add(target, self.hrefs)
                 if self.described is not None:
-                    self.described.setdefault(target.strip(SPACE), Described("meta"))
+                    self.described.setdefault(target.strip(SPACE).partition("#")[0], Described("meta"))
         elif pragma == "content-language" and self.stated_language is None and "," not in content:
             self.stated_language = content.strip(SPACE).partition(" ")[0] or None
 
 
-def _description(node: LexborNode) -> Described:
-    kind, rel = node.tag or "", node.attrs.get("rel")
+# One call into C for each link; the class itself would cost a Python frame.
+_new_description = partial(tuple.__new__, Described)
+
+
+def _description(node: LexborNode, attributes: Mapping[str, str | None] | None = None) -> Described:
+    """What is said of a link. ``attributes``: those of the node, where they are at hand."""
+    kind, rel = node.tag or "", (attributes or node.attributes).get("rel")
     text = " ".join(node.text()[: 8 * TEXT_MOST].split())[:TEXT_MOST] if kind == "a" else ""
-    return Described(kind, text, " ".join(rel[:TEXT_MOST].lower().split()) if rel else "")
+    return _new_description((kind, text, " ".join(rel[:TEXT_MOST].lower().split()) if rel else ""))
 
 
 def _title(parser: LexborHTMLParser) -> str | None:

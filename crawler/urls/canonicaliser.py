@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from crawler.urls import clean
 from crawler.urls.base import Base, Roots
@@ -94,6 +94,9 @@ class Canonicaliser:
         """
         base = scalar_values(base)
         links, joined, same = self._joined(base, hrefs)
+        if same and None not in joined:  # what is usual: each link is its own key
+            plain = dict.fromkeys(cast("list[str]", joined))
+            return list(map(_canonical, zip(plain, plain, strict=True))), 0
         found: dict[str, str] = {}
         rejected = 0
         for (link, _), href in zip(links, joined, strict=True):
@@ -109,6 +112,9 @@ class Canonicaliser:
         """As ``outlinks``, and for each URL the link that it is, as written but for its fragment."""
         base = scalar_values(base)
         links, joined, same = self._joined(base, hrefs)
+        if same and None not in joined and len(plain := dict.fromkeys(cast("list[str]", joined))) == len(links):
+            # What is usual: each link is its own key, and no two are the same.
+            return list(map(_canonical, zip(plain, plain, strict=True))), 0, [link for link, _ in links]
         found: dict[str, str] = {}
         sources: list[str] = []
         rejected = 0

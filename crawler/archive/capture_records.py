@@ -81,7 +81,7 @@ def _answer(capture: Capture, digest: bytes | None, earlier: Earlier | None, com
         return _revisit(head, _IDENTICAL, digest, earlier, f"{common}WARC-Truncated: length\r\n")
     payload = sha1(capture.body) if digest is None else digest
     said = lines([("WARC-Payload-Digest", digest_label(payload)), ("WARC-Truncated", capture.truncated)])
-    return record(Kind.RESPONSE, common + said, RESPONSE_TYPE, head + capture.body)
+    return record(Kind.RESPONSE, common + said, RESPONSE_TYPE, head, capture.body)
 
 
 def _revisit(head: bytes, profile: str, digest: bytes | None, earlier: Earlier | None, common: str) -> bytes:

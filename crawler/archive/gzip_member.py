@@ -16,11 +16,12 @@ except ImportError:  # the extra `warc` is not installed
 
 _GZIP = 31  # the largest window, and a gzip header
 _ISAL_LEVEL = 1
+_SHORT = 1_024  # bytes: the tables of level 1 take longer to set up than such a record takes at level 0
 _ZLIB_LEVEL = 3
 
 
 def by_isal(data: bytes) -> bytes:
-    return isal_zlib.compress(data, _ISAL_LEVEL, _GZIP)
+    return isal_zlib.compress(data, 0 if len(data) < _SHORT else _ISAL_LEVEL, _GZIP)
 
 
 def by_zlib(data: bytes) -> bytes:

@@ -15,10 +15,13 @@ _SHIFTS = range(150, -1, -10)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def sha1(data: bytes) -> bytes:
+def sha1(data: bytes, more: bytes = b"") -> bytes:
     """The digest that archives agree on, so that payloads of several can be compared. It guards against accidents:
     whoever makes two payloads with one digest has them taken for one."""
-    return hashlib.sha1(data, usedforsecurity=False).digest()
+    found = hashlib.sha1(data, usedforsecurity=False)
+    if more:
+        found.update(more)
+    return found.digest()
 
 
 def digest_label(digest: bytes) -> str:
@@ -45,9 +48,9 @@ def _second_label(seconds: int) -> str:
 
 def record_id(random: bytes) -> str:
     """The id of a record, made of ``ID_BYTES`` random bytes: a UUID of version 4."""
-    digits = f"{(int.from_bytes(random, 'big') & ~_FIXED) | _VERSION_4:032x}"
-    return f"<urn:uuid:{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}>"
+    digits = random.hex()
+    variant = _VARIANTS[random[8] >> 4]
+    return f"<urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}>"
 
 
-_FIXED = 0xF << 76 | 0x3 << 62  # the bits that say what kind of UUID it is
-_VERSION_4 = 0x4 << 76 | 0x2 << 62
+_VARIANTS = 4 * "89ab"  # the digit that says what kind of UUID it is, and has two random bits

@@ -23,13 +23,13 @@ class Kind(StrEnum):
     METADATA = "metadata"
 
 
-def record(kind: Kind, fields: str, content_type: str, block: bytes) -> bytes:
-    """The bytes of a record. ``fields`` are lines."""
+def record(kind: Kind, fields: str, content_type: str, block: bytes, body: bytes = b"") -> bytes:
+    """The bytes of a record. ``fields`` are lines. ``body``: the rest of the block, which may be long."""
     head = (
         f"WARC/1.1\r\nWARC-Type: {kind.value}\r\n{fields}Content-Type: {content_type}\r\n"
-        f"WARC-Block-Digest: {digest_label(sha1(block))}\r\nContent-Length: {len(block)}\r\n\r\n"
+        f"WARC-Block-Digest: {digest_label(sha1(block, body))}\r\nContent-Length: {len(block) + len(body)}\r\n\r\n"
     )
-    return b"".join((head.encode(), block, b"\r\n\r\n"))
+    return b"".join((head.encode(), block, body, b"\r\n\r\n"))
 
 
 def fields_block(fields: Iterable[Field]) -> bytes:

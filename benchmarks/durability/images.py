@@ -1,6 +1,7 @@
 """Power losses on real file systems: the crawl's disk is an image, and a loss leaves a copy of it.
 
-    python benchmarks/durability/images.py [--losses 120] [--lying] [--seed N] [--dir DIR] [--out FILE]
+    python benchmarks/durability/images.py [--losses 120] [--lying] [--output NAMES] [--seed N] [--dir DIR]
+        [--out FILE]
 
 The real program crawls a small site; its job has its own ext4 or XFS file system, in an image behind a loop device. At
 a random moment the image is cloned in one piece (a reflink, on an XFS that is an image itself): the clone is what the
@@ -195,7 +196,8 @@ class Stack:
 class Life:
     """One job, from its first start to its end, with losses between."""
 
-    def __init__(self, stack: Stack, site: Site, home: Path, chance: random.Random) -> None:
+    def __init__(self, stack: Stack, site: Site, home: Path, chance: random.Random, flags: Sequence[str] = ()) -> None:
+        self._flags = flags
         self._stack, self._site, self._chance = stack, site, chance
         self._pages = {path for path in site.pages if path not in ADDED}
         self._job = stack.disk / "job"
@@ -206,7 +208,17 @@ class Life:
         self._not_added = [*ADDED]
 
     def _words(self) -> tuple[str | Path, ...]:
-        return (self._seeds, "--job", self._job, "--config", self._config, "--allow-private", "--quiet", *_FAST)
+        return (
+            self._seeds,
+            "--job",
+            self._job,
+            "--config",
+            self._config,
+            "--allow-private",
+            "--quiet",
+            *_FAST,
+            *self._flags,
+        )
 
     def live(self, account: Account, most: int) -> None:
         """Until it has ended, with ``most`` losses at most. Raises SystemExit where it does not carry on."""
@@ -288,6 +300,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--losses", type=int, default=120, help="shared by the kinds of disks (120)")
     parser.add_argument("--in-a-life", type=int, default=8, help="losses of one job, at most (8)")
     parser.add_argument("--pages", type=int, default=PAGES, help=f"of the site ({PAGES})")
+    parser.add_argument("--output", metavar="NAMES", help="kept besides pages.jsonl, such as warc,links")
     parser.add_argument("--lying", action="store_true", help="fsync does nothing: this must fail")
     parser.add_argument("--seed", type=int, default=1, help="of the moments (1)")
     parser.add_argument("--dir", type=Path, help="where the images are made")
@@ -297,7 +310,7 @@ def main(words: Sequence[str]) -> None:
     lines.append(f"\n{'':<32}" + "".join(f"{head:>9}" for head in _HEADS))
     print("\n".join(lines), flush=True)
     pages = {**tree(chosen.pages), **dict.fromkeys(ADDED, linked(["/"]))}
-    accounts = []
+    accounts, flags = [], ("--output", chosen.output) if chosen.output else ()
     around = contextlib.ExitStack()
     try:
         own_mounts()
@@ -312,7 +325,7 @@ def main(words: Sequence[str]) -> None:
                     with tempfile.TemporaryDirectory(dir=chosen.dir) as name:
                         stack = Stack(Path(name), disk)
                         most = min(share - account.losses, chosen.in_a_life)
-                        Life(stack, site, Path(name), chance).live(account, most)
+                        Life(stack, site, Path(name), chance, flags).live(account, most)
                         stack.close()
             accounts.append(account)
             lines.append(_row(str(disk), account))

@@ -1,6 +1,6 @@
 """Kill crawls many times: at random moments, at every failpoint, and while a crawl must keep its politeness gaps.
 
-    python benchmarks/durability/kills.py [--kills 200] [--beside] [--serve DIR[=PATH] ...] [--seed N]
+    python benchmarks/durability/kills.py [--kills 200] [--beside] [--serve DIR[=PATH] ...] [--output NAMES] [--seed N]
 
 Serves a web with its own nginx (made files, or the given directories, each a host whose first page is PATH). Its
 access log shows what was requested and when, whatever the crawler reports. A crawl is killed after a random number of
@@ -49,11 +49,15 @@ DELAY = 0.02  # seconds, of the crawl that must keep its gaps
 _RESOLUTION = 0.002  # seconds: nginx gives both times in whole milliseconds
 _UNLINKED = 60  # pages of each host that only what is done beside leads to
 _IN_USE = "is in use"  # what the program says where another one, as add, has the job
+_OF_OUTPUTS = ("output.begun", "step.kept")  # named places that only a crawl with more outputs comes to
 _POLL = 0.005  # seconds between two looks at a run
 _EARLY = 0.2  # share of the kills at a moment before the first answer, or at one that is chosen by the clock
 _SETTLE = 0.2  # seconds: nginx writes its line a moment after the answer
 # Many generations, and slices that are sealed, in the few seconds that a crawl takes.
-_OFTEN = "[durability]\nsync_interval = 0.1\ncheckpoint_interval = 0.3\n[seen]\ncapacity = 16\n"
+_OFTEN = (
+    "[durability]\nsync_interval = 0.1\ncheckpoint_interval = 0.3\n[seen]\ncapacity = 16\n"
+    "[output]\nfile_size = 500_000\n"
+)
 FAST = ("--delay", "0", "--per-host", "16", "--concurrency", str(CONCURRENCY))
 POLITE = ("--delay", str(DELAY), "--per-host", "1", "--concurrency", str(CONCURRENCY))
 
@@ -102,6 +106,7 @@ class Bench:
     unlinked: list[str] = field(default_factory=list)  # URLs for what is done beside; nothing is, if there are none
     done: Done = field(default_factory=Done)
     port: int = field(default_factory=free_port)
+    output: str = ""  # what is kept besides pages.jsonl; verify compares it
 
     @property
     def job(self) -> Path:
@@ -125,6 +130,7 @@ class Bench:
             "--allow-private",
             "--quiet",
             *(("--dashboard", str(self.port)) if self.unlinked else ()),
+            *(("--output", self.output) if self.output else ()),
             *flags,
         ]
 
@@ -161,6 +167,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--serve", nargs="+", metavar="DIR[=PATH]", default=[], help="directories, not made files")
     parser.add_argument("--pages", type=int, default=MADE_PAGES, help=f"of the made web ({MADE_PAGES})")
     parser.add_argument("--beside", action="store_true", help="with other commands at work on the job")
+    parser.add_argument("--output", default="", metavar="NAMES", help="kept besides pages.jsonl, such as warc,links")
     parser.add_argument("--points", choices=("all", "none"), default="all", help="kill at the named places too (all)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments (1)")
     chosen = parser.parse_args(words)
@@ -175,7 +182,7 @@ def main(words: Sequence[str]) -> None:
         with served(roots, home / "nginx") as web:
             seeds = home / "seeds.txt"
             seeds.write_text("".join(f"{url}\n" for url in web.seeds))
-            bench = Bench(web, seeds, home, undisturbed(seeds, home))
+            bench = Bench(web, seeds, home, undisturbed(seeds, home), output=chosen.output)
             if chosen.beside:
                 paths = unlinked_pages([root for root, _ in roots], _UNLINKED)
                 bench.unlinked = [url + path for url in web.seeds for path in paths]
@@ -234,8 +241,9 @@ def at_random(bench: Bench, flags: Sequence[str], kills: int, chance: random.Ran
 
 def at_points(bench: Bench, chance: random.Random, points: Sequence[str]) -> Account:
     """One job for each named place: killed there, then given the same command until it ends."""
-    account = Account()
+    account, asked = Account(), bench.output
     for point in points:
+        bench.output = asked or ("links" if point in _OF_OUTPUTS else "")
         passes = iter(
             [f"step.written:{chance.randrange(2, len(bench.wanted) // 2)}"] if point.startswith("resume.") else []
         )

@@ -1,6 +1,6 @@
 """Simulate power losses: small crawls from start to end, each from a random seed, cut off again and again.
 
-    python benchmarks/durability/power.py [--rounds 1000] [--first 0]
+    python benchmarks/durability/power.py [--rounds 1000] [--first 0] [--output links]
 
 The crawls are those of ``tests/durability/power.py``; CI runs 60 of them. Exits with 1 and names the seed when a page
 is missing or recorded twice.
@@ -18,13 +18,14 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from crawler.bench.machine import describe_machine
-from tests.durability.power import live
+from tests.durability.power import KEEPING, SETTINGS, live
 
 
 def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=1_000, help="lives (1000)")
     parser.add_argument("--first", type=int, default=0, help="seed of the first (0)")
+    parser.add_argument("--output", choices=("links",), help="kept besides pages.jsonl, and compared too")
     parser.add_argument("--most-cuts", type=int, default=4, help="power losses in one life, at most (4)")
     chosen = parser.parse_args(words)
     for line in describe_machine():
@@ -33,7 +34,7 @@ def main(words: Sequence[str]) -> None:
     cuts: Counter[int] = Counter()
     finished = asked = missing = twice = 0
     for seed in range(chosen.first, chosen.first + chosen.rounds):
-        life = live(seed, chosen.most_cuts)
+        life = live(seed, chosen.most_cuts, KEEPING if chosen.output else SETTINGS)
         cuts[life.cuts] += 1
         finished += life.finished
         asked += life.asked

@@ -125,8 +125,8 @@ MODULES: dict[str, str] = {
         reconcile verifier repairer
     """,
     "export": """
-        final_records columns kept_parts beside parquet top_counts time_line crawl_figures markup report_page job_report
-        sorted_lines wacz web_archive
+        final_records last_records columns kept_parts beside parquet top_counts time_line crawl_figures markup
+        report_page job_report sorted_lines wacz web_archive
     """,
     "service": """
         explanation_text host_page status_reporter commands command_files snapshot_request view api attach run_view

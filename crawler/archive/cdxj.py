@@ -19,16 +19,20 @@ _TYPE = re.compile(rb"\r\ncontent-type:[ \t]*([^;\s]*)", re.IGNORECASE)
 _DIGITS = re.compile("[^0-9]")
 _REVISIT_TYPE = "warc/revisit"
 _NO_TYPE = "unk"
+_NOT_MODIFIED = 304
 
 
 def line_of(found: FoundRecord, file_name: str) -> bytes | None:
-    """The line of a record in the file of this name; None if the index has none, since it is no answer."""
+    """The line of a record in the file of this name; None if the index has none: since it is no answer, or the answer
+    304, which has no payload, and would be replayed in the place of what it says is unchanged."""
     kind = found.fields.get("warc-type")
     if kind not in (Kind.RESPONSE, Kind.REVISIT):
         return None
     url = found.fields.get("warc-target-uri", "")
     head = found.block.partition(b"\r\n\r\n")[0]
     status, stated = status_of(head), _TYPE.search(head)
+    if kind == Kind.REVISIT and status == _NOT_MODIFIED:
+        return None
     mime = _REVISIT_TYPE if kind == Kind.REVISIT else stated[1].decode("latin-1") if stated else ""
     values = {
         "url": url,

@@ -151,24 +151,3 @@ def _reason(record: Record) -> str:
 
 def clipped(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
-
-
-class LastRecords:
-    """Which records are the last of their URLs. Takes about 100 bytes for each URL that was visited again.
-
-    A record says that it is of a further visit, except for the one that follows when a rule of ours permits its URL."""
-
-    def __init__(self) -> None:
-        self._last: dict[int, int] = {}
-        self._held_back: set[int] = set()
-
-    def note(self, number: int, record: Record) -> None:
-        """Note a record; all of them, in order."""
-        key = hash(record["url"])  # with a secret of this process, so nobody can make two URLs equal
-        if "visit" in record or key in self._held_back:
-            self._last[key] = number
-        if "rule" in record:
-            self._held_back.add(key)
-
-    def is_last(self, number: int, record: Record) -> bool:
-        return not self._last or self._last.get(hash(record["url"]), number) == number

@@ -18,14 +18,19 @@ _POLL = 0.1  # seconds between two looks
 def final_records(directory: Path) -> Iterator[tuple[Record, int]]:
     """(record, its length in bytes) of each finished URL, in the order in which they finished. Raises JobError, OSError
     and, for a line that is not a record, JournalError."""
+    for number, line in enumerate(final_lines(directory), 1):
+        record = record_of(line)
+        if record is None:
+            raise JournalError(f"{PAGES}: line {number} is not a record; run `crawler verify`")
+        yield record, len(line)
+
+
+def final_lines(directory: Path) -> Iterator[bytes]:
+    """The lines of these records, as they are. Raises JobError, OSError."""
     tail = Tail(directory)
     deadline = time.monotonic() + _BUSY
     while not tail.knows_end():
         if time.monotonic() > deadline:
             raise JobError(f"{directory} is in use by a process that shows no records: try again later")
         time.sleep(_POLL)
-    for number, line in enumerate(tail.more(), 1):
-        record = record_of(line)
-        if record is None:
-            raise JournalError(f"{PAGES}: line {number} is not a record; run `crawler verify`")
-        yield record, len(line)
+    yield from tail.more()

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from crawler.clock import SteadyClock
 from crawler.disk import RealDisk
 from crawler.export.beside import ExportError, check_outside
-from crawler.export.crawl_figures import Figures, LastRecords
-from crawler.export.final_records import final_records
+from crawler.export.crawl_figures import Figures
+from crawler.export.final_records import final_lines, final_records
 from crawler.export.kept_parts import KeptParts
+from crawler.export.last_records import LastRecords
 from crawler.export.report_page import MARK, LinkedFrom, Report, report_page
 from crawler.inspect.host_table import HostTableSettings, Selection, all_host_rows
 from crawler.inspect.hosts_now import hosts_now
@@ -54,13 +55,9 @@ def gather(directory: Path) -> Report:
     made_at = SteadyClock()()
     stats, hosts = job_stats(directory), _hosts(directory)
     figures = Figures.of([row["host"] for row in hosts])
-    last, seen = LastRecords(), None
-    if stats["revisits"] or stats["urls_returned"]:
-        seen = 0
-        for seen, (record, _) in enumerate(final_records(directory), 1):
-            last.note(seen, record)
+    last = LastRecords(final_lines(directory))
     # A running crawl may have finished more by now: what was not noted is left out.
-    for number, (record, _) in enumerate(itertools.islice(final_records(directory), seen), 1):
+    for number, (record, _) in enumerate(itertools.islice(final_records(directory), last.count), 1):
         figures.count_time(record)
         if last.is_last(number, record):
             figures.count(record)
@@ -75,8 +72,8 @@ def _linked(directory: Path, figures: Figures, last: LastRecords) -> dict[str, L
     with KeptParts(directory, "links") as parts:
         if not found or not parts.in_use:
             return None
-        for number, (record, _) in enumerate(final_records(directory), 1):
-            if not last.is_last(number, record):
+        for number, (record, _) in enumerate(itertools.islice(final_records(directory), last.count), 1):
+            if not last.tells(number, record):
                 continue
             # Most links lead elsewhere, and decoding each would take minutes.
             for href in _TARGET.findall(parts.of(record)):

@@ -87,7 +87,6 @@ def test_a_line_says_where_the_response_is() -> None:
         (exchange(head(b"200 OK", (b"x", b"1"), (b"CONTENT-TYPE", b" image/png ;a=b")), b""), "image/png", "200"),
         (exchange(head(b"200 OK", (b"content-type", b"\xff\x01")), b""), "\xff\x01", "200"),
         (exchange(head(b"200 OK"), b"\r\ncontent-type: text/html"), "unk", "200"),
-        (exchange(head(b"304 Not Modified"), b""), "warc/revisit", "304"),
     ],
 )
 def test_a_line_for_every_answer(capture: Capture, mime: str, status: str) -> None:
@@ -95,6 +94,11 @@ def test_a_line_for_every_answer(capture: Capture, mime: str, status: str) -> No
     assert line.isascii()
     found = json.loads(line.split(b" ", 2)[2])
     assert (found["mime"], found["status"]) == (mime, status)
+
+
+def test_an_answer_304_has_no_line() -> None:
+    capture = exchange(head(b"304 Not Modified"), b"")
+    assert list(lines(members(archived(capture)))) == []
 
 
 def test_a_revisit_has_the_digest_of_its_payload() -> None:

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.cli import main
-from crawler.export.crawl_figures import BROKEN, DEEPEST, GOOD, KEPT, NOT_FETCHED, REST, Figures, LastRecords
+from crawler.export.crawl_figures import BROKEN, DEEPEST, GOOD, KEPT, NOT_FETCHED, REST, Figures
 from crawler.export.job_report import gather
+from crawler.export.last_records import LastRecords
 from crawler.export.report_page import MARK, Report, report_page
 from crawler.export.time_line import COLUMNS, TimeLine
 from crawler.export.top_counts import TopCounts
@@ -133,13 +134,16 @@ def test_the_last_record_of_a_url_counts() -> None:
         record("/held", None, outcome="excluded", rule="private-address"),
         record("/a", 200, visit=2),
         record("/held"),
+        record("/forgotten\\", 200),
         record("/a", 304, visit=3),
+        record("/forgotten\\", 404),
     ]
-    last = LastRecords()
-    for number, each in enumerate(found):
-        last.note(number, each)
-    kept = [(each["url"][14:], each["status"]) for number, each in enumerate(found) if last.is_last(number, each)]
-    assert kept == [("/b", 200), ("/held", 200), ("/a", 304)]
+    last = LastRecords(json.dumps(each, separators=(",", ":")).encode() for each in found)
+    numbered = [(each["url"][14:], each["status"], number, each) for number, each in enumerate(found, 1)]
+    kept = [(path, status) for path, status, number, each in numbered if last.is_last(number, each)]
+    assert kept == [("/b", 200), ("/held", 200), ("/a", 304), ("/forgotten\\", 404)]
+    telling = [(path, status) for path, status, number, each in numbered if last.tells(number, each)]
+    assert telling == [("/b", 200), ("/a", 200), ("/held", 200), ("/forgotten\\", 404)]
 
 
 # -- the page --------------------------------------------------------------------------------------------------

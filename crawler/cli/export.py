@@ -10,7 +10,7 @@ from crawler import __version__
 from crawler.cli.damaged_job import guarded
 from crawler.cli.exit_codes import Exit, UsageError
 from crawler.clock import SteadyClock
-from crawler.export.beside import ExportError
+from crawler.export.beside import ExportError, SourceError
 from crawler.export.parquet import MissingLibraryError, Written, check_place, write_parquet
 from crawler.export.web_archive import write_index, write_package
 from crawler.metrics import counted
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         text = _export(arguments)
     except (ExportError, MissingLibraryError) as error:
         raise UsageError(str(error)) from error
-    except OSError as error:
+    except (OSError, SourceError) as error:
         say(sys.stderr, f"crawler: error: nothing was exported: {' '.join(str(error).split())}")
         return Exit.FAILED
     print(text)

@@ -26,6 +26,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or Path(f"{arguments.job.absolute().name}-report.html")
+    if out == Path("-"):
+        raise UsageError("--out is the name of a file: the page is not written to standard output")
     try:
         made = write_report(arguments.job, out)
     except ExportError as error:

@@ -26,9 +26,10 @@ _BUSY = 10.0  # seconds that a job may be in use without saying how far its reco
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = "Print the records of pages.jsonl, each as soon as it is final."
     parser.add_argument("job", type=Path, metavar="DIR")
-    parser.add_argument("-n", type=whole_number, default=10, metavar="N", help="the last N records first (10)")
-    parser.add_argument("--all", action="store_true", help="all records first")
-    parser.add_argument(
+    first = parser.add_mutually_exclusive_group()
+    first.add_argument("-n", type=whole_number, default=10, metavar="N", help="the last N records first (10)")
+    first.add_argument("--all", action="store_true", help="all records first")
+    first.add_argument(
         "--since",
         metavar="CURSOR",
         help="instead, the records after this cursor (0: all), each with its change and the cursor after it",

@@ -24,6 +24,10 @@ class ExportError(Exception):
     """The export cannot be made there. The text is one line that says why and what to do."""
 
 
+class SourceError(Exception):
+    """What is to be exported is damaged, or part of it is missing. The text is one line that says what to do."""
+
+
 def free_place(out: Path, job: Path, kind: str, names: Collection[str]) -> Path:
     """The absolute path of ``out``, outside of the job's directory. Raises ExportError unless it is missing, an empty
     directory, or an earlier export of this kind whose files have these names."""

@@ -61,17 +61,18 @@ def gather(directory: Path) -> Report:
         figures.count_time(record)
         if last.is_last(number, record):
             figures.count(record)
-    return Report(directory.absolute().name, made_at, stats, figures, hosts, _linked(directory, figures, last))
+    linked, unlinked = _linked(directory, figures, last)
+    return Report(directory.absolute().name, made_at, stats, figures, hosts, linked, unlinked)
 
 
-def _linked(directory: Path, figures: Figures, last: LastRecords) -> dict[str, LinkedFrom] | None:
-    """The pages that link to the broken URLs that are listed, as their last visits found them; None if the job keeps no
-    links."""
+def _linked(directory: Path, figures: Figures, last: LastRecords) -> tuple[dict[str, LinkedFrom] | None, int]:
+    """The pages that link to the broken URLs that are listed, as their last visits found them, None if the job keeps no
+    links; and how many pages there are whose links are missing."""
     found = {each.url: LinkedFrom() for each in figures.broken}
     wanted = {url.encode("utf-8", "backslashreplace") for url in found}
     with KeptParts(directory, "links") as parts:
         if not found or not parts.in_use:
-            return None
+            return None, 0
         for number, (record, _) in enumerate(itertools.islice(final_records(directory), last.count), 1):
             if not last.tells(number, record):
                 continue
@@ -79,7 +80,7 @@ def _linked(directory: Path, figures: Figures, last: LastRecords) -> dict[str, L
             for href in _TARGET.findall(parts.of(record)):
                 if href in wanted:
                     found[href.decode("ascii")].add(str(record["url"]))
-    return found
+        return found, parts.missing
 
 
 def _hosts(directory: Path) -> list[dict[str, Any]]:

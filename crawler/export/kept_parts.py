@@ -7,12 +7,22 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self
 
+from crawler.inspect.job_reader import open_job
 from crawler.job.directory import PAGES
+from crawler.job.transaction import OUTPUT_ENDS
+from crawler.kv import Family
 from crawler.output import Record
 from crawler.output.outputs import FORMS
-from crawler.records import JournalError
+from crawler.records import End, JournalError, decode_ends
 
 _FORMS = {form.name: form for form in FORMS.values()}
+
+
+def ends_of_outputs(directory: Path) -> dict[int, End]:
+    """Where the outputs besides ``pages.jsonl`` end that the job has ever had, by their kinds. Raises JobError, OSError
+    and JournalError."""
+    with open_job(directory) as job:
+        return decode_ends(job.store.get(Family.META, OUTPUT_ENDS))
 
 
 class PartPlace(NamedTuple):
@@ -43,8 +53,9 @@ class KeptParts:
 
     @property
     def in_use(self) -> bool:
-        """Whether the job has kept anything in this output."""
-        return (self._directory / self._form.name).is_dir()
+        """Whether the job has kept anything in this output, even if its files are gone. Raises JobError, OSError and
+        JournalError."""
+        return self._form.kind in ends_of_outputs(self._directory)
 
     def of(self, record: Record) -> bytes:
         """What is kept of the page; empty if nothing is, or if its file is not there. Raises OSError, and JournalError

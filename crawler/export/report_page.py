@@ -61,7 +61,8 @@ class LinkedFrom:
 @dataclass(frozen=True, slots=True)
 class Report:
     """What a report tells of a job at ``made_at`` (seconds since 1970). ``stats`` are those of ``stats --json``.
-    ``hosts`` are rows of the table of hosts. ``linked`` has the pages that link to broken URLs, None if unknown."""
+    ``hosts`` are rows of the table of hosts. ``linked`` has the pages that link to broken URLs, None if unknown;
+    ``unlinked`` counts the pages whose links are not in the job any more."""
 
     name: str
     made_at: float
@@ -69,6 +70,7 @@ class Report:
     figures: Figures
     hosts: Sequence[Mapping[str, Any]]
     linked: Mapping[str, LinkedFrom] | None = None
+    unlinked: int = 0
 
 
 def report_page(report: Report) -> str:
@@ -216,6 +218,8 @@ def _broken(report: Report) -> Section:
         said += f" The first {KEPT} are listed; the other records are in pages.jsonl."
     if linked is None:
         said += " The page is the one on which the link was found first; others may have it too."
+    if report.unlinked:
+        said += f" The links of {counted(report.unlinked, 'page')} are missing: their files are not in the job."
     rows = [
         (
             element("td", str(each.status or "") if not each.words else each.words, class_="status"),

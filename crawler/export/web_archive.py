@@ -13,13 +13,15 @@ from typing import Any, NamedTuple
 
 from crawler.archive.cdxj import HEAD_MOST, line_of
 from crawler.archive.warc_reader import WarcError, read_records
-from crawler.export.beside import ExportError, file_made_beside, free_file
+from crawler.export.beside import ExportError, SourceError, file_made_beside, free_file
 from crawler.export.final_records import final_records
+from crawler.export.kept_parts import ends_of_outputs
 from crawler.export.sorted_lines import SortedLines
 from crawler.export.wacz import ArchivedPage, WaczWriter, WarcFile
+from crawler.job.job_lock import lock_holder
 from crawler.output import Record
 from crawler.output.outputs import FORMS
-from crawler.records import Outcome
+from crawler.records import Outcome, file_in_output
 from crawler.settings import OUTPUTS
 
 WARC = OUTPUTS.index("warc") + 1
@@ -61,23 +63,34 @@ class _Survey:
         self.ends[number] = max(self.ends.get(number, 0), start + length)
         return True
 
+    def add_end(self, job: Path) -> None:
+        """Note the end of the archive of a job that is not running: behind the last page may be the robots.txt of a
+        host of which no page was archived. Of a running one it may still be undone."""
+        if lock_holder(job) is not None:
+            return
+        end = ends_of_outputs(job).get(WARC)
+        if end is not None and end.offset:
+            number = file_in_output(end.file)
+            self.ends[number] = max(self.ends.get(number, 0), end.offset)
+
     def files(self, job: Path) -> list[WarcFile]:
-        """The files, in order. Raises ExportError if there are none."""
+        """The files, in order. Raises ExportError if there are none, SourceError if one is missing."""
+        self.add_end(job)
         if not self.ends:
             raise ExportError(f"{job} has no web archive: --output warc keeps one")
         form, last, found = FORMS[WARC], max(self.ends), list[WarcFile]()
         for number in sorted({*form.numbers(job), *self.ends}):
             path = form.path(job, number)
             if not path.exists():
-                raise ExportError(f"{path} is missing: put it back")
+                raise SourceError(f"{path} is missing: put it back")
             if number <= last:
                 found.append(WarcFile(path, self.ends[number] if number == last else path.stat().st_size))
         return found
 
 
 def write_index(job: Path, out: Path) -> Indexed:
-    """Write the index of the job's archive, CDXJ, to the file ``out``. Raises ExportError, JobError, OSError and
-    JournalError."""
+    """Write the index of the job's archive, CDXJ, to the file ``out``. Raises ExportError, SourceError, JobError,
+    OSError and JournalError."""
     out, survey = free_file(out, job), _Survey()
     for record, _ in final_records(job):
         survey.add(record)
@@ -92,7 +105,8 @@ def write_index(job: Path, out: Path) -> Indexed:
 
 
 def write_package(job: Path, out: Path, software: str, now: float) -> Packed:
-    """Write the job's archive as WACZ to the file ``out``. Raises ExportError, JobError, OSError and JournalError."""
+    """Write the job's archive as WACZ to the file ``out``. Raises ExportError, SourceError, JobError, OSError and
+    JournalError."""
     if out.suffix != ".wacz":
         raise ExportError(f"{out}: readers want a name that ends in .wacz")
     out, survey = free_file(out, job), _Survey()
@@ -142,7 +156,7 @@ def _index(files: list[WarcFile], directory: Path) -> Iterator[bytes]:
                     if line is not None:
                         lines.add(line)
             except WarcError as error:
-                raise ExportError(f"{file.path}: {error}; run `crawler verify`") from error
+                raise SourceError(f"{file.path}: {error}; run `crawler verify`") from error
             if left:
-                raise ExportError(f"{file.path}: {left} bytes are missing at its end; run `crawler verify`")
+                raise SourceError(f"{file.path}: {left} bytes are missing at its end; run `crawler verify`")
     yield from lines

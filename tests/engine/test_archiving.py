@@ -264,6 +264,15 @@ def test_the_last_answer_of_a_host_that_is_throttled_is_archived(crawl: Crawl) -
     assert "warc" in record["kept"]
 
 
+def test_a_robots_txt_behind_the_last_page_is_indexed(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path, WITH_ROBOTS)
+    robots = Response(200, {}, "text/plain", None, b"User-agent: *\nDisallow: /\n", None, None, 0.0, 26)
+    crawl.run({SEED: page("never seen"), f"{SEED}robots.txt": on_the_wire(robots)})
+    assert main(["export", str(crawl.job), "--cdxj", str(tmp_path / "index.cdxj")]) == 0
+    (line,) = (tmp_path / "index.cdxj").read_bytes().splitlines()
+    assert json.loads(line.split(b" ", 2)[2])["url"] == f"{SEED}robots.txt"
+
+
 def test_the_redirects_of_robots_txt_are_archived(tmp_path: Path) -> None:
     """Also one to another host, whose answer is that of its own robots.txt later."""
     crawl = Crawl(tmp_path, WITH_ROBOTS, FaultyStore())
@@ -342,9 +351,7 @@ def test_the_package_of_a_job(stored: Crawl, tmp_path: Path, capsys: pytest.Capt
         for number, data in files_of(stored.job, "warc").items():
             assert package.read(f"archive/crawl-{number:06}.warc.gz") == data
     assert head["format"] == "json-pages-1.0"
-    assert {page["url"]: page.get("title") for page in pages} == {
-        url: None if url == SEED else url for url in web if url != f"{SEED}4"
-    }
+    assert {page["url"]: page.get("title") for page in pages} == {url: url for url in web if url != f"{SEED}4"}
 
 
 @pytest.mark.parametrize(("flag", "name"), [("--cdxj", "index.cdxj"), ("--wacz", "a.wacz")])
@@ -362,7 +369,7 @@ def test_damage_and_loss_of_files_are_told(stored: Crawl, tmp_path: Path, capsys
     stored.run(linked(12))
 
     def export() -> str:
-        assert main(["export", str(stored.job), "--cdxj", str(tmp_path / "index.cdxj")]) == 2
+        assert main(["export", str(stored.job), "--cdxj", str(tmp_path / "index.cdxj")]) == 1
         assert not (tmp_path / "index.cdxj").exists()
         return capsys.readouterr().err
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 import tarfile
 from collections import Counter
 from html.parser import HTMLParser
@@ -260,6 +261,11 @@ def test_with_links_all_pages_that_link_to_a_broken_url_are_counted(tmp_path: Pa
     assert len(linking) > 1
     page = Elements(report_page(report))
     assert {each["href"] for tag, each in page.found if tag == "a"} >= {target, *linking}
+    assert "are missing" not in report_page(report)
+    shutil.rmtree(tmp_path / "job" / "links")
+    without = gather(tmp_path / "job")
+    assert without.unlinked == len({edge["from"] for edge in edges})
+    assert f"The links of {without.unlinked} pages are missing" in report_page(without)
 
 
 def test_an_earlier_report_is_replaced_and_nothing_else(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

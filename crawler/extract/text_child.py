@@ -33,8 +33,16 @@ def parent(control_fd: int, memory: int, extractor: str) -> None:
     logging.disable()
     warnings.simplefilter("ignore")
     module, _, name = extractor.partition(":")
-    extract: Extract = getattr(import_module(module), name)
+    extract: Extract
+    try:
+        extract = getattr(import_module(module), name)
+    except Exception as error:  # noqa: BLE001 -- a library that is broken: each page is told
+        extract = partial(_raise, error)
     child_process.parent(control_fd, memory, partial(_extract_for, extract))
+
+
+def _raise(error: Exception, page: str, forms: tuple[str, ...]) -> dict[str, str]:
+    raise error
 
 
 def _extract_for(extract: Extract, descriptor: int, memory: int) -> None:

@@ -14,7 +14,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
@@ -28,6 +28,7 @@ from crawler.progress.printable import printable
 log = logging.getLogger("crawler")
 
 TRAFILATURA = "crawler.extract.main_text:main_text"
+LIBRARIES = ("trafilatura", "lxml_html_clean")
 PROGRAM = "crawler.extract.text_child"
 KILLS_MOST = 1  # times that a page is tried again because somebody killed the process, or it gave no answer
 _USUAL_SECONDS_PER_MEGABYTE = 2.0  # what a page costs as a rule
@@ -35,11 +36,12 @@ _PROCESSES_MOST = 8  # by default: each may take half a gigabyte
 _SHOWN = 200  # characters of the text of an exception, which may be foreign
 
 
-def missing_library() -> str | None:
-    """One line that says how to install what extracts text; None if it is installed."""
-    if importlib.util.find_spec("trafilatura") is not None:
+def missing_library(libraries: Sequence[str] = LIBRARIES) -> str | None:
+    """One line that says how to install what extracts text; None if all of it is installed."""
+    missing = [name for name in libraries if importlib.util.find_spec(name) is None]
+    if not missing:
         return None
-    return "the output text needs trafilatura: pip install 'frontier-crawler[text]'"
+    return f"the output text needs {' and '.join(missing)}: pip install 'frontier-crawler[text]'"
 
 
 def default_processes() -> int:

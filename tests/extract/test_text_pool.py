@@ -15,7 +15,7 @@ import pytest
 
 from crawler.extract.main_text import main_text
 from crawler.extract.page_text import NoText, PageText
-from crawler.extract.text_pool import TextLimits, TextPool
+from crawler.extract.text_pool import TextLimits, TextPool, missing_library
 from tests.program import ROOT
 
 OBEY = "tests.extract.extractors:obey"
@@ -102,7 +102,22 @@ def test_an_extractor_that_does_not_start_costs_no_page_but_its_text() -> None:
         assert found == [NoText("the process that extracts text does not start (it ends at once)")] * 2
         assert pool.failed == 2
 
-    run(use, TextLimits(processes=2, extractor="tests.extract.extractors:missing"))
+    run(use, TextLimits(processes=2, extractor="tests.extract.no_extractor:obey"))
+
+
+def test_an_extractor_that_cannot_be_imported_says_why() -> None:
+    async def use(pool: TextPool) -> None:
+        found = await extract(pool, "a", "b")
+        reason = "the extractor raised ModuleNotFoundError: No module named 'no_such_module'"
+        assert [each.reason for each in found if isinstance(each, NoText)] == [reason] * 2
+
+    run(use, TextLimits(processes=2, extractor="no_such_module:obey"))
+
+
+def test_what_is_not_installed_is_named_with_the_way_to_install_it() -> None:
+    assert missing_library() is None
+    said = "the output text needs no_such_thing: pip install 'frontier-crawler[text]'"
+    assert missing_library(("trafilatura", "no_such_thing")) == said
 
 
 def test_closing_cancels_what_waits_and_the_next_page_starts_again() -> None:
@@ -119,7 +134,7 @@ def test_closing_cancels_what_waits_and_the_next_page_starts_again() -> None:
 
 _CRAWLER = """
 import asyncio, sys
-from crawler.extract.text_pool import TextLimits, TextPool
+from crawler.extract.text_pool import TextLimits, TextPool, missing_library
 async def main():
     pool = TextPool(TextLimits(extractor="tests.extract.extractors:obey"))
     await pool.extract("h.test", ("hold " + sys.argv[1]).encode(), None, "text")

@@ -72,6 +72,28 @@ def test_hosts_of_one_domain_share_its_gap(seed: int, per_host: int, delay: floa
         held_to_the_rules(each, each.run())
 
 
+@given(
+    seed=st.integers(0, 2**32),
+    per_host=st.integers(1, 2),
+    delay=st.sampled_from([0.0, 1.0]),
+    host_key=st.sampled_from(["origin", "host", "domain", "address"]),
+    dies=st.booleans(),
+)
+@settings(max_examples=8 * TIMES, deadline=None)
+def test_pages_that_are_done_with_late_hold_up_nobody(
+    seed: int, per_host: int, delay: float, host_key: str, dies: bool
+) -> None:
+    """Their hosts are asked again when the gap after the answer is over, and not before."""
+    politeness = PolitenessSettings(host_key=host_key, per_host=per_host, delay=delay)
+    world = World(seed, 14, 8, slots=20, politeness=politeness, lingering=0.6)
+    world.seed(4)
+    if dies:
+        world.run(until=START + 30.0)
+        world.lose_everything()
+    held_to_the_rules(world, world.run())
+    assert sum(world.frontier.line.held) == 0
+
+
 @given(seed=st.integers(0, 2**32), per_host=st.integers(1, 2), delay=st.sampled_from([0.0, 1.0]), robots=st.booleans())
 @settings(max_examples=6 * TIMES)
 def test_hosts_at_one_address_share_its_gap(seed: int, per_host: int, delay: float, robots: bool) -> None:

@@ -142,7 +142,10 @@ class World:
         tempers: dict[Temper, float] | None = None,
         store: Store | None = None,
         memory: MemoryLimits | None = None,
+        lingering: float = 0.0,
     ) -> None:
+        """``lingering``: the share of pages that are done with only some time after their answer."""
+        self.lingering = lingering
         self.chance = random.Random(seed)
         self.now = START
         self.slots = slots
@@ -169,7 +172,7 @@ class World:
         self._given_up: set[str] = set()  # robots.txt could not be had
         self._ready: list[tuple[float, str]] = []  # plain hosts with something queued, by when they are free
         self._queued: dict[str, int] = defaultdict(int)
-        self._flying: list[tuple[float, int, Lease, Response | Failure | None]] = []
+        self._flying: list[tuple[float, int, Lease, Response | Failure | Finished | None]] = []
         self._asked = 0
         self.frontier = self.open_frontier()
 
@@ -233,7 +236,7 @@ class World:
         with a clock that is ``offset`` seconds off, and is ``told`` so or not."""
         number = self.frontier.next_number
         for _, _, lease, _ in self._flying:
-            if not lease.address:
+            if not (lease.address or lease.left):
                 self._over(lease.host.name)
             if lease.entry is not None and not lease.entry.tries and not lease.entry.throttled:
                 self._queued[lease.host.name] += 1
@@ -367,8 +370,15 @@ class World:
         key.in_flight -= 1
         key.free_at = max(key.free_at, self.now + self.gap(self._by_host[name]))
 
-    def _answer(self, lease: Lease, result: Response | Failure | None) -> None:
+    def _answer(self, lease: Lease, result: Response | Failure | Finished | None) -> None:
         name = lease.host.name
+        if isinstance(result, Finished):
+            assert lease.entry is not None
+            batch = self.store.batch()
+            self._finish(lease, result, batch)
+            self._admit(self._by_host[name], 1, batch)
+            self._write(batch)
+            return
         if result is None:
             batch = self.store.batch()
             self.frontier.finish(lease, AddressKnown(self.address(name)), self.now, batch)
@@ -427,14 +437,22 @@ class World:
                 if throttled.last is not None:
                     self._done(entry.href, Outcome.FETCHED)
             case Finished() as finished:
-                failed = finished.record.outcome is Outcome.FAILED
-                self.frontier.finish(lease, Done(finished.request, failed), self.now, batch)
-                self._done(entry.href, finished.record.outcome)
+                if finished.record.outcome is Outcome.FETCHED and self.chance.random() < self.lingering:
+                    self.frontier.answered(lease, finished.request, self.now)
+                    end = self.now + self.chance.uniform(0.0, 30.0)
+                    heapq.heappush(self._flying, (end, self._next(), lease, finished))
+                    return
+                self._finish(lease, finished, batch)
                 assert (
                     isinstance(result, Failure) or status_failure(result.status, self.retry) == finished.request.failure
                 )
         if not isinstance(result, Failure):
             self._admit(server, 1, batch)
+
+    def _finish(self, lease: Lease, finished: Finished, batch: Batch) -> None:
+        outcome = finished.record.outcome
+        self.frontier.finish(lease, Done(finished.request, outcome is Outcome.FAILED), self.now, batch)
+        self._done(finished.record.entry.href, outcome)
 
     def _done(self, href: str, outcome: Outcome) -> None:
         self.protocol.finished[href] += 1

@@ -42,8 +42,8 @@ class FoundRecord(NamedTuple):
 def read_records(read: Read, most: int) -> Iterator[FoundRecord]:
     """The records of a file, in order, each with the first ``most`` bytes of its block. ``read(size)`` gives the next
     bytes, at most ``size``, and none at the end. Raises WarcError at the first record that is not whole."""
-    offset, ahead = 0, read(_PIECE)
-    while ahead:
+    offset, ahead = 0, b""
+    while ahead := ahead or read(_PIECE):  # a record may end where a piece ends
         member = _Member(offset, most)
         ahead = member.take(ahead, read)
         yield FoundRecord(offset, member.length, member.fields, bytes(member.kept[: member.size]))

@@ -85,3 +85,9 @@ def test_a_damaged_file_is_an_error_or_reads_the_same(at: int, flip: int) -> Non
 def test_what_is_not_a_record_is_an_error(record: bytes, why: str) -> None:
     with pytest.raises(WarcError, match=f"offset {len(FILE)}: .*{why}"):
         found(FILE + member(record))
+
+
+def test_a_record_may_end_where_a_piece_ends() -> None:
+    """What is read at a time may be the whole of a record, and the next one is found all the same."""
+    pieces = [member(record) for record in archived(exchange(HTML, PAGE))]
+    assert len(list(read_records(lambda _: pieces.pop(0) if pieces else b"", 0))) == 3

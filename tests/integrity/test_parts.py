@@ -34,7 +34,8 @@ from crawler.settings import RobotsSettings
 from crawler.urls import Canonical
 from tests.durability.power import Inline
 from tests.engine.test_robots_visit import page
-from tests.job.test_kept import KEEPING, LINKS, WARC, kept_of
+from tests.job.test_kept import KEEPING, LINKS, TEXT, WARC
+from tests.job.test_kept import kept_of as archive_and_links
 from tests.jobs import store_of
 from tests.outputs import bodies_of, files_of, records
 
@@ -52,6 +53,11 @@ def opened(job: Path) -> Job:
 def body_of_page(href: str) -> Body:
     data = f"the body of {href}".encode()
     return Body(hashlib.sha256(data).digest(), data)
+
+
+def kept_of(href: str) -> tuple[Part, ...]:
+    parts = archive_and_links(href)
+    return (*parts, Part(TEXT, f"(the text of {href})\n".encode())) if parts else ()
 
 
 def finish(job: Job, pages: int = 99) -> None:
@@ -90,7 +96,7 @@ def holds(job: Path, pages: int) -> None:
     assert len(found) == pages
     assert bodies_of(job) == {url: body_of_page(url).data for url in found}
     parts = [part for url in found for part in kept_of(url)] + [ROBOTS]
-    for kind, name in ((WARC, "warc"), (LINKS, "links")):
+    for kind, name in ((WARC, "warc"), (LINKS, "links"), (TEXT, "text")):
         held = b"".join(files_of(job, name).values())
         assert sorted(held) == sorted(b"".join(part.data for part in parts if part.kind == kind))
         assert all(held.count(part.data) == 1 for part in parts if part.kind == kind)
@@ -128,6 +134,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], int]] = {
     "a full file": (lambda job: path(job, LINKS, 1).unlink(), 3),
     "the start of another output": (lambda job: path(job, WARC, 1).write_bytes(b""), 2),
     "all of an output": (lambda job: shutil.rmtree(job / "links"), 8),
+    "all texts": (lambda job: shutil.rmtree(job / "text"), 8),
     "a byte of a body": (lambda job: flip(body_path(job, 4), 3), 1),
     "the end of a body": (lambda job: os.truncate(body_path(job, 0), 5), 1),
     "all bodies": (lambda job: shutil.rmtree(job / "bodies"), 10),

@@ -13,13 +13,16 @@ import pytest
 
 from crawler.cli import main
 from crawler.disk import PowerCutError
+from crawler.engine.keeping import LONG_TEXT, TextKeeper
 from crawler.engine.lifecycle import Stop
 from crawler.engine.run import GRACE, Run
 from crawler.extract.page_text import NoText, PageText
 from crawler.fetch.simulated import page, redirect
-from crawler.frontier import decode_host
+from crawler.frontier import Entry, decode_host
 from crawler.job.job import Job
+from crawler.job.verdict import Finished
 from crawler.kv import Family
+from crawler.records import Outcome, PageRecord
 from crawler.settings import BudgetSettings, CrawlSettings, OutputSettings
 from tests.laboratory import SETTINGS, START, Laboratory, links
 from tests.outputs import parts_of
@@ -104,6 +107,17 @@ def test_a_page_with_a_good_status_has_a_row_and_nothing_else_has(tmp_path: Path
     assert (bad["error"], "text" in bad) == ("it takes too much", False)
     assert (records[f"{A}/bad"]["outcome"], records[f"{A}/bad"]["error"]) == ("fetched", None)
     assert stats["text_failed"] == 1
+
+
+async def test_a_long_text_has_its_row_too() -> None:
+    class Long(Slow):
+        async def extract(self, host: str, body: bytes, charset: str | None, form: str) -> PageText | NoText:
+            return PageText("a" * (LONG_TEXT + 1))
+
+    record = PageRecord(Entry("http://me:secret@a.test/", 0), Outcome.FETCHED, START, 200)
+    (part,) = await TextKeeper(Long(), "text").keep(Finished(record, body=b"<p>", is_page=True), [])
+    row = json.loads(part.data)
+    assert (row["url"], len(row["text"])) == ("http://a.test/", LONG_TEXT + 1)
 
 
 @pytest.mark.parametrize("seconds", [0.5, 30.0], ids=["short", "slots are lent"])

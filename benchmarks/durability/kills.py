@@ -49,7 +49,8 @@ DELAY = 0.02  # seconds, of the crawl that must keep its gaps
 _RESOLUTION = 0.002  # seconds: nginx gives both times in whole milliseconds
 _UNLINKED = 60  # pages of each host that only what is done beside leads to
 _IN_USE = "is in use"  # what the program says where another one, as add, has the job
-_OF_OUTPUTS = ("output.begun", "step.kept")  # named places that only a crawl with more outputs comes to
+# Named places that only a crawl with an output comes to.
+_OF_OUTPUTS = {"output.begun": "links", "step.kept": "links", "body.written": "bodies", "body.placed": "bodies"}
 _POLL = 0.005  # seconds between two looks at a run
 _EARLY = 0.2  # share of the kills at a moment before the first answer, or at one that is chosen by the clock
 _SETTLE = 0.2  # seconds: nginx writes its line a moment after the answer
@@ -243,7 +244,8 @@ def at_points(bench: Bench, chance: random.Random, points: Sequence[str]) -> Acc
     """One job for each named place: killed there, then given the same command until it ends."""
     account, asked = Account(), bench.output
     for point in points:
-        bench.output = asked or ("links" if point in _OF_OUTPUTS else "")
+        needed = _OF_OUTPUTS.get(point, "")
+        bench.output = ",".join(dict.fromkeys(filter(None, (*asked.split(","), needed))))
         passes = iter(
             [f"step.written:{chance.randrange(2, len(bench.wanted) // 2)}"] if point.startswith("resume.") else []
         )
@@ -255,6 +257,7 @@ def at_points(bench: Bench, chance: random.Random, points: Sequence[str]) -> Acc
         if codes[-2:-1] != [-9]:
             raise SystemExit(f"{point} was not reached: {codes}")
         bench.hold_to_account(account)
+    bench.output = asked
     return account
 
 

@@ -1,0 +1,65 @@
+"""A lease whose request is over before its page is done with: what it holds, and what it does not hold any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from crawler.frontier import ANSWERED, Done, Entry, Frontier, Lease
+from crawler.settings import PolitenessSettings
+from crawler.store import MemoryStore
+
+START = 1_700_000_000.0
+
+
+def leased() -> tuple[Frontier, Lease, MemoryStore]:
+    store = MemoryStore()
+    frontier = Frontier(store, PolitenessSettings(), robots=False)
+    frontier.load(START)
+    batch = store.batch()
+    frontier.admit([Entry("http://h.test/1", 0), Entry("http://h.test/2", 0)], batch)
+    store.write(batch)
+    frontier.written()
+    lease = frontier.take(START)
+    assert lease is not None
+    return frontier, lease, store
+
+
+def held(frontier: Frontier) -> int:
+    return sum(frontier.line.held)
+
+
+@pytest.mark.parametrize("answered", [True, False])
+@pytest.mark.parametrize("lent", ["before", "after", "never"])
+def test_a_slot_that_is_lent_is_given_back_once(lent: str, answered: bool) -> None:
+    frontier, lease, store = leased()
+    assert held(frontier) == 1
+    if lent == "before":
+        frontier.lend(lease, True)
+        assert held(frontier) == 0
+    if answered:
+        frontier.answered(lease, ANSWERED, START + 0.5)
+        assert held(frontier) == 0
+    if lent == "after":
+        frontier.lend(lease, True)
+        assert held(frontier) == 0
+    batch = store.batch()
+    frontier.finish(lease, Done(ANSWERED), START + 20.0, batch)
+    store.write(batch)
+    if lent != "never":
+        frontier.lend(lease, False)
+    assert (held(frontier), frontier.leased, frontier.queued) == (0, 0, 1)
+    assert frontier.next_ready() == START + (1.5 if answered else 21.0)
+
+
+def test_the_host_is_asked_again_and_a_page_that_is_released_is_queued() -> None:
+    frontier, lease, _ = leased()
+    frontier.answered(lease, ANSWERED, START + 0.5)
+    assert frontier.take(START + 1.0) is None, "the gap"
+    other = frontier.take(START + 1.5)
+    assert other is not None
+    assert other.entry != lease.entry
+    assert frontier.take(START + 9.0) is None, "its only slot is taken"
+    frontier.release(lease)
+    assert (frontier.leased, frontier.queued, held(frontier)) == (1, 1, 1)
+    frontier.release(other)
+    assert (frontier.leased, frontier.queued, held(frontier)) == (0, 2, 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -191,6 +192,10 @@ class Position(NamedTuple):
     end: int
     length: int
     crc: int
+
+    def is_of(self, data: bytes) -> bool:
+        """Whether these bytes are the record."""
+        return len(data) == self.length and zlib.crc32(data) == self.crc
 
 
 KIND_BITS = 24  # of the number of a file in a position, below the kind of the output

@@ -86,7 +86,8 @@ MODULES: dict[str, str] = {
         envelope generations renewal
     """,
     "output": """
-        appended_file jsonl rotated_files record_reader body_files outputs changes finished reverse_reader
+        seekable_zstd page_text appended_file jsonl rotated_files page_files record_reader body_files outputs
+        changes finished reverse_reader
     """,
     "archive": """
         labels warc_record http_block capture_records gzip_member payloads warc_reader surt cdxj

@@ -8,11 +8,12 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from crawler.output import lines_of
 from crawler.output.outputs import FORMS
 
 
 def records(job: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (job / "pages.jsonl").read_bytes().splitlines()]
+    return [json.loads(line) for _, line in lines_of(job / "pages.jsonl")]
 
 
 def files_of(job: Path, name: str) -> dict[int, bytes]:

@@ -34,6 +34,7 @@ from crawler.job.transaction import OUTPUT_ENDS
 from crawler.kv import Family, Reader
 from crawler.output.body_files import DIRECTORY as BODIES
 from crawler.output.outputs import FORMS
+from crawler.output.page_text import open_text, text_size
 from crawler.records import Counters, decode_done, decode_ends, file_number
 
 _TAIL = 64 * 1024  # bytes at the end of the earlier copy that must agree with the output before it is extended
@@ -131,7 +132,7 @@ def _copy(directory: Path, snapshot: Path, to: Path, before: Manifest | None, no
     )
     failpoint("backup.copied")
     pages = directory / PAGES
-    end = min(end, pages.stat().st_size if pages.exists() else 0)  # after a power loss the file may be shorter
+    end = min(end, text_size(pages))  # after a power loss the file may be shorter
     output = _copy_output(pages, to, end, before, source, written)
     kept = _copy_kept(directory, to, kept_files, before, written)
     grows = before is not None and output == before.output
@@ -246,7 +247,7 @@ def _copy_output(pages: Path, to: Path, end: int, before: Manifest | None, sourc
 def _agree(pages: Path, copy: Path, end: int) -> bool:
     """Whether both files hold the same bytes just before ``end``."""
     try:
-        with open(pages, "rb") as one, open(copy, "rb") as other:
+        with open_text(pages) as one, open(copy, "rb") as other:
             for stream in (one, other):
                 stream.seek(max(0, end - _TAIL))
             size = min(end, _TAIL)

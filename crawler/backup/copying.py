@@ -8,6 +8,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from crawler.output.page_text import open_text
+
 _CANNOT_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS})
 _PIECE = 2**20
 
@@ -53,8 +55,8 @@ def _is_copy(path: Path, original: os.stat_result) -> bool:
 
 def copy_range(source: Path, target: Path, start: int, end: int, copied: Copied) -> None:
     """Copy the bytes of ``source`` from ``start`` up to ``end`` to the same offset of ``target``, durably; ``target``
-    then ends there. Raises OSError, and EOFError if ``source`` is shorter."""
-    with open(source, "rb") as reading, open(target, "ab") as writing:
+    then ends there. ``source`` may be the text of several files. Raises OSError, and EOFError if it is shorter."""
+    with open_text(source) as reading, open(target, "ab") as writing:
         writing.truncate(start)
         reading.seek(start)
         left = end - start

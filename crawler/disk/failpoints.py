@@ -16,6 +16,9 @@ CRAWL_POINTS = (  # of the crawl itself
     "begin.identity",  # job.json is written under its temporary name: the job does not exist yet
     "parsing",  # the URL of a page is noted, its body is not read
     "step.marked",  # bits are set and entries are queued in memory, nothing is written
+    "pages.begun",  # another file of records exists, and is empty
+    "pages.compressed",  # a file of records is compressed under a temporary name
+    "pages.renamed",  # the compressed one has its name, the other is still there
     "output.begun",  # a file of an output exists, and is empty
     "body.written",  # a body is written under its temporary name
     "body.placed",  # it has its name, its page is not finished

@@ -18,6 +18,9 @@ log = logging.getLogger("crawler")
 REST = 3.0  # times as long as a generation took: the pause before the next one, which leaves the disk to others
 
 
+_COMPRESS_INTERVAL = 1.0  # seconds between two looks for a full file
+
+
 class DurabilityLoop:
     """Syncs and checkpoints one job while it runs, and waits while the disk is full."""
 
@@ -28,6 +31,10 @@ class DurabilityLoop:
         self._asked: list[asyncio.Future[CheckpointResult | None]] = []
         self._now = asyncio.Event()
         self._said_blocked = False
+
+    async def compress(self) -> None:
+        """Compress full files of records until cancelled."""
+        await self._job.compress_beside(min(_COMPRESS_INTERVAL, self._settings.checkpoint_interval))
 
     async def watch(self) -> None:
         """Sync and checkpoint until cancelled. Generations come less often if the disk is slow to write them."""

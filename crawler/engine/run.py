@@ -95,6 +95,7 @@ class Run:
             self.keeper.watch(),
             *self.gauges.watches(),
             compact_beside(job.compact),
+            self.keeper.compress(),
             self.incoming.watch(self._context.clock),
             self._line.watch(),
         ]

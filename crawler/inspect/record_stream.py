@@ -23,6 +23,7 @@ from crawler.job.recovery import stored_end
 from crawler.kv import Family, Reader
 from crawler.output import lines_of
 from crawler.output.changes import Cursor, with_change
+from crawler.output.page_text import open_text, segments_of
 from crawler.output.reverse_reader import decoded, line_before, lines_backwards
 from crawler.records import decode_done
 
@@ -88,8 +89,8 @@ class Tail:
         end = self._end()
         if end is None or not self._path.exists():
             return
-        with open(self._path, "rb") as stream:
-            self._check_same(os.fstat(stream.fileno()), end)
+        with open_text(self._path) as stream:
+            self._check_same(self._path.stat(), end)
             stream.seek(self._at)
             while self._at < end:
                 line = stream.readline()
@@ -116,11 +117,11 @@ class Tail:
         return self._idle_end[1]
 
     def _looks(self) -> tuple[int, int]:
+        last = segments_of(self._path)[-1]
         try:
-            found = self._path.stat()
+            return last.start + last.size, last.path.stat().st_mtime_ns
         except FileNotFoundError:
-            return 0, 0
-        return found.st_size, found.st_mtime_ns
+            return last.start + last.size, 0
 
     def _check_same(self, now: os.stat_result, end: int) -> None:
         file = (now.st_dev, now.st_ino)

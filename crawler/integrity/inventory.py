@@ -46,6 +46,7 @@ from crawler.job.recovery import OUTPUT_END, REPAIRING, OutputCut, stored_end
 from crawler.job.transaction import OUTPUT_ENDS
 from crawler.kv import Family, Reader, Row
 from crawler.output import Record, lines_of, record_of
+from crawler.output.page_text import open_text, text_size
 from crawler.records import (
     DIGEST_SIZE,
     Counters,
@@ -311,7 +312,7 @@ class Inventory:
     def _done(self) -> Findings:
         path, journal = self._source.directory / PAGES, self.journal
         with contextlib.ExitStack() as opened:
-            output = opened.enter_context(open(path, "rb")) if path.exists() else None
+            output = opened.enter_context(open_text(path)) if path.exists() else None
             parts = opened.enter_context(PartReader(self._source.directory))
             for key, value in self._store.rows(Family.DONE):
                 journal.events += 1
@@ -607,7 +608,7 @@ class Inventory:
         lost = () if self._cut is None else self._cut.lost
         if self._cut is not None and last_end is not None and lost:
             path = self._source.directory / PAGES
-            size = path.stat().st_size if path.exists() else 0
+            size = text_size(path)
             if size < last_end:
                 yield Finding(Kind.OUTPUT_END, PAGES, {"found": size, "journal": last_end}, mends=True)
             last_end = self._cut.end

@@ -45,6 +45,7 @@ from crawler.job.recovery import COUNTERS, OUTPUT_END, encode_end
 from crawler.kv import Batch, Family, Store
 from crawler.output import Record, entry_of, lines_of, record_of
 from crawler.output.body_files import body_in, is_whole
+from crawler.output.page_text import page_numbers
 from crawler.records import (
     DIGEST_SIZE,
     Counters,
@@ -60,6 +61,7 @@ from crawler.records import (
     sequence_key,
 )
 
+WHOLE = f"{PAGES}.whole"  # all records that stay, until they take the place of the files that had them
 _CHANGES = 4_096  # changes in one batch
 _EVENT = 256  # URLs in one new event
 
@@ -339,8 +341,14 @@ class Reconciliation:
             file.close()
         # Link it, do not move it: after an interruption, the next repair must still find the records.
         self._context.quarantine.link(path)
-        disk.replace(part, path)
-        disk.sync_directory(self._context.directory)
+        numbered = page_numbers(path)
+        if numbered:
+            disk.replace(part, path.with_name(WHOLE))
+            disk.sync_directory(self._context.directory)
+            place_whole(path, disk, self._context.quarantine)
+        else:
+            disk.replace(part, path)
+            disk.sync_directory(self._context.directory)
         failpoint("repair.output")
         if kept < len(good):
             self._context.done(Done.LINES_REMOVED, removed=len(good) - kept, kept=kept)
@@ -529,3 +537,15 @@ def _stored_counters_or_none(value: bytes | None) -> Counters | None:
         return None if value is None else decode_counters(value)
     except JournalError:
         return None
+
+
+def place_whole(pages: Path, disk: Disk, quarantine: Quarantine) -> None:
+    """Let one file take the place of several that held the records. An interrupted repair is completed by the next.
+    Raises OSError."""
+    whole = pages.with_name(WHOLE)
+    if not whole.exists():
+        return
+    for path in page_numbers(pages).values():
+        quarantine.move(path)
+    disk.replace(whole, pages)
+    disk.sync_directory(pages.parent)

@@ -26,7 +26,7 @@ from crawler.integrity.change import Change, Done, Tell
 from crawler.integrity.finding import Detail, Finding
 from crawler.integrity.inventory import InventorySettings
 from crawler.integrity.quarantine import Quarantine
-from crawler.integrity.reconcile import Reconciliation, RepairContext
+from crawler.integrity.reconcile import Reconciliation, RepairContext, place_whole
 from crawler.integrity.verifier import unreadable, verify_job
 from crawler.job.conversion import OLD, discard_copy, place_parts
 from crawler.job.directory import IDENTITY, PAGES, REPAIRED, SEEN, STORE, JobError, check_restored
@@ -51,6 +51,7 @@ from crawler.job.run_settings import RUN, read_run
 from crawler.kv import Family
 from crawler.output.body_files import DIRECTORY as BODIES
 from crawler.output.outputs import FORMS
+from crawler.output.page_text import page_numbers, text_size
 from crawler.records import JournalError
 from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
 from crawler.store import Broken, RocksStore, StoreError, StoreVersionError
@@ -169,6 +170,7 @@ class _Repair:
             rows_lost, begun = before == _ROWS_LOST, before == b""
             empty = self._is_empty(store)
         failpoint("repair.marked")
+        place_whole(self._directory / PAGES, self._disk, self._quarantine)
         if empty:
             self._restart_crawl()
         with self._store() as store:
@@ -308,8 +310,9 @@ class _Repair:
     def _restart_crawl(self) -> None:
         """Start over: without a queue nobody knows what was pending, and only fetching the pages again finds it."""
         pages = self._directory / PAGES
-        if pages.exists() and pages.stat().st_size:
-            self._quarantine.move(pages)
+        if text_size(pages):
+            for path in (*page_numbers(pages).values(), pages):
+                self._quarantine.move(path)
             self._done(Done.CRAWL_RESTARTED)
         for name in (*(form.name for form in FORMS.values()), BODIES):
             if (self._directory / name).is_dir():

@@ -20,7 +20,7 @@ from crawler.job.admission import Admission
 from crawler.job.recovery import trim_finished
 from crawler.job.transaction import TransactionWriter
 from crawler.kv import Reader
-from crawler.output import AppendedFile
+from crawler.output.page_files import PageFiles
 
 T = TypeVar("T")
 Pieces = Generator[Callable[[], Any] | None, Any, T]
@@ -55,7 +55,7 @@ class Checkpointer:
         admission: Admission,
         writer: TransactionWriter,
         store: Reader,
-        output: AppendedFile,
+        output: PageFiles,
     ) -> None:
         self.generations = generations
         self.durable_end: int | None = None
@@ -92,6 +92,7 @@ class Checkpointer:
         if writer.in_transaction:
             raise RuntimeError("a transaction was interrupted: the seen-set in memory no longer matches the journal")
         sequence, journalled, newest = admission.counters.sequence, admission.journalled, self.manifest
+        end = self._output.end
         seen = admission.seen
         whole = whole and journalled > self._stored
         if newest is not None and newest.sequence == sequence and not whole:
@@ -115,6 +116,7 @@ class Checkpointer:
                 writer.failed = error
                 raise
             return CheckpointResult(refused=RefusedBy.DISK_FULL, detail=no_room(error))
+        self._output.settle(end)
         if stores:
             self._stored = journalled
         if writer.blocked is None:

@@ -12,6 +12,7 @@ disk.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -90,7 +91,7 @@ class Job:
         self.notes: list[str] = []
         self.events = Events()  # what happens to hosts and URLs; a display replaces this object
         platform = platform or Platform()
-        self.files = OpenFiles(directory, shaping_of(settings), platform, settings.output.file_size)
+        self.files = OpenFiles(directory, shaping_of(settings), platform, settings.output)
         try:
             self._load(settings, now, anchor, router)
             self.checkpointer.renewal = platform.renewal
@@ -427,6 +428,24 @@ class Job:
         make = partial(make_snapshot, self.directory, lambda path: self.store.snapshot(str(path)))
         # The thread of syncs and checkpoints: no generation is written or removed meanwhile.
         await asyncio.get_running_loop().run_in_executor(self.files.executor, make)
+
+    async def compress_beside(self, interval: float) -> None:
+        """Compress full files of records until cancelled, in the thread of syncs, a piece at a time. Looks for one
+        every ``interval`` seconds. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        while True:
+            with contextlib.closing(self.files.outputs.pages.compression()) as steps:
+                for step in steps:
+                    doing = loop.run_in_executor(self.files.executor, step)
+                    try:
+                        await asyncio.shield(doing)
+                    except asyncio.CancelledError:
+                        await asyncio.wait([doing])  # its files are closed next
+                        raise
+                    except OSError as error:
+                        with contextlib.suppress(StopIteration):
+                            steps.throw(error)
+            await asyncio.sleep(interval)
 
     def compact(self) -> bool:
         """Do a piece of a compaction of the seen-set; False if there is nothing to do now. Raises OSError."""

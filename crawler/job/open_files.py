@@ -26,7 +26,10 @@ from crawler.job.directory import (
 from crawler.job.identity import Identity, Shaping, begin_identity, read_identity
 from crawler.job.job_lock import JobLock
 from crawler.job.platform import Platform
-from crawler.output import AppendedFile, Outputs
+from crawler.output import Outputs
+from crawler.output.page_files import PageFiles
+from crawler.output.page_text import text_size
+from crawler.settings import OutputSettings
 from crawler.store.wal import dropped_records
 
 
@@ -34,8 +37,8 @@ class OpenFiles:
     """Lock, identity, store and outputs. ``resumed``: the directory held a job before. ``converted``: lines about the
     conversion of an older job. ``dropped``: the parts of its logs that the store could not read."""
 
-    def __init__(self, directory: Path, shaping: Shaping, platform: Platform, file_size: int) -> None:
-        """``file_size`` is that of outputs (``output.file_size``). Raises JobError (also for an unwritable directory),
+    def __init__(self, directory: Path, shaping: Shaping, platform: Platform, sizes: OutputSettings) -> None:
+        """``sizes`` are those of the files of outputs. Raises JobError (also for an unwritable directory),
         and OSError when the disk fails."""
         self.directory = directory
         self.resumed = holds_job(directory)
@@ -61,8 +64,9 @@ class OpenFiles:
             self.store = platform.open_store(directory / STORE)
             undo.callback(self.store.close)
             self.dropped = dropped_records(directory / STORE)
-            self.outputs = Outputs(directory / PAGES, disk, file_size)
+            self.outputs = Outputs(directory / PAGES, disk, sizes.file_size, pages_size=sizes.pages_size)
             undo.callback(self.outputs.close)
+            self.outputs.pages.tidy()
             _make_private(directory / SEEN)
             # Without a sync of the directory a power loss may remove the names of synced files.
             disk.sync_directory(directory)
@@ -77,7 +81,7 @@ class OpenFiles:
         self.outputs.look()
 
     @property
-    def output(self) -> AppendedFile:
+    def output(self) -> PageFiles:
         """``pages.jsonl``."""
         return self.outputs.pages
 
@@ -107,7 +111,7 @@ class OpenFiles:
             raise JobError(f"{directory}: {BROKEN_OFF}")
         if self.resumed:
             stores = (directory / STORE, directory / OLD / STORE)
-            if not any(path.is_dir() for path in stores) and pages.exists() and pages.stat().st_size:
+            if not any(path.is_dir() for path in stores) and text_size(pages):
                 raise JobError(f"{directory}: {STORE}/ is missing but {PAGES} exists: restore {STORE}/", new_job=True)
             converted = convert_job(disk, directory, platform.formats)
             return converted, replace(read_identity(directory, platform.formats), shaping=shaping)

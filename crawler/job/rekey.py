@@ -38,6 +38,7 @@ from crawler.job.directory import PAGES, JobError
 from crawler.job.recovery import COUNTERS, HASH_KEPT, encode_hash, stored_counters, stored_end
 from crawler.kv import Batch, Family, Store
 from crawler.output import lines_of, record_of
+from crawler.output.page_text import text_size
 from crawler.records import (
     DIGEST_SIZE,
     Done,
@@ -238,7 +239,7 @@ class _Rekey:
         events = self._copy.scan(Family.DONE, b"", None, 1)
         # The records of the newest events may be lost: they became durable only after those events.
         end = _start(decode_done(events[0][1])) if events else stored_end(self._copy) or 0
-        size = self._pages.stat().st_size if self._pages.exists() else 0
+        size = text_size(self._pages)
         if size < end:
             raise JobError(
                 f"{self._pages} has {size} bytes, but {end} were durable: restore the file as the crawl left it, fetch "

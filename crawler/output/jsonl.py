@@ -1,9 +1,11 @@
-"""``pages.jsonl``: one JSON object for each finished URL, in finishing order."""
+"""``pages.jsonl``, in one file or several: one JSON object for each finished URL, in finishing order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+
+from crawler.output.page_text import open_text
 
 _LINE_MAX = 2**20  # bytes; a record has three URLs at most, and none of 64 KiB is read
 
@@ -13,7 +15,7 @@ def lines_of(path: Path, end: int | None = None, start: int = 0) -> Iterator[tup
     than any record comes in pieces. Empty if there is no file. Raises OSError."""
     if not path.exists():
         return
-    with open(path, "rb") as stream:
+    with open_text(path) as stream:
         stream.seek(start)
         while (end is None or start < end) and (line := stream.readline(_LINE_MAX)):
             yield start, line

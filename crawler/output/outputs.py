@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from crawler.disk import Disk
-from crawler.output.appended_file import AppendedFile
 from crawler.output.body_files import BodyFiles
+from crawler.output.page_files import PageFiles
+from crawler.output.page_text import disk_size
 from crawler.output.rotated_files import Form, Head, RotatedFiles, Size
 from crawler.records import End, Part, Position, encode_ends, file_number, kind_of
 from crawler.settings import OUTPUTS
@@ -30,10 +31,13 @@ assert all(OUTPUTS[form.kind - 1] == form.name for form in FORMS.values())
 class Outputs:
     """All outputs, opened for appending. ``pages`` is ``pages.jsonl``."""
 
-    def __init__(self, pages: Path, disk: Disk, file_size: int, job: Path | None = None) -> None:
-        """``file_size``: bytes from which a further output begins a new file. ``job`` is the job directory, if
+    def __init__(
+        self, pages: Path, disk: Disk, file_size: int, job: Path | None = None, *, pages_size: int = 0
+    ) -> None:
+        """``file_size``: bytes from which a further output begins a new file, ``pages_size`` from which the records do,
+        0: never. ``job`` is the job directory, if
         ``pages`` is not in it. Raises OSError."""
-        self.pages = AppendedFile(pages, disk)
+        self.pages = PageFiles(pages, disk, pages_size)
         self._job = job or pages.parent
         self._disk = disk
         self.bodies = BodyFiles(self._job, disk)
@@ -95,7 +99,7 @@ class Outputs:
         further = {output.form.name: output.size for output in self._further.values() if output.size.files}
         if self.bodies.size.files:
             further["bodies"] = self.bodies.size
-        return {"pages": Size(1, self.pages.end)} | further
+        return {"pages": self.pages.size} | further
 
     def look(self) -> None:
         """Raise DisplacedError if a file that is appended to is no longer where it belongs. Raises OSError."""
@@ -109,7 +113,7 @@ class Outputs:
             file.sync()
         self.bodies.sync()
 
-    def _files(self) -> list[RotatedFiles | AppendedFile]:
+    def _files(self) -> list[RotatedFiles | PageFiles]:
         # All at once: another output may begin while these are synced in a thread.
         return [*self._further.values(), self.pages]
 
@@ -122,7 +126,7 @@ class Outputs:
 def sizes_on_disk(pages: Path, bodies: Size) -> dict[str, Size]:
     """How large each output of a job is whose ``pages.jsonl`` this is, by its name. ``bodies``: those that the store
     counts, since nobody could look at all of them. Raises OSError."""
-    sizes = {"pages": Size(1, pages.stat().st_size) if pages.exists() else Size(0, 0)}
+    sizes = {"pages": Size(*disk_size(pages))}
     for form in FORMS.values():
         paths = [form.path(pages.parent, number) for number in form.numbers(pages.parent)]
         if paths:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from crawler.output.page_text import open_text
 from crawler.records import JournalError
 
 PIECE = 2**20  # bytes read at a time
@@ -23,7 +24,7 @@ def lines_backwards(path: Path, end: int | None = None, piece: int = PIECE) -> I
     and None after each ``piece`` bytes. Raises OSError."""
     if not path.exists():
         return
-    with open(path, "rb") as stream:
+    with open_text(path) as stream:
         size = stream.seek(0, 2)
         at = size if end is None else min(end, size)
         rest = b""  # of a line that began before `at`
@@ -66,7 +67,7 @@ def last_record(path: Path, href: str, piece: int = PIECE) -> Iterator[Record | 
     wanted = f'\n{{"url":{json.dumps(href)},'.encode("ascii")
     if not path.exists():
         return
-    with open(path, "rb") as stream:
+    with open_text(path) as stream:
         at = stream.seek(0, 2)
         while at > 0:
             start = max(0, at - piece)

@@ -13,7 +13,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from crawler.output.page_text import read_text, text_size
+
 _PIECE = 4096  # bytes: where poll says that a pipe can be written to, so much is taken at once (pipe(7): PIPE_BUF)
+_AHEAD = 2**16  # bytes read at once
 _LOOK = 0.1  # seconds between two looks for new records, and for a reader that has left
 _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
@@ -23,8 +26,9 @@ class RecordPipe:
 
     def __init__(self, path: Path, descriptor: int) -> None:
         """Raises OSError."""
-        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self._at = os.fstat(self._file).st_size
+        self._path = path
+        self._at = text_size(path)
+        self._read = b""  # what was read, and is not written yet, ends at ``_at``
         self._to = descriptor
         self._closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="records")
@@ -46,7 +50,6 @@ class RecordPipe:
     def close(self) -> None:
         self._closed = True
         self._thread.shutdown()
-        os.close(self._file)
 
     def _copy(self, end: int) -> None:
         poll = select.poll()
@@ -54,15 +57,17 @@ class RecordPipe:
         while not self._closed:
             (state,) = [state for _, state in poll.poll(_LOOK * 1000)] or [0]
             self.reader_left = bool(state & _GONE)
-            if self.reader_left or self._at >= end:
+            if self.reader_left:
                 return
+            if not self._read:
+                self._read = read_text(self._path, min(_AHEAD, end - self._at), self._at) if self._at < end else b""
+                self._at += len(self._read)
+            if not self._read:
+                return  # or the file was cut: the crawl sees that, and stops
             if not state:
                 continue  # the reader is slow
-            piece = os.pread(self._file, min(_PIECE, end - self._at), self._at)
             try:
-                self._at += os.write(self._to, piece)
+                self._read = self._read[os.write(self._to, self._read[:_PIECE]) :]
             except BrokenPipeError:
                 self.reader_left = True
                 return
-            if not piece:
-                return  # the file was cut: the crawl sees that, and stops

@@ -335,6 +335,7 @@ class OutputSettings:
 
     keep: tuple[str, ...] = ()
     file_size: int = 2**30  # bytes from which the next record begins a new file
+    pages_size: int = 0  # the same of pages.jsonl; 0: it stays one file
     fields: tuple[str, ...] = tuple(name for name in OUTPUT_FIELDS if name != "payload_digest")  # of a record
     headers: tuple[str, ...] = ()  # of an answer that a record holds
     # What outputs hold that hold whole answers. An empty list does not choose.

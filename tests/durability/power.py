@@ -7,7 +7,6 @@ what lies below. Syncs and checkpoints come at random pages, cuts at random call
 from __future__ import annotations
 
 import itertools
-import json
 import random
 import shutil
 import tempfile
@@ -38,7 +37,7 @@ from crawler.store import FaultyStore
 from crawler.urls import Canonicaliser
 from tests.chance import CHANCE
 from tests.driving import Driven
-from tests.outputs import bodies_of, edges_of
+from tests.outputs import bodies_of, edges_of, records
 from tests.virtual import run_virtually
 
 NEVER = 1e9
@@ -67,7 +66,7 @@ SETTINGS = Settings(
 
 
 # Files of a few pages each.
-KEEPING = replace(SETTINGS, output=OutputSettings(("links", "bodies"), 900))
+KEEPING = replace(SETTINGS, output=OutputSettings(("links", "bodies"), 900, 1500))
 
 
 def small_web(chance: random.Random) -> dict[str, Any]:
@@ -130,7 +129,7 @@ def _live(chance: random.Random, web: dict[str, Any], directory: Path, most_cuts
         assert edges == edges_in(web)
         bodies = {url: body for url, body in bodies_of(job_directory).items() if url in web}
         assert bodies == {url: web[url].encode() for url in reachable(web) if isinstance(web.get(url), str)}
-    rows = [json.loads(line)["url"] for line in (job_directory / "pages.jsonl").read_text().splitlines()]
+    rows = [record["url"] for record in records(job_directory)]
     twice = [url for url, times in Counter(rows).items() if times > 1]
     return Life(cuts, reachable(web) ^ set(rows), twice, len(asked), len(rows))
 
@@ -158,6 +157,9 @@ async def _run(
             await crawl.job.sync()
         elif fate < 0.12:
             await crawl.job.checkpoint(0.0)
+        elif fate < 0.2:
+            for step in crawl.job.files.outputs.pages.compression():
+                step()
 
     simulated = SimulatedWeb({url: _on_the_wire(answer) for url, answer in web.items()}, before)
     job = Job(directory, settings, clock(), Platform(disk, lambda _: store, Inline))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import random
 import signal
 from collections import Counter
@@ -13,7 +12,7 @@ import pytest
 
 from crawler.disk.failpoints import CRAWL_POINTS, VARIABLE
 from tests.jobs import verify
-from tests.outputs import bodies_of, edges_of
+from tests.outputs import bodies_of, edges_of, records
 from tests.program import crawler
 from tests.site import Site, tree
 
@@ -33,6 +32,7 @@ fpp = 1e-9
 [output]
 keep = ["links", "bodies"]
 file_size = 500
+pages_size = 1500
 """
 # Which pass of a place is the last one, where the first would be too early to hurt.
 PASSES = {
@@ -66,7 +66,7 @@ def targets(site: Site, html: str) -> list[str]:
 
 def hold_to_account(directory: Path, site: Site, kills: int) -> None:
     """Everything is there once, nobody was hurt, and only what was in flight was asked for again."""
-    rows = [json.loads(line)["url"] for line in (directory / "job" / "pages.jsonl").read_text().splitlines()]
+    rows = [record["url"] for record in records(directory / "job")]
     assert Counter(rows) == Counter(site.url(path) for path in tree(PAGES))
     assert len(site.pages_asked()) - PAGES <= kills, "with one lease slot one URL is in flight at most"
     htmls = {site.url(path): html for path, html in tree(PAGES).items()}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
+import json
 import os
 import random
 import shutil
@@ -16,12 +18,14 @@ import pytest
 from crawler.checkpoint import Renewal
 from crawler.cli.integrity_text import change_text, finding_text
 from crawler.disk import FaultyDisk, PowerCutError
+from crawler.fetch.content_coding import zstd
 from crawler.fetch.robots_cache import encode_robots
 from crawler.frontier import RequestOutcome
 from crawler.integrity.change import Change, Done
 from crawler.integrity.finding import Kind, Severity
 from crawler.integrity.repairer import find_all, repair_job
 from crawler.job.checkpointer import drive
+from crawler.job.directory import JobError
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.platform import Platform
@@ -40,7 +44,8 @@ from tests.jobs import store_of
 from tests.outputs import bodies_of, files_of, records
 
 ROBOTS = Part(WARC, b"(what robots.txt says)")
-SETTINGS = replace(KEEPING, robots=RobotsSettings())
+# Files of records of two pages each, too.
+SETTINGS = replace(KEEPING, robots=RobotsSettings(), output=replace(KEEPING.output, pages_size=600))
 URLS = [f"http://h.test/{number}" for number in range(12)]
 TIMES = itertools.count(1e3, 100.0)
 SIZE = 3  # pages between two generations
@@ -83,9 +88,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             finish(job, pages)
             if pages == SIZE:
                 drive(job.checkpointer.checkpoint(1.0, whole=True))
+        for step in job.files.outputs.pages.compression():
+            step()
     finally:
         job.close()
     assert find_all(directory) == []
+    assert {path.suffix for path in directory.glob("pages-*")} == {".jsonl", ".zst"}
     return directory
 
 
@@ -121,6 +129,12 @@ def body_path(job: Path, number: int) -> Path:
     return job / body_name(body_of_page(URLS[number]).digest)
 
 
+def pages_with(job: Path, number: int) -> Path:
+    begin = f'{{"url":"{URLS[number]}"'.encode()
+    (found,) = (path for path in job.glob("pages*.jsonl") if begin in path.read_bytes())
+    return found
+
+
 def flip(path: Path, at: int) -> None:
     data = bytearray(path.read_bytes())
     data[at] ^= 1
@@ -139,7 +153,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], int]] = {
     "the end of a body": (lambda job: os.truncate(body_path(job, 0), 5), 1),
     "all bodies": (lambda job: shutil.rmtree(job / "bodies"), 10),
     "a line of pages.jsonl": (
-        lambda job: flip(job / "pages.jsonl", (job / "pages.jsonl").read_bytes().index(b"h.test/8") - 8),
+        lambda job: flip(pages_with(job, 8), pages_with(job, 8).read_bytes().index(b"h.test/8") - 8),
         1,
     ),
 }
@@ -158,6 +172,38 @@ def test_pages_whose_parts_are_gone_are_fetched_again_and_no_other(made: Path, t
     holds_but_robots = [change for change in changes if change.done is Done.ASIDES_REMOVED]
     assert len(holds_but_robots) == ("another output" in damage)
     carries_on(job, 2 + DAMAGE[damage][1])
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_records_of_a_compressed_file_that_is_lost_or_damaged_are_lost_and_no_other(
+    made: Path, tmp_path: Path, *, gone: bool
+) -> None:
+    """As with a hole in a file of records: nobody knows their URLs any more, until a link is found."""
+    job = tmp_path / "job"
+    shutil.copytree(made, job)
+    first = job / "pages-000001.jsonl.zst"
+    before = records(job)
+    lost = json.loads(zstd.decompress(first.read_bytes()).splitlines()[0])["url"]
+    if gone:
+        first.unlink()
+    else:
+        flip(first, 40)
+    assert [finding for finding in find_all(job) if finding.severity is not Severity.SELF_HEALING]
+    with pytest.raises(JobError, match="crawler repair") if gone else contextlib.nullcontext():
+        opened(job).close()
+    assert repair_job(job, 1.0, lambda _: None).left == []
+    after = [record["url"] for record in records(job)]
+    assert after == [record["url"] for record in before][-len(after) :]
+    assert lost not in after
+    assert len(before) - 3 <= len(after)
+    assert not list(job.glob("pages-*")), "one file takes their place"
+    assert list((job / "damaged-1").glob("pages-000002.jsonl*"))
+    again = opened(job)
+    try:
+        finish(again)
+    finally:
+        again.close()
+    assert find_all(job) == []
 
 
 def test_what_is_wrong_is_said_once_a_file(made: Path, tmp_path: Path) -> None:

@@ -1,0 +1,127 @@
+"""The seekable format of zstd: independent frames of a part of the text each, and a table of their sizes at the end,
+in a frame that other readers skip. So `zstd -d` reads the file, and a part of it can be read alone.
+
+https://github.com/facebook/zstd/blob/dev/contrib/seekable_format/zstd_seekable_compression_format.md
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import struct
+import sys
+from collections.abc import Callable
+from typing import BinaryIO, NamedTuple
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+FRAME = 2**20  # bytes of text in a frame
+_OPTIONS: dict[int, int] = {
+    zstd.CompressionParameter.compression_level: 3,
+    zstd.CompressionParameter.checksum_flag: 1,
+}
+_HEAD = struct.Struct("<II")  # of the table's frame
+_SKIPPABLE = 0x184D2A5E
+_ENTRY = struct.Struct("<II")  # bytes of a frame, and of its text
+_FOOT = struct.Struct("<IBI")  # number of frames, descriptor, magic number
+_MAGIC = 0x8F92EAB1
+_CHECKED = 0x80  # of the descriptor: each entry has a checksum too
+_FRAMES_MOST = 2**27  # as the format says
+
+
+class SeekableError(ValueError):
+    """The file has no table of frames that belongs to it."""
+
+
+class Frame(NamedTuple):
+    """Where a frame begins in the file and its text in the whole text, and how long both are."""
+
+    start: int
+    size: int
+    text: int
+    length: int
+
+
+class SeekableWriter:
+    """Writes a file from its start to its end by ``write``. Raises what that does."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+        self._entries = bytearray()
+
+    def add(self, text: bytes) -> None:
+        """Write a frame with this text."""
+        frame = zstd.compress(text, options=_OPTIONS)
+        self._write(frame)
+        self._entries += _ENTRY.pack(len(frame), len(text))
+
+    def end(self) -> None:
+        """Write the table."""
+        table = bytes(self._entries) + _FOOT.pack(len(self._entries) // _ENTRY.size, 0, _MAGIC)
+        self._write(_HEAD.pack(_SKIPPABLE, len(table)) + table)
+
+
+def frames_of(file: BinaryIO) -> list[Frame]:
+    """The frames of the file. Raises SeekableError, OSError."""
+    size = file.seek(0, 2)
+    if size < _HEAD.size + _FOOT.size:
+        raise SeekableError("too short")
+    file.seek(size - _FOOT.size)
+    count, descriptor, magic = _FOOT.unpack(file.read(_FOOT.size))
+    if magic != _MAGIC or count > _FRAMES_MOST or descriptor & ~_CHECKED & 0xFC:
+        raise SeekableError("no table")
+    entry = _ENTRY.size + (4 if descriptor & _CHECKED else 0)
+    length = count * entry + _FOOT.size
+    start = size - length - _HEAD.size
+    if start < 0:
+        raise SeekableError("a table that is longer than the file")
+    file.seek(start)
+    table = file.read(_HEAD.size + length)
+    if _HEAD.unpack_from(table) != (_SKIPPABLE, length):
+        raise SeekableError("no table")
+    sizes = [_ENTRY.unpack_from(table, _HEAD.size + entry * number) for number in range(count)]
+    starts = itertools.accumulate((size for size, _ in sizes), initial=0)
+    texts = itertools.accumulate((length for _, length in sizes), initial=0)
+    frames = [Frame(*each) for each in zip(starts, (s for s, _ in sizes), texts, (t for _, t in sizes), strict=False)]
+    if sum(size for size, _ in sizes) != start:
+        raise SeekableError("a table of another file")
+    return frames
+
+
+class SeekableReader:
+    """Reads parts of the text. Raises SeekableError, OSError."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """``file`` is closed with the reader."""
+        self._file = file
+        self._frames = frames_of(file)
+        self._starts = [frame.text for frame in self._frames]
+        self._last: tuple[int, bytes] = (-1, b"")
+        self.size = sum(frame.length for frame in self._frames)
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Up to so many bytes of one frame from the offset on; none behind the end. A frame that is damaged reads as
+        zeros, as a hole in a file does."""
+        if offset >= self.size or size <= 0:
+            return b""
+        number = bisect.bisect_right(self._starts, offset) - 1
+        while self._frames[number].length == 0:
+            number -= 1
+        if self._last[0] != number:
+            self._last = number, self._text(self._frames[number])
+        start = offset - self._starts[number]
+        return self._last[1][start : start + size]
+
+    def _text(self, frame: Frame) -> bytes:
+        self._file.seek(frame.start)
+        try:
+            text = zstd.decompress(self._file.read(frame.size))
+        except zstd.ZstdError:
+            text = b""
+        return text if len(text) == frame.length else bytes(frame.length)
+
+    def close(self) -> None:
+        self._file.close()

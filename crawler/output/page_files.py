@@ -39,6 +39,7 @@ class PageFiles:
             self._unsynced.append(first)
             self._last = self._opened(self._segment)
         self._names_changed = bool(self._segment.number)
+        self._text: BinaryIO | None = None  # while a job is resumed
         self._final = 0  # what lies before this offset is never cut
         self._is_compressing = False
 
@@ -75,17 +76,19 @@ class PageFiles:
         start = self._segment.start
         if position.end - position.length >= start:
             return self._last.read(position._replace(end=position.end - start))
-        with contextlib.closing(self._text()) as text:
-            text.seek(position.end - position.length)
-            data = text.read(position.length)
+        text = self._text = self._text or open_text(self.path)  # of full files: they do not change until they are cut
+        text.seek(position.end - position.length)
+        data = text.read(position.length)
         return data if position.is_of(data) else None
 
     def holds(self, position: Position) -> bool:
         """See ``AppendedFile``."""
         return self.read(position) is not None
 
-    def _text(self) -> BinaryIO:
-        return open_text(self.path)
+    def _close_text(self) -> None:
+        if self._text is not None:
+            self._text.close()
+            self._text = None
 
     def _opened(self, segment: Segment) -> AppendedFile:
         return AppendedFile(segment.path, self._disk, job=self.path.parent, create=False)
@@ -94,6 +97,7 @@ class PageFiles:
 
     def cut(self, end: int) -> None:
         """See ``AppendedFile``: files behind the end are removed."""
+        self._close_text()
         while end < self._segment.start:
             before = self._full[-1]
             if before.is_compressed:
@@ -173,6 +177,7 @@ class PageFiles:
 
     def close(self) -> None:
         """Release all files. Writes nothing."""
+        self._close_text()
         for file in (*self._unsynced, self._last):
             file.close()
 

@@ -86,7 +86,7 @@ MODULES: dict[str, str] = {
         envelope generations renewal
     """,
     "output": """
-        seekable_zstd page_text appended_file jsonl rotated_files page_files record_reader body_files outputs
+        seekable_zstd record_text appended_file jsonl rotated_files page_files record_reader body_files outputs
         changes finished reverse_reader
     """,
     "archive": """

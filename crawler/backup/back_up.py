@@ -34,7 +34,7 @@ from crawler.job.transaction import OUTPUT_ENDS
 from crawler.kv import Family, Reader
 from crawler.output.body_files import DIRECTORY as BODIES
 from crawler.output.outputs import FORMS
-from crawler.output.page_text import open_text, text_size
+from crawler.output.record_text import open_text, text_size
 from crawler.records import Counters, decode_done, decode_ends, file_number
 
 _TAIL = 64 * 1024  # bytes at the end of the earlier copy that must agree with the output before it is extended

@@ -23,7 +23,7 @@ from crawler.job.recovery import stored_end
 from crawler.kv import Family, Reader
 from crawler.output import lines_of
 from crawler.output.changes import Cursor, with_change
-from crawler.output.page_text import open_text, segments_of
+from crawler.output.record_text import open_text, segments_of
 from crawler.output.reverse_reader import decoded, line_before, lines_backwards
 from crawler.records import decode_done
 

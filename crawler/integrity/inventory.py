@@ -46,7 +46,7 @@ from crawler.job.recovery import OUTPUT_END, REPAIRING, OutputCut, stored_end
 from crawler.job.transaction import OUTPUT_ENDS
 from crawler.kv import Family, Reader, Row
 from crawler.output import Record, lines_of, record_of
-from crawler.output.page_text import open_text, text_size
+from crawler.output.record_text import open_text, text_size
 from crawler.records import (
     DIGEST_SIZE,
     Counters,

@@ -45,7 +45,7 @@ from crawler.job.recovery import COUNTERS, OUTPUT_END, encode_end
 from crawler.kv import Batch, Family, Store
 from crawler.output import Record, entry_of, lines_of, record_of
 from crawler.output.body_files import body_in, is_whole
-from crawler.output.page_text import page_numbers
+from crawler.output.record_text import page_numbers
 from crawler.records import (
     DIGEST_SIZE,
     Counters,

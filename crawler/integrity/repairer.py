@@ -51,7 +51,7 @@ from crawler.job.run_settings import RUN, read_run
 from crawler.kv import Family
 from crawler.output.body_files import DIRECTORY as BODIES
 from crawler.output.outputs import FORMS
-from crawler.output.page_text import page_numbers, text_size
+from crawler.output.record_text import page_numbers, text_size
 from crawler.records import JournalError
 from crawler.settings import SeenSettings, Settings, SettingsError, settings_from
 from crawler.store import Broken, RocksStore, StoreError, StoreVersionError

@@ -28,7 +28,7 @@ from crawler.job.job_lock import JobLock
 from crawler.job.platform import Platform
 from crawler.output import Outputs
 from crawler.output.page_files import PageFiles
-from crawler.output.page_text import text_size
+from crawler.output.record_text import text_size
 from crawler.settings import OutputSettings
 from crawler.store.wal import dropped_records
 

@@ -38,7 +38,7 @@ from crawler.job.directory import PAGES, JobError
 from crawler.job.recovery import COUNTERS, HASH_KEPT, encode_hash, stored_counters, stored_end
 from crawler.kv import Batch, Family, Store
 from crawler.output import lines_of, record_of
-from crawler.output.page_text import text_size
+from crawler.output.record_text import text_size
 from crawler.records import (
     DIGEST_SIZE,
     Done,

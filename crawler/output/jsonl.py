@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from crawler.output.page_text import open_text
+from crawler.output.record_text import open_text
 
 _LINE_MAX = 2**20  # bytes; a record has three URLs at most, and none of 64 KiB is read
 

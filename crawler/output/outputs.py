@@ -12,7 +12,7 @@ from pathlib import Path
 from crawler.disk import Disk
 from crawler.output.body_files import BodyFiles
 from crawler.output.page_files import PageFiles
-from crawler.output.page_text import disk_size
+from crawler.output.record_text import disk_size
 from crawler.output.rotated_files import Form, Head, RotatedFiles, Size
 from crawler.records import End, Part, Position, encode_ends, file_number, kind_of
 from crawler.settings import OUTPUTS

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from crawler.disk import FULL, Disk, DiskFile, failpoint
 from crawler.output.appended_file import AppendedFile, OutputError
-from crawler.output.page_text import COMPRESSED, Segment, compressed, disk_size, open_text, page_file, segments_of
+from crawler.output.record_text import COMPRESSED, Segment, compressed, disk_size, open_text, page_file, segments_of
 from crawler.output.rotated_files import Size
 from crawler.output.seekable_zstd import FRAME, SeekableWriter
 from crawler.records import Position

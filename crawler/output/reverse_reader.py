@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crawler.output.page_text import open_text
+from crawler.output.record_text import open_text
 from crawler.records import JournalError
 
 PIECE = 2**20  # bytes read at a time

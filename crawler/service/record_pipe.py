@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from crawler.output.page_text import read_text, text_size
+from crawler.output.record_text import read_text, text_size
 
 _PIECE = 4096  # bytes: where poll says that a pipe can be written to, so much is taken at once (pipe(7): PIPE_BUF)
 _AHEAD = 2**16  # bytes read at once

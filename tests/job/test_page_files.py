@@ -20,7 +20,7 @@ from crawler.job.found import Found
 from crawler.output import OutputError, lines_of
 from crawler.output.changes import Cursor
 from crawler.output.page_files import PageFiles
-from crawler.output.page_text import disk_size, read_text, text_size
+from crawler.output.record_text import disk_size, read_text, text_size
 from crawler.output.reverse_reader import last_record, line_before, lines_backwards
 from crawler.records import Position
 from crawler.urls import Canonical

@@ -17,7 +17,7 @@ from crawler.disk.files import (
 )
 from crawler.disk.full import FULL, no_room
 from crawler.disk.private import PRIVATE_FILE, make_private_directory, private_opener
-from crawler.disk.regular import check_regular, read_regular
+from crawler.disk.regular import check_regular, open_regular, read_regular
 
 __all__ = [
     "FULL",
@@ -40,6 +40,7 @@ __all__ = [
     "is_at",
     "make_private_directory",
     "no_room",
+    "open_regular",
     "private_opener",
     "read_regular",
     "replace_file",

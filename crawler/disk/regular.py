@@ -9,6 +9,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 
 def check_regular(path: Path) -> None:
@@ -18,10 +19,20 @@ def check_regular(path: Path) -> None:
 
 def read_regular(path: Path, most: int = -1) -> bytes:
     """The content of a regular file, or its first bytes. Raises OSError, at once, for anything else."""
-    check_regular(path)  # before it is opened: that would wake the writer of a pipe
-    with open(path, "rb", opener=_open_without_waiting) as stream:
-        _check(os.fstat(stream.fileno()).st_mode, path)  # it may have been replaced in between
+    with open_regular(path) as stream:
         return stream.read(most)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading. Raises OSError, at once, for anything else."""
+    check_regular(path)  # before it is opened: that would wake the writer of a pipe
+    stream = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 (for the caller)
+    try:
+        _check(os.fstat(stream.fileno()).st_mode, path)  # it may have been replaced in between
+    except OSError:
+        stream.close()
+        raise
+    return stream
 
 
 def _check(mode: int, path: Path) -> None:

@@ -16,7 +16,7 @@ async def body_of_answer(response: Response | None, raw: RawExchange | None, mos
     if raw is None:
         return b"", None
     if response is not None and response.body is not None:
-        return _bounded(response.body, None, most)
+        return _bounded(response.body, None if response.whole else Truncation.UNSPECIFIED, most)
     codings = _codings(raw.head)
     if not codings:
         return _bounded(raw.body, raw.truncated, most)
@@ -41,6 +41,7 @@ def _decoded(raw: RawExchange, codings: str, most: int) -> tuple[bytes, str | No
         else:
             if truncated is None:
                 decode.end()
+                truncated = None if decode.short is None else Truncation.UNSPECIFIED
     except Overlong:
         truncated = Truncation.LENGTH
     except Undecodable:

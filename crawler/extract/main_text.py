@@ -32,9 +32,7 @@ def main_text(page: str, forms: Sequence[str]) -> dict[str, str]:
 def _tree(page: str) -> tuple[HtmlElement | None, bool]:
     """The tree of the page, and whether that is all of it. The parser of the library itself gives up at 255 elements in
     each other, and does not say so."""
-    parser = HTMLParser(
-        encoding="utf-8", collect_ids=False, default_doctype=False, remove_comments=True, remove_pis=True, huge_tree=True
-    )
+    parser = HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True, collect_ids=False)
     try:
         tree = document_fromstring(page.encode("utf-8", "replace"), parser)
     except ParserError:  # there is nothing in it

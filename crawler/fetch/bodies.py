@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import NamedTuple
 
 import aiohttp
 from aiohttp import hdrs
@@ -23,11 +24,17 @@ _DROP_SECONDS = 1.0
 _DECODED_AT_ONCE = 1024 * 1024  # bytes that come out of a decoder before the event loop has its turn
 
 
-async def read_body(
-    answer: aiohttp.ClientResponse, limit: int, truncate: bool, exchange: Exchange
-) -> tuple[bytes | None, str | None]:
-    """Return the whole body, with its content codings undone, and what was wrong with them. If it is longer than
-    ``limit``, return None or, with ``truncate``, its first ``limit`` bytes. Raises Undecodable."""
+class ReadBody(NamedTuple):
+    """A body, with its content codings undone, and what was wrong with them. ``whole``: they had their ends."""
+
+    data: bytes | None
+    note: str | None
+    whole: bool = True
+
+
+async def read_body(answer: aiohttp.ClientResponse, limit: int, truncate: bool, exchange: Exchange) -> ReadBody:
+    """Return the whole body. If it is longer than ``limit``, return None or, with ``truncate``, its first ``limit``
+    bytes. Raises Undecodable."""
     body, note = None, None
     if hdrs.CONTENT_ENCODING in answer.headers:
         body, note = _decoded(answer, limit, exchange.capture)
@@ -35,15 +42,17 @@ async def read_body(
         plain = await _read(answer, limit, truncate, exchange)
         if plain is not None and exchange.capture is not None:
             exchange.capture.is_body(plain)
-        return plain, note
+        return ReadBody(plain, note)
     try:
         size = await body.read(exchange)
     except Overlong:
         size = limit + 1
     if size <= limit:
         body.decode.end()
-        return b"".join(body.chunks), body.decode.note
-    return (b"".join(body.chunks)[:limit] if truncate else None), body.decode.note
+        short = body.decode.short
+        note = body.decode.note or (short and f"{short} ends too early: the body was read as far as it came")
+        return ReadBody(b"".join(body.chunks), note, short is None)
+    return ReadBody(b"".join(body.chunks)[:limit] if truncate else None, body.decode.note)
 
 
 def _decoded(answer: aiohttp.ClientResponse, limit: int, capture: Capture | None) -> tuple[_Decoded | None, str | None]:

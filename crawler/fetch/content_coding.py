@@ -49,6 +49,10 @@ class _Stage(Protocol):
     def cut(self) -> bool:
         """Whether something followed the end of the coding, and is left out."""
 
+    @property
+    def short(self) -> bool:
+        """Whether the coding has begun and not ended."""
+
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Yield what ``data`` adds, in pieces of about ``PIECE`` bytes; raise Undecodable."""
 
@@ -72,6 +76,10 @@ class _Members:
     @property
     def cut(self) -> bool:
         return self._over or bool(self._begin and self._members)
+
+    @property
+    def short(self) -> bool:
+        return self._current is not None
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         while data and not self._over:
@@ -152,8 +160,12 @@ class _Deflate:
                 yield out
         self.cut = bool(self._inflate.unused_data)
 
+    @property
+    def short(self) -> bool:
+        return self._inflate is not None and not self._inflate.eof
+
     def end(self) -> None:
-        if self._begin or (self._inflate is not None and not self._inflate.eof):
+        if self._begin or self.short:
             raise Undecodable("ends too early")
 
 
@@ -212,6 +224,10 @@ class _Brotli:
                 start = end
             begin = start
         raise Undecodable("not brotli")
+
+    @property
+    def short(self) -> bool:
+        return self._size > 0 and not self._stream.is_finished()
 
     def end(self) -> None:
         """A body may end anywhere: browsers show what came."""
@@ -309,6 +325,12 @@ class Decoder:
                 stage.end()
             except Undecodable as error:
                 raise _named(error, name) from error
+
+    @property
+    def short(self) -> str | None:
+        """Which coding of a body that is complete has no end, as if the body had been cut; None if all have one."""
+        found = (name for name, stage in zip(self._names, self._stages, strict=True) if stage.short)
+        return next(found, None)
 
     @property
     def window(self) -> int:

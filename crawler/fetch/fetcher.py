@@ -18,7 +18,7 @@ import yarl
 from aiohttp import hdrs
 from aiohttp.abc import AbstractResolver
 
-from crawler.fetch.bodies import drop_body, keep_body, read_body
+from crawler.fetch.bodies import ReadBody, drop_body, keep_body, read_body
 from crawler.fetch.body_memory import BodyMemory
 from crawler.fetch.capture import Capture, SeenRequest
 from crawler.fetch.connector import Connector, Exchange, current_exchange
@@ -287,28 +287,25 @@ class Fetcher:
         if capture is not None and not capture.begin(answer, content_type):
             exchange.keep(None)
             capture = None
-        body: bytes | None = None
-        note: str | None = None
+        body = ReadBody(None, None)
         if _location(answer) is None and want.accept(content_type):
             if not answer.content.is_eof():
                 exchange.enter("body", exchange.limits.body_timeout)
-            body, note = await read_body(answer, want.max_body, want.truncate, exchange)
-            if body is None:
+            body = await read_body(answer, want.max_body, want.truncate, exchange)
+            if body.data is None:
                 message = f"body larger than {want.max_body} bytes"
                 return Failure(FailureKind.TOO_LARGE, message, exchange.patience.seconds)
-            received = len(body)
+            received = len(body.data)
         elif capture is not None:
-            capture.response = _answered(answer, exchange, None, 0, None)
+            capture.response = _answered(answer, exchange, body, 0)
             exchange.enter("body", exchange.limits.body_timeout)
             received = await keep_body(answer, capture, exchange)
         else:
             received = await drop_body(answer, exchange)
-        return _answered(answer, exchange, body, received, note)
+        return _answered(answer, exchange, body, received)
 
 
-def _answered(
-    answer: aiohttp.ClientResponse, exchange: Exchange, body: bytes | None, received: int, note: str | None
-) -> Response:
+def _answered(answer: aiohttp.ClientResponse, exchange: Exchange, body: ReadBody, received: int) -> Response:
     headers, location = answer.headers, _location(answer)
     content_type, charset = _content_type(headers.get(hdrs.CONTENT_TYPE))
     return Response(
@@ -316,14 +313,15 @@ def _answered(
         headers,
         content_type,
         charset,
-        body,
+        body.data,
         None if location is None else browser_text(location),
         browser_text(headers.get(hdrs.RETRY_AFTER, "")) or None,
         exchange.patience.seconds,
         received,
-        note,
+        body.note,
         None if exchange.proxy is None else exchange.proxy.shown,
         exchange.peer,
+        whole=body.whole,
     )
 
 

@@ -131,7 +131,7 @@ class Response:
     exchange. ``received`` is the number of body bytes that were read, after decoding; without it if ``body`` is None.
     ``note`` is what was wrong with the response although it could be read. ``proxy``: the one that it came through,
     without a login. ``address``: the IP address that answered; None through a proxy, which alone knows. ``raw``: the
-    exchange as it was on the wire, if it is kept.
+    exchange as it was on the wire, if it is kept. ``whole``: the content codings of the body had their ends.
     """
 
     status: int
@@ -147,6 +147,7 @@ class Response:
     proxy: str | None = None
     address: str | None = None
     raw: RawExchange | None = None
+    whole: bool = True
 
     def values(self, name: str) -> tuple[str, ...]:
         """All values of a header, in order, as text without lone surrogates."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -321,7 +322,7 @@ class Reconciliation:
         return [
             name
             for name in sorted(filter(None, names))
-            if (directory / name).exists() and not is_whole(directory, name)
+            if os.path.lexists(directory / name) and not is_whole(directory, name)
         ]
 
     def _keep_lines(self, good: Flags, files: OutputFiles) -> int:

@@ -15,7 +15,7 @@ import struct
 import threading
 from pathlib import Path
 
-from crawler.disk import Disk, DisplacedError, failpoint, make_private_directory
+from crawler.disk import Disk, DisplacedError, failpoint, make_private_directory, open_regular
 from crawler.output.record_reader import Record, record_of
 from crawler.output.rotated_files import Size
 from crawler.records import Body, body_name
@@ -25,6 +25,8 @@ BODY_SIZES = b"body-sizes"  # the row of the store that counts the files and the
 LARGE = 256 * 1024  # bytes of a body that is written beside the event loop
 
 _PIECE = 2**20  # bytes read and written at once
+# There is something else, or nothing, where a file should be; EINVAL is of a pipe or a device.
+_NO_FILE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO))
 _NAME = re.compile(r"bodies/([0-9a-f]{2})/([0-9a-f]{2})/(\1\2[0-9a-f]{60})")
 _SIZES = struct.Struct("<QQ")
 
@@ -47,11 +49,13 @@ def is_whole(job: Path, name: str) -> bool:
     """Whether the file is there and holds what its name says. Raises OSError."""
     digest = hashlib.sha256()
     try:
-        with open(job / name, "rb") as stream:
+        with open_regular(job / name) as stream:
             while piece := stream.read(_PIECE):
                 digest.update(piece)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            return False
+        raise
     return digest.hexdigest() == name.rpartition("/")[2]
 
 

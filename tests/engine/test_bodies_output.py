@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,7 @@ ANSWERS: dict[str, tuple[RawExchange, int, bytes, str | None]] = {
     "gzip, twice": (raw(gzip.compress(ZIPPED), "gzip, gzip"), 2_000, TEXT, None),
     "gzip of too much": (raw(ZIPPED, "gzip"), 100, TEXT[:100], "length"),
     "half of gzip": (raw(ZIPPED[:40], "gzip", Truncation.TIME), 2_000, TEXT, "time"),
+    "the first bytes of gzip, all that was sent": (raw(ZIPPED[:40], "gzip"), 2_000, TEXT, "unspecified"),
     "half of deflate": (raw(zlib.compress(TEXT)[:40], "deflate"), 2_000, TEXT, "unspecified"),
     "a coding that nobody knows": (raw(TEXT, "rot13"), 2_000, TEXT, None),
     "a coding that it is not in": (raw(b"\0" * 50, "br, gzip"), 2_000, b"", "unspecified"),
@@ -53,6 +55,8 @@ async def test_what_the_crawl_has_decoded_is_not_decoded_again() -> None:
     answer: Response = page("<p>read")
     assert await body_of_answer(answer, raw(b"?", "gzip"), 2_000) == (b"<p>read", None)
     assert await body_of_answer(answer, raw(b"?", "gzip"), 4) == (b"<p>r", "length")
+    cut = replace(answer, whole=False)
+    assert await body_of_answer(cut, raw(b"?", "gzip"), 2_000) == (b"<p>read", "unspecified")
     assert await body_of_answer(answer, None, 2_000) == (b"", None), "it was not chosen"
 
 

@@ -183,6 +183,13 @@ def test_a_page_without_text_has_an_empty_one(page: str) -> None:
     assert set(main_text(page, ("text",))) == {"text"}
 
 
+def test_the_text_of_elements_that_are_nested_deeply() -> None:
+    found = main_text("<div>" * 900 + f"<article>{ARTICLE}", ("text",))["text"]
+    assert "The second paragraph of the article" in found
+    with pytest.raises(ValueError, match="too deeply"):
+        main_text("<div>" * 5_000 + f"<article>{ARTICLE}", ("text", "markdown"))
+
+
 def test_a_page_with_an_xml_declaration_of_another_encoding_keeps_its_letters() -> None:
     page = f'<?xml version="1.0" encoding="iso-8859-1"?>\n{PAGE.replace("geese", "Gänse")}'
     assert "Gänse" in main_text(page, ("text",))["text"]

@@ -127,6 +127,11 @@ def test_a_body_may_end_early(name: str) -> None:
     header, encode = CODINGS[name]
     body = random.Random(2).randbytes(2000)
     assert body.startswith(decode(header, encode(body)[:-10])[0])
+    for data, short in ((encode(body)[:-10], header), (encode(body), None)):
+        made, _ = decoder(header, 10_000)
+        assert made is not None
+        assert body.startswith(b"".join(made.pieces(data)))
+        assert made.short == short
 
 
 BROKEN = {

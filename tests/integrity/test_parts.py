@@ -236,6 +236,25 @@ def test_bodies_that_are_wrong_are_said_once_and_moved_away(made: Path, tmp_path
     carries_on(job, 4)
 
 
+@pytest.mark.parametrize("what", ["directory", "link to itself", "pipe"])
+def test_what_is_no_file_in_the_place_of_a_body_is_damage(made: Path, tmp_path: Path, what: str) -> None:
+    job = tmp_path / "job"
+    shutil.copytree(made, job)
+    place = body_path(job, 2)
+    place.unlink()
+    make = {
+        "directory": place.mkdir,
+        "link to itself": lambda: place.symlink_to(place),
+        "pipe": lambda: os.mkfifo(place),
+    }
+    make[what]()
+    (found,) = find_all(job)
+    assert (found.kind, found.severity) == (Kind.BODIES_LOST, Severity.DAMAGED)
+    assert repair_job(job, 1.0, list[Change]().append).left == []
+    assert not os.path.lexists(place)
+    carries_on(job, 3)
+
+
 def test_a_body_that_the_next_run_has_fetched_again_is_no_fault(made: Path, tmp_path: Path) -> None:
     job = tmp_path / "job"
     shutil.copytree(made, job)

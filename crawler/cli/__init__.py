@@ -35,7 +35,7 @@ COMMANDS = {
     "verify": "check every checksum and cross-count of a job",
     "repair": "repair a damaged job",
     "report": "write one HTML page about a job, running or not, to be handed on",
-    "export": "write a job, running or not, in the formats of other programs: Parquet",
+    "export": "write a job, running or not, as Parquet files, or its web archive as CDXJ or WACZ",
     "backup": "copy a job, running or not, to a directory; later only what is new",
     "restore": "make a job from a backup",
     "forget": "remove URLs from the seen-set of a stopped job",

@@ -32,7 +32,7 @@ STDOUT = "-"  # the output that is no file of the job
 
 
 def _names(text: str) -> list[str]:
-    return [name for name in text.split(",") if name]
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 # flag -> (table, key, argparse arguments). A flag that is not given leaves the configuration as it is.

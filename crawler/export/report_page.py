@@ -361,7 +361,7 @@ def _left_out(stats: Mapping[str, Any]) -> Section:
     title = "What limits left out"
     if not rows:
         return Section("limits", title, element("p", "No limit left anything out."))
-    said = "A run that lifts a limit visits these pages again."
+    said = "A run with wider limits visits these pages again."
     return Section(
         "limits", title, joined(element("p", said), _table(title, ("limit or rule", "what", "how many"), rows))
     )

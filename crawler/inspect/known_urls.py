@@ -19,7 +19,7 @@ from crawler.exact import rows_of
 from crawler.filters import Key, SeenSet, load_seen
 from crawler.filters.filter_file import check_end, read_parts
 from crawler.filters.memory_budget import check_memory
-from crawler.filters.segment_format import check_version
+from crawler.filters.segment_format import FormatError, check_version
 from crawler.inspect.job_reader import open_job
 from crawler.job.directory import JobError
 from crawler.job.identity import check_readable
@@ -104,8 +104,13 @@ def _of_file(path: Path) -> tuple[_Keys, Canonicaliser]:
     with open(path, "rb", opener=_at_once) as inp:
         found = os.fstat(inp.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise JobError(f"crawl.known: {path} is neither a filter file nor a job")
-        check_version(inp)
+            raise JobError(f"crawl.known: {path} is neither a job nor a file of `crawler filter` or `crawler dedup`")
+        try:
+            check_version(inp)
+        except FormatError as error:
+            raise JobError(
+                f"crawl.known: {path} is neither a job nor a file of `crawler filter` or `crawler dedup`: {error}"
+            ) from error
         check_memory(found.st_size, "the filter in it")
         parts = read_parts(inp, found.st_size)
         check_end(inp)

@@ -38,7 +38,7 @@ def summary(stats: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
     left_out = _left_out(get("links_left_out") or {})
     if left_out:
         pages = counted(stats["pages_at_border"], "page")
-        lines.append(f"left out  {', '.join(left_out)}: a run that lifts a limit visits these {pages} again")
+        lines.append(f"left out  {', '.join(left_out)}: a run with wider limits visits these {pages} again")
     if get("revisits"):
         lines.append(
             f"revisits  {count(stats['revisits'])} queued, {count(stats['revisits_changed'])} found a change,"

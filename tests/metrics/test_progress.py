@@ -87,7 +87,7 @@ def test_the_summary_says_how_it_went() -> None:
         "held back 9 private-address, 1 link-local, 2 metadata-address, 1 blocked-port, 284 too-many-ports"
         " (rules of this crawl; `crawler explain` says what permits a URL)",
         "left out  244 links by crawl.max_depth, 31 links by crawl.scope, 12 links by scope.exclude, 1 link by"
-        " links.max_url_length, the rest of 2 pages by links.max_links: a run that lifts a limit visits these 40 pages"
+        " links.max_url_length, the rest of 2 pages by links.max_links: a run with wider limits visits these 40 pages"
         " again",
         "kept      pages 49.6 MiB in 1 file, links 1.4 GiB in 2 files",
         "seen-set  2 slices, 33.2 bits/URL, blake2b with a secret, estimated fpp 0.00019 (target 0.001)",

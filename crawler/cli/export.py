@@ -52,7 +52,10 @@ def _text(out: Path, written: Written) -> str:
     text = f"{out}: {', '.join(rows)}; {written.size:,} bytes"
     for table, pages in written.without.items():
         if pages:
-            text += f"\nthe {table} of {counted(pages, 'page')} {_ARE[table]} missing: the files are not in the job"
+            text += (
+                f"\nthe {table} of {counted(pages, 'page')} {_ARE[table]} missing: the files are not in the job, or the "
+                "pages were finished without that output"
+            )
     return text
 
 

@@ -4,6 +4,7 @@ crash can undo, in their order."""
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self
 
@@ -13,7 +14,7 @@ from crawler.job.transaction import OUTPUT_ENDS
 from crawler.kv import Family
 from crawler.output import Record
 from crawler.output.outputs import FORMS
-from crawler.records import End, JournalError, decode_ends
+from crawler.records import End, JournalError, Outcome, decode_ends
 
 _FORMS = {form.name: form for form in FORMS.values()}
 
@@ -34,8 +35,21 @@ class PartPlace(NamedTuple):
     crc: int
 
 
+def _is_page(record: Record) -> bool:
+    good = record["outcome"] == Outcome.FETCHED and not record.get("probe")
+    return good and record.get("content_type") in ("text/html", "application/xhtml+xml")
+
+
+# Whether an output has a part of a page that was finished with it.
+_HAS_PART: dict[str, Callable[[Record], bool]] = {
+    "links": lambda record: _is_page(record) and bool(record["links"]),
+    "text": lambda record: _is_page(record) and str(record["status"]).startswith("2"),
+}
+
+
 class KeptParts:
-    """The parts of one output. ``missing`` counts the pages whose file is not there: it may have been moved away."""
+    """The parts of one output. ``missing`` counts the pages that lack theirs: they were finished without the output, or
+    the file is not there, because it was moved away."""
 
     def __init__(self, directory: Path, name: str) -> None:
         self._directory = directory
@@ -63,6 +77,7 @@ class KeptParts:
         kept = record.get("kept")
         told = kept.get(self._form.name) if isinstance(kept, dict) else None
         if told is None:
+            self.missing += _HAS_PART[self._form.name](record)
             return b""
         if not isinstance(told, list) or len(told) != 4 or not all(type(each) is int and each >= 0 for each in told):
             raise JournalError(f"{PAGES}: the record of {record['url']} does not say where its {self._form.name} are")

@@ -219,7 +219,10 @@ def _broken(report: Report) -> Section:
     if linked is None:
         said += " The page is the one on which the link was found first; others may have it too."
     if report.unlinked:
-        said += f" The links of {counted(report.unlinked, 'page')} are missing: their files are not in the job."
+        said += (
+            f" The links of {counted(report.unlinked, 'page')} are missing: their files are not in the job, or they "
+            "were finished without --output links."
+        )
     rows = [
         (
             element("td", str(each.status or "") if not each.words else each.words, class_="status"),

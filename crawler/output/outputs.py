@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from crawler.disk import Disk
-from crawler.output.body_files import BodyFiles
+from crawler.output.body_files import DIRECTORY, BodyFiles
 from crawler.output.page_files import PageFiles
 from crawler.output.record_text import disk_size
 from crawler.output.rotated_files import Form, Head, RotatedFiles, Size
@@ -84,6 +84,12 @@ class Outputs:
     def in_use(self) -> bool:
         """Whether there is an output besides ``pages.jsonl``."""
         return bool(self._further)
+
+    def had(self, name: str) -> bool:
+        """Whether the job has kept anything in the output of that name."""
+        if name == DIRECTORY:
+            return bool(self.bodies.size.files)
+        return any(output.form.name == name for output in self.further)
 
     @property
     def further(self) -> Iterator[RotatedFiles]:

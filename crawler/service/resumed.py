@@ -29,6 +29,7 @@ class Resumed:
         self._now = now
         self._done = job.counters.fetched
         self._seeds = job.counters.seeds
+        self._without = [name for name in settings.output.keep if not job.files.outputs.had(name)]
 
     async def tell_behind(self, seeds: AsyncIterator[list[str]], say: Say) -> AsyncIterator[list[str]]:
         """Pass the seeds on, and speak when the last of them have been admitted."""
@@ -48,6 +49,12 @@ class Resumed:
         directory = self._job.directory
         begun = _moment(began_at(directory, self._now), self._now)
         say(f"resuming {directory}: begun {begun}, {counted(self._done, 'page')} done{seeds}")
+        if self._without and self._done:
+            say(
+                f"--output {','.join(self._without)} begins now: it will have nothing of the "
+                f"{counted(self._done, 'page')} done before; `crawler retry {directory} --host HOST` has those of a "
+                "host fetched again"
+            )
         if self._is_full():
             most = counted(self._most, "page")
             say(f"the limit of {most} (--max-pages) was reached before this run began: raise it to fetch more")

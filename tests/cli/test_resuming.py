@@ -55,10 +55,12 @@ def test_a_run_says_what_it_resumes_and_what_it_did_itself(home: Home) -> None:
     assert re.search(r"^this run  7 fetched, 0 failed, 0 redirects, 0 excluded, \d+ URLs admitted$", ran.err, re.M)
     assert "pages     12 fetched, 0 failed, 0 redirects, 0 excluded; by all runs\n" in ran.err
 
-    ran = home.run("--max-pages", "12")
+    ran = home.run("--max-pages", "12", "--output", "links")
     assert ran.code == 3
     assert "resuming crawl-job: begun " in ran.err
-    assert "12 pages done; seeds: 0 new\nthe limit of 12 pages (--max-pages) was reached before this run beg" in ran.err
+    assert "--output links begins now: it will have nothing of the 12 pages done before" in ran.err
+    assert "12 pages done; seeds: 0 new\n" in ran.err
+    assert "\nthe limit of 12 pages (--max-pages) was reached before this run beg" in ran.err
     assert "this run  0 fetched" in ran.err
 
     ran = home.run(seeds="-")

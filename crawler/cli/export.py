@@ -53,8 +53,8 @@ def _text(out: Path, written: Written) -> str:
     for table, pages in written.without.items():
         if pages:
             text += (
-                f"\nthe {table} of {counted(pages, 'page')} {_ARE[table]} missing: the files are not in the job, or the "
-                "pages were finished without that output"
+                f"\nthe {table} of {counted(pages, 'page')} {_ARE[table]} missing: the files are not in the job, or "
+                "the pages were finished without that output"
             )
     return text
 

@@ -6,6 +6,8 @@ What programs may import from here is stable, and described in docs/reference/li
     Frontier            a durable frontier without a fetcher
     Job                 a job to read: statistics, records, hosts
     JobError            a job directory that cannot be used
+    Crawl               a crawl as a loop over its pages
+    run                 the same for programs without an event loop, with DROP
     filters             the membership filters
 
 Packages from low to high; a module imports only from lower ones:
@@ -19,6 +21,7 @@ Packages from low to high; a module imports only from lower ones:
     engine                                        the running crawl: leases, visits, discovery
     service                                       a run from start to end, its control, its HTTP interface
     demo, bench, dedup, backup, cli               the edge
+    library                                       a crawl in somebody else's program
 
 ``engine.run`` describes the life of one URL.
 """
@@ -33,19 +36,26 @@ if TYPE_CHECKING:
     from crawler.inspect.job_view import JobView as Job
     from crawler.job.directory import JobError
     from crawler.job.durable_frontier import DurableFrontier as Frontier
+    from crawler.library.blocking import DROP, run
+    from crawler.library.crawl import Crawl
+    from crawler.library.page import Page
     from crawler.urls import canonicalise
 
 __version__ = "0.1.0"
 
-__all__ = ["Frontier", "Job", "JobError", "__version__", "canonicalise", "filters"]
+__all__ = ["DROP", "Crawl", "Frontier", "Job", "JobError", "Page", "__version__", "canonicalise", "filters", "run"]
 
 # Loaded on first use: most commands need none of them.
 _LAZY = {
+    "Crawl": ("crawler.library.crawl", "Crawl"),
+    "DROP": ("crawler.library.blocking", "DROP"),
     "Frontier": ("crawler.job.durable_frontier", "DurableFrontier"),
     "Job": ("crawler.inspect.job_view", "JobView"),
     "JobError": ("crawler.job.directory", "JobError"),
+    "Page": ("crawler.library.page", "Page"),
     "canonicalise": ("crawler.urls", "canonicalise"),
     "filters": ("crawler.filters", None),
+    "run": ("crawler.library.blocking", "run"),
 }
 
 

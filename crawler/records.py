@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crawler.frontier.entry import Entry, decode_entry, encode_entry
 from crawler.refusal import Refusal, Rule
@@ -73,7 +73,7 @@ class PageRecord:
     more links than the crawler takes from one page. ``visit`` is 1 for the first visit. ``changed`` is the result of a
     later visit: None if there is nothing to compare. ``gone``: the page was not found so often that it is not visited
     again. ``refusal``: the rule of ours that excluded the URL. ``robots`` are the directives of the page for this
-    crawler."""
+    crawler. ``id`` and ``data``: the name that the page had for code of the user, and what the code said of it."""
 
     entry: Entry
     outcome: Outcome
@@ -93,6 +93,8 @@ class PageRecord:
     gone: bool = False
     exchanged: Exchanged = NO_EXCHANGE
     profile: Profile = NO_PROFILE
+    id: str | None = None
+    data: Mapping[str, Any] | None = None
 
 
 def time_label(seconds: float) -> str:
@@ -145,6 +147,10 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
                 row[name] = value
     if body is not None:
         row |= {"body": body_name(body.digest)} | ({} if body.cut is None else {"body_cut": body.cut})
+    if record.id is not None:
+        row["id"] = record.id
+    if record.data is not None:
+        row["data"] = record.data
     if kept:
         row["kept"] = {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept}
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"

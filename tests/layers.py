@@ -23,6 +23,7 @@ LAYERS: list[set[str]] = [
     {"service"},
     {"demo", "bench", "dedup", "backup"},
     {"cli"},
+    {"library"},
     {"__main__"},
 ]
 
@@ -118,8 +119,8 @@ MODULES: dict[str, str] = {
     """,
     "engine": """
         capacity_forecast slots turns reading page_reader heading archiving stored_body describing discover ending judge
-        ledger_resolver lifecycle loop_lag seeds context proxy_watch own_line injector gauges durability robots_redirect
-        robots_visit keeping visit run put_aside rate worker
+        ledger_resolver lifecycle loop_lag seeds page_handler context proxy_watch own_line injector gauges durability
+        robots_redirect robots_visit keeping handing_over visit run put_aside rate worker
     """,
     "integrity": """
         finding change part_reader inventory quarantine url_marks digest_rows revisit_rows output_files
@@ -135,6 +136,9 @@ MODULES: dict[str, str] = {
     """,
     "backup": """
         layout copying body_copies back_up restoration
+    """,
+    "library": """
+        deliveries page options crawl blocking
     """,
     "demo": """
         modules pydoc_child render site

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from crawler.engine.loop_lag import LoopLag
+from crawler.engine.page_handler import PageHandler
 from crawler.engine.reading import Reading
 from crawler.engine.slots import Slots
 from crawler.engine.turns import Turns
@@ -35,7 +36,8 @@ class Context:
     runs share. What servers send is read with ``reading``; ``fetcher`` already is. Each piece of work that takes
     milliseconds waits for its turn (``turns``). Pages that may cost much are parsed by ``parser``; ``texts`` extracts
     the main text of pages. ``rate`` waits until the rate limit permits a request: a visit has waited for its first one,
-    and waits again for each that follows from it. ``capacity`` tells what is left.
+    and waits again for each that follows from it. ``capacity`` tells what is left. ``handler``: the code of the user
+    that the pages of a run are handed to.
     """
 
     fetcher: Fetches
@@ -50,3 +52,4 @@ class Context:
     texts: Texts
     rate: Callable[[], Awaitable[None]]
     capacity: Callable[[], Capacity]
+    handler: PageHandler | None = None

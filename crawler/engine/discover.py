@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import repeat
 from typing import cast
@@ -53,6 +53,7 @@ class Outlinks:
     outside: Counter[Outside] = field(default_factory=Counter)
     reach: Mapping[str, int] = field(default_factory=dict)  # of those that are off the site
     edges: list[Edge] = field(default_factory=list)  # of the link graph, if an output wants them
+    urls: Sequence[Canonical] = ()  # all of the page, whether they are followed or not
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +228,7 @@ class Discovery:
             counters.links += len(urls)
             counters.rejected_links += rejected
             links = self._outlinks(urls, page, entry.depth + 1, Reach(reach.page), of_links=of_links)
+            links = replace(links, urls=urls)
             if self._settings.edges and not entry.probe:
                 why = self._why(links, page, entry.depth + 1, reach.page, of_links=of_links)
                 links.edges.extend(_edges(urls, resolved, map(why, urls)))
@@ -265,11 +267,27 @@ class Discovery:
         self._job.counters.rejected_links += rejected
         reach = self._boundary.reach(entry.href, entry.reach)
         inside, outside = self._inside(urls, entry.depth + 1, reach)
-        links = Outlinks(len(urls), inside, outside=outside, reach=reach.of)
+        links = Outlinks(len(urls), inside, outside=outside, reach=reach.of, urls=urls)
         if self._settings.edges:
             why = self._why(links, None, entry.depth + 1, reach.page, of_links=True)
             links.edges.extend(Edge(url.href, HEADER, why=why(url)) for url in urls)
         return links
+
+    def named(self, entry: Entry, texts: Sequence[str]) -> Outlinks:
+        """Return what code of the user names as links of a page. They are no edges of the link graph."""
+        urls, _ = self._canonicaliser.outlinks(entry.href, texts)
+        self._job.counters.links += len(urls)
+        reach = self._boundary.reach(entry.href, entry.reach)
+        inside, outside = self._inside(urls, entry.depth + 1, reach)
+        return Outlinks(len(urls), inside, outside=outside, reach=reach.of)
+
+    def follows(self, entry: Entry, text: str) -> bool:
+        """Return whether a link of the page would be followed. Raises ValueError if it is none."""
+        url = self._canonicaliser.canonicalise(text, entry.href)
+        if isinstance(url, Rejected):
+            raise ValueError(f"{shown(text)}: {url.reason}")
+        reach = self._boundary.reach(entry.href, entry.reach)
+        return bool(self._boundary.inside([url], entry.depth + 1, Counter(), reach=reach))
 
     def _why(
         self, links: Outlinks, page: Page | None, depth: int, hops: int, *, of_links: bool

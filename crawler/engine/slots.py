@@ -6,6 +6,7 @@ pages must wait do not keep other hosts from being asked:
     in doubt   nobody knows yet whose fault a failure was (``own_line``)
     waiting    the body must wait for memory or for the parser, or it is long and read piece by piece, or its text is
                being extracted
+    handed     code of the user has the page
 
 A visit lends its slot after it has waited for ``LEND_AFTER``. Even a parser with more to do than it can has pages of
 ordinary size wait for less, so an ordinary crawl never has more URLs in flight than slots. What waits still has a body,
@@ -17,7 +18,8 @@ one, it would keep its memory from those that have one and wait for memory.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 LEND_AFTER = 2.0  # seconds
@@ -61,6 +63,20 @@ class Slots:
     def wait(self) -> Wait:
         """A context in which a visit waits, or reads a long body."""
         return Wait(self, _visit.get())
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """A context in which a visit needs no slot from the start: its response has ended. As many slots are lent for
+        that as there are, with those of waits; a visit beyond them keeps its own."""
+        self._waiting += 1
+        visit = _visit.get()
+        visit(True)
+        self.tell()
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            visit(False)
 
     def enter(self, wait: Wait) -> None:
         """A wait begins."""

@@ -19,10 +19,12 @@ from crawler.engine.archiving import Archive
 from crawler.engine.context import Context
 from crawler.engine.describing import Describer, Facts, payload_digest
 from crawler.engine.discover import LINKS_A_PART, Discovery, Outlinks, Page, listed_depth
+from crawler.engine.handing_over import HandingOver
 from crawler.engine.heading import HeadingReader, links_that_lead_on
 from crawler.engine.judge import answer_of, as_not_found, by_text, judge
 from crawler.engine.keeping import BodyKeeper, Keepers
 from crawler.engine.own_line import OwnLine
+from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
 from crawler.engine.reading import Unreadable
 from crawler.engine.robots_redirect import RobotsVisitSettings
@@ -117,6 +119,8 @@ class Visitor:
         most = 0 if settings.store is None else settings.store.max_size
         bodies = BodyKeeper(job.files.outputs.bodies, most)
         self._keepers = Keepers.of(settings.output, Archive(job.store), bodies, context.texts)
+        handler = context.handler
+        self._code = None if handler is None else HandingOver(job, discovery, handler, context)
         self._context = context
         self._unruled: set[str] = set()  # URLs that robots.txt has not been asked about
         self.under_way: dict[str, float] = {}  # URLs in flight, with their start times (seconds since 1970)
@@ -220,6 +224,8 @@ class Visitor:
                 await self._robots.visit(lease)
             elif not await self._refused_late(lease, lease.entry):
                 await self._visit_url(lease, lease.entry)
+        except Withdrawn:
+            self._job.frontier.release(lease)
         except asyncio.CancelledError:
             # Cancellation happens only at an await, and the transaction that ends a lease has none.
             self._job.frontier.release(lease)
@@ -296,7 +302,7 @@ class Visitor:
         if finished.heading.wall is not None:
             await self._finish_blocked(lease, finished, finished.heading.wall)
             return
-        if finished.body is None or record.entry.is_leaf:
+        if finished.body is None or not self._read_by_crawl(record.entry)(record.content_type):
             self._seed_failed(record)
             await self._finish_other(lease, finished)
             return
@@ -365,7 +371,7 @@ class Visitor:
             await self._finish_unreadable(lease, finished, page)
             return
         found, outlinks, left_out, reach = 0, list[Canonical](), list[Canonical](), NONE_OUTSIDE
-        edges = list[Edge]()
+        edges, urls = list[Edge](), list[Canonical]()
         outside = Counter({Outside.TOO_LONG: page.links.too_long})
         for number, part in enumerate(self._discovery.outlinks(entry, page)):
             if outlinks:
@@ -382,6 +388,7 @@ class Visitor:
             outside.update(part.outside)
             left_out += part.left_out[: LINKS_A_PART - len(left_out)]
             edges += part.edges
+            urls += part.urls
         record = _as_read(finished.record, page, found)
         by = Limit.MAX_LINKS if page.links.truncated else None
         left = LeftOut.of(outside, entry.depth + 1, cut=by) if page.is_followed else NOTHING_LEFT_OUT
@@ -389,7 +396,8 @@ class Visitor:
         if wall is not None:
             finished = _blocked(finished, wall)
             self._seed_failed(finished.record)
-        await self._finish(lease, finished, Outlinks(found, outlinks, left_out=left_out, reach=reach, edges=edges))
+        links_left = Outlinks(found, outlinks, left_out=left_out, reach=reach, edges=edges, urls=urls)
+        await self._finish(lease, finished, links_left)
 
     async def _finish_blocked(self, lease: Lease, finished: Finished, wall: Wall) -> None:
         """Finish what bars the crawler from the page. Nothing on it belongs to the site."""
@@ -463,7 +471,12 @@ class Visitor:
         await self._finish(lease, replace(finished, record=record, request=request, answer=None))
 
     def _wanted(self, entry: Entry) -> Callable[[str | None], bool]:
-        """Return the test for the content types whose body is wanted.
+        """Return the test for the content types whose body is wanted."""
+        wanted, code = self._read_by_crawl(entry), self._code
+        return wanted if code is None else lambda content_type: wanted(content_type) or code.wants_body(content_type)
+
+    def _read_by_crawl(self, entry: Entry) -> Callable[[str | None], bool]:
+        """Return the test for the content types of the bodies that the crawl itself reads.
 
         The types of sitemaps are common, also for large files, so they are wanted only if the URL may be a sitemap."""
         if entry.is_leaf:
@@ -567,11 +580,21 @@ class Visitor:
 
     async def _finish(self, lease: Lease, finished: Finished, links: Outlinks = NO_LINKS) -> None:
         """Finish a URL that was answered, with its last links, and keep of it what outputs want."""
-        if self._keepers is not None:
+        code = self._code
+        if code is None or not code.wants(finished):
+            await self._finish_kept(lease, finished, links)
+            return
+        page, finished, links = await code.hand_over(lease, finished, links)
+        with code.finishing(page):
+            await self._finish_kept(lease, finished, links)
+
+    async def _finish_kept(self, lease: Lease, finished: Finished, links: Outlinks) -> None:
+        if self._keepers is not None and finished.is_kept:
             waits: AbstractContextManager[None] = nullcontext()
             if self._keepers.takes_long(finished):
-                self._job.frontier.answered(lease, finished.request, self._context.clock())
-                self._context.wake()
+                if not lease.left:
+                    self._job.frontier.answered(lease, finished.request, self._context.clock())
+                    self._context.wake()
                 waits = self._context.slots.wait()
             with waits:
                 finished = replace(finished, kept=await self._kept(self._keepers, finished, links.edges))

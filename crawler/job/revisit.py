@@ -62,6 +62,11 @@ class Revisiting:
         page = self._revisits.page(entry.href) if conditional else None
         return {} if page is None else page.conditions
 
+    def number_of(self, entry: Entry) -> int:
+        """The number of the visit that has begun: 1 for a first one. Raises PageError."""
+        page = self._revisits.page(entry.href) if entry.revisit else None
+        return 1 if page is None else page.visits + 1
+
     def wants_answer(self, entry: Entry) -> bool:
         """Whether the answer of a visit must be kept for comparison."""
         return self.enabled or entry.revisit

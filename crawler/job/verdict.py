@@ -38,7 +38,8 @@ class Finished:
     False if no request was made because robots.txt or a limit refused the URL. ``lesson``: what the page taught about
     its host; ``probe``: the URL to ask for because of it. ``left``: what limits left out of the page; None if it was
     not read. ``response``: the answer, if there was a complete one; ``raw``: the exchange as it was on the wire, if
-    that is kept; ``kept``: what outputs keep of it. ``is_page``: its body was read as a page."""
+    that is kept; ``kept``: what outputs keep of it. ``is_page``: its body was read as a page; ``is_kept``: outputs may
+    keep something of it."""
 
     record: PageRecord
     request: RequestOutcome = NOT_REQUESTED
@@ -55,6 +56,7 @@ class Finished:
     raw: RawExchange | None = None
     kept: Kept = ()
     is_page: bool = False
+    is_kept: bool = True
 
 
 @dataclass(frozen=True, slots=True)

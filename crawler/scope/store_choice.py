@@ -36,9 +36,13 @@ class StoreChoice:
         """Whether an answer is stored. The type is ``type/subtype`` in lower case."""
         if self.statuses and self.statuses.isdisjoint((str(status), f"{status // 100}xx")):
             return False
-        kind = content_type or _MISSING
-        if self.types and self.types.isdisjoint((kind, f"{kind.partition('/')[0]}/{_ANY}", f"{_ANY}/{_ANY}")):
+        if not self.has_type(content_type):
             return False
         if self.include and first_match(self.include, href) is None:
             return False
         return not self.exclude or first_match(self.exclude, href) is None
+
+    def has_type(self, content_type: str | None) -> bool:
+        """Whether answers of this type, ``type/subtype`` in lower case, may be among them."""
+        kind = content_type or _MISSING
+        return not self.types or not self.types.isdisjoint((kind, f"{kind.partition('/')[0]}/{_ANY}", f"{_ANY}/{_ANY}"))

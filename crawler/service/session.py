@@ -19,6 +19,7 @@ from crawler.dashboard import TOKEN, Access, Dashboard, Feed, Limits, access_of,
 from crawler.disk import Expendable
 from crawler.engine.lifecycle import State, Stop
 from crawler.engine.loop_lag import LoopLag
+from crawler.engine.page_handler import PageHandler
 from crawler.engine.run import Run
 from crawler.engine.slots import Slots
 from crawler.engine.worker import Worker, WorkerSettings
@@ -81,11 +82,16 @@ class Front:
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """``finite``: the seeds end, so they are all read even if a limit is reached first. ``check`` may refuse a job that
-    is resumed. ``records_to``: the descriptor to which records are copied; the run ends if nobody reads them there."""
+    is resumed. ``records_to``: the descriptor to which records are copied; the run ends if nobody reads them there.
+    ``handler``: the code of the user on each page. ``begun`` gets the run before it does anything. ``signals``: those
+    that end programs stop the run, and are not left to the program."""
 
     finite: bool = True
     check: Callable[[Job], None] | None = None
     records_to: int | None = None
+    handler: PageHandler | None = None
+    begun: Callable[[Run], None] = lambda _: None
+    signals: bool = True
 
 
 async def run_crawl(
@@ -121,7 +127,8 @@ async def run_crawl(
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         if resumed is not None and view is not None and options.finite:
             seeds = resumed.tell_behind(seeds, view.say)
-        front.run = run = Run(job, settings, worker.context, seeds, finite=options.finite)
+        context = replace(worker.context, handler=options.handler)
+        front.run = run = Run(job, settings, context, seeds, finite=options.finite)
         reloading.parts = Parts(run, worker, fetcher, front.view)
         front.begin("resumed" if job.files.resumed else "begun")
         if view is not None:
@@ -134,7 +141,8 @@ async def run_crawl(
                 resumed.tell(view.say)
         before = None if resumed is None else run.stats()
         reporter = StatusReporter(job.files, front.course, clock, view, address)
-        with _pipe(job, options.records_to) as pipe:
+        options.begun(run)
+        with _pipe(job, options.records_to) as pipe, _signals(run) if options.signals else contextlib.nullcontext():
             result = await _drive(worker, run, reporter, front, pipe)
         return replace(result, before=before)
 
@@ -195,10 +203,9 @@ async def _drive(worker: Worker, run: Run, reporter: StatusReporter, front: Fron
     try:
         async with _beside(*beside):
             try:
-                with _signals(run):
-                    await drive_and_checkpoint(worker, run, front.clock)
-                    if pipe is not None:
-                        await pipe.copy(job.checkpointer.durable_end)
+                await drive_and_checkpoint(worker, run, front.clock)
+                if pipe is not None:
+                    await pipe.copy(job.checkpointer.durable_end)
                 stats = run.stats()
                 reporter.end(stats)
             except Exception as error:

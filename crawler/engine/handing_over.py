@@ -1,0 +1,76 @@
+"""Handing over: a page waits for the code of the user before it is finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from crawler.engine.context import Context
+from crawler.engine.discover import Discovery, Outlinks
+from crawler.engine.page_handler import HANDED_OVER, HandedPage, PageHandler
+from crawler.frontier import Lease
+from crawler.job.found import Found
+from crawler.job.job import Job
+from crawler.job.verdict import Finished
+from crawler.records import Outcome
+from crawler.urls import Canonical
+
+
+class HandingOver:
+    """Hands the pages of one run over to ``handler``."""
+
+    def __init__(self, job: Job, discovery: Discovery, handler: PageHandler, context: Context) -> None:
+        self._job = job
+        self._discovery = discovery
+        self._handler = handler
+        self._context = context
+
+    def wants_body(self, content_type: str | None) -> bool:
+        """See ``PageHandler``."""
+        return self._handler.wants_body(content_type)
+
+    def wants(self, finished: Finished) -> bool:
+        """Whether the page is handed over. What the crawler made up never is."""
+        record = finished.record
+        return record.outcome in HANDED_OVER and not record.entry.probe and self._handler.wants(record)
+
+    async def hand_over(
+        self, lease: Lease, finished: Finished, links: Outlinks
+    ) -> tuple[HandedPage, Finished, Outlinks]:
+        """Wait until the code is done with the page. Returns what is to be finished. Raises Withdrawn."""
+        job, discovery, entry, now = self._job, self._discovery, finished.record.entry, self._context.clock
+        page = HandedPage(self._id(finished), finished, _hrefs(links.urls), partial(discovery.follows, entry))
+        job.frontier.answered(lease, finished.request, now())
+        self._context.wake()
+        with self._context.slots.lent():
+            handled = await self._handler.handle(page)
+        await job.room()
+        named = discovery.named(entry, handled.links) if handled.links else None
+        if named is not None and finished.record.outcome is Outcome.REDIRECT:
+            # The one link of a redirect is at the depth of the redirect.
+            job.admit(Found(named.inside, entry.depth + 1, entry.href, found_at=now(), reach=named.reach))
+        elif named is not None:
+            links = replace(links, inside=[*links.inside, *named.inside], reach={**links.reach, **named.reach})
+        record = replace(finished.record, id=page.id, data=handled.data)
+        return page, replace(finished, record=record, is_kept=handled.keep), links
+
+    @contextmanager
+    def finishing(self, page: HandedPage) -> Iterator[None]:
+        """A context in which the page is finished, or which raises."""
+        finished = False
+        try:
+            yield
+            finished = True
+        finally:
+            self._handler.ended(page, finished=finished)
+
+    def _id(self, finished: Finished) -> str:
+        entry = finished.record.entry
+        visit = self._job.revisiting.number_of(entry)
+        return f"{self._job.seen.hash.digest_keys([entry.href]).hex()}-{visit}"
+
+
+def _hrefs(urls: Sequence[Canonical]) -> list[str]:
+    return [url.href for url in urls]

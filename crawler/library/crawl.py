@@ -1,0 +1,150 @@
+"""A crawl as a loop: ``async with crawler.Crawl(...) as crawl`` and ``async for page in crawl``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from crawler.engine.run import Run
+from crawler.job.directory import holds_job
+from crawler.job.inbox import Answer
+from crawler.library.deliveries import Deliveries
+from crawler.library.options import settings_of
+from crawler.library.page import Page
+from crawler.scope import StoreChoice
+from crawler.service.reloading import Configuration
+from crawler.service.session import Result, RunOptions, run_crawl
+from crawler.settings import OutputSettings, Settings
+from crawler.settings.leaving import fault_of_status, fault_of_type
+from crawler.urls import Canonical, Canonicaliser
+
+HTML = ("text/html", "application/xhtml+xml")
+
+
+class Crawl:
+    """A crawl in a job directory, whose pages the program gets as they come.
+
+    ``seeds`` are URLs; a directory that holds a job already needs none. ``types`` (``"text/html"``, ``"image/*"``) and
+    ``statuses`` (``"404"``, ``"2xx"``) say which answers are delivered. ``config`` is a TOML file. All further
+    arguments are the flags of the command line, with ``_`` for ``-``.
+
+    Raises TypeError and ValueError for arguments that cannot be used, and changes nothing then."""
+
+    def __init__(
+        self,
+        directory: str | PathLike[str],
+        seeds: Iterable[str] = (),
+        *,
+        types: Sequence[str] = HTML,
+        statuses: Sequence[str] = ("2xx",),
+        config: str | PathLike[str] | None = None,
+        **options: Any,
+    ) -> None:
+        self._directory = Path(directory)
+        self._settings = settings_of(self._directory, None if config is None else Path(config), options)
+        self._seeds = [seeds] if isinstance(seeds, str) else list(seeds)
+        self._choice = _choice(types, statuses)
+        _check_seeds(self._directory, self._seeds, self._settings)
+        self._deliveries: Deliveries | None = None
+        self._run: Run | None = None
+        self._task: asyncio.Task[Result] | None = None
+
+    async def __aenter__(self) -> Crawl:
+        """Begin the crawl, or go on with it. Raises JobError, OSError."""
+        if self._task is not None:
+            raise RuntimeError("a Crawl can be entered once; make another one to go on")
+        self._deliveries = deliveries = Deliveries(self._choice)
+        begun: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
+        options = RunOptions(handler=deliveries, begun=begun.set_result, signals=False)
+        self._task = task = asyncio.create_task(
+            run_crawl(self._directory, Configuration(self._settings), _batches(self._seeds), None, options)
+        )
+        task.add_done_callback(lambda _: deliveries.close())
+        try:
+            await asyncio.wait((task, begun), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if task.done():
+            task.result()
+        self._run = begun.result()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop the crawl in order, if it is not over. What is not finished is delivered again by the next run. Raises
+        what ended the crawl, unless the block raised something itself."""
+        assert self._deliveries is not None
+        assert self._task is not None
+        self._deliveries.close()
+        if self._run is not None and not self._task.done():
+            self._run.stop()
+        if error is None:
+            await self._task
+        else:
+            with contextlib.suppress(Exception):
+                await self._task
+
+    async def __aiter__(self) -> AsyncIterator[Page]:
+        """The pages as they come. Each is finished when the loop asks for the next one. Several tasks may loop at the
+        same time: each page goes to one of them. Ends when the crawl is over or stopped; raises what else ended it."""
+        if self._deliveries is None or self._task is None:
+            raise RuntimeError("loop over the crawl inside of `async with`")
+        while (delivery := await self._deliveries.take()) is not None:
+            page = Page(delivery)
+            try:
+                yield page
+                await page.done()
+            finally:
+                delivery.give_back()
+        if self._task.done():
+            self._task.result()
+
+    async def add(self, urls: str | Iterable[str], *, seed: bool = False) -> Answer:
+        """Add URLs, as ``crawler add`` does; with ``seed``, each widens the scope. Returns how many were ``admitted``,
+        ``known`` and ``off_scope``, and the ``rejected`` ones with the reasons."""
+        found = [urls] if isinstance(urls, str) else list(urls)
+        return await self._begun().incoming.take_in(found, seed=seed)
+
+    def stats(self) -> dict[str, Any]:
+        """The statistics of the crawl now, as ``crawler stats --json`` prints them."""
+        return self._begun().stats()
+
+    def _begun(self) -> Run:
+        if self._run is None:
+            raise RuntimeError("the crawl has not begun: use it inside of `async with`")
+        return self._run
+
+
+async def _batches(seeds: list[str]) -> AsyncIterator[list[str]]:
+    if seeds:
+        yield seeds
+
+
+def _choice(types: Sequence[str], statuses: Sequence[str]) -> StoreChoice:
+    for name, values, fault_of in (("types", types, fault_of_type), ("statuses", statuses, fault_of_status)):
+        if isinstance(values, str):
+            raise TypeError(f"{name} is a sequence of texts, such as [{values!r}]")
+        for value in values:
+            fault = fault_of(value)
+            if fault is not None:
+                raise ValueError(f"{name}: {value!r} {fault}")
+    return StoreChoice.of(OutputSettings(store_types=tuple(types), store_statuses=tuple(statuses)))
+
+
+def _check_seeds(directory: Path, seeds: list[str], settings: Settings) -> None:
+    """Raise ValueError if a new crawl has no valid seed."""
+    canonicaliser, reason = Canonicaliser(settings.canonical.rules), ""
+    for text in seeds:
+        url = canonicaliser.canonicalise(text)
+        if isinstance(url, Canonical):
+            return
+        reason = reason or f": {text!r}: {url.reason}"
+    if seeds or not holds_job(directory):
+        raise ValueError(f"no seed is a URL to crawl{reason}" if seeds else "a new crawl needs seeds")

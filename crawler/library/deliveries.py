@@ -1,0 +1,94 @@
+"""The pages that wait between a crawl and the program that loops over it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from crawler.engine.page_handler import HandedPage, Handled, Withdrawn
+from crawler.records import PageRecord
+from crawler.scope import StoreChoice
+
+
+class Delivery:
+    """A page on its way. It is in the hands of one task, or of none yet."""
+
+    def __init__(self, page: HandedPage) -> None:
+        loop = asyncio.get_running_loop()
+        self.page = page
+        self.handled: asyncio.Future[Handled] = loop.create_future()
+        self.finished: asyncio.Future[bool] = loop.create_future()
+
+    async def end(self, handled: Handled) -> bool:
+        """The program is done with the page. Returns whether it is finished; if not, it will be delivered again."""
+        if not self.handled.done():
+            self.handled.set_result(handled)
+        return await asyncio.shield(self.finished)
+
+    def give_back(self) -> None:
+        """The program will not be done with the page."""
+        if not self.handled.done():
+            self.handled.set_exception(Withdrawn())
+        self.tell(finished=False)
+
+    def tell(self, *, finished: bool) -> None:
+        """Say whether the page is finished, unless that was said."""
+        if not self.finished.done():
+            self.finished.set_result(finished)
+
+
+class Deliveries:
+    """Takes pages from a run, and gives each to the first task that asks. See ``PageHandler``. As many pages wait as
+    the run has in flight."""
+
+    def __init__(self, choice: StoreChoice) -> None:
+        self._choice = choice
+        self._all: dict[int, Delivery] = {}  # by the identity of their pages
+        self._waiting: deque[Delivery] = deque()
+        self._more = asyncio.Event()
+        self._closed = False
+
+    def wants_body(self, content_type: str | None) -> bool:
+        """See ``PageHandler``."""
+        return self._choice.has_type(content_type)
+
+    def wants(self, record: PageRecord) -> bool:
+        """See ``PageHandler``."""
+        return self._choice.wants(record.entry.href, record.status or 0, record.content_type)
+
+    async def handle(self, page: HandedPage) -> Handled:
+        """See ``PageHandler``."""
+        if self._closed:
+            raise Withdrawn
+        self._all[id(page)] = delivery = Delivery(page)
+        self._waiting.append(delivery)
+        self._more.set()
+        try:
+            return await delivery.handled
+        except BaseException:
+            self._all.pop(id(page), None)
+            delivery.give_back()
+            raise
+
+    def ended(self, page: HandedPage, *, finished: bool) -> None:
+        """See ``PageHandler``."""
+        self._all.pop(id(page)).tell(finished=finished)
+
+    async def take(self) -> Delivery | None:
+        """The next page; None if no more will come."""
+        while True:
+            while self._waiting:
+                delivery = self._waiting.popleft()
+                if not delivery.handled.done():
+                    return delivery
+            if self._closed:
+                return None
+            self._more.clear()
+            await self._more.wait()
+
+    def close(self) -> None:
+        """No more pages are delivered, and those that are not finished are given back."""
+        self._closed = True
+        self._more.set()
+        for delivery in list(self._all.values()):
+            delivery.give_back()

@@ -1,0 +1,44 @@
+"""Arguments of a program into the settings of a crawl, as the command line makes them of flags."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from crawler.cli.crawl import build_settings
+from crawler.cli.exit_codes import UsageError
+from crawler.cli.options import FLAGS
+from crawler.settings import Settings, nearest
+
+_NAMES = {flag.removeprefix("--").replace("-", "_"): arguments for flag, (_, _, arguments) in FLAGS.items()}
+_LISTS = frozenset(name for name, arguments in _NAMES.items() if arguments.get("action") == "append") | {"output"}
+
+
+def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]) -> Settings:
+    """The settings of a crawl in the directory. ``options`` have the names of the flags, with ``_`` for ``-``, and
+    their values; None stands for a flag that is not given, and a flag that may be repeated takes a list.
+
+    Raises TypeError for a name that no flag has, ValueError for a value that cannot be used and for a job that cannot
+    go on with it."""
+    given = {}
+    for name, value in options.items():
+        if name not in _NAMES:
+            raise TypeError(f"a crawl has no option {name!r}{nearest(name, _NAMES)}")
+        if value is None:
+            continue
+        several = name in _LISTS and not isinstance(value, str)
+        given[name] = list(value) if several else _listed(name, value) if name in _LISTS else _plain(value)
+    try:
+        return build_settings(argparse.Namespace(job=directory, config=config, **given))[0]
+    except UsageError as error:
+        raise ValueError(str(error)) from error
+
+
+def _listed(name: str, value: str) -> list[str]:
+    return [each for each in value.split(",") if each] if name == "output" else [value]
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value

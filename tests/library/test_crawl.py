@@ -1,0 +1,187 @@
+"""A crawl as a loop: what a page says, when it is finished, and what becomes of pages that are not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import crawler
+from tests.jobs import rows
+from tests.site import Site, linked, tree
+
+PAGES = 20
+OPTIONS: dict[str, Any] = {"allow_private": True, "delay": 0.0, "per_host": 4, "concurrency": 8, "capacity": 4096}
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    async def image(_: web.Request) -> web.Response:
+        return web.Response(body=b"\x89PNG", content_type="image/png")
+
+    async def old(_: web.Request) -> web.Response:
+        page = "<title>grüße</title><a href=/page/1>x</a>".encode("latin-1")
+        headers = {"Content-Type": "text/html; charset=latin-1", "X-Name": "a b"}
+        return web.Response(body=page, headers=headers)
+
+    pages = tree(PAGES) | {"/hidden": linked(["/page/1"]), "/image": image, "/old": old, "/far": linked(["/image"])}
+    with Site(pages) as served:
+        yield served
+
+
+async def looped(job: Path, site: Site, **options: Any) -> list[crawler.Page]:
+    """All pages of a crawl that goes on to its end."""
+    found = []
+    async with crawler.Crawl(job, [site.url("/")], **OPTIONS, **options) as crawl:
+        async for page in crawl:
+            found.append(page)
+    return found
+
+
+async def test_each_page_is_delivered_and_has_one_record(tmp_path: Path, site: Site) -> None:
+    async with crawler.Crawl(tmp_path / "job", site.url("/"), **OPTIONS) as crawl:
+        async for page in crawl:
+            if page.depth == 0:
+                assert await page.follow("/hidden")
+                assert not await page.follow("http://other.test/")
+                with pytest.raises(ValueError, match="mailto"):
+                    page.follow("mailto:somebody@h.test")
+            page.data["links"] = len(page.links)
+    written = rows(tmp_path / "job")
+    assert {row["url"] for row in written} == {site.url("/hidden")} | {site.url(path) for path in tree(PAGES)}
+    assert len(written) == PAGES + 1
+    assert all(row["data"] == {"links": row["links"]} for row in written)
+    assert len({row["id"] for row in written}) == len(written)
+
+
+async def test_a_page_says_what_was_answered(tmp_path: Path, site: Site) -> None:
+    async with crawler.Crawl(tmp_path / "job", [site.url("/old")], max_depth=0, **OPTIONS) as crawl:
+        async for page in crawl:
+            assert (page.url, page.status, page.depth, page.via, page.visit) == (site.url("/old"), 200, 0, None, 1)
+            assert page.headers["x-name"] == "a b"
+            assert (page.content_type, page.charset) == ("text/html", "windows-1252")
+            assert page.body == "<title>grüße</title><a href=/page/1>x</a>".encode("latin-1")
+            assert page.text.startswith("<title>grüße</title>")
+            assert page.links == [site.url("/page/1")]
+            assert page.record["title"] == "grüße"
+            assert page.record["id"] == page.id
+            kept = page.id
+    assert [(row["id"], row["title"]) for row in rows(tmp_path / "job")] == [(kept, "grüße")]
+
+
+async def test_every_type_and_status_can_be_asked_for(tmp_path: Path, site: Site) -> None:
+    seeds = [site.url(path) for path in ("/image", "/none", "/page/19")]
+    found = {}
+    options = OPTIONS | {"max_depth": 0}
+    crawl = crawler.Crawl(tmp_path / "job", seeds, types=["image/*", "text/html"], statuses=["404", "2xx"], **options)
+    async with crawl:
+        async for page in crawl:
+            found[page.url] = (page.status, page.body[:4])
+    assert found == {seeds[0]: (200, b"\x89PNG"), seeds[1]: (404, b"no s"), seeds[2]: (200, b"<!do")}
+    async with crawler.Crawl(tmp_path / "only", seeds, types=["image/png"], **options) as crawl:
+        assert [page.url async for page in crawl] == [seeds[0]]
+    assert len(rows(tmp_path / "only")) == 3
+
+
+async def test_a_loop_that_is_left_gets_the_page_in_hand_again(tmp_path: Path, site: Site) -> None:
+    job, ids = tmp_path / "job", []
+    async with crawler.Crawl(job, [site.url("/")], **OPTIONS) as crawl:
+        async for page in crawl:
+            ids.append(page.id)
+            if len(ids) == 5:
+                break
+    assert [row["id"] for row in rows(job)] == ids[:4]
+    again = [page.id for page in await looped(job, site)]
+    assert ids[4] in again
+    assert not set(ids[:4]) & set(again)
+    assert Counter(row["id"] for row in rows(job)) == Counter([*ids[:4], *again])
+    assert len(rows(job)) == PAGES
+
+
+async def test_an_exception_stops_the_crawl_and_the_page_is_delivered_again(tmp_path: Path, site: Site) -> None:
+    job, failed = tmp_path / "job", ""
+    with pytest.raises(ZeroDivisionError):
+        async with crawler.Crawl(job, [site.url("/")], **OPTIONS) as crawl:
+            async for page in crawl:
+                failed = page.id
+                if page.url.endswith("/1"):
+                    1 / 0  # noqa: B018
+    assert failed not in {row["id"] for row in rows(job)}
+    assert failed in {page.id for page in await looped(job, site)}
+    assert len(rows(job)) == PAGES
+
+
+async def test_done_finishes_a_page_before_the_loop_goes_on(tmp_path: Path, site: Site) -> None:
+    job = tmp_path / "job"
+    async with crawler.Crawl(job, [site.url("/")], **OPTIONS) as crawl:
+        async for page in crawl:
+            page.data["price"] = float("nan")
+            with pytest.raises(ValueError, match="JSON"):
+                await page.done()
+            page.data["price"] = 3
+            assert await page.done()
+            page.data["price"] = 4
+            break
+    assert [(row["id"], row["data"]) for row in rows(job)] == [(page.id, {"price": 3})]
+
+
+async def test_tasks_share_a_crawl_and_each_has_its_own_page(tmp_path: Path, site: Site) -> None:
+    held, most, done = 0, 0, list[str]()
+
+    async def work(crawl: crawler.Crawl) -> None:
+        nonlocal held, most
+        async for page in crawl:
+            held += 1
+            most = max(most, held)
+            await asyncio.sleep(0.01)
+            held -= 1
+            done.append(page.url)
+
+    async with crawler.Crawl(tmp_path / "job", [site.url("/")], **OPTIONS) as crawl:
+        await asyncio.gather(*(work(crawl) for _ in range(4)))
+        assert crawl.stats()["pages_fetched"] == PAGES
+    assert 1 < most <= 4
+    assert Counter(done) == Counter(row["url"] for row in rows(tmp_path / "job"))
+
+
+async def test_urls_may_be_added_meanwhile(tmp_path: Path, site: Site) -> None:
+    found = set()
+    async with crawler.Crawl(tmp_path / "job", [site.url("/page/19")], max_depth=0, **OPTIONS) as crawl:
+        async for page in crawl:
+            if page.url == site.url("/page/19"):
+                answer = await crawl.add([site.url("/hidden"), "http://other.test/", "mailto:a@b.test"])
+                assert (answer.admitted, answer.off_scope, len(answer.rejected)) == (1, 1, 1)
+            found.add(page.url)
+    assert found == {site.url("/page/19"), site.url("/hidden")}
+
+
+async def test_what_cannot_be_used_is_refused_and_changes_nothing(tmp_path: Path, site: Site) -> None:
+    job = tmp_path / "job"
+    seeds = [site.url("/")]
+    for wrong, error, words in [
+        ({"dealy": 1}, TypeError, "delay"),
+        ({"delay": "fast"}, ValueError, "delay"),
+        ({"output": ["wrac"]}, ValueError, "warc"),
+        ({"output": "-"}, ValueError, "standard output"),
+        ({"types": ["html"]}, ValueError, "types"),
+        ({"statuses": "2xx"}, TypeError, "statuses"),
+        ({"scope": "galaxy"}, ValueError, "scope"),
+    ]:
+        with pytest.raises(error, match=words):
+            crawler.Crawl(job, seeds, **wrong)
+    for none in ([], ["mailto:a@b.test"]):
+        with pytest.raises(ValueError, match="seed"):
+            crawler.Crawl(job, none)
+    with pytest.raises(RuntimeError, match="async with"):
+        async for _ in crawler.Crawl(job, seeds):
+            raise AssertionError
+    assert not job.exists()
+    async with crawler.Crawl(job, seeds, **OPTIONS):
+        with pytest.raises(crawler.JobError, match="in use"):
+            async with crawler.Crawl(job, seeds, **OPTIONS):
+                raise AssertionError

@@ -9,7 +9,7 @@ from typing import Any
 
 from crawler.cli.crawl import build_settings
 from crawler.cli.exit_codes import UsageError
-from crawler.cli.options import FLAGS
+from crawler.cli.options import FLAGS, STDOUT
 from crawler.settings import Settings, nearest
 
 _NAMES = {flag.removeprefix("--").replace("-", "_"): arguments for flag, (_, _, arguments) in FLAGS.items()}
@@ -30,8 +30,10 @@ def settings_of(directory: Path, config: Path | None, options: Mapping[str, Any]
             continue
         several = name in _LISTS and not isinstance(value, str)
         given[name] = list(value) if several else _listed(name, value) if name in _LISTS else _plain(value)
+    if STDOUT in given.get("output", ()):
+        raise ValueError("output: records are not written to the standard output of the program; loop over the pages")
     try:
-        return build_settings(argparse.Namespace(job=directory, config=config, **given))[0]
+        return build_settings(argparse.Namespace(job=directory, config=config, parquet=None, **given))[0]
     except UsageError as error:
         raise ValueError(str(error)) from error
 

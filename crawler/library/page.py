@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -114,7 +115,7 @@ class Page:
     @cached_property
     def record(self) -> dict[str, Any]:
         """The record of the page as it is so far, with the keys of ``pages.jsonl``."""
-        found: dict[str, Any] = json.loads(encode_page(self._page.record))
+        found: dict[str, Any] = json.loads(encode_page(replace(self._page.record, id=self.id)))
         return found
 
     def follow(self, url: str) -> Follows:

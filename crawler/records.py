@@ -147,10 +147,7 @@ def encode_page(record: PageRecord, kept: Sequence[Position] = (), body: Body | 
                 row[name] = value
     if body is not None:
         row |= {"body": body_name(body.digest)} | ({} if body.cut is None else {"body_cut": body.cut})
-    if record.id is not None:
-        row["id"] = record.id
-    if record.data is not None:
-        row["data"] = record.data
+    row |= {name: value for name, value in (("id", record.id), ("data", record.data)) if value is not None}
     if kept:
         row["kept"] = {_name(at): (file_in_output(at.file), at.end - at.length, at.length, at.crc) for at in kept}
     return json.dumps(row, separators=(",", ":")).encode("ascii") + b"\n"

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 from crawler.engine.lifecycle import Stop
 from crawler.engine.loop_lag import LoopLag
+from crawler.engine.page_handler import PageHandler
 from crawler.engine.run import Run
 from crawler.engine.worker import Worker, WorkerSettings
 from crawler.extract.text_pool import Texts
@@ -36,9 +37,10 @@ class Driven:
         seeds: Seeds,
         lag: LoopLag | None = None,
         texts: Texts | None = None,
+        handler: PageHandler | None = None,
     ) -> None:
         self.worker = Worker(web, WorkerSettings.of(settings), clock, lag, texts=texts)
-        self.run = Run(job, settings, self.worker.context, seeds)
+        self.run = Run(job, settings, self.worker.context.with_code(handler), seeds)
 
     async def to_the_end(self) -> Stop:
         await self.worker.drive(self.run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crawler.engine.loop_lag import LoopLag
 from crawler.engine.page_handler import PageHandler
@@ -53,3 +53,7 @@ class Context:
     rate: Callable[[], Awaitable[None]]
     capacity: Callable[[], Capacity]
     handler: PageHandler | None = None
+
+    def with_code(self, handler: PageHandler | None) -> Context:
+        """The same for a run whose pages are handed to code of the user."""
+        return replace(self, handler=handler)

@@ -396,8 +396,7 @@ class Visitor:
         if wall is not None:
             finished = _blocked(finished, wall)
             self._seed_failed(finished.record)
-        links_left = Outlinks(found, outlinks, left_out=left_out, reach=reach, edges=edges, urls=urls)
-        await self._finish(lease, finished, links_left)
+        await self._finish(lease, finished, Outlinks(found, outlinks, None, left_out, outside, reach, edges, urls))
 
     async def _finish_blocked(self, lease: Lease, finished: Finished, wall: Wall) -> None:
         """Finish what bars the crawler from the page. Nothing on it belongs to the site."""

@@ -127,8 +127,7 @@ async def run_crawl(
         resumed = Resumed(job, settings, clock()) if job.files.resumed else None
         if resumed is not None and view is not None and options.finite:
             seeds = resumed.tell_behind(seeds, view.say)
-        context = replace(worker.context, handler=options.handler)
-        front.run = run = Run(job, settings, context, seeds, finite=options.finite)
+        front.run = run = Run(job, settings, worker.context.with_code(options.handler), seeds, finite=options.finite)
         reloading.parts = Parts(run, worker, fetcher, front.view)
         front.begin("resumed" if job.files.resumed else "begun")
         if view is not None:

@@ -37,7 +37,7 @@ from tests.examples import long_or
 from tests.extract.test_text_pool import PAGE
 from tests.hostile.server import NOT_FOUND, Answer, Server, Talk
 from tests.hostile.server import page as answered
-from tests.program import crawler, stand_in
+from tests.program import PATIENCE, crawler, stand_in
 from tests.site import Site, linked, tree
 
 # Whole pages of commands are carried out, with the pauses that a polite crawl makes.
@@ -402,6 +402,34 @@ def test_keeping_a_copy(tmp_path: Path) -> None:
     changes = [json.loads(line) for line in (here / "changes.jsonl").read_text().splitlines()]
     assert [each["change"] for each in changes if each["url"].endswith("/gone")] == ["delete"]
     assert changes[-1]["cursor"] == place[0]
+
+
+def test_running_your_own_code(tmp_path: Path) -> None:
+    here = made(tmp_path)
+    prices = {f"/item/{number}": f'<p class="price">{number}.50</p>' for number in range(6)}
+    with Site({"/": linked([*prices, "/gone"]), **prices}) as site:
+
+        def run(title: str) -> str:
+            (program,) = (block.text for block in blocks("your-own-code.md") if block.title == title)
+            changed = program.replace("https://shop.example/", site.url("/")).replace(
+                "delay=0.5", "delay=0.0, allow_private=True"
+            )
+            assert changed.count("allow_private") == 1
+            (here / title).write_text(changed)
+            ran = subprocess.run(
+                [sys.executable, title], cwd=here, capture_output=True, text=True, check=True, timeout=PATIENCE
+            )
+            assert ran.stderr == ""
+            return ran.stdout
+
+        assert run("prices.py") == ""
+        found = dict.fromkeys(map(site.url, prices))
+        with contextlib.closing(sqlite3.connect(here / "prices.db")) as table:
+            rows = dict(table.execute("SELECT url, price FROM prices").fetchall())
+        assert rows == {url: number + 0.5 for number, url in enumerate(found)}
+        records = [json.loads(line) for line in (here / "shop" / "pages.jsonl").read_text().splitlines()]
+        assert {row["url"]: row["data"]["price"] for row in records if "data" in row} == rows
+        assert run("broken.py") == f"404 {site.url('/gone')} linked from {site.url('/')}\n"
 
 
 def test_running_as_a_service(tmp_path: Path) -> None:

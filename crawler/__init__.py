@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from crawler.job.directory import JobError
     from crawler.job.durable_frontier import DurableFrontier as Frontier
     from crawler.library.blocking import DROP, run
-    from crawler.library.crawl import Crawl
-    from crawler.library.page import Page
+    from crawler.library.crawl_loop import Crawl
+    from crawler.library.delivered_page import Page
     from crawler.urls import canonicalise
 
 __version__ = "0.1.0"
@@ -47,12 +47,12 @@ __all__ = ["DROP", "Crawl", "Frontier", "Job", "JobError", "Page", "__version__"
 
 # Loaded on first use: most commands need none of them.
 _LAZY = {
-    "Crawl": ("crawler.library.crawl", "Crawl"),
+    "Crawl": ("crawler.library.crawl_loop", "Crawl"),
     "DROP": ("crawler.library.blocking", "DROP"),
     "Frontier": ("crawler.job.durable_frontier", "DurableFrontier"),
     "Job": ("crawler.inspect.job_view", "JobView"),
     "JobError": ("crawler.job.directory", "JobError"),
-    "Page": ("crawler.library.page", "Page"),
+    "Page": ("crawler.library.delivered_page", "Page"),
     "canonicalise": ("crawler.urls", "canonicalise"),
     "filters": ("crawler.filters", None),
     "run": ("crawler.library.blocking", "run"),

@@ -138,7 +138,7 @@ MODULES: dict[str, str] = {
         layout copying body_copies back_up restoration
     """,
     "library": """
-        deliveries page options crawl blocking
+        deliveries delivered_page keyword_options crawl_loop blocking
     """,
     "demo": """
         modules pydoc_child render site

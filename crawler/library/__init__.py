@@ -1,8 +1,8 @@
 """A crawl as a loop in somebody else's program.
 
-page         a page in the hands of the loop
-deliveries   what waits between the crawl and the loop
-options      arguments into settings, as flags are
-crawl        the loop
-blocking     the same for programs without an event loop
+deliveries        what waits between the crawl and the loop
+delivered_page    a page in the hands of the loop
+keyword_options   arguments into settings, as flags are
+crawl_loop        the loop
+blocking          the same for programs without an event loop
 """

@@ -11,8 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike
 from typing import Any, Final
 
-from crawler.library.crawl import Crawl
-from crawler.library.page import Page
+from crawler.library.crawl_loop import Crawl
+from crawler.library.delivered_page import Page
 
 
 class _Drop:

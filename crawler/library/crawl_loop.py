@@ -13,9 +13,9 @@ from typing import Any
 from crawler.engine.run import Run
 from crawler.job.directory import holds_job
 from crawler.job.inbox import Answer
+from crawler.library.delivered_page import Page
 from crawler.library.deliveries import Deliveries
-from crawler.library.options import settings_of
-from crawler.library.page import Page
+from crawler.library.keyword_options import settings_of
 from crawler.scope import StoreChoice
 from crawler.service.reloading import Configuration
 from crawler.service.session import Result, RunOptions, run_crawl

@@ -33,6 +33,7 @@ from crawler.job.snapshot import SNAPSHOT, remove_snapshot
 from crawler.job.transaction import OUTPUT_ENDS
 from crawler.kv import Family, Reader
 from crawler.output.body_files import DIRECTORY as BODIES
+from crawler.output.body_files import sizes_found
 from crawler.output.outputs import FORMS
 from crawler.output.record_text import open_text, text_size
 from crawler.records import Counters, decode_done, decode_ends, file_number
@@ -122,6 +123,7 @@ def _copy(directory: Path, snapshot: Path, to: Path, before: Manifest | None, no
     source = _source(directory, snapshot)
     if before is not None and before.source.is_other(source):
         raise BackupError(f"{to} holds a backup of {before.source.directory}, another job: name another directory")
+    known = _known_bodies(to, before)
     for path, kind, number in list(parts(to)):
         if before is None or number != _number(before, kind):
             _remove(path)  # left of a backup that was interrupted
@@ -136,8 +138,8 @@ def _copy(directory: Path, snapshot: Path, to: Path, before: Manifest | None, no
     output = _copy_output(pages, to, end, before, source, written)
     kept = _copy_kept(directory, to, kept_files, before, written)
     grows = before is not None and output == before.output
-    start, known = (before.output_end, before.bodies) if before is not None and grows else (0, 0)
-    bodies = known + copy_bodies(to / output_name(output), start, end, directory, to, written)
+    start = before.output_end if before is not None and grows else 0
+    bodies = known + copy_bodies(to / output_name(output), start, end, directory, to, written).bytes
     failpoint("backup.output")
     sync(to)
     sync(to.parent)
@@ -148,6 +150,14 @@ def _copy(directory: Path, snapshot: Path, to: Path, before: Manifest | None, no
         if each != _number(manifest, kind):
             _remove(path)
     return BackedUp(manifest, counters, written)
+
+
+def _known_bodies(to: Path, before: Manifest | None) -> int:
+    """The bytes of the bodies that are there: those that the earlier backup counted, unless one was interrupted since,
+    which may have added some."""
+    if before is not None and all(number == _number(before, kind) for _, kind, number in parts(to)):
+        return before.bodies
+    return sizes_found(to).bytes
 
 
 def _number(manifest: Manifest, kind: str) -> int:

@@ -4,42 +4,53 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crawler.backup.copying import Copied, link_or_copy, sync
+from crawler.backup.copying import Copied, is_copy, link_or_copy, sync
 from crawler.disk import make_private_directory
 from crawler.output import lines_of
-from crawler.output.body_files import body_in
+from crawler.output.body_files import body_in, is_whole
+from crawler.output.rotated_files import Size
 
-_TOGETHER = 4_096  # directories that are synced together
+_KNOWN_MOST = 65_536  # bodies that were met last
 
 
-def copy_bodies(pages: Path, start: int, end: int, source: Path, target: Path, copied: Copied) -> int:
+def copy_bodies(pages: Path, start: int, end: int, source: Path, target: Path, copied: Copied) -> Size:
     """Copy the bodies that the records between two offsets name from the directory ``source`` to ``target``, durably,
-    but for those that are there. Returns their bytes. One that is missing stays missing: ``verify`` says so. Raises
-    OSError."""
-    size, changed = 0, set[Path]()
+    but for those that are there. Returns by how much ``target`` has grown. One that is missing stays missing:
+    ``verify`` says so. Raises OSError."""
+    files = size = 0
+    changed = set[Path]()  # at most the 65,536 directories that there can be
+    known: dict[str, None] = {}  # many records may name the same
     for _, line in lines_of(pages, end, start):
         name = body_in(line)
-        if name is None or not (source / name).is_file():
+        if name is None or name in known or not (source / name).is_file():
             continue
-        path, length = target / name, (source / name).stat().st_size
+        known[name] = None
+        if len(known) > _KNOWN_MOST:
+            del known[next(iter(known))]
+        path = target / name
+        changed.add(path.parent)  # also if it is there: the backup that added it may have been interrupted
         if path.exists():
-            if path.stat().st_size == length:
+            if _stays(source, target, name):
                 continue
-            path.unlink()  # a copy that was interrupted
-        for made in (path.parents[2], path.parents[1], path.parents[0]):
-            if not made.is_dir():
+            files, size = files - 1, size - path.stat().st_size
+            path.unlink()
+        if not path.parent.is_dir():
+            for made in (path.parents[2], path.parents[1], path.parents[0]):
                 make_private_directory(made, exist_ok=True)
-                changed.add(made.parent)
         link_or_copy(source / name, path, None, copied)
-        size += length
-        changed.add(path.parent)
-        if len(changed) > _TOGETHER:
-            _sync(changed)
-    _sync(changed)
-    return size
-
-
-def _sync(directories: set[Path]) -> None:
-    for directory in directories:
+        files, size = files + 1, size + path.stat().st_size
+    for directory in {each for low in changed for each in (low, *low.parents[:3])}:
         sync(directory)
-    directories.clear()
+    return Size(files, size)
+
+
+def _stays(source: Path, target: Path, name: str) -> bool:
+    """Whether the file in ``target`` is good. That of the source may have taken the place of one that was damaged, of
+    which ``target`` has the second name; and the data of a copy that was interrupted may be lost. So one that is not
+    known to be a copy of what is there now is read."""
+    if is_copy(target / name, (source / name).stat()):
+        return True
+    if not is_whole(target, name):
+        return False
+    sync(target / name)  # the copy may have been interrupted before that
+    return True

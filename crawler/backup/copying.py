@@ -28,7 +28,7 @@ def link_or_copy(source: Path, target: Path, before: Path | None, copied: Copied
     ``before`` may be an earlier copy. If its size and time of change agree, ``target`` becomes a second name of it.
     Raises OSError."""
     found = source.stat()
-    if before is not None and _is_copy(before, found):
+    if before is not None and is_copy(before, found):
         os.link(before, target)
         return
     copied.files += 1
@@ -38,12 +38,17 @@ def link_or_copy(source: Path, target: Path, before: Path | None, copied: Copied
         if error.errno not in _CANNOT_LINK:
             raise
         shutil.copyfile(source, target)
+        sync(target)
+        # Only now: with this time it counts as a copy.
         os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
         copied.bytes += found.st_size
-    sync(target)
+    else:
+        sync(target)
 
 
-def _is_copy(path: Path, original: os.stat_result) -> bool:
+def is_copy(path: Path, original: os.stat_result) -> bool:
+    """Whether the file is a second name or a finished copy of the original, as far as one can tell without reading
+    it. Raises OSError."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -53,7 +53,7 @@ class Manifest:
     """The content of ``backup.json``. ``files`` maps the path of each file of the state to its size in bytes.
     ``output_end`` is in bytes, ``made_at`` in seconds since 1970. ``kept_files`` maps the path in the job of each file
     of another output to the bytes of it; ``kept`` is the number of their directory, 0 if there are none. ``bodies``:
-    bytes of the bodies."""
+    bytes of all files of bodies."""
 
     number: int
     output: int  # number of its file

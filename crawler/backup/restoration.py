@@ -10,8 +10,13 @@ from crawler.backup.body_copies import copy_bodies
 from crawler.backup.copying import Copied, copy_range, link_or_copy, sync
 from crawler.backup.layout import BackupError, Manifest, kept_name, output_name, read_manifest, state_name
 from crawler.disk import failpoint, make_private_directory
-from crawler.job.directory import IDENTITY, PAGES, RESTORING, SEEN, holds_job
+from crawler.job.directory import IDENTITY, PAGES, RESTORING, SEEN, STORE, holds_job
+from crawler.job.formats import KNOWN
 from crawler.job.identity import check_readable
+from crawler.kv import Family
+from crawler.output.body_files import BODY_SIZES, decode_sizes, encode_sizes
+from crawler.output.rotated_files import Size
+from crawler.store import Broken, RocksStore, StoreError
 
 
 def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
@@ -24,7 +29,7 @@ def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
         raise BackupError(f"{top} holds no backup: name a directory that `crawler backup` has written")
     manifest.check_sizes(top)
     state = top / state_name(manifest.number)
-    check_readable(state)
+    identity = check_readable(state)
     _make_empty(directory)
     (directory / RESTORING).touch()
     written = Copied()
@@ -41,7 +46,9 @@ def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
     for name, size in manifest.kept_files.items():
         make_private_directory((directory / name).parent, exist_ok=True)
         copy_range(top / kept_name(manifest.kept) / name, directory / name, 0, size, written)
-    copy_bodies(directory / PAGES, 0, manifest.output_end, top, directory, written)
+    bodies = copy_bodies(directory / PAGES, 0, manifest.output_end, top, directory, written)
+    if bodies.files and not KNOWN.families_after(identity.stored_format):  # opening the store would add these
+        _count_bodies(directory / STORE, bodies)
     for path, _, _ in os.walk(directory):
         sync(Path(path))
     failpoint("restore.copied")
@@ -54,6 +61,24 @@ def restore(top: Path, directory: Path) -> tuple[Manifest, Copied]:
     (directory / RESTORING).unlink()
     sync(directory.absolute().parent)
     return manifest, written
+
+
+def _count_bodies(path: Path, bodies: Size) -> None:
+    """Have the store count the bodies that there are: the job may have had some that no record names."""
+    try:
+        store = RocksStore(path, broken=Broken.REFUSE)
+    except StoreError as error:
+        if error.errno is not None:
+            raise
+        return  # it is damaged: ``verify`` says so, and ``repair`` counts them
+    try:
+        if decode_sizes(store.get(Family.META, BODY_SIZES)) != bodies:
+            batch = store.batch()
+            batch.put(Family.META, BODY_SIZES, encode_sizes(bodies))
+            store.write(batch)
+            store.sync()
+    finally:
+        store.close()
 
 
 def _make_empty(directory: Path) -> None:

@@ -45,7 +45,7 @@ from crawler.job.directory import PAGES
 from crawler.job.recovery import COUNTERS, OUTPUT_END, encode_end
 from crawler.kv import Batch, Family, Store
 from crawler.output import Record, entry_of, lines_of, record_of
-from crawler.output.body_files import body_in, is_whole
+from crawler.output.body_files import BODY_SIZES, body_in, encode_sizes, is_whole, sizes_found
 from crawler.output.record_text import page_numbers
 from crawler.records import (
     DIGEST_SIZE,
@@ -162,6 +162,9 @@ class Reconciliation:
         if self._kept is not None and counters != self._kept:
             self._context.done(Done.COUNTERS_CORRECTED)
         self._put(Family.META, COUNTERS, encode_counters(counters))
+        bodies = sizes_found(self._context.directory)
+        if bodies.files or self._store.get(Family.META, BODY_SIZES) is not None:
+            self._put(Family.META, BODY_SIZES, encode_sizes(bodies))
         self._write()
         failpoint("repair.counted")
         rows = DigestRows(self._context.settings, self._store, self._context.quarantine, self._context.tell)

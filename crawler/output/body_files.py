@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import os
 import re
 import struct
 import threading
@@ -64,6 +65,28 @@ def decode_sizes(value: bytes | None) -> Size:
     return Size(*_SIZES.unpack(value)) if value is not None and len(value) == _SIZES.size else Size(0, 0)
 
 
+def encode_sizes(size: Size) -> bytes:
+    return _SIZES.pack(*size)
+
+
+def sizes_found(job: Path) -> Size:
+    """How many files of bodies are in the directory, and their bytes, whether or not a record names them. Raises
+    OSError."""
+    files = size = 0
+    for first in _directories(job / DIRECTORY):
+        for second in _directories(first):
+            with os.scandir(second) as found:
+                for entry in found:
+                    name = f"{DIRECTORY}/{first.name}/{second.name}/{entry.name}"
+                    if _NAME.fullmatch(name) and entry.is_file():
+                        files, size = files + 1, size + entry.stat().st_size
+    return Size(files, size)
+
+
+def _directories(top: Path) -> list[Path]:
+    return [path for path in top.iterdir() if path.is_dir()] if top.is_dir() else []
+
+
 class BodyFiles:
     """The bodies of a job that is open for writing."""
 
@@ -98,7 +121,7 @@ class BodyFiles:
 
     def encoded_sizes(self) -> bytes:
         """What the store keeps of the sizes."""
-        return _SIZES.pack(*self.size)
+        return encode_sizes(self.size)
 
     def _put(self, name: str, data: bytes) -> bool:
         """Returns whether there was no such file."""

@@ -10,12 +10,15 @@ import pytest
 from crawler.backup.back_up import BackedUp, back_up
 from crawler.backup.layout import BackupError
 from crawler.backup.restoration import restore
-from crawler.integrity.repairer import find_all
+from crawler.integrity.repairer import find_all, repair_job
 from crawler.job.found import Found
 from crawler.job.job import Job
 from crawler.job.snapshot import make_snapshot
+from crawler.output.body_files import sizes_found
+from crawler.output.rotated_files import Size
+from crawler.records import body_name
 from crawler.urls import Canonical
-from tests.integrity.test_parts import URLS, carries_on, finish, opened
+from tests.integrity.test_parts import URLS, body_of_page, carries_on, counted, finish, flip, opened
 from tests.outputs import bodies_of, files_of
 
 SIZE = len("the body of http://h.test/0")
@@ -37,10 +40,14 @@ def test_outputs_are_backed_up_while_they_grow_and_only_what_is_new_is_copied(tm
         job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
         finish(job, 2)
         first = backed_up(job, to, later=3)
-        assert first.manifest.kept_files == {"warc/crawl-000001.warc.gz": 72, "links/links-000001.jsonl": 36}
+        assert first.manifest.kept_files == {
+            "warc/crawl-000001.warc.gz": 72,
+            "links/links-000001.jsonl": 36,
+            "text/text-000001.jsonl": 60,
+        }
         finish(job, 1)
         second = backed_up(job, to, later=2)
-        assert (second.manifest.kept, len(second.manifest.kept_files)) == (1, 5)
+        assert (second.manifest.kept, len(second.manifest.kept_files)) == (1, 8)
         assert [path.name for path in to.glob("outputs-*")] == ["outputs-000001"]
         assert [made.manifest.bodies for made in (first, second)] == [2 * SIZE, 6 * SIZE]
         assert sum(path.is_file() for path in (to / "bodies").rglob("*")) == 6
@@ -67,6 +74,76 @@ def test_outputs_that_were_changed_are_copied_anew(tmp_path: Path) -> None:
     assert bodies_of(tmp_path / "restored") == bodies_of(tmp_path / "job")
     for name in ("warc", "links"):
         assert files_of(tmp_path / "restored", name) == files_of(tmp_path / "job", name)
+
+
+def test_a_body_that_was_damaged_with_its_second_name_is_replaced(tmp_path: Path) -> None:
+    """``repair`` has it fetched again: another file of the same size, which the backup does not have."""
+    to, directory = tmp_path / "to", tmp_path / "job"
+    job = opened(directory)
+    try:
+        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
+        finish(job, 4)
+        first = backed_up(job, to)
+    finally:
+        job.close()
+    name = body_name(body_of_page(URLS[1]).digest)
+    flip(directory / name, 3)
+    assert (to / name).read_bytes() == (directory / name).read_bytes()
+    assert repair_job(directory, 1.0, lambda _: None).left == []
+    job = opened(directory)
+    try:
+        finish(job)
+        again = backed_up(job, to)
+    finally:
+        job.close()
+    assert (to / name).read_bytes() == body_of_page(URLS[1]).data
+    assert (to / name).samefile(directory / name)
+    sizes = [len(body_of_page(url).data) for url in URLS]
+    assert (first.manifest.bodies, again.manifest.bodies) == (sum(sizes[:4]), sum(sizes))
+    restore(to, tmp_path / "restored")
+    carries_on(tmp_path / "restored", 0)
+    assert counted(tmp_path / "restored") == Size(len(sizes), sum(sizes))
+
+
+def test_what_an_interrupted_backup_left_is_read_and_counted(tmp_path: Path) -> None:
+    """Of a copy that was interrupted, a power loss may take the data, not the size."""
+    to, job = tmp_path / "to", opened(tmp_path / "job")
+    names = [body_name(body_of_page(url).digest) for url in URLS]
+    for name, data in ((names[0], bytes(SIZE)), (names[1], body_of_page(URLS[1]).data), (names[2], b"short")):
+        (to / name).parent.mkdir(parents=True)
+        (to / name).write_bytes(data)
+    good = (to / names[1]).stat().st_ino
+    try:
+        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
+        finish(job, 4)
+        made = backed_up(job, to)
+        assert made.manifest.bodies == 4 * SIZE
+        assert (to / names[1]).stat().st_ino == good, "it is not written again"
+        (to / "backup-000002").mkdir()
+        (to / names[4]).parent.mkdir(parents=True)
+        (to / names[4]).write_bytes(body_of_page(URLS[4]).data)
+        finish(job, 2)
+        assert backed_up(job, to).manifest.bodies == 6 * SIZE
+    finally:
+        job.close()
+    restore(to, tmp_path / "restored")
+    assert find_all(tmp_path / "restored") == []
+
+
+def test_a_restored_job_counts_the_bodies_that_it_has(tmp_path: Path) -> None:
+    """The job may have more: those of pages whose records are gone."""
+    to, job = tmp_path / "to", opened(tmp_path / "job")
+    try:
+        job.admit(Found([Canonical(url, url) for url in URLS], 0, seed=True))
+        finish(job, 4)
+        job.files.outputs.bodies.size = Size(9, 9 * SIZE)
+        finish(job, 1)
+        backed_up(job, to)
+    finally:
+        job.close()
+    restore(to, tmp_path / "restored")
+    assert find_all(tmp_path / "restored") == []
+    assert counted(tmp_path / "restored") == sizes_found(tmp_path / "restored") == Size(5, 5 * SIZE)
 
 
 def test_a_backup_that_lacks_a_part_of_an_output_is_not_restored(tmp_path: Path) -> None:

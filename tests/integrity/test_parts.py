@@ -32,7 +32,9 @@ from crawler.job.platform import Platform
 from crawler.job.transaction import OUTPUT_ENDS
 from crawler.job.verdict import Finished, RobotsAnswer
 from crawler.kv import Family
+from crawler.output.body_files import sizes_found
 from crawler.output.outputs import FORMS
+from crawler.output.rotated_files import Size
 from crawler.records import Body, Outcome, PageRecord, Part, body_name
 from crawler.settings import RobotsSettings
 from crawler.urls import Canonical
@@ -119,6 +121,15 @@ def carries_on(job: Path, pending: int) -> None:
         again.close()
     holds(job, len(URLS))
     assert find_all(job) == []
+
+
+def counted(job: Path) -> Size:
+    """The bodies that the job says it has."""
+    again = opened(job)
+    try:
+        return again.files.outputs.bodies.size
+    finally:
+        again.close()
 
 
 def path(job: Path, kind: int, number: int) -> Path:
@@ -233,6 +244,8 @@ def test_bodies_that_are_wrong_are_said_once_and_moved_away(made: Path, tmp_path
     (moved,) = (change for change in changes if change.done is Done.BODIES_MOVED)
     assert change_text(moved) == "bodies/: moved 1 damaged file away"
     assert (job / "damaged-1" / body_path(job, 2).name).read_bytes() == damaged
+    (body_path(job, 3).parent / f"{body_path(job, 3).name}.part").write_bytes(b"of no page")
+    assert counted(job) == sizes_found(job) == Size(8, 8 * len(damaged))
     carries_on(job, 4)
 
 

@@ -120,7 +120,7 @@ MODULES: dict[str, str] = {
     "engine": """
         capacity_forecast slots turns reading page_reader heading archiving stored_body describing discover ending judge
         ledger_resolver lifecycle loop_lag seeds page_handler context proxy_watch own_line injector gauges durability
-        robots_redirect robots_visit keeping handing_over visit run put_aside rate worker
+        robots_redirect robots_visit keeping on_disk handing_over visit run put_aside rate worker
     """,
     "integrity": """
         finding change part_reader inventory quarantine url_marks digest_rows revisit_rows output_files

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Protocol
 
 from crawler.engine.archiving import Archive
+from crawler.engine.discover import Outlinks
 from crawler.engine.stored_body import body_of_answer
 from crawler.extract import Edge, edge_rows
 from crawler.extract.page_text import About, NoText, text_row
-from crawler.extract.text_pool import Texts
-from crawler.frontier import queue_of
+from crawler.extract.text_pool import Bytes, Texts
+from crawler.frontier import Lease, queue_of
 from crawler.job.verdict import Finished
 from crawler.output.body_files import LARGE, BodyFiles
 from crawler.records import Body, Kept, Outcome, Part, time_label
@@ -89,13 +91,11 @@ class TextKeeper:
         """Whether there is a row for what was finished: a page with a good status."""
         record = finished.record
         found = record.outcome is Outcome.FETCHED and 200 <= (record.status or 0) < 300
-        return found and finished.is_page and not record.entry.probe
+        return found and finished.is_page and finished.body is not None and not record.entry.probe
 
-    async def keep(self, finished: Finished, edges: Sequence[Edge]) -> Kept:
-        """See ``Keeper``."""
-        body, record = finished.body, finished.record
-        if body is None or not self.wants(finished):
-            return ()
+    async def keep(self, finished: Finished, body: Bytes) -> Kept:
+        """Return what is kept of a page that is wanted. ``body``: the page, which ``finished`` need not have."""
+        record = finished.record
         href, said = record.entry.href, record.profile
         found = await self._texts.extract(queue_of(href), body, finished.charset, self._form)
         url = drop_userinfo(href) if "@" in href else href
@@ -107,10 +107,14 @@ class TextKeeper:
 class Keepers:
     """All keepers of a run, in the order of their outputs."""
 
-    def __init__(self, keepers: Sequence[Keeper], text: TextKeeper | None = None) -> None:
-        """``text``: the one of them that takes long."""
+    def __init__(self, keepers: Sequence[Keeper], text: TextKeeper | None, after: Sequence[Keeper]) -> None:
+        """``text``, the one that takes long, comes between ``keepers`` and those ``after`` it."""
+        self.large = asyncio.Lock()  # held by a page that is in memory again when its text is extracted
+        self.untexted: dict[Lease, tuple[Finished, Outlinks]] = {}  # read, and their texts are not asked for yet
         self._keepers = keepers
         self._text = text
+        self._after = after
+        self._waiting = Counter[str]()  # pages that wait for their texts, by host
 
     @classmethod
     def of(cls, settings: OutputSettings, archive: Archive, bodies: BodyKeeper, texts: Texts) -> Keepers | None:
@@ -119,17 +123,39 @@ class Keepers:
         keepers: list[Keeper] = [archive] if "warc" in keep else []
         keepers += [LinkKeeper()] if "links" in keep else []
         text = TextKeeper(texts, settings.text_form) if "text" in keep else None
-        keepers += [] if text is None else [text]
-        keepers += [bodies] if "bodies" in keep else []
-        return cls(keepers, text) if keepers else None
+        after = [bodies] if "bodies" in keep else []
+        return cls(keepers, text, after) if keepers or text or after else None
 
     def takes_long(self, finished: Finished) -> bool:
-        """Whether ``keep`` takes as long as a request: the host should not wait for it."""
+        """Whether ``text`` is wanted, which takes longer than a request: the host should not wait for it."""
         return self._text is not None and self._text.wants(finished)
 
-    async def keep(self, finished: Finished, edges: Sequence[Edge]) -> Kept:
-        """See ``Keeper``."""
+    def may_wait(self, host: str, places: int) -> bool:
+        """Whether more pages of a host may wait for their texts, if at most ``places`` visits are in flight. It leaves
+        twice as many as it takes: the more hosts there are, the fewer each has, and there are some left."""
+        return 2 * self._waiting[host] + 2 <= places - self._waiting.total()
+
+    @contextlib.contextmanager
+    def wait(self, host: str) -> Iterator[None]:
+        """A page of the host waits for its text."""
+        self._waiting[host] += 1
+        try:
+            yield
+        finally:
+            self._waiting[host] -= 1
+            if not self._waiting[host]:
+                del self._waiting[host]
+
+    async def text(self, finished: Finished, body: Bytes) -> Kept:
+        """Return the text of a page. ``body``: the page, which ``finished`` need not have."""
+        return () if self._text is None else await self._text.keep(finished, body)
+
+    async def keep(self, finished: Finished, edges: Sequence[Edge], text: Kept = ()) -> Kept:
+        """See ``Keeper``. ``text``: that of the page, if it is wanted."""
         kept: Kept = ()
         for keeper in self._keepers:
+            kept += await keeper.keep(finished, edges)
+        kept += text
+        for keeper in self._after:
             kept += await keeper.keep(finished, edges)
         return kept

@@ -44,6 +44,10 @@ class ProxyWatch:
             self._answered(result.proxy)
         return result
 
+    def let_go(self) -> None:
+        """See ``Fetches``."""
+        self._fetcher.let_go()
+
     async def resolve(self, href: str) -> str | None:
         """See ``Fetches``."""
         return await self._fetcher.resolve(href)

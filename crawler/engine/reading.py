@@ -133,6 +133,10 @@ class Guarded:
         except Exception as error:  # noqa: BLE001, see above
             return self._reading.raised(error).failure(0.0)
 
+    def let_go(self) -> None:
+        """See ``Fetches``."""
+        self._fetcher.let_go()
+
     async def resolve(self, href: str) -> str | None:
         """See ``Fetches``."""
         return await self._fetcher.resolve(href)

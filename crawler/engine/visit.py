@@ -7,10 +7,10 @@ transaction of the job, without an await in it, or releases it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, cast
@@ -23,6 +23,7 @@ from crawler.engine.handing_over import HandingOver
 from crawler.engine.heading import HeadingReader, links_that_lead_on
 from crawler.engine.judge import answer_of, as_not_found, by_text, judge
 from crawler.engine.keeping import BodyKeeper, Keepers
+from crawler.engine.on_disk import OnDisk
 from crawler.engine.own_line import OwnLine
 from crawler.engine.page_handler import Withdrawn
 from crawler.engine.page_reader import PageReader
@@ -67,6 +68,7 @@ T = TypeVar("T")
 NOT_FOUND = "its host sends the same page for paths that do not exist (traps.soft404)"
 MADE_UP = "made up by the crawler, to learn what the host sends for paths that do not exist (traps.soft404)"
 APPLICATION = "its host sends one page for every path, as single-page applications do; links not followed"
+LARGE = 512 * 1024  # bytes of a page above which it is kept in a file while its text is waited for
 LONG = 256 * 1024  # bytes of a page above which it lends its slot while its pieces wait for their turns
 USUAL_PARTS = 2  # of the links of a page, which go before those of sitemaps and of larger pages
 NO_LINKS = Outlinks(0, [])
@@ -224,6 +226,8 @@ class Visitor:
                 await self._robots.visit(lease)
             elif not await self._refused_late(lease, lease.entry):
                 await self._visit_url(lease, lease.entry)
+                if self._keepers is not None and lease in self._keepers.untexted:
+                    await self._finish_with_text(lease)
         except Withdrawn:
             self._job.frontier.release(lease)
         except asyncio.CancelledError:
@@ -318,7 +322,7 @@ class Visitor:
         links = await self._reader.links(lease, body, finished.charset)
         if not isinstance(links, Unreadable):
             finished, links = self._describe(finished, links)
-        with self._context.slots.wait() if len(body) > LONG else nullcontext():
+        with self._context.slots.wait() if len(body) > LONG else contextlib.nullcontext():
             content = await self._aside(self._discovery.measure(body))
             if self._settings.by_text:
                 finished = await self._compared_by_text(finished, body)
@@ -586,17 +590,47 @@ class Visitor:
         page, finished, links = await code.hand_over(lease, finished, links)
         with code.finishing(page):
             await self._finish_kept(lease, finished, links)
+            if self._keepers is not None and lease in self._keepers.untexted:
+                await self._finish_with_text(lease, in_memory=True)  # ``page`` has its body
 
     async def _finish_kept(self, lease: Lease, finished: Finished, links: Outlinks) -> None:
+        """Finish a URL. If its text is to be extracted, ``_finish_with_text`` does so, when all that has been called
+        for the page has returned."""
         if self._keepers is not None and finished.is_kept:
-            waits: AbstractContextManager[None] = nullcontext()
             if self._keepers.takes_long(finished):
-                if not lease.left:
+                may_wait = self._keepers.may_wait(lease.host.name, 2 * self._context.capacity().slots)
+                if may_wait and not lease.left:
                     self._job.frontier.answered(lease, finished.request, self._context.clock())
                     self._context.wake()
-                waits = self._context.slots.wait()
-            with waits:
-                finished = replace(finished, kept=await self._kept(self._keepers, finished, links.edges))
+                self._keepers.untexted[lease] = finished, links
+                return
+            finished = replace(finished, kept=await self._kept(self._keepers, finished, links.edges))
+        self._end(lease, finished, links)
+
+    async def _finish_with_text(self, lease: Lease, *, in_memory: bool = False) -> None:
+        """Finish a page when its text is extracted. Nobody else has its body any more. A large one is in a file until
+        then, and one at a time comes back into memory, if other outputs want it. ``in_memory``: it stays there."""
+        assert self._keepers is not None
+        finished, links = self._keepers.untexted.pop(lease)
+        with self._keepers.wait(lease.host.name), self._context.slots.wait():
+            page: OnDisk | None = None
+            if len(finished.body or b"") > LARGE and not in_memory:
+                with contextlib.suppress(OSError):  # no room on the disk: it waits in memory
+                    page = await asyncio.to_thread(OnDisk.of, finished, self._job.directory)
+            if page is None:
+                assert finished.body is not None
+                text = await self._keepers.text(finished, finished.body)
+                finished = replace(finished, kept=await self._kept(self._keepers, finished, links.edges, text))
+            else:
+                finished = page.finished
+                self._context.fetcher.let_go()
+                text = await self._keepers.text(finished, page.body)
+                async with self._keepers.large:
+                    kept = await self._kept(self._keepers, page.whole(), links.edges, text)
+                finished = replace(finished, kept=kept)
+        self._end(lease, finished, links)
+
+    def _end(self, lease: Lease, finished: Finished, links: Outlinks) -> None:
         self._job.finish(
             lease,
             finished,
@@ -606,8 +640,8 @@ class Visitor:
             reach=links.reach,
         )
 
-    async def _kept(self, keepers: Keepers, finished: Finished, edges: Sequence[Edge] = ()) -> Kept:
-        kept = await keepers.keep(finished, edges)
+    async def _kept(self, keepers: Keepers, finished: Finished, edges: Sequence[Edge] = (), text: Kept = ()) -> Kept:
+        kept = await keepers.keep(finished, edges, text)
         await self._job.room()
         return kept
 

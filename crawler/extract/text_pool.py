@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from mmap import mmap
 from typing import Protocol
 
 from crawler.extract.page_text import NoText, PageText, decode_text, text_request
@@ -30,6 +31,7 @@ log = logging.getLogger("crawler")
 TRAFILATURA = "crawler.extract.main_text:main_text"
 LIBRARIES = ("trafilatura", "lxml_html_clean")
 PROGRAM = "crawler.extract.text_child"
+Bytes = bytes | mmap  # a page, in memory or in a file
 KILLS_MOST = 1  # times that a page is tried again because somebody killed the process, or it gave no answer
 _USUAL_SECONDS_PER_MEGABYTE = 2.0  # what a page costs as a rule
 _PROCESSES_MOST = 8  # by default: each may take half a gigabyte
@@ -66,7 +68,7 @@ class Texts(Protocol):
 
     failed: int  # pages without text because it could not be extracted
 
-    async def extract(self, host: str, body: bytes, charset: str | None, form: str) -> PageText | NoText:
+    async def extract(self, host: str, body: Bytes, charset: str | None, form: str) -> PageText | NoText:
         """Return the main text of a page of a host in a form of ``FORMS``."""
 
     def close(self) -> None:
@@ -78,7 +80,7 @@ class _Page:
     """A page in line."""
 
     host: str
-    body: bytes
+    body: Bytes
     charset: str | None
     form: str
     found: asyncio.Future[PageText | NoText]
@@ -103,7 +105,7 @@ class TextPool:
         self._starts = Starts()
         self._told = set[str]()  # reasons that were logged
 
-    async def extract(self, host: str, body: bytes, charset: str | None, form: str) -> PageText | NoText:
+    async def extract(self, host: str, body: Bytes, charset: str | None, form: str) -> PageText | NoText:
         """See ``Texts``."""
         page = _Page(host, body, charset, form, asyncio.get_running_loop().create_future())
         self._line.put(host, page, _usual(page))

@@ -1,11 +1,11 @@
 """Bounds the memory that the bodies of all fetches take together.
 
-A body of usual size is not counted. A larger one is, from then until its task has ended or fetches again, so also while
-it waits to be parsed and while it is. Beyond the budget nobody reads on: what they are sent waits in their sockets, and
-their time limits wait with them. What comes free is for the one that began first, until it waits no longer: if all got
-a piece, all would be large and none complete. If all that counts is still being read, that one may go on beyond the
-budget. So memory is at most the budget, one body more, and a small body for each fetch, whatever many hosts send at
-once; and there is always one that gets on.
+A body of usual size is not counted. A larger one is, from then until its task has ended, fetches again or says that it
+needs it no more, so also while it waits to be parsed and while it is. Beyond the budget nobody reads on: what they are
+sent waits in their sockets, and their time limits wait with them. What comes free is for the one that began first,
+until it waits no longer: if all got a piece, all would be large and none complete. If all that counts is still being
+read, that one may go on beyond the budget. So memory is at most the budget, one body more, and a small body for each
+fetch, whatever many hosts send at once; and there is always one that gets on.
 
 Nobody may keep the others waiting by sending slowly: while any waits, those that are read are *hurried*. What they
 hold comes free soon, one way or the other.
@@ -51,11 +51,20 @@ class BodyMemory:
         ``hurry`` is called, perhaps several times, if others wait for what the body takes while it is read."""
         task = asyncio.current_task()
         assert task is not None
+        self._let_go(task)
+        return BodyShare(self, hurry)
+
+    def let_go(self) -> None:
+        """The running task needs the body that it has read no more."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._let_go(task)
+
+    def _let_go(self, task: asyncio.Task[object]) -> None:
         earlier = self._kept.get(task)
         if earlier is not None:
             self._kept[task] = None
             earlier.close()
-        return BodyShare(self, hurry)
 
     def grow(self, share: BodyShare, by: int) -> bool:
         """Count more bytes. Returns whether the share may grow further at once."""

@@ -167,6 +167,10 @@ class Fetcher:
             else:
                 exchange.share.close()
 
+    def let_go(self) -> None:
+        """The running task has nothing more of the body that it fetched last: its memory is for others."""
+        self._memory.let_go()
+
     async def _within(self, limit: asyncio.Timeout, href: str, want: _Want, exchange: Exchange) -> Response | Failure:
         """Make the exchange, and end it when its time is over."""
         try:

@@ -198,5 +198,8 @@ class Fetches(Protocol):
         cut. What ``keep`` wants is kept as it was on the wire (``raw``), its body too if that is not accepted; such a
         body makes no failure, whatever becomes of it."""
 
+    def let_go(self) -> None:
+        """The running task has nothing more of the body that it fetched last: its memory is for others."""
+
     async def resolve(self, href: str) -> str | None:
         """Return the IP address of the href's host, or the first in order if it has several; None if it has none."""

@@ -64,6 +64,9 @@ class SimulatedWeb:
             return page("<p>no such page", status=404)
         return page(answer) if isinstance(answer, str) else answer
 
+    def let_go(self) -> None:
+        """As ``Fetcher.let_go``. Memory is not bounded here."""
+
     async def resolve(self, href: str) -> str | None:
         """As ``Fetcher.resolve``."""
         await asyncio.sleep(0)

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
+from mmap import mmap
 
 from crawler.parsing.child_process import ENDED
 from crawler.parsing.wire import Answers, Told, WireError
@@ -98,7 +99,7 @@ class ParserProcess:
         self._answers = Answers()
         asyncio.get_running_loop().add_reader(ours, self._read)
 
-    def send(self, *parts: bytes) -> None:
+    def send(self, *parts: bytes | mmap) -> None:
         """Send a request."""
         self._unsent += [memoryview(part) for part in parts if part]
         if not self._blocked:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import gzip
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import pytest
 
@@ -15,8 +18,12 @@ from crawler.cli import main
 from crawler.disk import PowerCutError
 from crawler.engine.keeping import LONG_TEXT, TextKeeper
 from crawler.engine.lifecycle import Stop
+from crawler.engine.on_disk import OnDisk
 from crawler.engine.run import GRACE, Run
+from crawler.engine.visit import LARGE
 from crawler.extract.page_text import NoText, PageText
+from crawler.extract.text_pool import Bytes
+from crawler.fetch import RawExchange, Response, SimulatedWeb
 from crawler.fetch.simulated import page, redirect
 from crawler.frontier import Entry, decode_host
 from crawler.job.job import Job
@@ -42,7 +49,7 @@ class Slow:
     under_way: int = 0
     most: int = 0
 
-    async def extract(self, host: str, body: bytes, charset: str | None, form: str) -> PageText | NoText:
+    async def extract(self, host: str, body: Bytes, charset: str | None, form: str) -> PageText | NoText:
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         try:
@@ -111,11 +118,11 @@ def test_a_page_with_a_good_status_has_a_row_and_nothing_else_has(tmp_path: Path
 
 async def test_a_long_text_has_its_row_too() -> None:
     class Long(Slow):
-        async def extract(self, host: str, body: bytes, charset: str | None, form: str) -> PageText | NoText:
+        async def extract(self, host: str, body: Bytes, charset: str | None, form: str) -> PageText | NoText:
             return PageText("a" * (LONG_TEXT + 1))
 
     record = PageRecord(Entry("http://me:secret@a.test/", 0), Outcome.FETCHED, START, 200)
-    (part,) = await TextKeeper(Long(), "text").keep(Finished(record, body=b"<p>", is_page=True), [])
+    (part,) = await TextKeeper(Long(), "text").keep(Finished(record, is_page=True), b"<p>")
     row = json.loads(part.data)
     assert (row["url"], len(row["text"])) == ("http://a.test/", LONG_TEXT + 1)
 
@@ -123,6 +130,7 @@ async def test_a_long_text_has_its_row_too() -> None:
 @pytest.mark.parametrize("seconds", [0.5, 30.0], ids=["short", "slots are lent"])
 def test_a_host_is_asked_as_fast_as_if_its_text_were_not_extracted(tmp_path: Path, seconds: float) -> None:
     lab = laboratory(tmp_path, Slow(seconds), delay=1.0)
+    lab.settings = replace(lab.settings, crawl=CrawlSettings(concurrency=4 * PAGES, scope="any"))
     assert lab.run(f"{A}/") is Stop.FINISHED
     first, *others = lab.requests_to("a.test")
     begins = [each.begin for each in others]
@@ -134,7 +142,71 @@ def test_a_host_is_asked_as_fast_as_if_its_text_were_not_extracted(tmp_path: Pat
     assert len(rows_of(lab.directory)) == PAGES
 
 
-def test_a_host_without_a_gap_has_as_many_pages_extracted_as_the_crawl_has_in_flight(tmp_path: Path) -> None:
+class Counted(bytes):
+    """Counts the bodies that are in memory."""
+
+    there: ClassVar[int] = 0
+
+    def __new__(cls, data: bytes) -> Self:
+        cls.there += 1
+        return super().__new__(cls, data)
+
+    def __del__(self) -> None:
+        type(self).there -= 1
+
+
+@pytest.mark.parametrize("kept", [("text",), ("warc", "text", "bodies")], ids=["text alone", "with all of the answer"])
+def test_large_pages_that_wait_for_their_text_are_not_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: tuple[str, ...]
+) -> None:
+    """So they keep the memory of bodies from no other host."""
+    released, most = list[str](), 0
+    wanted = dict[str, bytes]()
+
+    def large(path: str) -> Callable[[Mapping[str, str]], Response]:
+        wanted[f"{A}{path}"] = f"<p>{path}".encode() + b" " * LARGE
+
+        def answer(_: Mapping[str, str]) -> Response:
+            body = Counted(wanted[f"{A}{path}"])
+            raw = RawExchange(b"GET", b"HTTP/1.1 200 OK\r\n\r\n", body) if len(kept) > 1 else None
+            return replace(page(""), body=body, received=len(body), raw=raw)
+
+        return answer
+
+    class Looking(Slow):
+        async def extract(self, host: str, body: Bytes, charset: str | None, form: str) -> PageText | NoText:
+            nonlocal most
+            await asyncio.sleep(100.0)  # all are here
+            most = max(most, Counted.there)
+            return PageText(str(body[:5], "ascii"))
+
+    pages = site(7) | {f"{A}/{number}": large(f"/{number}") for number in range(1, 7)}
+    lab = laboratory(tmp_path, Looking(), pages, delay=0.1)
+    crawl = CrawlSettings(concurrency=32, scope="any")
+    lab.settings = replace(lab.settings, output=OutputSettings(kept), crawl=crawl)
+    monkeypatch.setattr(SimulatedWeb, "let_go", lambda web: released.append("a body"))
+    assert lab.run(f"{A}/") is Stop.FINISHED
+    assert (len(released), most, Counted.there) == (6, 0, 0)
+    rows = rows_of(lab.directory)
+    assert {rows[href]["text"] for href in wanted} == {f"<p>/{number}" for number in range(1, 7)}
+    if len(kept) > 1:
+        records = {record["url"]: record for record in lab.records()}
+        assert all((lab.directory / records[href]["body"]).read_bytes() == body for href, body in wanted.items())
+        archived = b"".join(gzip.decompress(file.read_bytes()) for file in sorted(lab.directory.glob("**/*.warc.gz")))
+        assert all(body in archived for body in wanted.values())
+
+
+def test_a_large_page_waits_in_memory_if_it_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(finished: Finished, directory: Path) -> OnDisk:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(OnDisk, "of", full)
+    lab = laboratory(tmp_path, Slow(), {f"{A}/": "<p>" + " " * LARGE})
+    assert lab.run(f"{A}/") is Stop.FINISHED
+    assert rows_of(lab.directory)[f"{A}/"]["text"] == f"a.test:80 text {LARGE + 3}"
+
+
+def test_a_host_without_a_gap_waits_when_many_of_its_pages_wait_for_their_texts(tmp_path: Path) -> None:
     texts, slots = Slow(30.0), SETTINGS.crawl.concurrency
     lab = laboratory(tmp_path, texts, site(6 * slots), delay=0.0)
     most = 0
@@ -147,7 +219,7 @@ def test_a_host_without_a_gap_has_as_many_pages_extracted_as_the_crawl_has_in_fl
             assert sum(job.frontier.line.held) >= 0
 
     assert lab.run(f"{A}/", during=look) is Stop.FINISHED
-    assert slots < texts.most <= most <= 2 * slots
+    assert texts.most == most == 2 * slots // 3 + 1, "the others are for other hosts"
     assert max(each.end - each.begin for each in lab.asked) == pytest.approx(SECONDS), "none overlaps with another"
     assert all(later.begin >= earlier.end for earlier, later in pairwise(lab.asked))
     assert len(rows_of(lab.directory)) == 6 * slots

@@ -65,6 +65,22 @@ async def test_the_budget_and_one_body_more_are_never_exceeded_and_all_come_to_t
     assert peak <= budget + most + 40 * (SMALL + PIECE)  # what does not count, and a piece on the way
 
 
+async def test_a_body_that_its_task_lets_go_of_is_no_longer_counted() -> None:
+    memory = BodyMemory(MIB)
+    memory.let_go()  # nothing yet
+    read, other = memory.share(), memory.share()
+    read.take(2 * MIB)
+    read.complete()
+    assert not other.take(SMALL + 1)
+    memory.let_go()
+    assert memory.used == SMALL + 1
+    await other.wait()
+    other.complete()
+    memory.let_go()
+    memory.let_go()
+    assert memory.used == 0
+
+
 async def test_one_that_drips_holds_up_large_bodies_and_no_small_ones() -> None:
     memory = BodyMemory(MIB)
     dripping, other, small = (memory.share() for _ in range(3))

@@ -1,0 +1,58 @@
+"""A large page that waits for its text is kept in a file, so that it takes no memory from the pages of other hosts.
+
+The file has no name: it is gone with the page, however the crawl ends. It is mapped. What is read of it is memory that
+the system takes back when it wants.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+from crawler.job.verdict import Finished
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    """What was finished, without its bodies, and these. ``decoded`` and ``raw``: those of the answer, if other outputs
+    want them."""
+
+    finished: Finished
+    body: mmap
+    decoded: mmap | None
+    raw: mmap | None
+
+    @classmethod
+    def of(cls, finished: Finished, directory: Path) -> OnDisk:
+        """Write the bodies of a page. Raises OSError."""
+        body, response, raw = finished.body, finished.response, finished.raw
+        assert body
+        kept, mapped, whole = _mapped(body, directory), None, None
+        if raw is not None:
+            if response is not None and response.body:
+                mapped = kept if response.body is body else _mapped(response.body, directory)
+            if raw.body:
+                whole = kept if raw.body is body else _mapped(raw.body, directory)
+            raw = replace(raw, body=b"")
+        bare = None if response is None else replace(response, body=None, raw=raw)
+        return cls(replace(finished, body=None, response=bare, raw=raw), kept, mapped, whole)
+
+    def whole(self) -> Finished:
+        """What other outputs want, in memory again."""
+        response, raw = self.finished.response, self.finished.raw
+        if raw is not None and self.raw is not None:
+            raw = replace(raw, body=self.raw[:])
+        if response is not None:
+            body = None if self.decoded is None else self.decoded[:]
+            response = replace(response, body=body, raw=raw)
+        return replace(self.finished, response=response, raw=raw)
+
+
+def _mapped(data: bytes, directory: Path) -> mmap:
+    with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
+        left = memoryview(data)
+        while left:
+            left = left[file.write(left) :]
+        return mmap(file.fileno(), len(data), access=ACCESS_READ)

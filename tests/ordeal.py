@@ -48,11 +48,15 @@ from crawler.settings import (
     PolitenessSettings,
     RecrawlSettings,
     RobotsSettings,
+    SeenSettings,
     Settings,
     TrapSettings,
 )
 from tests.laboratory import NEVER, START, Laboratory, links
 
+# A seen-set that errs would lose a URL in some ten thousand, as it says, and the servers would call that lost, and the
+# host starved whose last URLs these are.
+EXACT = SeenSettings(kind="exact")
 CHILDREN = 4  # links of a page
 EARLY = 1e-6  # seconds: less is the rounding of times of this size
 WILD = "spam.test"  # the domain that answers for any name
@@ -320,7 +324,16 @@ class Ordeal(Laboratory):
     """A crawl of such servers, run after run."""
 
     def __init__(
-        self, directory: Path, *, seed: int, hosts: int, pages: int, slots: int, rate: float | None = None, wild: int
+        self,
+        directory: Path,
+        *,
+        seed: int,
+        hosts: int,
+        pages: int,
+        slots: int,
+        rate: float | None = None,
+        wild: int,
+        seen: SeenSettings = EXACT,
     ) -> None:
         """``hosts`` of so many ``pages``, and ``wild`` ones of the domain that answers for any name."""
         # A dead host is given up within minutes, so that the crawl's end is no hour of waiting.
@@ -331,6 +344,7 @@ class Ordeal(Laboratory):
             politeness=politeness,
             traps=TrapSettings(max_hosts=wild),
             durability=DurabilitySettings(sync_interval=NEVER, checkpoint_interval=300.0),
+            seen=seen,
         )
         super().__init__(directory, {}, settings)
         self.pages = _Pages(self)  # type: ignore[assignment]

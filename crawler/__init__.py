@@ -20,6 +20,7 @@ Packages from low to high; a module imports only from lower ones:
     inspect, integrity, export                    looking at a job; verifying and repairing it; writing it for others
     engine                                        the running crawl: leases, visits, discovery
     service                                       a run from start to end, its control, its HTTP interface
+    hooks                                         code of the user in a crawl, by its name
     demo, bench, dedup, backup, cli               the edge
     library                                       a crawl in somebody else's program
 

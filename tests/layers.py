@@ -21,6 +21,7 @@ LAYERS: list[set[str]] = [
     {"inspect"},
     {"engine", "integrity", "export"},
     {"service"},
+    {"hooks"},
     {"demo", "bench", "dedup", "backup"},
     {"cli"},
     {"library"},
@@ -136,6 +137,9 @@ MODULES: dict[str, str] = {
     """,
     "backup": """
         layout copying body_copies back_up restoration
+    """,
+    "hooks": """
+        named_code
     """,
     "library": """
         deliveries delivered_page keyword_options crawl_loop blocking

@@ -1,0 +1,230 @@
+"""Code of the user by its name: ``module:function``, or what an installed package registers as an entry point.
+
+The current directory can be imported from, as with ``python -m``, also if the program was started in another way. All
+that can be wrong with a name is found when it is loaded, and said in one line.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import site
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from crawler.settings import nearest
+
+GROUP = "crawler.hooks"  # of the entry points
+_CRAWLER = str(Path(__file__).resolve().parent.parent) + os.sep
+_SHOWN = 300  # characters of the text of an exception
+
+
+class CodeError(ValueError):
+    """Code that cannot be used. The text is one line, which says where in the code of the user the fault is."""
+
+
+@dataclass(frozen=True)
+class NamedCode:
+    """A function of the user. ``name`` is what it is called by in messages."""
+
+    name: str
+    function: Callable[..., Any]
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether a call returns a coroutine."""
+        called = type(self.function).__call__
+        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(called)
+
+    @cached_property
+    def module(self) -> str | None:
+        """The module that it was written in."""
+        return getattr(self.function, "__module__", None) or type(self.function).__module__
+
+    def where(self, error: BaseException) -> str | None:
+        """``file:line`` of the innermost line of the user that an exception went through; None if there is none."""
+        return where(error, self.module)
+
+    def told(self, error: BaseException) -> str:
+        """An exception in one line: where it was raised, its type, its text."""
+        place = self.where(error)
+        return said_of(error) if place is None else f"{place}: {said_of(error)}"
+
+
+def load_code(code: str | Callable[..., Any], arguments: Sequence[str]) -> NamedCode:
+    """The function with this name, or the function itself, which will be called with so many arguments; their names are
+    for messages. Raises CodeError."""
+    named = _by_name(code) if isinstance(code, str) else NamedCode(_name_of(code), code)
+    _check(named, arguments)
+    return named
+
+
+def where(error: BaseException, module: str | None = None) -> str | None:
+    """``file:line`` of the innermost line of the user that an exception went through: in the package of ``module``, or
+    in what is neither this program nor installed. None if there is none."""
+    if isinstance(error, SyntaxError) and not (error.filename or "<").startswith("<"):
+        return f"{error.filename}:{error.lineno or 1}"
+    home = _home(module)
+    found = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_of_user(frame.filename, home)]
+    return f"{found[-1].filename}:{found[-1].lineno}" if found else None
+
+
+def said_of(error: BaseException) -> str:
+    """The type and the text of an exception, in one line."""
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    text = " ".join(text.split())
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def make_importable() -> None:
+    """Let modules in the current directory be imported."""
+    try:
+        current = os.getcwd()
+    except OSError:
+        return  # it was removed: there is nothing in it
+    if not {"", current} & set(sys.path):
+        sys.path.insert(0, current)
+    importlib.invalidate_caches()
+
+
+# -- loading ---------------------------------------------------------------------------------------------------
+
+
+def _by_name(name: str) -> NamedCode:
+    make_importable()
+    if ":" in name:
+        module, _, attribute = name.partition(":")
+        return NamedCode(name, _loaded(name, module.strip(), attribute.strip()))
+    entry = _entry_point(name)
+    return NamedCode(name, _loaded(f"{name} ({entry.value})", entry.module, entry.attr))
+
+
+def _entry_point(name: str) -> EntryPoint:
+    installed = entry_points(group=GROUP)
+    found = {entry.value: entry for entry in installed.select(name=name)}
+    if not found:
+        hint = nearest(name, sorted(installed.names))
+        raise CodeError(f"no installed package has an entry point {name!r} in {GROUP}{hint}; code is module:function")
+    if len(found) > 1:
+        raise CodeError(f"several installed packages have an entry point {name!r}: {', '.join(sorted(found))}")
+    return next(iter(found.values()))
+
+
+def _loaded(name: str, module: str, attribute: str) -> Any:
+    if not _dotted(module) or not _dotted(attribute):
+        raise CodeError(f"{name!r} is not of the form module:function")
+    found: Any = _imported(name, module)
+    for part in attribute.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            names = [each for each in dir(found) if not each.startswith("_")]
+            file = getattr(found, "__file__", None)
+            raise CodeError(
+                f"{name}: {_called(found)}{f' ({file})' if file else ''} has no {part!r}{nearest(part, names)}"
+            ) from error
+    return found
+
+
+def _imported(name: str, module: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
+            raise CodeError(f"{name}: there is no module {error.name!r} in {_here()} or installed") from error
+        raise CodeError(f"{name}: {_broken(module, error)}") from error
+    except SystemExit as error:
+        text = f"importing {module} ends the program: put what it does under `if __name__ == '__main__'`"
+        place = where(error, module)
+        raise CodeError(f"{name}: {text if place is None else f'{place}: {text}'}") from error
+    except Exception as error:  # whatever the code of the user raises
+        raise CodeError(f"{name}: {_broken(module, error)}") from error
+
+
+def _broken(module: str, error: Exception) -> str:
+    place = where(error, module)
+    return said_of(error) if place is None else f"{place}: {said_of(error)}"
+
+
+def _check(named: NamedCode, arguments: Sequence[str]) -> None:
+    function, name = named.function, named.name
+    if not callable(function):
+        raise CodeError(f"{name} cannot be called: it is {_a(type(function).__name__)}")
+    if inspect.isclass(function):
+        raise CodeError(f"{name} is a class: name a function, or an instance that can be called")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise CodeError(f"{name} is a generator: use return, not yield{_at(function)}")
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):
+        return  # written in C: it says so when it is called
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        asked = ", ".join(arguments)
+        raise CodeError(f"{name} takes {signature}, but is called with ({asked}): {error}{_at(function)}") from error
+
+
+def _name_of(function: object) -> str:
+    name = getattr(function, "__qualname__", None)
+    return f"{getattr(function, '__module__', None)}:{name}" if name else repr(function)
+
+
+def _at(function: Callable[..., Any]) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+def _called(found: object) -> str:
+    return str(getattr(found, "__name__", type(found).__name__))
+
+
+def _dotted(text: str) -> bool:
+    return all(part.isidentifier() for part in text.split("."))
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "the current directory, which was removed,"
+
+
+# -- whose code a line is --------------------------------------------------------------------------------------
+
+
+def _home(module: str | None) -> str | None:
+    """Where the package of a module is, or the file of a module without one."""
+    top = None if module is None else sys.modules.get(module.partition(".")[0])
+    file: str | None = getattr(top, "__file__", None)
+    if file is None:
+        return None
+    return os.path.dirname(file) + os.sep if os.path.basename(file).startswith("__init__.") else file
+
+
+def _is_of_user(file: str, home: str | None) -> bool:
+    if file.startswith("<"):
+        return False
+    if home is not None and file.startswith(home):
+        return True
+    return not os.path.abspath(file).startswith(_installed())
+
+
+def _installed() -> tuple[str, ...]:
+    paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    paths |= {*site.getsitepackages(), site.getusersitepackages()}
+    return _CRAWLER, *(path.rstrip(os.sep) + os.sep for path in paths if path)

@@ -1,0 +1,132 @@
+"""Code of the user by its name: what is found, and what is said of what cannot be used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from crawler.hooks.named_code import CodeError, load_code, where
+
+_NUMBERS = count()
+Written = Callable[[str], str]
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Written:
+    """Writes a module into the current directory, and returns its name."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def write(source: str) -> str:
+        name = f"code_of_user_{next(_NUMBERS)}"
+        (tmp_path / f"{name}.py").write_text(source)
+        return name
+
+    return write
+
+
+def refused(code: object, *arguments: str) -> str:
+    """What is said of code that cannot be used."""
+    with pytest.raises(CodeError) as raised:
+        load_code(code, arguments or ("page",))  # type: ignore[arg-type]
+    text = str(raised.value)
+    assert "\n" not in text
+    return text
+
+
+def install(directory: Path, dist: str, **entries: str) -> None:
+    """A package that is installed: its metadata as pip writes them."""
+    info = directory / f"{dist}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: 1.0\n")
+    lines = [f"{name.replace('_', '-')} = {value}" for name, value in entries.items()]
+    (info / "entry_points.txt").write_text("[crawler.hooks]\n" + "\n".join(lines) + "\n")
+
+
+def test_a_function_in_the_current_directory(written: Written) -> None:
+    module = written(
+        "class Shop:\n    def price(self, page):\n        return 3\nshop = Shop()\nasync def later(page): ...\n"
+    )
+    assert load_code(f"{module}:shop.price", ["page"]).function(None) == 3
+    assert not load_code(f"{module}:shop.price", ["page"]).is_async
+    assert load_code(f"{module}:later", ["page"]).is_async
+
+
+def test_a_function_itself() -> None:
+    def price(page: object, more: int = 0) -> int:
+        return more
+
+    named = load_code(price, ["page"])
+    assert named.function is price
+    assert named.name == f"{__name__}:test_a_function_itself.<locals>.price"
+    assert load_code(len, ["page"]).function is len
+
+
+def test_an_entry_point_of_an_installed_package(
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = written("def price(page):\n    return 3\ndef other(page): ...\n")
+    site = tmp_path / "site-packages"
+    install(site, "shop", shop_prices=f"{module}:price", shared=f"{module}:price", lost="not_there_at_all:x")
+    install(site, "shop_two", shared=f"{module}:other")
+    monkeypatch.syspath_prepend(site)
+    assert load_code("shop-prices", ["page"]).function(None) == 3
+    assert "did you mean 'shop-prices'" in refused("shop-price")
+    assert refused("shared").endswith(f"'shared': {module}:other, {module}:price")
+    assert "there is no module 'not_there_at_all'" in refused("lost")
+
+
+def test_what_is_not_there(written: Written, tmp_path: Path) -> None:
+    module = written("def price(page): ...\n")
+    assert refused("not_there_at_all:x") == (
+        f"not_there_at_all:x: there is no module 'not_there_at_all' in {tmp_path} or installed"
+    )
+    assert refused(f"{module}:prise") == (
+        f"{module}:prise: {module} ({tmp_path}/{module}.py) has no 'prise' (did you mean 'price'?)"
+    )
+    for name in (f"{module}:", ":price", f"{module}:price()", f"{module}.py:price:x"):
+        assert "module:function" in refused(name)
+    assert "module:function" in refused("price")
+
+
+def test_an_import_that_raises_names_the_line(written: Written, tmp_path: Path) -> None:
+    deep = written("def fail():\n    raise LookupError('no\\nprice')\n")
+    for source, line, words in [
+        (f"import {deep}\n\n{deep}.fail()\n", f"{deep}.py:2", "LookupError: no price"),
+        ("x = 1\nimport not_there_at_all\n", "2", "ModuleNotFoundError: No module named 'not_there_at_all'"),
+        ("x = 1\nx = = 2\n", "2", "SyntaxError: invalid syntax"),
+        ("import json\njson.loads('[')\n", "2", "JSONDecodeError"),
+        ("import sys\nsys.exit(3)\n", "2", "importing {module} ends the program"),
+    ]:
+        module = written(source)
+        place = f"{tmp_path}/{line}" if ":" in line else f"{tmp_path}/{module}.py:{line}"
+        assert refused(f"{module}:price").startswith(f"{module}:price: {place}: {words.format(module=module)}")
+
+
+def test_what_cannot_be_called_as_it_will_be(written: Written, tmp_path: Path) -> None:
+    module = written(
+        "number = 3\nclass Price: ...\ndef many(page, shop): ...\ndef none(): ...\ndef each(page):\n    yield page\n"
+    )
+    assert refused(f"{module}:number") == f"{module}:number cannot be called: it is an int"
+    assert "is a class" in refused(f"{module}:Price")
+    assert refused(f"{module}:many") == (
+        f"{module}:many takes (page, shop), but is called with (page): missing a required argument: 'shop' "
+        f"({tmp_path}/{module}.py:3)"
+    )
+    assert "takes ()" in refused(f"{module}:none")
+    assert "use return, not yield" in refused(f"{module}:each")
+    assert load_code(f"{module}:many", ["page", "shop"])
+
+
+def test_the_line_of_the_user_that_an_exception_went_through(written: Written, tmp_path: Path) -> None:
+    module = written("import json\n\ndef price(page):\n    return json.loads(page)\n")
+    named = load_code(f"{module}:price", ["page"])
+    with pytest.raises(ValueError, match="Expecting") as raised:
+        named.function("[")
+    assert named.where(raised.value) == f"{tmp_path}/{module}.py:4"
+    assert named.told(raised.value).startswith(f"{tmp_path}/{module}.py:4: JSONDecodeError: Expecting value")
+    assert where(ValueError("was never raised")) is None

@@ -27,6 +27,7 @@ from crawler.integrity.inventory import Inventory, InventorySettings, Source
 from crawler.integrity.verifier import SeenCheck
 from crawler.job.recovery import kept_hash
 from crawler.kv import Family, Reader
+from crawler.output import lines_of
 from crawler.records import Counters
 from crawler.settings import Settings
 from crawler.store import RocksStore
@@ -151,7 +152,7 @@ def explain(job: Path, url: str) -> dict[str, Any]:
 
 
 def rows(job: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (job / "pages.jsonl").read_bytes().splitlines()]
+    return [json.loads(line) for _, line in lines_of(job / "pages.jsonl")]
 
 
 def manifests(job: Path) -> list[Manifest]:

@@ -32,7 +32,7 @@ from crawler.job.conversion import OLD, discard_copy, place_parts
 from crawler.job.directory import IDENTITY, PAGES, REPAIRED, SEEN, STORE, JobError, check_restored
 from crawler.job.formats import FIRST, KNOWN, Formats
 from crawler.job.history_file import COURSE, course_fault
-from crawler.job.identity import Identity, OtherFormatError, read_identity, shaping_of, write_identity
+from crawler.job.identity import Identity, OtherFormatError, format_in_use, read_identity, shaping_of, write_identity
 from crawler.job.inbox import Inbox
 from crawler.job.job_lock import JobLock
 from crawler.job.recovery import (
@@ -227,8 +227,8 @@ class _Repair:
             identity = read_identity(self._directory, self._formats)
         except JobError:
             return  # rebuilt later
-        if identity.format < self._formats.newest:
-            marked = replace(identity, format=self._formats.newest, converting=identity.stored_format)
+        if identity.format < self._formats.usual:
+            marked = replace(identity, format=self._formats.usual, converting=identity.stored_format)
             write_identity(self._disk, self._directory, marked)
 
     # -- the store ---------------------------------------------------------------------------------------------
@@ -353,7 +353,8 @@ class _Repair:
         return settings
 
     def _identity(self, settings: Settings) -> Identity:
-        return Identity(self._formats.newest, shaping_of(settings), hash=self._hash)
+        number = format_in_use(self._directory, self._formats)  # a repair may have made one file of several
+        return Identity(number, shaping_of(settings), hash=self._hash)
 
     def _keep_identity(self, store: RocksStore, settings: Settings) -> Identity:
         """Store the copy of what ``job.json`` says, and return that."""

@@ -51,12 +51,12 @@ def convert_job(disk: Disk, directory: Path, formats: Formats) -> list[str]:
     identity = read_identity(directory, formats)
     start = identity.stored_format
     notes: list[str] = []
-    while identity.converting is not None or identity.format < formats.newest or _lacks_hash(identity, formats):
+    while identity.converting is not None or identity.format < formats.usual or _lacks_hash(identity, formats):
         if identity.converting is None:
             converted = _convert_copy(disk, directory, identity, formats)
             if _lacks_hash(identity, formats):
                 notes += _words(converted)
-            identity = replace(converted, format=formats.newest, converting=identity.format)
+            identity = replace(converted, format=max(identity.format, formats.usual), converting=identity.format)
             write_identity(disk, directory, identity)
             failpoint("convert.marked")
         identity = _finish(disk, directory, identity, formats)

@@ -7,6 +7,9 @@ older program refuses the job instead of misreading it. There are two kinds of c
                read as it is: the family is empty, the setting has the value that the program used before.
     other      stored bytes must be rewritten (``convert``). This happens only when the job is opened for writing.
 
+A format may also be *on demand*: a job gets its number with the first thing it stores that older programs would
+misread, and jobs without such a thing keep the number of the format before it.
+
 docs/reference/versions.md says what a new format needs.
 """
 
@@ -43,12 +46,14 @@ class JobCopy:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What one format adds to the one before it. ``keyed``: from now on the hash of URLs has a secret."""
+    """What one format adds to the one before it. ``keyed``: from now on the hash of URLs has a secret. ``on_demand``:
+    only jobs that need the format get its number."""
 
     families: frozenset[Family] = frozenset()
     settings: tuple[AddedSetting, ...] = ()
     convert: Callable[[JobCopy], None] | None = None
     keyed: bool = False
+    on_demand: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,11 @@ class Formats:
     @property
     def newest(self) -> int:
         return FIRST + len(self.later)
+
+    @property
+    def usual(self) -> int:
+        """The format of a new job, and at least that of a job that was opened for writing."""
+        return max((FIRST + at for at, each in enumerate(self.later, 1) if not each.on_demand), default=FIRST)
 
     @property
     def keyed(self) -> bool:
@@ -93,5 +103,8 @@ KNOWN = Formats(
         Format(frozenset({Family.ASIDES})),
         # 5. Additive.
         Format(frozenset({Family.PAYLOADS})),
+        # 6. On demand: the records are in several files. An older program takes the first one for all of them.
+        Format(on_demand=True),
     )
 )
+SEVERAL_FILES = 6

@@ -15,12 +15,13 @@ from crawler.checkpoint import EnvelopeError, decode_envelope, encode_envelope, 
 from crawler.disk import Disk, replace_file
 from crawler.exact.seen import usual_hash
 from crawler.filters import FilterError, KeyHash
-from crawler.job.directory import IDENTITY, UNUSABLE, JobError, holds_job
-from crawler.job.formats import FIRST, KNOWN, Formats
+from crawler.job.directory import IDENTITY, PAGES, UNUSABLE, JobError, holds_job
+from crawler.job.formats import FIRST, KNOWN, SEVERAL_FILES, Formats
+from crawler.output.record_text import page_numbers
 from crawler.settings import SEEN_HASHES, SHAPING, Settings, as_tables
 
 MAGIC = "crawler-job"
-VERSION = KNOWN.newest
+VERSION = KNOWN.usual
 Shaping = dict[str, dict[str, Any]]
 
 
@@ -156,6 +157,20 @@ def check_format(directory: Path, formats: Formats = KNOWN) -> None:
         raise
     except JobError:
         pass
+
+
+def format_in_use(directory: Path, formats: Formats = KNOWN) -> int:
+    """The oldest format that a job with these files may have when it is opened for writing. Raises OSError."""
+    return max(formats.usual, SEVERAL_FILES) if page_numbers(directory / PAGES) else formats.usual
+
+
+def raise_format(disk: Disk, directory: Path, identity: Identity, number: int) -> Identity:
+    """Give the job at least the format with that number, durably. Returns its identity. Raises OSError."""
+    if identity.format >= number:
+        return identity
+    raised = replace(identity, format=number)
+    write_identity(disk, directory, raised)
+    return raised
 
 
 def write_identity(disk: Disk, directory: Path, identity: Identity) -> None:

@@ -44,6 +44,7 @@ from crawler.job.recovery import (
     check_counts,
     check_hash,
     check_output,
+    keep_format,
     keep_identity,
     note_faults,
     requeue,
@@ -117,7 +118,7 @@ class Job:
             order=Order(settings.crawl.order),
             robots=not settings.robots.ignore,
         )
-        sinks = (RecordSink(outputs, files.look), StoreSink(store))
+        sinks = (RecordSink(outputs, files.look, self._begin_several_files), StoreSink(store))
         self.writer = writer = TransactionWriter(sinks, store, self._seal, queues.written)
         writer.apply(partial(follow_clock, store, anchor, now, say))
         postpone_suspects(files.directory, store, counters, writer, say)
@@ -395,6 +396,9 @@ class Job:
             self.counters.seeds_fetched += 1
         tell_failed(self.events, record)
         return record
+
+    def _begin_several_files(self, batch: Batch) -> None:
+        keep_format(self.files.begin_several_files().format, batch)
 
     def _seal(self, batch: Batch) -> None:
         """Put the counts into every transaction, so that they always agree with queue and journal."""

@@ -23,7 +23,15 @@ from crawler.job.directory import (
     holds_job,
     make_directory,
 )
-from crawler.job.identity import Identity, Shaping, begin_identity, read_identity
+from crawler.job.formats import SEVERAL_FILES
+from crawler.job.identity import (
+    Identity,
+    Shaping,
+    begin_identity,
+    format_in_use,
+    raise_format,
+    read_identity,
+)
 from crawler.job.job_lock import JobLock
 from crawler.job.platform import Platform
 from crawler.output import Outputs
@@ -85,6 +93,12 @@ class OpenFiles:
         """``pages.jsonl``."""
         return self.outputs.pages
 
+    def begin_several_files(self) -> Identity:
+        """Have older programs refuse the job: its records are in several files from now on. Durable before the second
+        file exists. Returns the identity. Raises OSError."""
+        self.identity = raise_format(self.disk, self.directory, self.identity, SEVERAL_FILES)
+        return self.identity
+
     def look_for_directories(self) -> None:
         """Raise DisplacedError if the job directory or its store was moved or removed. Works also after ``close``."""
         if not self.is_there():
@@ -114,7 +128,10 @@ class OpenFiles:
             if not any(path.is_dir() for path in stores) and text_size(pages):
                 raise JobError(f"{directory}: {STORE}/ is missing but {PAGES} exists: restore {STORE}/", new_job=True)
             converted = convert_job(disk, directory, platform.formats)
-            return converted, replace(read_identity(directory, platform.formats), shaping=shaping)
+            identity = read_identity(directory, platform.formats)
+            # The first programs that wrote records in several files did not raise the format.
+            identity = raise_format(disk, directory, identity, format_in_use(directory, platform.formats))
+            return converted, replace(identity, shaping=shaping)
         check_restored(directory)
         if any((directory / name).exists() for name in (PAGES, STORE, SEEN)):
             raise JobError(
@@ -123,7 +140,7 @@ class OpenFiles:
                 new_job=True,
             )
         secret = KeyHash.new(shaping["seen"]["hash"]) if platform.formats.keyed else None
-        identity = Identity(platform.formats.newest, shaping, hash=secret)
+        identity = Identity(platform.formats.usual, shaping, hash=secret)
         begin_identity(disk, directory, identity)
         return [], identity
 

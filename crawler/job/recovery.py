@@ -212,6 +212,11 @@ def encode_end(end: int) -> bytes:
     return _END.pack(end)
 
 
+def keep_format(number: int, batch: Batch) -> None:
+    """Copy the format of the job into the store."""
+    batch.put(Family.META, FORMAT_KEPT, str(number).encode("ascii"))
+
+
 def keep_identity(store: Reader, identity: Identity, batch: Batch) -> None:
     """Copy what ``job.json`` says into the store, so that each can be rebuilt from the other."""
     shaping = json.dumps(identity.shaping, sort_keys=True).encode("ascii")

@@ -67,10 +67,18 @@ class Sink(Protocol):
 class RecordSink:
     """Appends the records and their parts to the outputs, and puts their positions into the batch."""
 
-    def __init__(self, outputs: Outputs, look: Callable[[], None] | None = None) -> None:
-        """``look`` sees whether more than the outputs is where it belongs, and these too."""
+    def __init__(
+        self,
+        outputs: Outputs,
+        look: Callable[[], None] | None = None,
+        begin_several: Callable[[Batch], None] = lambda _: None,
+    ) -> None:
+        """``look`` sees whether more than the outputs is where it belongs, and these too. ``begin_several`` is called
+        in the transaction whose record begins the second file of records, before that file exists. It may be called
+        again, and may raise OSError."""
         self._outputs = outputs
         self._look = look or outputs.look
+        self._begin_several = begin_several
 
     def write(self, transaction: Transaction) -> None:
         records, outputs, batch = transaction.records, self._outputs, transaction.batch
@@ -81,6 +89,8 @@ class RecordSink:
             if isinstance(record, Aside):
                 batch.put(Family.ASIDES, key, encode_aside(AsideDone(record.host, positions)))
             else:
+                if outputs.pages.begins_several:
+                    self._begin_several(batch)
                 position = outputs.pages.append(encode_page(record, positions, body))
                 done = Done(record.outcome, record.status, record.entry, (position, *positions))
                 batch.put(Family.DONE, key, encode_done(done))

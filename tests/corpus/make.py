@@ -15,6 +15,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from crawler.output import lines_of
 from tests.corpus.web import ROOT, site
 from tests.program import wait_until
 
@@ -33,9 +34,13 @@ JOBS = {
     "text-stopped": ("--max-pages", "30", "--recrawl"),
     "links-killed": ("--output", "links"),
     "warc-killed": ("--output", "warc"),
+    "rotated-killed": (),
     "limits-stopped": ("--max-pages", "16", "--max-depth", "3"),
 }
-CONFIGS = {"text-stopped": '[recrawl]\ncompare = "text"\n'}
+CONFIGS = {
+    "text-stopped": '[recrawl]\ncompare = "text"\n',
+    "rotated-killed": "[durability]\nsync_interval = 0.05\ncheckpoint_interval = 0.05\n[output]\npages_size = 3000\n",
+}
 FILTERS = {
     "scalable": ("--capacity", "256", "--fpp", "1e-6"),
     "bloom": ("--capacity", "2048", "--fpp", "1e-6"),
@@ -79,10 +84,14 @@ def _crawl(seeds: Path, job: Path, words: tuple[str, ...]) -> None:
         ran = subprocess.run(command, check=False)
         assert ran.returncode == 3, ran
         return
-    pages = job / "pages.jsonl"
     with subprocess.Popen([*command, "--rate", "40"]) as process:
-        wait_until(lambda: pages.exists() and pages.read_bytes().count(b"\n") >= _KILLED_AFTER, "records")
+        wait_until(lambda: _records(job) >= _KILLED_AFTER, "records")
         process.send_signal(signal.SIGKILL)
+
+
+def _records(job: Path) -> int:
+    pages = job / "pages.jsonl"
+    return sum(1 for _ in lines_of(pages)) if pages.exists() else 0
 
 
 def _pack(job: Path, archive: Path) -> None:

@@ -89,7 +89,7 @@ def check_whole(job: Path, urls: list[str] = URLS) -> None:
 
 def check_keyed(job: Path) -> None:
     identity = read_identity(job)
-    assert (identity.format, identity.converting, identity.unkeyed) == (KNOWN.newest, None, None)
+    assert (identity.format, identity.converting, identity.unkeyed) == (KNOWN.usual, None, None)
     assert identity.hash is not None
     assert identity.hash.describe() == {"algorithm": "blake2b", "keyed": True, "forgeable": False}
     with store_of(job) as store:
@@ -137,7 +137,7 @@ def test_an_older_job_gets_a_secret(made_of: Callable[[str], Path], tmp_path: Pa
     before = (job / PAGES).read_bytes()
     with DurableFrontier(job, delay=0) as frontier:
         notes = frontier.job.notes
-        assert notes[0] == f"converted from format version 1 to {KNOWN.newest}"
+        assert notes[0] == f"converted from format version 1 to {KNOWN.usual}"
         assert "rebuilt with a secret" in notes[1]
         assert frontier.job.seen.statistics()["hash"]["keyed"]
         assert len(frontier.job.seen) == frontier.job.counters.admitted
@@ -414,7 +414,7 @@ def test_a_job_that_is_being_taken_over_is_shown_as_it_is(old: Path, capsys: pyt
         ran = capsys.readouterr()
         assert ran.out == ""
         assert (
-            f"is being converted from format version 1 to {KNOWN.newest}: the command that resumes the crawl" in ran.err
+            f"is being converted from format version 1 to {KNOWN.usual}: the command that resumes the crawl" in ran.err
         )
 
 
@@ -450,7 +450,7 @@ def test_a_repair_finishes_what_was_interrupted(old: Path, moves: int, known: bo
     """Also if ``job.json`` is lost: a part that is out of the way tells that the copy is complete."""
     with pytest.raises(StoppedError):
         convert_job(Stopping(moves), old, KNOWN)
-    with pytest.raises(OtherFormatError, match=f"is being converted from format version 1 to {KNOWN.newest}"):
+    with pytest.raises(OtherFormatError, match=f"is being converted from format version 1 to {KNOWN.usual}"):
         list(verify_job(old))
     if not known:
         (old / IDENTITY).write_bytes(b"")
@@ -503,7 +503,7 @@ def test_an_unknown_hash_is_refused_and_left_alone(old: Path) -> None:
         pass
     content = json.loads((old / IDENTITY).read_bytes().partition(b"\n")[2])
     content["hash"]["algorithm"] = "blake4"
-    (old / IDENTITY).write_bytes(encode_envelope(MAGIC, KNOWN.newest, content))
+    (old / IDENTITY).write_bytes(encode_envelope(MAGIC, KNOWN.usual, content))
     before = (old / IDENTITY).read_bytes()
     with pytest.raises(OtherFormatError, match=r"hashed with blake4; this program, .* knows blake2b and mmh3"):
         DurableFrontier(old)
@@ -543,7 +543,7 @@ def lose_generations(job: Path) -> None:
 def other_secret(job: Path) -> None:
     content = json.loads((job / IDENTITY).read_bytes().partition(b"\n")[2])
     content["hash"]["secret"] = "00" * 15 + "01"
-    (job / IDENTITY).write_bytes(encode_envelope(MAGIC, KNOWN.newest, content))
+    (job / IDENTITY).write_bytes(encode_envelope(MAGIC, KNOWN.usual, content))
 
 
 @pytest.fixture(scope="module", params=["scalable", "exact"])

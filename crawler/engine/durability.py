@@ -19,6 +19,7 @@ REST = 3.0  # times as long as a generation took: the pause before the next one,
 
 
 _COMPRESS_INTERVAL = 1.0  # seconds between two looks for a full file
+_COMPRESS_REST = 60.0  # seconds for those that are left at the end: a minute is several gigabytes
 
 
 class DurabilityLoop:
@@ -31,10 +32,22 @@ class DurabilityLoop:
         self._asked: list[asyncio.Future[CheckpointResult | None]] = []
         self._now = asyncio.Event()
         self._said_blocked = False
+        self._hurried = False
 
     async def compress(self) -> None:
         """Compress full files of records until cancelled."""
         await self._job.compress_beside(min(_COMPRESS_INTERVAL, self._settings.checkpoint_interval))
+
+    async def compress_rest(self) -> None:
+        """Compress the full files of records that are left when the run is over, for a minute at most, and not if the
+        user waits for the end."""
+        clock = self._context.clock
+        until = clock() + _COMPRESS_REST
+        await self._job.compress_rest(lambda: self._hurried or clock() >= until)
+
+    def hurry(self) -> None:
+        """The user waits for the end."""
+        self._hurried = True
 
     async def watch(self) -> None:
         """Sync and checkpoint until cancelled. Generations come less often if the disk is slow to write them."""

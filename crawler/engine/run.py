@@ -190,6 +190,8 @@ class Run:
     def stop(self, reason: Stop = Stop.INTERRUPTED) -> None:
         """Stop handing out URLs. Requests in flight get a few seconds to finish; then they are released and stay
         pending."""
+        if reason is Stop.INTERRUPTED:
+            self.keeper.hurry()
         if self.life.stop(reason):
             self._context.interrupt()
             self._context.wake()

@@ -436,20 +436,37 @@ class Job:
     async def compress_beside(self, interval: float) -> None:
         """Compress full files of records until cancelled, in the thread of syncs, a piece at a time. Looks for one
         every ``interval`` seconds. Raises OSError."""
-        loop = asyncio.get_running_loop()
         while True:
-            with contextlib.closing(self.files.outputs.pages.compression()) as steps:
-                for step in steps:
-                    doing = loop.run_in_executor(self.files.executor, step)
-                    try:
-                        await asyncio.shield(doing)
-                    except asyncio.CancelledError:
-                        await asyncio.wait([doing])  # its files are closed next
-                        raise
-                    except OSError as error:
-                        with contextlib.suppress(StopIteration):
-                            steps.throw(error)
+            await self._compress_one(lambda: False)
             await asyncio.sleep(interval)
+
+    async def compress_rest(self, is_enough: Callable[[], bool]) -> None:
+        """Compress the full files of records that are left, in the thread of syncs, until ``is_enough`` says so, and
+        remove what an interrupted compression left. Raises OSError."""
+        while await self._compress_one(is_enough):
+            pass
+        self.files.outputs.pages.tidy()
+
+    async def _compress_one(self, is_enough: Callable[[], bool]) -> bool:
+        """Compress one file. False if it was left as it is, or there is none."""
+        loop, compressed = asyncio.get_running_loop(), False
+        with contextlib.closing(self.files.outputs.pages.compression()) as steps:
+            for step in steps:
+                if is_enough():
+                    return False
+                doing = loop.run_in_executor(self.files.executor, step)
+                try:
+                    await asyncio.shield(doing)
+                except asyncio.CancelledError:
+                    await asyncio.wait([doing])  # its files are closed next
+                    doing.exception()  # a full disk is met again by the next one
+                    raise
+                except OSError as error:
+                    with contextlib.suppress(StopIteration):
+                        steps.throw(error)
+                    return False
+                compressed = True
+        return compressed
 
     def compact(self) -> bool:
         """Do a piece of a compaction of the seen-set; False if there is nothing to do now. Raises OSError."""

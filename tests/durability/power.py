@@ -175,6 +175,7 @@ async def _run(
         assert await driven.to_the_end() is Stop.FINISHED
         await job.checkpoint(0.0)
         await job.sync()
+        await job.compress_rest(lambda: False)
     finally:
         job.close()
 
